@@ -1,0 +1,119 @@
+"""Memory without a name that several processes map, and how its descriptor travels inside a pickle.
+
+A descriptor means nothing in another process, so it can't be part of the pickled bytes. While a trainer pickles
+for a worker, `sending()` collects the descriptors that the objects mention and the bytes hold their places in that
+list; the channel sends the list beside the bytes, and the worker unpickles inside `receiving(descriptors)`.
+Outside of these two, a SharedBuffer pickles by value, as any bytes do.
+"""
+
+import contextlib
+import mmap
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+_travel = threading.local()
+
+
+def anonymous_file(name: str, nbytes: int) -> int:
+    """A new descriptor of `nbytes` bytes of zeroed memory that no path names, closed on exec.
+
+    >>> fd = anonymous_file("example", 4096)
+    >>> os.fstat(fd).st_size
+    4096
+    >>> os.close(fd)
+    """
+    if sys.platform == "linux":
+        fd = os.memfd_create(f"loaderkit-{name}", os.MFD_CLOEXEC)
+    else:
+        # Unlinked at once: what the other systems offer that leaves nothing behind after a crash.
+        fd, path = tempfile.mkstemp(prefix=f"loaderkit-{name}-")
+        os.unlink(path)
+    try:
+        os.ftruncate(fd, nbytes)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+@contextlib.contextmanager
+def sending() -> Iterator[list[int]]:
+    """Collects the descriptors that objects pickled inside the block refer to; they stay the objects' own."""
+    descriptors: list[int] = []
+    _travel.outgoing = descriptors
+    try:
+        yield descriptors
+    finally:
+        _travel.outgoing = None
+
+
+@contextlib.contextmanager
+def receiving(descriptors: list[int]) -> Iterator[None]:
+    """Lets objects unpickled inside the block find the descriptors that came with them; closes them at the end."""
+    _travel.incoming = descriptors
+    try:
+        yield
+    finally:
+        _travel.incoming = None
+        for fd in descriptors:
+            os.close(fd)
+
+
+class SharedBuffer:
+    """A block of bytes that the trainer and all its workers map once, whatever their number.
+
+    Args:
+        nbytes: its length in bytes, at least 1.
+
+    >>> buffer = SharedBuffer(8)
+    >>> memoryview(buffer.writable())[:2] = b"ab"
+    >>> bytes(buffer.view()[:3])
+    b'ab\\x00'
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self._open(anonymous_file("source", nbytes), nbytes)
+
+    def _open(self, fd: int, nbytes: int) -> None:
+        self._fd = fd
+        self.nbytes = nbytes
+        self._map = mmap.mmap(fd, nbytes)
+
+    def writable(self) -> mmap.mmap:
+        """The bytes to fill, before anyone reads them."""
+        return self._map
+
+    def view(self) -> memoryview:
+        """The bytes, read-only; the view keeps them alive."""
+        return memoryview(self._map).toreadonly()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        outgoing: list[int] | None = getattr(_travel, "outgoing", None)
+        if outgoing is None:
+            return _from_bytes, (bytes(self._map),)
+        outgoing.append(self._fd)
+        return _from_descriptor, (len(outgoing) - 1, self.nbytes)
+
+    def __del__(self) -> None:
+        fd = getattr(self, "_fd", None)
+        if fd is not None:
+            os.close(fd)
+
+
+def _from_bytes(content: bytes) -> SharedBuffer:
+    buffer = SharedBuffer(len(content))
+    buffer.writable()[:] = content
+    return buffer
+
+
+def _from_descriptor(place: int, nbytes: int) -> SharedBuffer:
+    incoming: list[int] | None = getattr(_travel, "incoming", None)
+    if incoming is None:
+        raise RuntimeError("a shared buffer was unpickled outside the worker that it was sent to")
+    buffer = SharedBuffer.__new__(SharedBuffer)
+    buffer._open(os.dup(incoming[place]), nbytes)
+    return buffer

@@ -7,15 +7,15 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-# No deadline: on a busy machine one slow example says nothing about the code. The leak check of the root conftest
-# is a function-scoped fixture, and looking once around all examples of a property is what it is meant for.
+# No deadline: on a busy machine one slow example says nothing about the code. The leak check of the root
+# conftest is a function-scoped fixture; that it looks once around all examples of a property is what it is for.
 COMMON = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 }
 
-# "ci" tries the same examples each time, so that a failure there belongs to the change it came with; "nightly"
-# draws new ones and prints how to repeat one that fails.
+# "ci" tries the same examples each time, so that a failure there belongs to the change it came with;
+# "nightly" draws new ones and prints how to repeat one that fails.
 settings.register_profile("ci", max_examples=60, stateful_step_count=40, derandomize=True, **COMMON)
 settings.register_profile("nightly", max_examples=3000, stateful_step_count=120, print_blob=True, **COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

@@ -1,10 +1,11 @@
 """After every test, doctests included: nothing that it started or opened is left behind.
 
 Looked at are child processes, Python threads, file descriptors, mappings of loaderkit's anonymous memory,
-names in /dev/shm, the handlers and the mask of signals. What ends a moment later (a pump thread that saw its
-iterator go, a worker that is being reaped, a cycle that holds a slot) is given a bounded wait and a garbage
-collection, and only a test that left something pays for them. Everything comes from /proc, so that the check
-costs a millisecond or two and can run thousands of times; without /proc, threads and signals alone are checked.
+names in /dev/shm, the handlers and the mask of signals. What ends a moment later (a pump thread that saw
+its iterator go, a worker that is being reaped, a cycle that holds a slot) is given a bounded wait and a
+garbage collection, and only a test that left something pays for them. Everything comes from /proc, so that
+the check costs a millisecond or two and can run thousands of times; without /proc, threads and signals
+alone are checked.
 """
 
 import contextlib

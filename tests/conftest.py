@@ -8,7 +8,8 @@ import os
 from hypothesis import HealthCheck, settings
 
 # No deadline: on a busy machine one slow example says nothing about the code. The leak check of the root
-# conftest is a function-scoped fixture; that it looks once around all examples of a property is what it is for.
+# conftest is a function-scoped fixture; that it looks once around all examples of a property is what it is
+# for.
 COMMON = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -1,0 +1,137 @@
+"""How a state lies on disk: one JSON document for each process, named `process_{i}-of-{n}.json`.
+
+Needs no Orbax, so that the iterator can offer `save` and `load` without importing it. Three rules:
+
+1. A document appears whole or not at all. It is written under another name, flushed to the disk and renamed;
+   in an object store ("gs://...") an object is visible only once it is whole, so it is written directly.
+2. Only names of exactly that pattern are read: Orbax adds files of its own, and a crash may leave half a document
+   under the other name.
+3. Process i of any number reads document i mod n.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Collection, Coroutine
+from pathlib import Path
+from typing import Any, Protocol
+
+from loaderkit.errors import StateError
+
+_DOCUMENT = re.compile(r"process_(0|[1-9][0-9]*)-of-([1-9][0-9]*)\.json")
+_SHOWN_NAMES = 8
+
+
+class StatefulIterator(Protocol):
+    """What is saved and restored: a loader's iterator, or anything with these three methods."""
+
+    allow: Collection[str]
+
+    def get_state(self) -> bytes: ...
+
+    def set_state(self, state: bytes, allow: Collection[str] = ()) -> None: ...
+
+    def start_prefetch(self) -> None: ...
+
+
+class DirectoryToCome(Protocol):
+    """Orbax's path of a directory that is created in the background."""
+
+    async def await_creation(self) -> Path: ...
+
+
+def this_process() -> tuple[int, int]:
+    """This process's index and the number of processes: JAX's, where the program uses JAX.
+
+    >>> index, count = this_process()
+    >>> 0 <= index < count
+    True
+    """
+    jax = sys.modules.get("jax")
+    return (0, 1) if jax is None else (jax.process_index(), jax.process_count())
+
+
+def document_name(index: int, count: int) -> str:
+    """The name of process `index`'s document among `count`.
+
+    >>> document_name(0, 1)
+    'process_0-of-1.json'
+    """
+    return f"process_{index}-of-{count}.json"
+
+
+def write_document(directory: Path, state: bytes) -> None:
+    """Write this process's document into `directory`, an existing path (pathlib's, or one with its methods)."""
+    name = document_name(*this_process())
+    if "://" in str(directory):
+        (directory / name).write_bytes(state)
+        return
+    partial = directory / f"{name}.partial"
+    try:
+        with partial.open("wb") as file:
+            file.write(state)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(directory / name)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def read_document(directory: Path) -> bytes:
+    """Read the document in `directory` that belongs to this process; StateError where there is none."""
+    names = sorted(entry.name for entry in directory.iterdir())
+    documents = [match for name in names if (match := _DOCUMENT.fullmatch(name))]
+    counts = sorted({int(match[2]) for match in documents})
+    if not counts:
+        raise StateError(
+            f"no data loader state in {directory}: expected files named process_{{i}}-of-{{n}}.json, found "
+            f"{_listed(names)}. Was this item saved with lk.CheckpointSave(iterator), and is its name right?"
+        )
+    if len(counts) > 1:
+        raise StateError(
+            f"{directory} holds data loader states of {' and of '.join(map(str, counts))} processes: two saves were "
+            f"mixed in one directory. Keep the files of one of them. Found {_listed(names)}."
+        )
+    (count,) = counts
+    wanted = document_name(this_process()[0] % count, count)
+    if wanted not in names:
+        raise StateError(f"{directory} lacks {wanted}, this process's data loader state: found {_listed(names)}.")
+    return (directory / wanted).read_bytes()
+
+
+def restore_from(iterator: StatefulIterator, directory: Path, allow: Collection[str]) -> None:
+    """Set `iterator` to the state in `directory` and start its prefetch; `allow` as in `iterator.set_state`."""
+    state = read_document(directory)
+    try:
+        iterator.set_state(state, allow)
+    except Exception as error:
+        error.add_note(f"while restoring the data loader from {directory}")
+        raise
+    iterator.start_prefetch()
+
+
+async def save_async(iterator: StatefulIterator, directory: DirectoryToCome) -> Coroutine[Any, Any, None]:
+    """Take the state now, on the calling thread; the coroutine returned writes it once the directory exists."""
+    state = iterator.get_state()
+
+    async def commit() -> None:
+        write_document(await directory.await_creation(), state)
+
+    return commit()
+
+
+async def load_async(iterator: StatefulIterator, directory: Path) -> Coroutine[Any, Any, None]:
+    """Return the coroutine that restores `iterator` from `directory`, allowing what `iterator.allow` names."""
+
+    async def restore() -> None:
+        restore_from(iterator, directory, iterator.allow)
+
+    return restore()
+
+
+def _listed(names: list[str]) -> str:
+    if not names:
+        return "nothing"
+    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    return ", ".join(names[:_SHOWN_NAMES]) + more

@@ -1,0 +1,100 @@
+"""Orbax saves a loader's position beside the model: the arguments and the handler of `orbax.checkpoint`.
+
+`manager.save(step, args=ocp.args.Composite(model=..., dataset=CheckpointSave(iterator)))`. The state is a few
+integers; it is taken before `save` returns and written while training goes on. Orbax's newer API needs nothing of
+this file: there the iterator is passed as it is.
+"""
+
+import dataclasses
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import orbax.checkpoint as ocp
+
+from loaderkit._checkpoint_files import StatefulIterator, read_document, restore_from, write_document
+
+
+class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # orbax ships no types
+    """Writes and reads a loader's position for Orbax; give it to `item_handlers` or a `handler_registry`.
+
+    Most programs never name it: `CheckpointSave` and `CheckpointRestore` bring it along.
+
+    >>> CheckpointHandler.typestr()
+    'loaderkit.checkpoint.CheckpointHandler'
+    """
+
+    async def async_save(
+        self, directory: Path, item: StatefulIterator | None = None, args: "CheckpointSave | None" = None
+    ) -> list[ocp.future.Future]:
+        """Take the state now; the future returned writes it into `directory`, which Orbax creates meanwhile."""
+        state = _saved(item, args).item.get_state()
+
+        async def commit() -> None:
+            write_document(directory, state)
+
+        # Orbax may create the directory in the background: its signals say when it is there.
+        return [ocp.future.CommitFutureAwaitingContractedSignals(commit(), name="loaderkit_save")]
+
+    def save(
+        self, directory: Path, item: StatefulIterator | None = None, args: "CheckpointSave | None" = None
+    ) -> None:
+        """Write the state into `directory`, which exists, before returning."""
+        write_document(directory, _saved(item, args).item.get_state())
+
+    def restore(
+        self, directory: Path, item: StatefulIterator | None = None, args: "CheckpointRestore | None" = None
+    ) -> Any:
+        """Set the iterator to the saved state and return it; without an iterator return the state, as bytes."""
+        restored = args if args is not None else CheckpointRestore(item)
+        if restored.item is None:
+            return read_document(directory)
+        restore_from(restored.item, directory, restored.allow)
+        return restored.item
+
+
+@ocp.args.register_with_handler(CheckpointHandler, for_save=True)
+@dataclasses.dataclass
+class CheckpointSave(ocp.args.CheckpointArgs):  # type: ignore[misc]  # orbax ships no types
+    """Save the position of `item`, the iterator of a loader: `dataset=lk.CheckpointSave(iterator)`.
+
+    item: what `iter(loader)` gave. TypeError for anything without `get_state`, such as the loader itself.
+    """
+
+    item: StatefulIterator
+
+    def __post_init__(self) -> None:
+        _check_iterator(self.item, "CheckpointSave", "get_state")
+
+
+@ocp.args.register_with_handler(CheckpointHandler, for_restore=True)
+@dataclasses.dataclass
+class CheckpointRestore(ocp.args.CheckpointArgs):  # type: ignore[misc]  # orbax ships no types
+    """Set `item`, the iterator of a loader, to the saved position and start its prefetch.
+
+    item: what `iter(loader)` gave; None returns the saved state as bytes, for `iterator.set_state`.
+    allow: names of state fields that may differ, as in `iterator.set_state`, such as {"global_batch_size"}.
+    """
+
+    item: StatefulIterator | None = None
+    allow: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.item is not None:
+            _check_iterator(self.item, "CheckpointRestore", "set_state")
+
+
+def _saved(item: StatefulIterator | None, args: CheckpointSave | None) -> CheckpointSave:
+    if args is not None:
+        return args
+    if item is None:
+        raise TypeError("nothing to save: give args=CheckpointSave(iterator)")
+    return CheckpointSave(item)
+
+
+def _check_iterator(item: object, name: str, method: str) -> None:
+    if not hasattr(item, method):
+        raise TypeError(
+            f"{name}: expected the iterator of a loader, got {type(item).__name__}, which has no {method}(). "
+            f"Write `iterator = iter(loader)` once, loop over `iterator`, and give {name}(iterator)."
+        )

@@ -1,0 +1,181 @@
+"""The JSON documents on disk: which names are read, and that half a document never is."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from stand_in import Counter
+
+from loaderkit._checkpoint_files import document_name, load_async, read_document, save_async, write_document
+from loaderkit.errors import StateError
+
+
+def test_a_written_document_is_read_back_byte_for_byte(tmp_path):
+    """Nothing is reformatted on the way, and nothing but the document is left in the directory."""
+    write_document(tmp_path, b'{\n    "step": 3\n}')
+    assert [entry.name for entry in tmp_path.iterdir()] == ["process_0-of-1.json"]
+    assert read_document(tmp_path) == b'{\n    "step": 3\n}'
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "commit_success.txt",
+        "process_0-of-2.json.partial",
+        "process_0-of-2.json~",
+        "xprocess_0-of-2.json",
+        "process_00-of-2.json",
+        "process_0-of-02.json",
+        "process_-1-of-2.json",
+        "process_0-of-0.json",
+        "process_0-of-2.JSON",
+        "process_0-of-2.json\n",
+        "process_0_of_2.json",
+        "_METADATA",
+    ],
+)
+def test_other_names_are_no_documents(tmp_path, name):
+    """Files that Orbax, editors or a crash leave beside the document neither help nor hurt."""
+    (tmp_path / name).write_bytes(b"not a state")
+    with pytest.raises(StateError, match="no data loader state"):
+        read_document(tmp_path)
+    write_document(tmp_path, b"{}")
+    assert read_document(tmp_path) == b"{}"
+
+
+def test_a_lone_process_reads_the_first_of_many_documents(tmp_path):
+    """Process i reads document i mod n, so one process can go on where several were."""
+    for index in range(3):
+        (tmp_path / document_name(index, 3)).write_bytes(b"%d" % index)
+    assert read_document(tmp_path) == b"0"
+
+
+def test_documents_of_two_saves_are_refused(tmp_path):
+    """Which of two counts is meant can't be known, so neither is guessed."""
+    (tmp_path / document_name(0, 1)).write_bytes(b"{}")
+    (tmp_path / document_name(0, 2)).write_bytes(b"{}")
+    with pytest.raises(StateError, match=r"of 1 and of 2 processes.*process_0-of-1\.json"):
+        read_document(tmp_path)
+
+
+def test_a_missing_document_is_named(tmp_path):
+    """The error says which file this process wanted and which are there."""
+    (tmp_path / document_name(1, 2)).write_bytes(b"{}")
+    with pytest.raises(StateError, match=r"lacks process_0-of-2\.json.*found process_1-of-2\.json"):
+        read_document(tmp_path)
+
+
+@pytest.mark.parametrize("names, told", [([], "found nothing"), ([f"f{i}" for i in range(10)], "f7 and 2 more")])
+def test_a_directory_without_documents_says_what_it_holds(tmp_path, names, told):
+    """A wrong item name shows at once, in few words."""
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(StateError, match=told) as caught:
+        read_document(tmp_path)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_a_failed_write_leaves_nothing(tmp_path):
+    """An error while writing reaches the caller and leaves no file at all."""
+    (tmp_path / "process_0-of-1.json").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_document(tmp_path, b"{}")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["process_0-of-1.json"]
+
+
+WRITER = """
+import os, signal, sys
+from pathlib import Path
+from loaderkit._checkpoint_files import write_document
+
+directory, moment = Path(sys.argv[1]), sys.argv[2]
+
+def die_at(event, args):
+    if event == moment and any(str(directory) in str(argument) for argument in args):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+if moment.isdigit():  # die in the middle of the write: the system kills whoever exceeds this file size
+    import resource
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(moment), int(moment)))
+else:
+    sys.addaudithook(die_at)
+write_document(directory, b"new " * 50_000)
+"""
+
+
+@pytest.mark.parametrize("moment", ["open", "0", "1", "100000", "os.rename"])
+@pytest.mark.parametrize("old", [None, b"old"])
+def test_a_killed_writer_leaves_no_half_document(tmp_path, moment, old):
+    """Killed before, while or after the bytes are written: what restores is the whole old document, or none."""
+    if old is not None:
+        write_document(tmp_path, old)
+    writer = subprocess.run([sys.executable, "-c", WRITER, str(tmp_path), moment], env=_environment())
+    assert writer.returncode in (-signal.SIGKILL, -signal.SIGXFSZ)
+    if old is not None:
+        assert read_document(tmp_path) == old
+    else:
+        with pytest.raises(StateError, match="no data loader state"):
+            read_document(tmp_path)
+    write_document(tmp_path, b"next")  # what the killed writer left is in nobody's way
+    assert [entry.name for entry in tmp_path.iterdir()] == ["process_0-of-1.json"]
+    assert read_document(tmp_path) == b"next"
+
+
+class Later:
+    """A directory that appears only when it is waited for."""
+
+    def __init__(self, path):
+        self.path = path
+
+    async def await_creation(self):
+        self.path.mkdir()
+        return self.path
+
+
+def test_the_newer_interface_takes_the_state_before_the_directory_exists(tmp_path):
+    """What `save` returns writes the position at the call, however far the iterator went on meanwhile."""
+    iterator = Counter(5)
+    commit = asyncio.run(save_async(iterator, Later(tmp_path / "data")))
+    next(iterator)
+    assert list(tmp_path.iterdir()) == []
+    asyncio.run(commit)
+    assert json.loads(read_document(tmp_path / "data")) == {"position": 5}
+
+
+def test_the_newer_interface_restores_with_what_the_iterator_allows(tmp_path):
+    """It passes no arguments, so `iterator.allow` says what may differ; the prefetch starts."""
+    write_document(tmp_path, Counter(7).get_state())
+    iterator = Counter()
+    iterator.allow = {"global_batch_size"}
+    restore = asyncio.run(load_async(iterator, tmp_path))
+    asyncio.run(restore)
+    assert (iterator.position, iterator.allowed, iterator.prefetching) == (7, {"global_batch_size"}, True)
+
+
+def test_a_refused_state_names_its_directory(tmp_path):
+    """The iterator's own error keeps its type and says where the state came from."""
+    write_document(tmp_path, b"{}")
+    iterator = Counter()
+    restore = asyncio.run(load_async(iterator, tmp_path))
+    with pytest.raises(KeyError) as caught:
+        asyncio.run(restore)
+    assert any(str(tmp_path) in note for note in caught.value.__notes__)
+    assert not iterator.prefetching
+
+
+def test_the_files_need_no_optional_library():
+    """The iterator imports this code, so it must not bring in Orbax or JAX."""
+    code = "import sys, loaderkit._checkpoint_files; print({'orbax', 'jax'} & set(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", code], env=_environment(), capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "set()"
+
+
+def _environment():
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}

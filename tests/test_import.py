@@ -1,0 +1,91 @@
+"""What `import loaderkit` brings in, and what every public name says of itself."""
+
+import doctest
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+
+import loaderkit as lk
+
+# fmt: off
+OPTIONAL = {
+    "attr", "attrs", "cv2", "grain", "jax", "jaxlib", "matplotlib", "orbax", "sklearn", "tensorflow",
+    "tensorflow_datasets", "torch", "tqdm",
+}
+# fmt: on
+
+PROBE = """
+import json, sys, time
+import numpy
+start = time.process_time()
+import loaderkit
+seconds = time.process_time() - start
+print(json.dumps({"modules": sorted(sys.modules), "seconds": seconds}))
+"""
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    """What a new interpreter holds after `import loaderkit`."""
+    answer = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True)
+    assert answer.stderr == ""
+    return json.loads(answer.stdout)
+
+
+def test_import_brings_in_no_optional_library(fresh):
+    """A worker and a script that doesn't use them pay for no accelerator and no peer library."""
+    loaded = {module.partition(".")[0] for module in fresh["modules"]}
+    assert sorted(loaded & OPTIONAL) == []
+
+
+def test_import_leaves_the_rooms_of_optional_libraries_alone(fresh):
+    """checkpoint and interop are loaded by the name that needs them, not before."""
+    rooms = {".".join(module.split(".")[:2]) for module in fresh["modules"]}
+    assert not rooms & {"loaderkit.checkpoint", "loaderkit.interop", "loaderkit.cli", "loaderkit.demo"}
+
+
+def test_import_is_quick(fresh):
+    """Under a quarter of a second of this process's own time beyond numpy."""
+    assert fresh["seconds"] < 0.25
+
+
+def public_names() -> list[str]:
+    return sorted(
+        name for name in dir(lk) if not name.startswith("_") and not inspect.ismodule(getattr(lk, name))
+    )
+
+
+def examples_in(public: object) -> list[doctest.Example]:
+    finder = doctest.DocTestFinder(recurse=True)
+    return [
+        example
+        for found in finder.find(public, getattr(public, "__name__", "x"))
+        for example in found.examples
+    ]
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_every_public_name_shows_an_example(name):
+    """A docstring that says what it is and a doctest that runs; --doctest-modules runs them."""
+    public = getattr(lk, name)
+    assert inspect.getdoc(public), f"lk.{name} has no docstring"
+    assert examples_in(public), f"lk.{name} has no doctest"
+
+
+def test_every_name_of_the_lazy_table_is_listed():
+    """`dir(loaderkit)` and a star import show what comes on demand, too."""
+    assert set(public_names()) >= {
+        "CheckpointSave",
+        "CheckpointRestore",
+        "CheckpointHandler",
+        "ShardByJaxProcess",
+    }
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    """The table answers only for what it holds."""
+    with pytest.raises(AttributeError, match="no_such_name"):
+        lk.no_such_name  # noqa: B018  (the look-up is the test)

@@ -1,0 +1,228 @@
+"""Which part may know which: the imports of every file, read by ast, against one table.
+
+errors, tree <- plan <- _engine <- _runtime <- loader <- interop, cli
+                 ^--- transforms --^            ^
+                    sources -------^        checkpoint
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "loaderkit"
+
+# The room of each file right in the package; a file in a folder belongs to the room of that name.
+ROOM_OF_FILE = {
+    "__init__": "front",
+    "__main__": "cli",
+    "_checkpoint_files": "checkpoint",
+    "_memory": "memory",
+    "_version": "ground",
+    "checkpoint": "checkpoint",
+    "cli": "cli",
+    "errors": "ground",
+    "foreign": "ground",
+    "iterator": "loader",
+    "loader": "loader",
+    "tree": "ground",
+}
+UP_TO_LOADER = {"ground", "memory", "plan", "_engine", "transforms", "sources", "_runtime", "loader"}
+
+# What a room may import of the package, itself aside. A room that is not here fails the test by its name.
+MAY_IMPORT = {
+    "ground": set(),
+    "memory": {"ground"},
+    "plan": {"ground"},
+    "_engine": {"ground", "plan"},
+    "transforms": {"ground", "plan"},
+    "sources": {"ground", "memory"},
+    "_runtime": {"ground", "memory", "plan", "_engine", "transforms", "sources"},
+    "loader": UP_TO_LOADER,
+    "checkpoint": {"ground"},
+    "interop": UP_TO_LOADER,
+    "testing": UP_TO_LOADER,
+    "front": UP_TO_LOADER,
+    "demo": {"front"},
+    "cli": {"front", "ground", "demo"},
+}
+# Through a function that runs when the user asks for it: no module that needs them is loaded before.
+MAY_IMPORT_WHEN_CALLED = {"loader": {"checkpoint"}, "cli": {"interop"}}
+
+PURE = {"plan", "_engine"}
+PURE_FILES = {"loaderkit.tree", "loaderkit.errors", "loaderkit.foreign"}
+# What has effects, or an answer that the arguments alone don't decide.
+# fmt: off
+IMPURE = {
+    "asyncio", "concurrent", "contextvars", "ctypes", "datetime", "fcntl", "gc", "getpass", "glob", "io",
+    "jax", "locale", "logging", "mmap", "multiprocessing", "os", "pathlib", "platform", "queue", "random",
+    "resource", "sched", "secrets", "select", "selectors", "shutil", "signal", "socket", "socketserver",
+    "ssl", "subprocess", "tempfile", "threading", "time", "uuid", "warnings", "weakref", "_thread",
+}
+# fmt: on
+# Names of numpy.random that keep no state of the process.
+STATELESS_RANDOM = {"BitGenerator", "Generator", "Philox"}
+
+PROCESSES = {"concurrent", "multiprocessing", "pty", "select", "selectors", "signal", "socket", "subprocess"}
+# The demo's child is killed in the middle of an epoch: that is what it shows.
+WITH_PROCESSES = {"_runtime", "demo"}
+
+CORE_LIBRARIES = {"numpy", "cloudpickle", "array_record"}
+# One optional library a file, and nothing else imports these files until it is asked for.
+WITH_OPTIONAL_LIBRARIES = {"checkpoint", "interop", "demo"}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One import statement: where it stands, what it names, and whether importing the file runs it."""
+
+    file: Path
+    line: int
+    module: str
+    at_once: bool
+
+    def __str__(self) -> str:
+        return f"{self.file.relative_to(PACKAGE.parent)}:{self.line} imports {self.module}"
+
+    @property
+    def top(self) -> str:
+        return self.module.partition(".")[0]
+
+
+def module_name(file: Path) -> str:
+    parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def files() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+MODULES = {module_name(file): file for file in files()}
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")[1:]
+    if not parts:
+        return "front"
+    return ROOM_OF_FILE.get(parts[0], parts[0]) if (PACKAGE / f"{parts[0]}.py").exists() else parts[0]
+
+
+def imports_of(file: Path) -> Iterator[Import]:
+    tree = ast.parse(file.read_bytes())
+    # A function's body runs later; everything else of a file, also within if, try and class, runs at once.
+    later = {
+        inner
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for inner in ast.walk(outer)
+        if inner is not outer
+    }
+    for node in ast.walk(tree):
+        for module in named_modules(node, file):
+            yield Import(file, node.lineno, module, node not in later)
+
+
+def named_modules(node: ast.AST, file: Path) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    base = node.module or ""
+    if node.level:
+        package = module_name(file).split(".")
+        package = package if file.name == "__init__.py" else package[:-1]
+        base = ".".join(package[: len(package) - node.level + 1] + ([node.module] if node.module else []))
+    # `from loaderkit.plan import rng` names a module, `from loaderkit.errors import StateError` doesn't.
+    return [f"{base}.{a.name}" if f"{base}.{a.name}" in MODULES else base for a in node.names]
+
+
+def all_imports() -> list[Import]:
+    return [found for file in files() for found in imports_of(file)]
+
+
+def test_every_file_belongs_to_a_room():
+    """A new file or folder is put in the table on purpose."""
+    strangers = [str(file) for module, file in MODULES.items() if room_of(module) not in MAY_IMPORT]
+    assert not strangers
+
+
+def test_rooms_import_only_what_lies_below_them():
+    """The core knows nothing of the shell, the sources nothing of the plan, the rest nothing of Orbax."""
+    wrong = []
+    for found in all_imports():
+        if found.top != "loaderkit":
+            continue
+        room, other = room_of(module_name(found.file)), room_of(found.module)
+        allowed = MAY_IMPORT[room] | {room}
+        if not found.at_once:
+            allowed |= MAY_IMPORT_WHEN_CALLED.get(room, set())
+        if other not in allowed:
+            wrong.append(f"{found} ({room} may import {sorted(allowed)}, not {other})")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """Every file can be read and loaded after those it imports."""
+    edges: dict[str, set[str]] = {module: set() for module in MODULES}
+    for found in all_imports():
+        module = module_name(found.file)
+        if found.at_once and found.module in MODULES and found.module != module:
+            edges[module].add(found.module)
+    while free := {module for module, needs in edges.items() if not needs}:
+        edges = {module: needs - free for module, needs in edges.items() if module not in free}
+    assert not edges
+
+
+@pytest.mark.parametrize(
+    "file",
+    [f for m, f in MODULES.items() if room_of(m) in PURE or m in PURE_FILES],
+    ids=lambda file: str(file.relative_to(PACKAGE)),
+)
+def test_pure_files_do_nothing_but_compute(file):
+    """No I/O, clock, thread, process, log, warning or global random state in plan/ and _engine/."""
+    wrong = [str(found) for found in imports_of(file) if found.top in IMPURE]
+    wrong += [f"{file.name}:{node.lineno} {ast.unparse(node)}" for node in effects(file)]
+    assert not wrong
+
+
+def effects(file: Path) -> Iterator[ast.expr]:
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        match node:
+            case ast.Attribute(attr=name) if ast.unparse(node.value) in ("np.random", "numpy.random"):
+                if name not in STATELESS_RANDOM:
+                    yield node
+            case ast.Call(func=ast.Name(id="open" | "print" | "input" | "exec" | "eval")):
+                yield node
+
+
+def test_only_the_runtime_has_processes():
+    """Processes, sockets and signals live in one room."""
+    wrong = [
+        str(found)
+        for found in all_imports()
+        if found.top in PROCESSES and room_of(module_name(found.file)) not in WITH_PROCESSES
+    ]
+    assert not wrong
+
+
+def test_optional_libraries_are_imported_where_they_are_used():
+    """The core needs numpy, cloudpickle and array_record; any other library is imported within a function."""
+    known = CORE_LIBRARIES | {"loaderkit"} | sys.stdlib_module_names
+    wrong = [
+        str(found)
+        for found in all_imports()
+        if found.at_once
+        and found.top not in known
+        and room_of(module_name(found.file)) not in WITH_OPTIONAL_LIBRARIES
+    ]
+    assert not wrong
+
+
+def test_array_record_is_read_in_one_room():
+    """How files are read is the sources' business."""
+    rooms = {room_of(module_name(f.file)) for f in all_imports() if f.top == "array_record"}
+    assert rooms <= {"sources", "demo"}

@@ -53,18 +53,13 @@ def test_import_is_quick(fresh):
 
 
 def public_names() -> list[str]:
-    return sorted(
-        name for name in dir(lk) if not name.startswith("_") and not inspect.ismodule(getattr(lk, name))
-    )
+    names = [name for name in dir(lk) if not name.startswith("_")]
+    return sorted(name for name in names if not inspect.ismodule(getattr(lk, name)))
 
 
 def examples_in(public: object) -> list[doctest.Example]:
-    finder = doctest.DocTestFinder(recurse=True)
-    return [
-        example
-        for found in finder.find(public, getattr(public, "__name__", "x"))
-        for example in found.examples
-    ]
+    found = doctest.DocTestFinder(recurse=True).find(public, getattr(public, "__name__", "value"))
+    return [example for test in found for example in test.examples]
 
 
 @pytest.mark.parametrize("name", public_names())
@@ -77,12 +72,8 @@ def test_every_public_name_shows_an_example(name):
 
 def test_every_name_of_the_lazy_table_is_listed():
     """`dir(loaderkit)` and a star import show what comes on demand, too."""
-    assert set(public_names()) >= {
-        "CheckpointSave",
-        "CheckpointRestore",
-        "CheckpointHandler",
-        "ShardByJaxProcess",
-    }
+    on_demand = {"CheckpointSave", "CheckpointRestore", "CheckpointHandler", "ShardByJaxProcess"}
+    assert set(public_names()) >= on_demand
 
 
 def test_an_unknown_name_is_an_attribute_error():

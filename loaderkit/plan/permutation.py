@@ -1,0 +1,165 @@
+"""A keyed bijection of [0, n) on arrays: the order of a shuffled epoch, without ever holding that order.
+
+Up to 256 records the order is the ranking of n distinct hashes: exactly uniform, and its table is bounded.
+Beyond, it is a Feistel network on a grid of `columns` (a power of two near the root of n) times `rows` =
+ceil(n / columns) cells:
+
+    position = row * columns + column
+    8 rounds:  column ^= F(row),   row = (row + F(column)) mod rows,   each round with its own key
+
+The grid has fewer than `columns` cells too many, so that for every n, n = 2**k + 1 too, less than one
+position in sqrt(n) / 2 lands outside [0, n) and walks on (is encrypted again until it lands inside, which
+keeps it a bijection). Memory is O(1), and any position of any epoch costs the same.
+
+    position   place in the epoch's order, in [0, n)
+    key        64 bits that choose the order, one for each (seed, epoch)
+    owner      where several orders are asked for at once: which of the keys a position belongs to
+
+The outputs are part of the stream: another constant or round here is another `stream_version`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderkit.plan.integers import as_int
+from loaderkit.plan.mixing import UInt64Array, mix64
+
+Int64Array = npt.NDArray[np.int64]
+
+MAX_RECORDS = 1 << 62
+
+_ROUNDS = 8
+_RANKED = 256  # up to here a table; the two halves of a smaller grid would have fewer than 16 values each
+_RANK_CELLS = 1 << 16
+_CHUNK = 1 << 14  # positions worked on at once: the four scratch arrays stay in the cache
+
+_FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
+_FACTOR_2 = np.uint64(0x94D049BB133111EB)
+_STREAM = np.uint64(0xA0761D6478BD642F)
+_HALF = np.uint64(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Permutation:
+    """The order of [0, n) that a 64-bit key chooses; call it with positions.
+
+    n: the number of records, 1 to 2**62 - 1. key: 0 to 2**64 - 1. Called with int64 positions in [0, n) of
+    shape (k,), it gives int64 numbers in [0, n) of the same shape; a position outside is an IndexError.
+
+    >>> order = Permutation(10, key=3)
+    >>> sorted(order(np.arange(10)).tolist()) == list(range(10))
+    True
+    """
+
+    n: int
+    key: int
+
+    def __post_init__(self) -> None:
+        as_int("n", self.n, low=1, high=MAX_RECORDS, advice="give the number of records to put in order")
+        as_int("key", self.key, low=0, high=1 << 64, advice="fold what should choose the order into 64 bits")
+
+    def __call__(self, positions: Int64Array) -> Int64Array:
+        return permute(positions, None, self.n, np.array([self.key], np.uint64))
+
+
+def permute(positions: Int64Array, owners: Int64Array | None, n: int, keys: UInt64Array) -> Int64Array:
+    """Each position under the order of [0, n) that its owner's key chooses; many orders in one call.
+
+    positions: (k,) int64 in [0, n), else an IndexError. keys: (m,) uint64. owners: (k,) int64 in [0, m), or
+    None where there is one key. Gives (k,) int64; `Permutation(n, keys[owners[j]])` gives the same for
+    position j.
+
+    >>> both = permute(np.array([4, 4]), np.array([0, 1]), 10, np.array([3, 8], np.uint64))
+    >>> both.tolist() == [int(Permutation(10, key)(np.array([4]))[0]) for key in (3, 8)]
+    True
+    """
+    if positions.size and (positions.min() < 0 or positions.max() >= n):
+        bad = positions[(positions < 0) | (positions >= n)][0]
+        raise IndexError(f"position {bad} is out of bounds: an order of {n} has positions in [0, {n})")
+    if n <= _RANKED:
+        return _by_rank(positions, owners, n, keys)
+    grid = _Grid.covering(n)
+    # round_keys: (rounds, m) uint64
+    round_keys = mix64(mix64(keys) ^ (np.arange(1, _ROUNDS + 1, dtype=np.uint64) * _STREAM)[:, np.newaxis])
+    permuted = np.empty(positions.shape, np.int64)
+    for low in range(0, positions.size, _CHUNK):
+        chunk = slice(low, low + _CHUNK)
+        own = None if owners is None else owners[chunk]
+        permuted[chunk] = _walk(positions[chunk], own, n, grid, round_keys)
+    return permuted
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    width: int  # bits of a column
+    rows: int
+
+    @classmethod
+    def covering(cls, n: int) -> "_Grid":
+        width = (n - 1).bit_length() // 2
+        return cls(width, -(-n >> width))
+
+
+def _walk(
+    positions: Int64Array, owners: Int64Array | None, n: int, grid: _Grid, round_keys: UInt64Array
+) -> Int64Array:
+    cells = _encrypt(positions, _keys_of(round_keys, owners), grid)
+    outside = np.flatnonzero(cells >= n)
+    while outside.size:
+        own = None if owners is None else owners[outside]
+        moved = _encrypt(cells[outside], _keys_of(round_keys, own), grid)
+        cells[outside] = moved
+        outside = outside[moved >= n]
+    return cells
+
+
+def _keys_of(round_keys: UInt64Array, owners: Int64Array | None) -> Sequence[UInt64Array]:
+    return list(round_keys) if owners is None else [keys[owners] for keys in round_keys]
+
+
+def _encrypt(cells: Int64Array, round_keys: Sequence[UInt64Array], grid: _Grid) -> Int64Array:
+    rows = np.right_shift(cells, grid.width).view(np.uint64)
+    columns = np.bitwise_and(cells, (1 << grid.width) - 1).view(np.uint64)
+    column_mask, row_count = np.uint64((1 << grid.width) - 1), np.uint64(grid.rows)
+    noise, scratch = np.empty_like(rows), np.empty_like(rows)
+    for even in range(0, _ROUNDS, 2):
+        _round_function(rows, round_keys[even], noise, scratch)
+        np.bitwise_and(noise, column_mask, out=noise)
+        np.bitwise_xor(columns, noise, out=columns)
+        _round_function(columns, round_keys[even + 1], noise, scratch)
+        # 32 random bits scaled to [0, rows), which is exact in 64 bits because rows <= 2**31
+        np.multiply(noise, row_count, out=noise)
+        np.right_shift(noise, _HALF, out=noise)
+        # A sum below 2 * rows is reduced without a branch: below rows, the difference wraps to a huge number.
+        np.add(rows, noise, out=rows)
+        np.subtract(rows, row_count, out=scratch)
+        np.minimum(rows, scratch, out=rows)
+    np.left_shift(rows, np.uint64(grid.width), out=rows)
+    return np.bitwise_or(rows, columns, out=rows).view(np.int64)
+
+
+def _round_function(half: UInt64Array, key: UInt64Array, out: UInt64Array, scratch: UInt64Array) -> None:
+    np.bitwise_xor(half, key, out=out)
+    np.multiply(out, _FACTOR_1, out=out)
+    np.right_shift(out, _HALF, out=scratch)
+    np.bitwise_xor(out, scratch, out=out)
+    np.multiply(out, _FACTOR_2, out=out)
+    np.right_shift(out, _HALF, out=out)  # the upper 32 bits depend on all of half and key
+
+
+def _by_rank(positions: Int64Array, owners: Int64Array | None, n: int, keys: UInt64Array) -> Int64Array:
+    # mix64 is a bijection, so the n hashes of a key differ and every sorting algorithm ranks them alike.
+    names = mix64(np.arange(n, dtype=np.uint64) * _STREAM)
+    if owners is None:
+        return np.argsort(mix64(names ^ mix64(keys)))[positions]
+    permuted = np.empty(positions.shape, np.int64)
+    group = _RANK_CELLS // n
+    for low in range(0, len(keys), group):
+        # tables: (keys of the group, n) int64
+        tables = np.argsort(mix64(names ^ mix64(keys[low : low + group])[:, np.newaxis]), axis=1)
+        here = np.flatnonzero((owners >= low) & (owners < low + group))
+        permuted[here] = tables[owners[here] - low, positions[here]]
+    return permuted

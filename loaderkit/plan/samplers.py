@@ -1,0 +1,378 @@
+"""Which record each index of the stream reads.
+
+    index       global place in the endless stream of all epochs: 0, 1, 2, ...
+    epoch       index // num_records
+    position    index % num_records, the place in the epoch's order
+    record_key  the row of the data source: the position, or where the epoch's shuffle sends it
+
+All shards share this one space of indices: a sharding chooses which indices a process loads, never what they
+read. Besides the samplers here, any object with `__getitem__` is one; the functions at the end ask either
+kind the same questions.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from operator import index as to_index
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderkit.plan.integers import as_int
+from loaderkit.plan.metadata import RecordMetadata
+from loaderkit.plan.mixing import fold_each
+from loaderkit.plan.permutation import MAX_RECORDS, Int64Array, permute
+from loaderkit.plan.rng import generator
+from loaderkit.plan.sharding import Sharding
+
+ENDLESS = 1 << 63  # indices are int64: no stream can be longer
+
+_SEED_LIMIT = 1 << 64
+_ITERATION_BLOCK = 1024
+_FINGERPRINT_KEYS = 64
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """What a sampler of your own must have: `sampler[i]`, the RecordMetadata of index i.
+
+    It must depend on i alone, and is an IndexError beyond the end. These are optional:
+
+    `__len__()`: the number of indices. Without it, or where it raises TypeError, the stream is endless.
+    `record_keys(indices: int64 (n,)) -> int64 (n,)`: the keys of many indices at once, which is much faster.
+    `seed: int`: what RandomMap draws from. `num_records: int`: the length of one epoch.
+    `fingerprint() -> dict` of JSON values: what a saved state compares, not class, length and first keys.
+    """
+
+    def __getitem__(self, index: int, /) -> RecordMetadata:
+        """The metadata of index `index`, counted from 0 over all epochs and shards."""
+
+
+class _EpochSampler:
+    """Epochs of the same records, in order or each in its own shuffled order."""
+
+    __slots__ = ()
+
+    num_records: int
+    shard_options: Sharding | None
+    shuffle: bool
+    num_epochs: int | None
+    seed: int | None
+
+    def record_keys(self, indices: npt.ArrayLike) -> Int64Array:
+        """The record keys of many indices at once: (n,) ints in, (n,) int64 out.
+
+        An index below 0 or beyond the last epoch is an IndexError that names it; what isn't an int is a
+        TypeError.
+
+        >>> IndexSampler(3, num_epochs=2).record_keys([0, 1, 2, 3]).tolist()
+        [0, 1, 2, 0]
+        """
+        wanted = self._checked(indices)
+        epochs = wanted // self.num_records
+        positions = wanted - epochs * self.num_records
+        if not self.shuffle:
+            return positions
+        seed = cast(int, self.seed)
+        distinct, owners = _distinct(epochs)
+        keys = fold_each(seed, distinct.view(np.uint64))
+        return permute(positions, owners, self.num_records, keys)
+
+    def fingerprint(self) -> dict[str, object]:
+        """What a saved state remembers of this sampler, as JSON values; the sharding is no part of it.
+
+        >>> IndexSampler(3, num_epochs=2).fingerprint()  # doctest: +NORMALIZE_WHITESPACE
+        {'kind': 'IndexSampler', 'num_records': 3, 'shuffle': False, 'num_epochs': 2, 'seed': None}
+        """
+        # A state holds no integer above 63 bits, which many JSON readers would round.
+        seed = self.seed if self.seed is None or self.seed < ENDLESS else str(self.seed)
+        return {
+            "kind": type(self).__name__,
+            "num_records": self.num_records,
+            "shuffle": self.shuffle,
+            "num_epochs": self.num_epochs,
+            "seed": seed,
+        }
+
+    def __getitem__(self, index: int) -> RecordMetadata:
+        place = to_index(index)
+        if not 0 <= place < self._limit:
+            raise self._out_of_bounds(place)
+        return self._metadata(place, int(self.record_keys([place])[0]))
+
+    def __iter__(self) -> Iterator[RecordMetadata]:
+        for start in range(0, self._limit, _ITERATION_BLOCK):
+            indices = range(start, min(start + _ITERATION_BLOCK, self._limit))
+            keys = self.record_keys(np.array(indices, np.int64)).tolist()
+            for index, key in zip(indices, keys, strict=True):
+                yield self._metadata(index, key)
+
+    def __len__(self) -> int:
+        if self.num_epochs is None:
+            raise TypeError(
+                f"{self!r} is endless, so it has no length: give num_epochs, or use num_records for one epoch"
+            )
+        return self._limit
+
+    def __bool__(self) -> bool:
+        # Python would ask __len__, which an endless sampler hasn't
+        return True
+
+    @property
+    def _limit(self) -> int:
+        return ENDLESS if self.num_epochs is None else self.num_epochs * self.num_records
+
+    def _metadata(self, index: int, record_key: int) -> RecordMetadata:
+        rng = None if self.seed is None else generator(self.seed, 0, index, 0)
+        return RecordMetadata(index, record_key, rng)
+
+    def _checked(self, indices: npt.ArrayLike) -> Int64Array:
+        wanted = np.asarray(indices)
+        if wanted.size == 0:
+            return np.empty(wanted.shape, np.int64)
+        if wanted.dtype.kind not in "iu":
+            raise TypeError(f"indices must be ints, got an array of {wanted.dtype}: give int64 indices")
+        if wanted.ndim != 1:
+            raise ValueError(f"indices must have one dimension, got shape {wanted.shape}: give them flat")
+        if wanted.min() < 0 or wanted.max() >= self._limit:
+            raise self._out_of_bounds(int(wanted[(wanted < 0) | (wanted >= self._limit)][0]))
+        return wanted.astype(np.int64, copy=False)
+
+    def _out_of_bounds(self, index: int) -> IndexError:
+        limit = "2**63" if self.num_epochs is None else str(self._limit)
+        return IndexError(f"index {index} is out of bounds: {self!r} has indices in [0, {limit})")
+
+    def _normalise(self) -> None:
+        records = as_int(
+            "num_records",
+            self.num_records,
+            low=1,
+            high=MAX_RECORDS,
+            advice="give the number of records, len(source); a source without any can't be sampled",
+        )
+        object.__setattr__(self, "num_records", records)
+        if self.num_epochs is not None:
+            epochs = as_int(
+                "num_epochs",
+                self.num_epochs,
+                low=1,
+                high=None,
+                advice="give a positive number of epochs, or None for an endless stream",
+            )
+            object.__setattr__(self, "num_epochs", epochs)
+            as_int(
+                "num_epochs * num_records",
+                epochs * records,
+                low=1,
+                high=ENDLESS - 1,
+                advice="give num_epochs=None for an endless stream",
+            )
+        if self.seed is not None:
+            seed = as_int("seed", self.seed, low=0, high=_SEED_LIMIT, advice="give an int in [0, 2**64)")
+            object.__setattr__(self, "seed", seed)
+        if self.shard_options is not None and not isinstance(self.shard_options, Sharding):
+            raise TypeError(
+                f"shard_options must be a ShardOptions, NoSharding or ShardByJaxProcess, got"
+                f" {self.shard_options!r} of type {type(self.shard_options).__name__}: give"
+                " ShardOptions(shard_index, shard_count)"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSampler(_EpochSampler):
+    """Every record once an epoch, in order or shuffled anew in each, for some epochs or without end.
+
+    num_records: the number of records in the source, 1 to 2**62 - 1. shard_options: handed on to a loader
+    that is given none; it doesn't change which record an index reads. shuffle: whether each epoch has its own
+    order, which needs a seed. num_epochs: how many, None for an endless stream. seed: int in [0, 2**64), for
+    the shuffle and for random operations. A value of the wrong type is a TypeError, one out of range a
+    ValueError.
+
+    >>> sampler = IndexSampler(8, shuffle=True, num_epochs=1, seed=0)
+    >>> sorted(sampler.record_keys(range(8)).tolist())
+    [0, 1, 2, 3, 4, 5, 6, 7]
+    >>> IndexSampler(8, seed=0)[8]
+    RecordMetadata(index=8, record_key=0, rng=Generator(Philox))
+    """
+
+    num_records: int
+    shard_options: Sharding | None = None
+    shuffle: bool = False
+    num_epochs: int | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shuffle, bool):
+            raise TypeError(
+                f"shuffle must be a bool, got {self.shuffle!r} of type {type(self.shuffle).__name__}:"
+                " give True or False"
+            )
+        self._normalise()
+        if self.shuffle and self.seed is None:
+            raise ValueError("shuffle=True needs a seed, got seed=None: give an int, for example seed=0")
+
+
+@dataclass(frozen=True, slots=True)
+class SequentialSampler(_EpochSampler):
+    """Every record once, in order: one epoch.
+
+    num_records: the number of records in the source, 1 to 2**62 - 1. shard_options: handed on to a loader
+    that is given none. seed: int in [0, 2**64), for random operations. A value of the wrong type is a
+    TypeError, one out of range a ValueError.
+
+    >>> sampler = SequentialSampler(4)
+    >>> len(sampler), sampler[3]
+    (4, RecordMetadata(index=3, record_key=3, rng=None))
+    """
+
+    num_records: int
+    shard_options: Sharding | None = None
+    seed: int | None = None
+    shuffle: bool = field(default=False, init=False, repr=False)
+    num_epochs: int | None = field(default=1, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._normalise()
+
+
+def record_keys_of(sampler: Sampler, indices: Int64Array) -> Int64Array:
+    """The record keys of many indices of any sampler: (n,) int64 in, (n,) int64 out.
+
+    A sampler without `record_keys` is asked index by index. Keys that are no ints are a TypeError, negative
+    ones or another number of them a ValueError; each error names the sampler.
+
+    >>> record_keys_of(SequentialSampler(4), np.array([2, 3])).tolist()
+    [2, 3]
+    """
+    name = type(sampler).__qualname__
+    if _speaks_for_itself(sampler, "record_keys"):
+        keys = np.asarray(cast(Any, sampler).record_keys(indices))
+        if keys.shape != indices.shape:
+            raise ValueError(
+                f"{name}.record_keys must give one key an index: {indices.shape} indices came back as"
+                f" {keys.shape} keys"
+            )
+    else:
+        keys = np.array([_key_at(sampler, index) for index in indices.tolist()], dtype=np.int64)
+    if keys.size == 0:
+        return np.empty(indices.shape, np.int64)
+    if keys.dtype.kind not in "iu":
+        raise TypeError(
+            f"{name}.record_keys must give ints, got an array of {keys.dtype}: give int64 record keys"
+        )
+    if keys.min() < 0 or keys.max() >= ENDLESS:
+        bad = int(np.flatnonzero((keys < 0) | (keys >= ENDLESS))[0])
+        raise ValueError(
+            f"{name} gives record_key {keys[bad]} for index {indices[bad]}: a record key is a row of the"
+            " source, from 0 on"
+        )
+    return keys.astype(np.int64, copy=False)
+
+
+def length_of(sampler: Sampler) -> int | None:
+    """How many indices a sampler has, None where it is endless.
+
+    `len(sampler)` where it answers; otherwise `num_epochs * num_records` where it has both; otherwise
+    endless.
+
+    >>> length_of(SequentialSampler(4)), length_of(IndexSampler(4))
+    (4, None)
+    """
+    try:
+        length: int = len(sampler)  # type: ignore[arg-type]  # __len__ is optional in the protocol
+    except TypeError:
+        records, epochs = num_records_of(sampler), getattr(sampler, "num_epochs", None)
+        if records is None or epochs is None:
+            return None
+        name = f"{type(sampler).__qualname__}.num_epochs"
+        return records * as_int(name, epochs, low=1, high=None, advice="give a positive int, or None")
+    # sys.maxsize is how samplers of Grain say that they are endless
+    return length if length < ENDLESS - 1 else None
+
+
+def seed_of(sampler: Sampler) -> int | None:
+    """The seed that random operations draw from, None where the sampler has none.
+
+    >>> seed_of(IndexSampler(4, seed=3)), seed_of(IndexSampler(4))
+    (3, None)
+    """
+    seed = getattr(sampler, "seed", None)
+    name = f"{type(sampler).__qualname__}.seed"
+    advice = "give an int in [0, 2**64), or None"
+    return None if seed is None else as_int(name, seed, low=0, high=_SEED_LIMIT, advice=advice)
+
+
+def num_records_of(sampler: Sampler) -> int | None:
+    """The length of one epoch, None where the sampler doesn't say.
+
+    >>> num_records_of(IndexSampler(4))
+    4
+    """
+    records = getattr(sampler, "num_records", None)
+    name = f"{type(sampler).__qualname__}.num_records"
+    advice = "give the length of one epoch, or None"
+    return None if records is None else as_int(name, records, low=1, high=MAX_RECORDS, advice=advice)
+
+
+def fingerprint_of(sampler: Sampler) -> dict[str, object]:
+    """What a saved state remembers of any sampler, as JSON values.
+
+    A sampler without `fingerprint` is known by its class, its length and its first 64 record keys.
+
+    >>> fingerprint_of(SequentialSampler(4))["kind"]
+    'SequentialSampler'
+    """
+    if _speaks_for_itself(sampler, "fingerprint"):
+        said = cast(Any, sampler).fingerprint()
+        if not isinstance(said, dict):
+            name = f"{type(sampler).__qualname__}.fingerprint()"
+            raise TypeError(
+                f"{name} must give a dict of JSON values, got {said!r}: give for example {{'seed': 0}}"
+            )
+        return said
+    length = length_of(sampler)
+    first = np.arange(_FINGERPRINT_KEYS if length is None else min(length, _FINGERPRINT_KEYS), dtype=np.int64)
+    return {
+        "kind": type(sampler).__qualname__,
+        "length": length,
+        "first_keys": record_keys_of(sampler, first).tolist(),
+    }
+
+
+def _distinct(epochs: Int64Array) -> tuple[Int64Array, Int64Array | None]:
+    """The epochs that occur, and which of them each index is in; None where there is only one."""
+    if epochs.size == 0:
+        return epochs, None
+    low, high = int(epochs.min()), int(epochs.max())
+    if low == high:
+        return np.array([low], np.int64), None
+    if high - low < epochs.size:  # consecutive indices: sorting them would cost more than the shuffle
+        return np.arange(low, high + 1, dtype=np.int64), epochs - low
+    distinct, owners = np.unique(epochs, return_inverse=True)
+    return distinct, owners
+
+
+def _speaks_for_itself(sampler: Sampler, method: str) -> bool:
+    # What a subclass inherits, or a wrapper hands on, may not know that __getitem__ was replaced.
+    for cls in type(sampler).__mro__:
+        if method in vars(cls):
+            return True
+        if "__getitem__" in vars(cls):
+            return False
+    return False
+
+
+def _key_at(sampler: Sampler, index: int) -> int:
+    name = f"{type(sampler).__qualname__}[{index}]"
+    try:
+        metadata = sampler[index]
+    except IndexError as error:
+        if length_of(sampler) is None:
+            error.add_note(
+                f"{name}: a sampler without __len__ is taken to be endless; give it one if it ends"
+            )
+        raise
+    advice = "a sampler gives RecordMetadata(index, record_key, rng)"
+    if not hasattr(metadata, "record_key"):
+        raise TypeError(f"{name} must be a RecordMetadata, got {metadata!r}: {advice}")
+    return as_int(f"{name}.record_key", metadata.record_key, low=0, high=ENDLESS, advice=advice)

@@ -1,0 +1,79 @@
+"""Which part of the global batch one process loads, said as "number h of H".
+
+A sharding is anything with `resolve() -> ShardOptions`: it is asked when iteration starts and never earlier,
+because the number of processes may not be known when a script builds its loader.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from loaderkit.plan.integers import as_int
+
+
+@runtime_checkable
+class Sharding(Protocol):
+    """What `shard_options` takes: something that can say which shard this process is."""
+
+    def resolve(self) -> "ShardOptions":
+        """The shard of this process, asked when iteration starts."""
+
+
+@dataclass(frozen=True)
+class ShardOptions:
+    """Shard `shard_index` of `shard_count`: of each global batch of N rows, the rows [h*N/H, (h+1)*N/H).
+
+    shard_index: int in [0, shard_count). shard_count: int >= 1. drop_remainder: whether a last, partial batch
+    gives each shard the same number of rows and drops the rest, instead of one row more to the first shards.
+    A number of the wrong type is a TypeError, one out of range a ValueError.
+
+    >>> ShardOptions(shard_index=1, shard_count=4)
+    ShardOptions(shard_index=1, shard_count=4, drop_remainder=False)
+    """
+
+    shard_index: int
+    shard_count: int
+    drop_remainder: bool = False
+
+    def __post_init__(self) -> None:
+        count = as_int(
+            "shard_count",
+            self.shard_count,
+            low=1,
+            high=None,
+            advice="give the number of processes that load together",
+        )
+        index = as_int(
+            "shard_index",
+            self.shard_index,
+            low=0,
+            high=count,
+            advice=f"shards are numbered from 0, so of {count} the last is {count - 1}",
+        )
+        if not isinstance(self.drop_remainder, bool):
+            raise TypeError(
+                f"drop_remainder must be a bool, got {self.drop_remainder!r} of type"
+                f" {type(self.drop_remainder).__name__}: give True or False"
+            )
+        object.__setattr__(self, "shard_count", count)
+        object.__setattr__(self, "shard_index", index)
+
+    def resolve(self) -> "ShardOptions":
+        """The shard itself, as a plain ShardOptions.
+
+        >>> NoSharding().resolve()
+        ShardOptions(shard_index=0, shard_count=1, drop_remainder=False)
+        """
+        return ShardOptions(self.shard_index, self.shard_count, self.drop_remainder)
+
+
+@dataclass(frozen=True)
+class NoSharding(ShardOptions):
+    """One process loads everything: shard 0 of 1.
+
+    >>> NoSharding()
+    NoSharding(shard_index=0, shard_count=1, drop_remainder=False)
+    """
+
+    shard_index: int = field(default=0, init=False)
+    shard_count: int = field(default=1, init=False)
+    drop_remainder: bool = field(default=False, init=False)

@@ -1,0 +1,82 @@
+"""What an assembly is: one iterator's stream in the making, asked by the dispatcher for work and told what came of it.
+
+Two kinds exist. A *grid* serves pipelines whose every row has a place before it is read: batches whose rows several
+workers write at once. A *chain* serves the others, elements without a Batch among them: runs of elements in order,
+regrouped by what is there. Both give the same answers to the same four calls.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from .outputs import Outputs
+from .pace import Pace
+from .slots import Slots
+from .task import Outcome, Report, Slot, Task
+
+
+class Layout(Protocol):
+    """What the rows of a batch look like in a slot, as far as the engine has to know."""
+
+    def nbytes(self, rows: int) -> int:
+        """Bytes that a slot for so many rows has."""
+        ...
+
+
+class Assembly(Protocol):
+    """One iterator's stream in the making."""
+
+    def next_task(self) -> Task | None:
+        """Work to give to somebody now; None while nothing may or need be begun."""
+        ...
+
+    def done(self, task: Task, report: Report) -> int:
+        """Takes in what came of a task of ours, once; answers how many uses its output has."""
+        ...
+
+    def pop(self) -> Outcome | None:
+        """The next thing to hand to the iterating user, in order; None while it isn't there yet."""
+        ...
+
+    def owned(self) -> tuple[list[Slot], list[int]]:
+        """Slots that we took and outputs that we still need: what a close has to give back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Supplies:
+    """What the assemblies of one loader share.
+
+    slots      where batches are written in place; None where the one worker is the trainer itself
+    reserves   whether outputs lie in the arena too, so that room for them is set aside with a task
+    new_id     gives the next task id
+    """
+
+    slots: Slots | None
+    reserves: bool
+    outputs: Outputs
+    pace: Pace
+    new_id: Callable[[], int]
+
+
+_FIRST_RESERVE = 1 << 16  # bytes: enough for small rows; larger ones ask once
+
+
+class Reserve:
+    """How much room to set aside for the output of a task, learned from what earlier ones took."""
+
+    def __init__(self, supplies: Supplies) -> None:
+        self._supplies = supplies
+        self._row_nbytes: float | None = None
+
+    def slot(self, rows: int) -> Slot | None:
+        """Room for the output of a task of so many rows, None where outputs need none."""
+        if not self._supplies.reserves or self._supplies.slots is None:
+            return None
+        wanted = _FIRST_RESERVE if self._row_nbytes is None else int(1.25 * self._row_nbytes * rows) + 4096
+        return self._supplies.slots.alloc(wanted)
+
+    def saw(self, rows: int, nbytes: int) -> None:
+        """Takes in that an output of so many rows took so much room; large ones are forgotten slowly."""
+        each = nbytes / max(rows, 1)
+        self._row_nbytes = each if self._row_nbytes is None else max(each, 0.95 * self._row_nbytes)

@@ -1,0 +1,54 @@
+"""How long things take, so that tasks are neither crumbs nor boulders. It steers only where tasks are cut."""
+
+TASK_SECONDS = 1e-3  # a message costs the trainer some 20 us: below 100 us of work the messages are the work
+AHEAD_SECONDS = 20e-3  # work that waits at each worker, so that a trainer busy for that long starves nobody
+_WEIGHT = 0.2  # of the newest figure
+
+
+class Pace:
+    """Running mean of the seconds that one row takes, and what follows from it.
+
+    Args:
+        workers: how many work at once; 0 means the trainer itself.
+        task_rows: a fixed number of rows for each task instead, None to adapt.
+
+    >>> pace = Pace(workers=2, task_rows=None)
+    >>> pace.rows(256), pace.tasks_ahead()
+    (128, 2)
+    >>> pace.saw(rows=100, seconds=0.1)
+    >>> pace.rows(256)
+    1
+    """
+
+    def __init__(self, *, workers: int, task_rows: int | None) -> None:
+        self.workers = workers
+        self._task_rows = task_rows
+        self._row_seconds: float | None = None
+        self._task_seconds: float | None = None
+
+    def saw(self, *, rows: int, seconds: float) -> None:
+        """Takes in that a task of so many rows took so long."""
+        if rows > 0:
+            each = seconds / rows
+            self._row_seconds = each if self._row_seconds is None else _mean(self._row_seconds, each)
+        self._task_seconds = seconds if self._task_seconds is None else _mean(self._task_seconds, seconds)
+
+    def rows(self, batch: int) -> int:
+        """Rows of a next task: at least 1, and possibly several batches of `batch` rows."""
+        if self._task_rows is not None:
+            return self._task_rows
+        if self.workers == 0:
+            return batch
+        if self._row_seconds is None:
+            return max(1, -(-batch // self.workers))
+        return max(1, int(TASK_SECONDS / max(self._row_seconds, 1e-9)))
+
+    def tasks_ahead(self) -> int:
+        """Tasks that each worker is given at once."""
+        if self._task_seconds is None:
+            return 2
+        return max(2, min(64, int(AHEAD_SECONDS / max(self._task_seconds, 1e-9))))
+
+
+def _mean(old: float, new: float) -> float:
+    return old + _WEIGHT * (new - old)

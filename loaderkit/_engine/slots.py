@@ -1,0 +1,104 @@
+"""Who owns which bytes of the arena: a best-fit allocator of page-aligned ranges, in plain numbers.
+
+Invariants: the free ranges and the taken slots partition the segments; no two free ranges of a segment touch; a slot
+lies in one segment. The arena only grows, by whole segments that double, because each mapping costs every process a
+descriptor. Best fit with exact sizes first hands a warm slot of the same batch out again.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable
+
+from .task import Slot
+
+PAGE = 4096
+FIRST_SEGMENT = 4 << 20  # bytes; doubled with each further one
+
+
+def round_up(nbytes: int, unit: int = PAGE) -> int:
+    return -(-nbytes // unit) * unit
+
+
+class Slots:
+    """Allocates ranges of the arena.
+
+    Args:
+        extend: called with a size in bytes before a segment of that size is added; raises if there is no room.
+    """
+
+    def __init__(self, extend: Callable[[int], None]) -> None:
+        self._extend = extend
+        self._segments: list[tuple[int, int]] = []  # (offset, nbytes), ascending
+        self._free: list[tuple[int, int]] = []  # (offset, nbytes), ascending
+        self._taken: dict[int, int] = {}  # offset -> nbytes
+        self.nbytes = 0
+        self.used = 0
+
+    def alloc(self, nbytes: int) -> Slot:
+        """A slot of at least `nbytes` bytes, nobody else's until freed."""
+        wanted = round_up(max(nbytes, 1))
+        best = min(
+            (place for place, (_, size) in enumerate(self._free) if size >= wanted),
+            key=lambda place: self._free[place][1],
+            default=None,
+        )
+        if best is None:
+            self._add_segment(wanted)
+            best = len(self._free) - 1
+        offset, size = self._free.pop(best)
+        if size > wanted:
+            self._free.insert(best, (offset + wanted, size - wanted))
+        self._taken[offset] = wanted
+        self.used += wanted
+        segment, segment_nbytes = self._segment_of(offset)
+        return Slot(offset, wanted, segment, segment_nbytes)
+
+    def trim(self, slot: Slot, nbytes: int) -> Slot:
+        """Gives the pages behind the first `nbytes` bytes back; returns the slot that is left."""
+        kept = round_up(max(nbytes, 1))
+        if kept >= slot.nbytes:
+            return slot
+        self._check(slot)
+        self._taken[slot.offset] = kept
+        self.used -= slot.nbytes - kept
+        self._add_free(slot.offset + kept, slot.nbytes - kept)
+        return Slot(slot.offset, kept, slot.segment, slot.segment_nbytes)
+
+    def free(self, slot: Slot) -> None:
+        """Takes a slot back. ValueError if it isn't out, or is out in another size."""
+        self._check(slot)
+        del self._taken[slot.offset]
+        self.used -= slot.nbytes
+        self._add_free(slot.offset, slot.nbytes)
+
+    def _check(self, slot: Slot) -> None:
+        if self._taken.get(slot.offset) != slot.nbytes:
+            raise ValueError(f"{slot} isn't handed out (at that offset: {self._taken.get(slot.offset)} bytes)")
+
+    def _add_segment(self, wanted: int) -> None:
+        size = max(wanted, FIRST_SEGMENT, 2 * self._segments[-1][1] if self._segments else 0)
+        try:
+            self._extend(size)
+        except MemoryError:
+            if size == wanted:
+                raise
+            size = wanted  # no room to double: what is needed may still fit
+            self._extend(size)
+        self._segments.append((self.nbytes, size))
+        self._free.append((self.nbytes, size))
+        self.nbytes += size
+
+    def _segment_of(self, offset: int) -> tuple[int, int]:
+        place = bisect_left(self._segments, (offset + 1,)) - 1
+        return self._segments[place]
+
+    def _add_free(self, offset: int, nbytes: int) -> None:
+        insort(self._free, (offset, nbytes))
+        place = bisect_left(self._free, (offset, nbytes))
+        boundaries = self._segment_of(offset)[0]
+        if place + 1 < len(self._free) and self._free[place + 1][0] == offset + nbytes:
+            if self._segment_of(offset + nbytes)[0] == boundaries:
+                nbytes += self._free.pop(place + 1)[1]
+                self._free[place] = (offset, nbytes)
+        if place and sum(self._free[place - 1]) == offset and self._segment_of(offset - 1)[0] == boundaries:
+            before, size = self._free.pop(place - 1)
+            self._free[place - 1] = (before, size + nbytes)

@@ -1,0 +1,157 @@
+"""The values that pass between the engine and those who work for it. Frozen, comparable, without behaviour.
+
+A *task* is what one worker does in one go. Level 0 reads records and runs the operations before the first Batch (in a
+pipeline that never changes the number of rows: all before the last Batch); level j makes one batch from rows that
+earlier tasks made and runs what follows Batch j. What a task makes stays where the worker put it, its *output*, known
+by the task's id until the engine releases it; the engine moves ids, sizes and cursors, never rows.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+Cursor = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A range of the arena, in bytes. `segment` is where its mapping starts: a worker maps a segment once."""
+
+    offset: int
+    nbytes: int
+    segment: int
+    segment_nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where rows of one batch go.
+
+    rows     how many of the task's rows, in order
+    batch    how many rows that batch has in all
+    first    the place of the first of them in the batch
+    slot     where to write them in place; None: they become part of the task's output
+    whole    the task has all rows and does at once what needs them all: its output holds the finished element
+    """
+
+    rows: int
+    batch: int
+    first: int
+    slot: Slot | None
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Rows lo..hi of part `part` of the output of task `task`; or of a batch of `batch` rows written in `slot`."""
+
+    task: int
+    part: int
+    lo: int
+    hi: int
+    slot: Slot | None = None
+    batch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One unit of work.
+
+    id        unique in a loader, never used twice
+    level     0: read `keys`; above: batch `inputs`
+    indices   (n,) int64: level 0, the index of each record; above, of each row's first record
+    keys      (n,) int64 record keys; empty above level 0
+    targets   level 0 with rows of known places; empty: all rows are one output
+    inputs    above level 0: the rows, in order
+    begin, end   above level 0: the cursors of the batch; end is None where the plan knows it
+    start     where the stream was entered: FlatMaps skip what was handed out before
+    reserve   room for the output; None: the worker asks when it knows how much
+    """
+
+    id: int
+    level: int
+    indices: np.ndarray
+    keys: np.ndarray
+    targets: tuple[Target, ...] = ()
+    inputs: tuple[Span, ...] = ()
+    begin: Cursor = ()
+    end: Cursor | None = None
+    start: Cursor = ()
+    reserve: Slot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What came of one target (or of the whole task where it has none).
+
+    size      rows, or elements, in the output; 0 where all were written in place
+    in_place  the rows lie in the target's slot
+    begins, ends   (size, depth + 1) int64 cursors, zeros behind the last ordinal; None where the plan knows them
+    """
+
+    size: int
+    in_place: bool = False
+    begins: np.ndarray | None = None
+    ends: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A user's function failed: the parts before it are good, the one at this place ends with it.
+
+    `error` is opaque to the engine; it is handed to whoever iterates when all before it was.
+    """
+
+    error: object
+    part: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a worker says of a finished task.
+
+    parts     one for each target begun
+    trouble   what ended it early, or None
+    layout    what the rows of a batch look like, when the worker found the guess missing or wrong; else None
+    nbytes    how much of `reserve` (or of the room it asked for) the output takes
+    seconds   time spent on it
+    """
+
+    parts: tuple[Part, ...]
+    trouble: Trouble | None = None
+    layout: object | None = None
+    nbytes: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """One element to hand out.
+
+    slot      a batch of `rows` rows written in place; the taker owns the slot now
+    task, part, place   else: element `place` of part `part` of that task's output; the taker says when it took it
+    ends      the cursor of each stream behind it; None where the plan knows it
+    """
+
+    rows: int = 0
+    slot: Slot | None = None
+    layout: object | None = None
+    task: int = -1
+    part: int = 0
+    place: int = 0
+    ends: dict[int, Cursor] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The stream can't go on: the error that belongs in this place."""
+
+    error: object
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The stream is over; `ends` are the cursors behind its very last element, dropped ones included."""
+
+
+Outcome = Ready | Broken | End

@@ -1,8 +1,8 @@
 """Orbax saves a loader's position beside the model: the arguments and the handler of `orbax.checkpoint`.
 
 `manager.save(step, args=ocp.args.Composite(model=..., dataset=CheckpointSave(iterator)))`. The state is a few
-integers; it is taken before `save` returns and written while training goes on. Orbax's newer API needs nothing of
-this file: there the iterator is passed as it is.
+integers; it is taken before `save` returns and written while training goes on. Orbax's newer API needs
+nothing of this file: there the iterator is passed as it is.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # or
     async def async_save(
         self, directory: Path, item: StatefulIterator | None = None, args: "CheckpointSave | None" = None
     ) -> list[ocp.future.Future]:
-        """Take the state now; the future returned writes it into `directory`, which Orbax creates meanwhile."""
+        """Take the state now; the future returned writes it into `directory`, being created."""
         state = _saved(item, args).item.get_state()
 
         async def commit() -> None:
@@ -45,7 +45,7 @@ class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # or
     def restore(
         self, directory: Path, item: StatefulIterator | None = None, args: "CheckpointRestore | None" = None
     ) -> Any:
-        """Set the iterator to the saved state and return it; without an iterator return the state, as bytes."""
+        """Set the iterator to the saved state and return it; without one return the state, as bytes."""
         restored = args if args is not None else CheckpointRestore(item)
         if restored.item is None:
             return read_document(directory)

@@ -26,7 +26,7 @@ class ShardByJaxProcess:
             import jax
         except ImportError as error:
             raise ImportError(
-                "ShardByJaxProcess needs jax, which isn't installed: `pip install jax`, or say the shard yourself "
-                "with ShardOptions(shard_index, shard_count), or NoSharding() for a single process"
+                "ShardByJaxProcess needs jax, which isn't installed: `pip install jax`, or say the shard "
+                "yourself with ShardOptions(shard_index, shard_count), or NoSharding() for a single process"
             ) from error
         return ShardOptions(jax.process_index(), jax.process_count(), self.drop_remainder)

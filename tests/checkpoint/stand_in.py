@@ -1,4 +1,4 @@
-"""The smallest iterator with a position: what the checkpoint code may assume of a loader's iterator, and no more."""
+"""The smallest iterator with a position: all that the checkpoint code may assume of a loader's iterator."""
 
 import json
 import threading

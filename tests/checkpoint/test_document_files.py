@@ -70,7 +70,9 @@ def test_a_missing_document_is_named(tmp_path):
         read_document(tmp_path)
 
 
-@pytest.mark.parametrize("names, told", [([], "found nothing"), ([f"f{i}" for i in range(10)], "f7 and 2 more")])
+@pytest.mark.parametrize(
+    ("names", "told"), [([], "found nothing"), ([f"f{i}" for i in range(10)], "f7 and 2 more")]
+)
 def test_a_directory_without_documents_says_what_it_holds(tmp_path, names, told):
     """A wrong item name shows at once, in few words."""
     for name in names:
@@ -113,10 +115,12 @@ write_document(directory, b"new " * 50_000)
 @pytest.mark.parametrize("moment", ["open", "0", "1", "100000", "os.rename"])
 @pytest.mark.parametrize("old", [None, b"old"])
 def test_a_killed_writer_leaves_no_half_document(tmp_path, moment, old):
-    """Killed before, while or after the bytes are written: what restores is the whole old document, or none."""
+    """Killed before, while or after the bytes are written: the whole old document restores, or none."""
     if old is not None:
         write_document(tmp_path, old)
-    writer = subprocess.run([sys.executable, "-c", WRITER, str(tmp_path), moment], env=_environment())
+    writer = subprocess.run(
+        [sys.executable, "-c", WRITER, str(tmp_path), moment], env=_environment(), check=False
+    )
     assert writer.returncode in (-signal.SIGKILL, -signal.SIGXFSZ)
     if old is not None:
         assert read_document(tmp_path) == old
@@ -154,8 +158,7 @@ def test_the_newer_interface_restores_with_what_the_iterator_allows(tmp_path):
     write_document(tmp_path, Counter(7).get_state())
     iterator = Counter()
     iterator.allow = {"global_batch_size"}
-    restore = asyncio.run(load_async(iterator, tmp_path))
-    asyncio.run(restore)
+    asyncio.run(asyncio.run(load_async(iterator, tmp_path)))
     assert (iterator.position, iterator.allowed, iterator.prefetching) == (7, {"global_batch_size"}, True)
 
 
@@ -163,9 +166,8 @@ def test_a_refused_state_names_its_directory(tmp_path):
     """The iterator's own error keeps its type and says where the state came from."""
     write_document(tmp_path, b"{}")
     iterator = Counter()
-    restore = asyncio.run(load_async(iterator, tmp_path))
     with pytest.raises(KeyError) as caught:
-        asyncio.run(restore)
+        asyncio.run(load_async(iterator, tmp_path))
     assert any(str(tmp_path) in note for note in caught.value.__notes__)
     assert not iterator.prefetching
 
@@ -173,7 +175,9 @@ def test_a_refused_state_names_its_directory(tmp_path):
 def test_the_files_need_no_optional_library():
     """The iterator imports this code, so it must not bring in Orbax or JAX."""
     code = "import sys, loaderkit._checkpoint_files; print({'orbax', 'jax'} & set(sys.modules))"
-    shown = subprocess.run([sys.executable, "-c", code], env=_environment(), capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", code], env=_environment(), capture_output=True, text=True, check=True
+    )
     assert shown.stdout.strip() == "set()"
 
 

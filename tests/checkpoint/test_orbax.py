@@ -34,7 +34,7 @@ def registry():
 
 
 MANAGERS = {
-    "asynchronous": lambda path: ocp.CheckpointManager(path),
+    "asynchronous": ocp.CheckpointManager,
     "synchronous": lambda path: ocp.CheckpointManager(
         path, options=ocp.CheckpointManagerOptions(enable_async_checkpointing=False)
     ),
@@ -167,9 +167,15 @@ def test_a_checkpoint_without_a_data_item_says_so(tmp_path):
     with ocp.CheckpointManager(tmp_path / "run") as manager:
         manager.save(1, args=ocp.args.Composite(model=ocp.args.StandardSave(model())))
     fresh = Counter()
-    with ocp.CheckpointManager(tmp_path / "run") as manager, pytest.raises(KeyError, match=r'"dataset".*model'):
+    with (
+        ocp.CheckpointManager(tmp_path / "run") as manager,
+        pytest.raises(KeyError, match=r'"dataset".*model'),
+    ):
         manager.restore(1, args=restore_args(fresh))
-    with ocp.Checkpointer(CheckpointHandler()) as loader, pytest.raises(StateError, match="no data loader state"):
+    with (
+        ocp.Checkpointer(CheckpointHandler()) as loader,
+        pytest.raises(StateError, match="no data loader state"),
+    ):
         loader.restore(tmp_path / "run/1/model", args=CheckpointRestore(fresh))
     assert (fresh.position, fresh.prefetching) == (0, False)
 
@@ -182,7 +188,9 @@ class Loader:
 @pytest.mark.parametrize("make", [CheckpointSave, CheckpointRestore])
 def test_a_loader_in_place_of_its_iterator_is_refused_at_once(make):
     """The common slip: the loader has no position, its iterator has."""
-    with pytest.raises(TypeError, match=rf"{make.__name__}: expected the iterator of a loader, got Loader.*iter\(loader\)"):
+    with pytest.raises(
+        TypeError, match=rf"{make.__name__}: expected the iterator of a loader, got Loader.*iter\(loader\)"
+    ):
         make(Loader())
 
 

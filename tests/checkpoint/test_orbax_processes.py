@@ -1,0 +1,144 @@
+"""Checkpoints across processes: killed while saving, read without loaderkit, several processes at once."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import orbax.checkpoint as ocp
+from stand_in import Counter
+
+from loaderkit.checkpoint import CheckpointRestore
+
+
+def start(code, *arguments, **environment):
+    """Run `code` in a fresh Python that finds this project and the stand-in."""
+    here = Path(__file__).parent
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": f"{here.parents[1]}:{here}", "JAX_PLATFORMS": "cpu", **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+SAVES_AND_STALLS = """
+import sys, threading
+import orbax.checkpoint as ocp
+from stand_in import Counter
+from loaderkit.checkpoint import CheckpointHandler, CheckpointSave
+
+class StallsBeforeCommit(CheckpointHandler):
+    stalls = False
+    def finalize(self, directory):
+        if self.stalls:
+            print("written", flush=True)  # every item lies in the temporary directory; the commit comes next
+            threading.Event().wait()
+
+handler = StallsBeforeCommit()
+registry = ocp.handlers.DefaultCheckpointHandlerRegistry()
+registry.add("dataset", CheckpointSave, handler)
+manager = ocp.CheckpointManager(sys.argv[1], handler_registry=registry)
+iterator = Counter()
+for step in (1, 2):
+    for _ in range(10):
+        next(iterator)
+    handler.stalls = step == 2
+    manager.save(step, args=ocp.args.Composite(dataset=CheckpointSave(iterator)))
+    if step == 1:
+        manager.wait_until_finished()
+threading.Event().wait()
+"""
+
+
+def test_killed_between_an_asynchronous_save_and_its_commit(tmp_path):
+    """The uncommitted step doesn't exist for the next process: it goes on from the one before, exactly."""
+    child = start(SAVES_AND_STALLS, tmp_path / "run")
+    with child:
+        assert child.stdout.readline() == "written\n"
+        child.send_signal(signal.SIGKILL)
+    assert child.returncode == -signal.SIGKILL
+    written = list((tmp_path / "run").rglob("process_0-of-1.json"))
+    assert len(written) == 2  # the crash came after the second document was on disk
+
+    fresh = Counter()
+    with ocp.CheckpointManager(tmp_path / "run") as manager:
+        assert manager.latest_step() == 1
+        manager.restore(1, args=ocp.args.Composite(dataset=CheckpointRestore(fresh)))
+    assert fresh.position == 10
+
+
+SAVES = """
+import sys
+import numpy as np, orbax.checkpoint as ocp
+from stand_in import Counter
+from loaderkit.checkpoint import CheckpointSave
+
+with ocp.CheckpointManager(sys.argv[1]) as manager:
+    model = {"w": np.arange(3.0)}
+    args = ocp.args.Composite(model=ocp.args.StandardSave(model), dataset=CheckpointSave(Counter(4)))
+    manager.save(1, args=args)
+"""
+
+RESTORES_THE_MODEL = """
+import sys
+sys.modules["loaderkit"] = None  # as if it weren't installed
+import orbax.checkpoint as ocp
+
+with ocp.CheckpointManager(sys.argv[1]) as manager:
+    print(manager.restore(1, args=ocp.args.Composite(model=ocp.args.StandardRestore())).model["w"])
+"""
+
+
+def test_the_model_is_restored_where_loaderkit_is_not_installed(tmp_path):
+    """A checkpoint with our item stays readable for evaluation and serving."""
+    with start(SAVES, tmp_path / "run") as saver:
+        assert saver.wait() == 0
+    with start(RESTORES_THE_MODEL, tmp_path / "run") as reader:
+        assert reader.stdout.read() == "[0. 1. 2.]\n"
+
+
+ONE_OF_TWO = """
+import sys
+import jax
+directory, index, port = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=2, process_id=index)
+import orbax.checkpoint as ocp
+from stand_in import Counter
+from loaderkit.checkpoint import CheckpointRestore, CheckpointSave
+from loaderkit.interop.jax import ShardByJaxProcess
+
+with ocp.CheckpointManager(directory) as manager:
+    manager.save(1, args=ocp.args.Composite(dataset=CheckpointSave(Counter(10 + index))))
+    manager.wait_until_finished()
+    fresh = Counter()
+    manager.restore(1, args=ocp.args.Composite(dataset=CheckpointRestore(fresh)))
+    print(index, fresh.position, ShardByJaxProcess().resolve(), flush=True)
+jax.distributed.shutdown()
+"""
+
+
+def test_two_jax_processes_keep_a_document_each(tmp_path):
+    """Each writes and reads its own, and a lone process later reads the first."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with (
+        start(ONE_OF_TWO, tmp_path / "run", 0, port) as first,
+        start(ONE_OF_TWO, tmp_path / "run", 1, port) as second,
+    ):
+        told = [child.stdout.read().splitlines()[-1:] for child in (first, second)]
+    shard = "ShardOptions(shard_index={}, shard_count=2, drop_remainder=False)"
+    assert told == [[f"{i} {10 + i} {shard.format(i)}"] for i in (0, 1)]
+    names = sorted(entry.name for entry in (tmp_path / "run/1/dataset").iterdir())
+    assert [name for name in names if name.endswith(".json")] == [
+        "process_0-of-2.json",
+        "process_1-of-2.json",
+    ]
+
+    fresh = Counter()
+    with ocp.CheckpointManager(tmp_path / "run") as manager:
+        manager.restore(1, args=ocp.args.Composite(dataset=CheckpointRestore(fresh)))
+    assert fresh.position == 10

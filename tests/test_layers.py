@@ -21,6 +21,7 @@ ROOM_OF_FILE = {
     "__main__": "cli",
     "_checkpoint_files": "checkpoint",
     "_memory": "memory",
+    "_structure": "ground",
     "_version": "ground",
     "checkpoint": "checkpoint",
     "cli": "cli",
@@ -53,7 +54,7 @@ MAY_IMPORT = {
 MAY_IMPORT_WHEN_CALLED = {"loader": {"checkpoint"}, "cli": {"interop"}}
 
 PURE = {"plan", "_engine"}
-PURE_FILES = {"loaderkit.tree", "loaderkit.errors", "loaderkit.foreign"}
+PURE_FILES = {"loaderkit.tree", "loaderkit._structure", "loaderkit.errors", "loaderkit.foreign"}
 # What has effects, or an answer that the arguments alone don't decide.
 # fmt: off
 IMPURE = {

@@ -1,0 +1,145 @@
+"""JSON as a state needs it: read strictly, written to be read by people, with a digest that ignores the layout."""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from loaderkit.errors import StateError
+
+_MAX_DEPTH = 32
+# A seed may use all 64 bits; every other number has a tighter range of its own.
+_LEAST_INT, _MOST_INT = -(2**63), 2**64 - 1
+_MAX_DIGITS = 20
+_LINE = 96
+
+
+def parse(data: bytes | bytearray | memoryview) -> dict[str, Any]:
+    """The JSON object in `data`, with nothing in it that two readers could take differently.
+
+    Raises TypeError where `data` isn't bytes, and StateError where it isn't UTF-8, JSON or an object, or holds a key
+    twice, NaN or an infinity, an integer of more than 64 bits, or more than 32 levels.
+
+    >>> parse(b'{"step": 3}')
+    {'step': 3}
+    """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"state: expected the bytes that get_state() gave, got {type(data).__name__}")
+    try:
+        text = bytes(data).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise StateError(f"state: expected JSON in UTF-8, got bytes that aren't: {error}") from None
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_object_without_repeats,
+            parse_constant=_refuse_constant,
+            parse_int=_parse_int,
+        )
+    except StateError:
+        raise
+    except ValueError as error:
+        raise StateError(f"state: expected JSON, got {text!r:.60}: {error}") from None
+    except RecursionError:
+        raise StateError(f"state: expected at most {_MAX_DEPTH} levels, got many more") from None
+    if not isinstance(value, dict):
+        raise StateError(f"state: expected a JSON object, got {text!r:.60}")
+    problem = find_problem(value, "state")
+    if problem:
+        raise StateError(problem)
+    return value
+
+
+def find_problem(value: Any, path: str, depth: int = 0) -> str | None:
+    """What keeps a value from being written as JSON and read again as it was, as a sentence; None if nothing does.
+
+    >>> find_problem({"sizes": [1, float("nan")]}, "source")
+    'source.sizes[1]: expected a finite number, got nan'
+    """
+    if depth > _MAX_DEPTH:
+        return f"{path}: expected at most {_MAX_DEPTH} levels"
+    if value is None or isinstance(value, str | bool):
+        return None
+    if isinstance(value, int):
+        inside = _LEAST_INT <= value <= _MOST_INT
+        return (
+            None
+            if inside
+            else f"{path}: expected an integer of at most 64 bits, got one of {value.bit_length()}"
+        )
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"{path}: expected a finite number, got {value}"
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            return f"{path}: expected str keys, got {list(value)!r:.80}"
+        children = ((f"{path}.{key:.80}", child) for key, child in value.items())
+        return next(filter(None, (find_problem(child, where, depth + 1) for where, child in children)), None)
+    if isinstance(value, list | tuple):
+        items = (find_problem(child, f"{path}[{place}]", depth + 1) for place, child in enumerate(value))
+        return next(filter(None, items), None)
+    return f"{path}: expected a JSON value, got {type(value).__name__}"
+
+
+def canonical(value: Any) -> str:
+    """One text for a JSON value, whatever its layout and the order of its keys.
+
+    >>> canonical({"b": [1, 2], "a": None})
+    '{"a":null,"b":[1,2]}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def digest(document: dict[str, Any]) -> str:
+    """The sha256 of a document's canonical text, without its own digest.
+
+    >>> digest({"step": 3}) == digest({"digest": "any", "step": 3})
+    True
+    """
+    rest = {key: value for key, value in document.items() if key != "digest"}
+    return "sha256:" + hashlib.sha256(canonical(rest).encode()).hexdigest()
+
+
+def render(document: dict[str, Any]) -> bytes:
+    """Indented JSON; what fits in one line stays in one, below the first level.
+
+    >>> print(render({"step": 3, "segments": [[0, 0, 256]]}).decode(), end="")
+    {
+      "step": 3,
+      "segments": [[0, 0, 256]]
+    }
+    """
+    return ("\n".join(_lines(document, "", "", "")) + "\n").encode()
+
+
+def _lines(value: Any, start: str, end: str, indent: str) -> Iterator[str]:
+    flat = f"{indent}{start}{json.dumps(value)}{end}"
+    if not value or not isinstance(value, dict | list | tuple) or (indent and len(flat) <= _LINE):
+        yield flat
+        return
+    pairs = value.items() if isinstance(value, dict) else ((None, child) for child in value)
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    yield f"{indent}{start}{opening}"
+    for place, (key, child) in enumerate(pairs, start=1):
+        label = "" if key is None else f"{json.dumps(key)}: "
+        yield from _lines(child, label, "," if place < len(value) else "", indent + "  ")
+    yield f"{indent}{closing}{end}"
+
+
+def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise StateError(f"state: expected each key once, got {key!r:.80} twice")
+        result[key] = value
+    return result
+
+
+def _refuse_constant(text: str) -> None:
+    raise StateError(f"state: expected finite numbers, got {text}")
+
+
+def _parse_int(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise StateError(f"state: expected integers of at most 64 bits, got one of {len(text)} characters")
+    return int(text)

@@ -1,0 +1,255 @@
+"""Which records a shard reads in which step: a frozen value, and a planner that works on blocks of steps.
+
+index      global place of a record in the endless stream of all epochs; a step is named by its first index.
+record_key row in the data source that an index reads.
+start,stop the indices of this stream, [start, stop); stop is None where it never ends.
+part       what one shard reads of one step: `rows` rows of `group` consecutive indices each; only the last row of
+           the stream may be shorter.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit.plan.batching import Batching, shard_rows
+from loaderkit.plan.samplers import Sampler, record_keys_of
+from loaderkit.plan.sharding import ShardOptions
+
+# A call of the sampler costs about as much as a few thousand keys, so keys are planned this many at a time.
+BLOCK_INDICES = 16_384
+
+_MAX_INDEX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """The records that one shard reads in one step, or all shards together.
+
+    indices, keys: (k,) int64, read-only. rows: how many rows they make; row r is [r*group:(r+1)*group] of both.
+
+    >>> Part(np.arange(4), np.arange(4)[::-1], rows=2).rows
+    2
+    """
+
+    indices: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    rows: int
+
+    def __post_init__(self) -> None:
+        for name in ("indices", "keys"):
+            # A view: a sampler of the user's may have handed out its own array, which stays writable for it.
+            view = getattr(self, name).view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The plan of a pipeline whose number of rows is known: first index of a step -> the records of this shard.
+
+    sampler: anything that follows the Sampler protocol. batching, shard: what is made of the records, and this
+    process's part of it. start, stop: the stream's indices [start, stop), stop=None without an end. Raises ValueError
+    where the rows of a step can't be cut in equal shards or the range isn't one.
+
+    >>> from loaderkit.plan.samplers import SequentialSampler
+    >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
+    >>> schedule = Schedule(SequentialSampler(10), batching, ShardOptions(1, 2), start=0, stop=10)
+    >>> schedule.rows_at(4).keys
+    array([6, 7])
+    >>> schedule.rows_at(8).keys, schedule.rows_at(12)
+    (array([9]), None)
+    """
+
+    sampler: Sampler
+    batching: Batching
+    shard: ShardOptions
+    start: int
+    stop: int | None
+
+    def __post_init__(self) -> None:
+        shard_rows(0, self.batching.rows, shard=self.shard, remainder=self.batching.remainder)
+        if self.start < 0:
+            raise ValueError(f"start: expected 0 or more, got {self.start}")
+        if self.stop is not None and self.stop < self.start:
+            raise ValueError(f"stop: expected {self.start} (start) or more, got {self.stop}")
+
+    def rows_at(self, index: int) -> Part | None:
+        """This shard's part of the step whose first record is `index`; None where it makes no such step.
+
+        index: from `start` on, else IndexError.
+
+        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> batching = Batching(inner=(), rows=4, remainder="drop", batched=True)
+        >>> Schedule(SequentialSampler(10), batching, ShardOptions(0, 1), start=0, stop=10).rows_at(8)
+        """
+        low, high = self.span_at(index)
+        return None if low == high else self._part(index, low, high)
+
+    def all_rows(self, index: int) -> Part | None:
+        """Every row of the step whose first record is `index`, over all shards; None where no shard makes it.
+
+        index: from `start` on, else IndexError.
+
+        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
+        >>> Schedule(SequentialSampler(10), batching, ShardOptions(1, 2), start=0, stop=10).all_rows(4).keys
+        array([4, 5, 6, 7])
+        """
+        last = ShardOptions(self.shard.shard_count - 1, self.shard.shard_count, self.shard.drop_remainder)
+        _, high = shard_rows(
+            self._rows_present(index), self.batching.rows, shard=last, remainder=self.batching.remainder
+        )
+        return None if high == 0 else self._part(index, 0, high)
+
+    def steps_from(self, index: int) -> int | None:
+        """Number of steps that this shard makes from there on; None where the stream has no end.
+
+        index: from `start` on, else IndexError.
+
+        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
+        >>> [
+        ...     Schedule(SequentialSampler(9), batching, ShardOptions(h, 2), start=0, stop=9).steps_from(0)
+        ...     for h in (0, 1)
+        ... ]
+        [3, 2]
+        """
+        self._check_index(index)
+        if self.stop is None:
+            return None
+        whole, left = divmod(max(0, self.stop - index), self.batching.stride)
+        if left == 0:
+            return whole
+        low, high = self.span_at(index + whole * self.batching.stride)
+        return whole + (high > low)
+
+    def next_index(self, index: int) -> int:
+        """The end cursor of the step that starts at `index`: where the next one starts, at most the stream's end.
+
+        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
+        >>> schedule = Schedule(SequentialSampler(10), batching, ShardOptions(0, 1), start=0, stop=10)
+        >>> schedule.next_index(4), schedule.next_index(8)
+        (8, 10)
+        """
+        after = index + self.batching.stride
+        return after if self.stop is None else min(after, self.stop)
+
+    def shards_without(self, index: int) -> int:
+        """Number of shards that don't make the step at `index` while others do: 0 everywhere but at the end.
+
+        index: from `start` on, else IndexError.
+
+        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
+        >>> Schedule(SequentialSampler(9), batching, ShardOptions(0, 2), start=0, stop=9).shards_without(8)
+        1
+        """
+        part_rows = self._rows_present(index)
+        exists = part_rows == self.batching.rows or self.batching.remainder == "keep"
+        if not exists or self.shard.drop_remainder or part_rows == 0:
+            return 0
+        return max(0, self.shard.shard_count - part_rows)
+
+    def span_at(self, index: int) -> tuple[int, int]:
+        """The rows [lo, hi) of the step at `index` that this shard gets; no key is asked for.
+
+        index: from `start` on, else IndexError.
+
+        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
+        >>> Schedule(SequentialSampler(9), batching, ShardOptions(1, 2), start=0, stop=9).span_at(4)
+        (2, 4)
+        """
+        return shard_rows(
+            self._rows_present(index), self.batching.rows, shard=self.shard, remainder=self.batching.remainder
+        )
+
+    def _check_index(self, index: int) -> None:
+        if index < self.start:
+            raise IndexError(f"index: expected {self.start} (the stream's first) or more, got {index}")
+        if index > _MAX_INDEX - self.batching.stride:
+            raise IndexError(f"index: {index} is too close to 2**63, the end of what an index can count")
+
+    def _records_present(self, index: int) -> int:
+        self._check_index(index)
+        stride = self.batching.stride
+        return stride if self.stop is None else max(0, min(stride, self.stop - index))
+
+    def _rows_present(self, index: int) -> int:
+        return self.batching.count_rows(self._records_present(index))
+
+    def _part(self, index: int, low: int, high: int) -> Part:
+        group = self.batching.group
+        end = min(high * group, self.batching.count_used(self._records_present(index)))
+        indices = np.arange(index + low * group, index + end, dtype=np.int64)
+        return Part(indices, record_keys_of(self.sampler, indices), high - low)
+
+
+class Planner:
+    """A schedule with a memory: the keys of many steps are asked for at once and handed out a step at a time.
+
+    What it gives equals `Schedule.rows_at` for every index and every order of calls. Only samplers with their own
+    `record_keys` are asked ahead; of others each index is asked when its step is.
+
+    >>> from loaderkit.plan.samplers import SequentialSampler
+    >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
+    >>> planner = Planner(Schedule(SequentialSampler(10), batching, ShardOptions(1, 2), start=0, stop=10))
+    >>> planner.part(4).keys, planner.part(8).keys
+    (array([6, 7]), array([9]))
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        whole = shard_rows(
+            schedule.batching.rows,
+            schedule.batching.rows,
+            shard=schedule.shard,
+            remainder=schedule.batching.remainder,
+        )
+        self._offset = whole[0] * schedule.batching.group
+        self._length = (whole[1] - whole[0]) * schedule.batching.group
+        self._rows = whole[1] - whole[0]
+        self._ahead = max(1, BLOCK_INDICES // self._length) if hasattr(schedule.sampler, "record_keys") else 1
+        self._first = 0
+        self._indices = np.empty((0, self._length), np.int64)
+        self._keys = np.empty((0, self._length), np.int64)
+
+    def part(self, index: int) -> Part | None:
+        """This shard's part of the step whose first record is `index`, as `Schedule.rows_at` gives it.
+
+        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
+        >>> Planner(Schedule(SequentialSampler(10), batching, ShardOptions(0, 1), start=0, stop=10)).part(12)
+        """
+        if (known := self._known(index)) is not None:
+            return known
+        steps = self._steps_to_plan(index)
+        if steps > 1 and self._plan(index, steps):
+            return self._known(index)
+        return self.schedule.rows_at(index)
+
+    def _known(self, index: int) -> Part | None:
+        step, inside = divmod(index - self._first, self.schedule.batching.stride)
+        if inside or not 0 <= step < len(self._keys):
+            return None
+        return Part(self._indices[step], self._keys[step], self._rows)
+
+    def _steps_to_plan(self, index: int) -> int:
+        schedule = self.schedule
+        limit = _MAX_INDEX if schedule.stop is None else schedule.stop
+        return min(self._ahead, (limit - index) // schedule.batching.stride) if index >= schedule.start else 0
+
+    def _plan(self, index: int, steps: int) -> bool:
+        stride = self.schedule.batching.stride
+        firsts = np.arange(steps, dtype=np.int64) * stride + (index + self._offset)  # (steps,) int64
+        indices = firsts[:, None] + np.arange(self._length, dtype=np.int64)  # (steps, length) int64
+        try:
+            keys = record_keys_of(self.schedule.sampler, indices.reshape(-1))
+        except Exception:
+            # Asked step by step, the error comes with the step it belongs to and not before.
+            self._ahead = 1
+            return False
+        self._first, self._indices, self._keys = index, indices, keys.reshape(indices.shape)
+        return True

@@ -1,0 +1,201 @@
+"""Which indices belong to which step, through every change of the batch size, every skip and every seek.
+
+A segment [first_step, first_index, stride] says: from step first_step on, step t starts at index
+first_index + (t - first_step) * stride, until the next segment starts. Each change of the global batch size and each
+skip adds one, and drops those that start at the same step or later; seek changes none. Where operations change the
+number of rows a step has no first index that could be computed: first_index is None there.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from loaderkit.errors import StateError
+
+_MAX_INT = 2**63 - 1
+
+
+class Segment(NamedTuple):
+    """Steps from `first_step` on start at `first_index` and every `stride` indices after it.
+
+    >>> Segment(100, 25600, 512)
+    Segment(first_step=100, first_index=25600, stride=512)
+    """
+
+    first_step: int
+    first_index: int | None
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The segments of a run in order; the first starts at step 0.
+
+    Raises ValueError naming the first entry that breaks the order or holds a number out of range.
+
+    >>> segments = Segments(((0, 0, 256),)).resize(100, 25600, 512).skip(150, 51200, 3)
+    >>> segments.to_json()
+    [[0, 0, 256], [100, 25600, 512], [150, 52736, 512]]
+    >>> segments.seek(120, 512), segments.seek(150, 512)
+    (35840, 52736)
+    """
+
+    entries: tuple[Segment, ...]
+
+    def __init__(self, entries: Sequence[tuple[int, int | None, int]]) -> None:
+        object.__setattr__(self, "entries", tuple(Segment(*entry) for entry in entries))
+        problem = _find_problem(self.entries)
+        if problem:
+            raise ValueError(f"segments{problem}")
+
+    @property
+    def computable(self) -> bool:
+        """Whether a step's first index can be computed: False where operations change the number of rows.
+
+        >>> Segments(((0, None, 256),)).computable
+        False
+        """
+        return self.entries[0].first_index is not None
+
+    def index_of(self, step: int) -> int:
+        """First index of a step. Raises IndexError for a negative or too large one, ValueError if not computable.
+
+        >>> Segments(((0, 0, 256), (100, 25600, 512))).index_of(101)
+        26112
+        """
+        return self.span_of(step)[0]
+
+    def span_of(self, step: int) -> tuple[int, int]:
+        """First index of a step and its number of indices (nominal G). Raises as `index_of` does.
+
+        >>> Segments(((0, 0, 256), (100, 25600, 512))).span_of(100)
+        (25600, 512)
+        """
+        segment = self._at(step)
+        if segment.first_index is None:
+            raise ValueError(
+                "the first index of a step can't be computed: an operation changes the number of rows"
+            )
+        index = segment.first_index + (step - segment.first_step) * segment.stride
+        if index > _MAX_INT - segment.stride:
+            raise IndexError(f"step: {step} starts at index {index}, past 2**63")
+        return index, segment.stride
+
+    def stride_of(self, step: int) -> int:
+        """Number of indices (nominal G) of a step. Raises IndexError for a negative one.
+
+        >>> Segments(((0, None, 256), (100, None, 512))).stride_of(100)
+        512
+        """
+        return self._at(step).stride
+
+    def seek(self, step: int, stride: int) -> int:
+        """First index of a step that a loader with G = `stride` moves to; nothing else changes.
+
+        Raises ValueError where that step has another G, and as `index_of` does.
+
+        >>> Segments(((0, 0, 256), (100, 25600, 512))).seek(50, 512)
+        Traceback (most recent call last):
+            ...
+        ValueError: step 50 takes 256 indices, this loader's steps take 512; build the loader with the global batch \
+size that step 50 had
+        """
+        index, had = self.span_of(step)
+        if had != stride:
+            raise ValueError(
+                f"step {step} takes {had} indices, this loader's steps take {stride}; "
+                f"build the loader with the global batch size that step {step} had"
+            )
+        return index
+
+    def skip(self, step: int, index: int, steps: int) -> "Segments":
+        """Leave out `steps` steps at `step`, whose first index was to be `index`; leaving out 0 changes nothing.
+
+        Raises ValueError for a negative number, and where the result would be past 2**63.
+
+        >>> Segments(((0, 0, 256),)).skip(10, 2560, 2).to_json()
+        [[0, 0, 256], [10, 3072, 256]]
+        """
+        if steps < 0:
+            raise ValueError(f"skip: expected 0 or more steps, got {steps}; seek(step) goes back")
+        if steps == 0:
+            return self
+        if not self.computable:
+            raise ValueError(
+                "skip: an operation changes the number of rows, so no step's first index is known"
+            )
+        stride = self.stride_of(step)
+        return self._with(Segment(step, index + steps * stride, stride))
+
+    def resize(self, step: int, index: int | None, stride: int) -> "Segments":
+        """From `step` on, which starts at `index`, a step takes `stride` indices.
+
+        index: None where it can't be computed.
+
+        >>> Segments(((0, 0, 256),)).resize(100, 25600, 512).to_json()
+        [[0, 0, 256], [100, 25600, 512]]
+        """
+        return self._with(Segment(step, index, stride))
+
+    def to_json(self) -> list[list[int | None]]:
+        """The segments as plain lists.
+
+        >>> Segments(((0, 0, 256),)).to_json()
+        [[0, 0, 256]]
+        """
+        return [list(entry) for entry in self.entries]
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Segments":
+        """The segments that `to_json` wrote. Raises StateError naming the malformed entry.
+
+        >>> Segments.from_json([[0, 0, 256]])
+        Segments(entries=(Segment(first_step=0, first_index=0, stride=256),))
+        """
+        if not isinstance(value, list):
+            raise StateError(
+                f"segments: expected a list of [first_step, first_index, stride], got {value!r:.80}"
+            )
+        for place, entry in enumerate(value):
+            if not isinstance(entry, list) or len(entry) != 3:
+                raise StateError(
+                    f"segments[{place}]: expected [first_step, first_index, stride], got {entry!r:.80}"
+                )
+        try:
+            return cls(value)
+        except ValueError as error:
+            raise StateError(str(error)) from None
+
+    def _at(self, step: int) -> Segment:
+        if step < 0:
+            raise IndexError(f"step: expected 0 or more, got {step}")
+        return self.entries[bisect_right(self.entries, step, key=lambda entry: entry.first_step) - 1]
+
+    def _with(self, segment: Segment) -> "Segments":
+        kept = [entry for entry in self.entries if entry.first_step < segment.first_step]
+        return Segments([*kept, segment])
+
+
+def _find_problem(entries: tuple[Segment, ...]) -> str | None:
+    if not entries:
+        return ": expected one or more, got none"
+    for place, entry in enumerate(entries):
+        for name, least, value in zip(entry._fields, (0, 0, 1), entry, strict=True):
+            if name == "first_index" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MAX_INT:
+                return f"[{place}].{name}: expected an int from {least} to 2**63 - 1, got {value!r:.80}"
+    if entries[0].first_step != 0:
+        return f"[0].first_step: expected 0, got {entries[0].first_step}"
+    for place, (before, after) in enumerate(zip(entries, entries[1:], strict=False), start=1):
+        if after.first_step <= before.first_step:
+            return f"[{place}].first_step: expected more than {before.first_step}, got {after.first_step}"
+        if (before.first_index is None) != (after.first_index is None):
+            return f"[{place}].first_index: expected null in all segments or in none, got {after.first_index}"
+        if before.first_index is not None and after.first_index is not None:
+            if after.first_index < before.first_index:
+                return (
+                    f"[{place}].first_index: expected {before.first_index} or more, got {after.first_index}"
+                )
+    return None

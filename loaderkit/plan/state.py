@@ -1,0 +1,461 @@
+"""The position of an iterator as a small, readable JSON document; it holds indices, never data.
+
+format, format_version  which document this is; a newer version is refused
+stream_version          which algorithms make the stream
+step                    elements handed out so far
+cursors                 where to go on: [[index]]; {stream: [index, k1, ...]}, for this process's streams, where
+                        operations change the number of rows (k: ordinal of a child of a FlatMap)
+segments                [[first_step, first_index, G], ...]; first_index is null where rows change in number
+sampler, source, operations, global_batch, streams, epoch
+                        which stream it is a position of; compared before it is used
+versions                of loaderkit, numpy and Python when it was written
+digest                  of all the rest; a document without one was edited by hand
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from loaderkit.errors import CheckpointMismatchError, StateError
+from loaderkit.plan.document import canonical, digest, find_problem, parse, render
+from loaderkit.plan.segments import Segments
+
+FORMAT = "loaderkit"
+FORMAT_VERSION = 1
+STREAM_VERSION = 1
+
+# What `allow` may name. Another number of streams or another epoch is never accepted: the cursors mean nothing there.
+ALLOWABLE = ("sampler", "source", "operations", "global_batch_size")
+
+_FIELDS = (
+    "format",
+    "format_version",
+    "stream_version",
+    "step",
+    "cursors",
+    "segments",
+    "sampler",
+    "source",
+    "operations",
+    "global_batch",
+    "streams",
+    "epoch",
+    "versions",
+)
+_VERSIONED = ("loaderkit", "numpy", "python")
+_MAX_INT = 2**63 - 1
+_MAX_CURSOR = 64
+_MAX_LINES = 8
+_MAX_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """The logical streams of a row-changing pipeline: how many, q, and which process writes each one's cursor.
+
+    >>> Streams(count=2, q=128, writers=(0, 1)).writers[1]
+    1
+    """
+
+    count: int
+    q: int
+    writers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where an iterator stands, and of which stream.
+
+    step: elements handed out. cursors: {stream: (index, k1, ...)}; {0: (index,)} where rows keep their number.
+    segments: see Segments. sampler, source: their fingerprints. operations: what makes the stream's shape, each a str
+    or a dict with "op". rows, stride: N and G. streams: None where rows keep their number. epoch: e of `epoch(e)`,
+    else None. versions: of loaderkit, numpy, python. digest_missing: read from a document without a digest.
+
+    >>> state = State(
+    ...     step=2,
+    ...     cursors={0: (8,)},
+    ...     segments=Segments(((0, 0, 4),)),
+    ...     sampler={},
+    ...     source={},
+    ...     operations=[],
+    ...     rows=4,
+    ...     stride=4,
+    ...     streams=None,
+    ...     epoch=None,
+    ...     versions={"loaderkit": "1", "numpy": "2.0", "python": "3.11"},
+    ... )
+    >>> loads(dumps(state)) == state
+    True
+    """
+
+    step: int
+    cursors: Mapping[int, tuple[int, ...]]
+    segments: Segments
+    sampler: Mapping[str, Any]
+    source: Mapping[str, Any]
+    operations: Sequence[Any]
+    rows: int
+    stride: int
+    streams: Streams | None
+    epoch: int | None
+    versions: Mapping[str, str]
+    digest_missing: bool = field(default=False, compare=False)
+
+
+def dumps(state: State) -> bytes:
+    """The document of a state, as `loads` reads it.
+
+    Raises TypeError where a fingerprint holds something that isn't JSON, and StateError for a state that `loads`
+    would refuse.
+
+    >>> from loaderkit.plan.state import State
+    >>> document = dumps(
+    ...     State(
+    ...         0,
+    ...         {0: (0,)},
+    ...         Segments(((0, 0, 4),)),
+    ...         {},
+    ...         {},
+    ...         [],
+    ...         4,
+    ...         4,
+    ...         None,
+    ...         None,
+    ...         {"loaderkit": "1", "numpy": "2.0", "python": "3.11"},
+    ...     )
+    ... )
+    >>> document.splitlines()[4]
+    b'  "step": 0,'
+    """
+    for name in ("sampler", "source", "operations"):
+        problem = find_problem(getattr(state, name), name)
+        if problem:
+            raise TypeError(problem)
+    streams = state.streams
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "stream_version": STREAM_VERSION,
+        "step": state.step,
+        "cursors": (
+            [list(cursor) for cursor in state.cursors.values()]
+            if streams is None
+            else {str(stream): list(cursor) for stream, cursor in sorted(state.cursors.items())}
+        ),
+        "segments": state.segments.to_json(),
+        "sampler": dict(state.sampler),
+        "source": dict(state.source),
+        "operations": list(state.operations),
+        "global_batch": {"N": state.rows, "G": state.stride},
+        "streams": streams and {"count": streams.count, "q": streams.q, "writers": list(streams.writers)},
+        "epoch": state.epoch,
+        "versions": dict(state.versions),
+    }
+    _read(document, digest_missing=False)
+    return render({**document, "digest": digest(document)})
+
+
+def loads(data: bytes | bytearray | memoryview) -> State:
+    """The state in a document that `dumps` wrote, at any time and in any version up to this one.
+
+    Raises TypeError where `data` isn't bytes, and StateError, naming the field, for everything else that is wrong. A
+    document without a digest is accepted with `digest_missing` set: it was edited by hand.
+
+    >>> loads(b"{}")
+    Traceback (most recent call last):
+        ...
+    loaderkit.errors.StateError: format: expected 'loaderkit', got nothing; is this a state that loaderkit wrote?
+    """
+    document = parse(data)
+    _check_header(document)
+    unknown = sorted(document.keys() - {*_FIELDS, "digest"})
+    missing = [name for name in _FIELDS if name not in document]
+    if unknown or missing:
+        raise StateError(
+            f"state: unknown fields {unknown!r:.200}, missing fields {missing}; expected all the known ones"
+        )
+    if "digest" in document and document["digest"] != digest(document):
+        raise StateError(
+            f"digest: expected {digest(document)}, got {document['digest']!r:.80}; the document was altered, "
+            "remove its digest to use it all the same"
+        )
+    return _read(document, digest_missing="digest" not in document)
+
+
+def merge(states: Sequence[State]) -> State:
+    """One state of those that several processes wrote at the same step, with the cursors of all.
+
+    Raises StateError where there is none, or where they differ in anything but their cursors.
+
+    >>> merge([])
+    Traceback (most recent call last):
+        ...
+    loaderkit.errors.StateError: state: expected one document or more, got none
+    """
+    if not states:
+        raise StateError("state: expected one document or more, got none")
+    cursors: dict[int, tuple[int, ...]] = {}
+    for place, state in enumerate(states):
+        for name in (
+            "step",
+            "segments",
+            "sampler",
+            "source",
+            "operations",
+            "rows",
+            "stride",
+            "streams",
+            "epoch",
+        ):
+            first, other = getattr(states[0], name), getattr(state, name)
+            if first != other:
+                raise StateError(
+                    f"{name}: expected documents of one step of one run, got {first!r:.200} in the first "
+                    f"and {other!r:.200} in document {place}"
+                )
+        for stream, cursor in state.cursors.items():
+            if cursors.setdefault(stream, cursor) != cursor:
+                raise StateError(
+                    f"cursors: expected one place for stream {stream}, got {cursors[stream]} and {cursor}"
+                )
+    return replace(states[0], cursors=cursors, digest_missing=any(state.digest_missing for state in states))
+
+
+def compare(saved: State, current: State, allow: Collection[str] = ()) -> list[str]:
+    """Refuse a state of another stream; return what is worth telling the user, a sentence each.
+
+    current: a state of the loader that `saved` is to be restored into, at any step. allow: names of fields that may
+    differ, of ALLOWABLE; others raise ValueError. Raises CheckpointMismatchError with every field that differs, both
+    values, and what to do.
+
+    >>> state = State(0, {0: (0,)}, Segments(((0, 0, 4),)), {}, {}, [], 4, 4, None, None, {"numpy": "2.0"})
+    >>> compare(state, state)
+    []
+    """
+    if isinstance(allow, str):
+        raise TypeError(f"allow: expected a set of field names, got {allow!r}; write allow={{{allow!r}}}")
+    unknown = sorted(map(str, set(allow) - set(ALLOWABLE)))
+    if unknown:
+        raise ValueError(f"allow: expected names among {', '.join(ALLOWABLE)}, got {', '.join(unknown)}")
+    found = {name: list(lines) for name, lines in _mismatches(saved, current).items() if name not in allow}
+    found = {name: lines for name, lines in found.items() if lines}
+    if found:
+        raise CheckpointMismatchError(_mismatch_text(found, saved, current))
+    return list(_notices(saved, current))
+
+
+def _mismatches(saved: State, current: State) -> dict[str, Iterator[str]]:
+    return {
+        "sampler": _differences("sampler", saved.sampler, current.sampler),
+        "source": _differences("source", saved.source, current.source),
+        "operations": _differences(
+            "operations", canonical(_shape_of(saved.operations)), canonical(_shape_of(current.operations))
+        ),
+        "global_batch_size": _differences(
+            "global_batch_size",
+            f"N = {saved.rows} (G = {saved.stride})",
+            f"N = {current.rows} (G = {current.stride})",
+        ),
+        "streams": _differences(
+            "streams", saved.streams and saved.streams.count, current.streams and current.streams.count
+        ),
+        "epoch": _differences("epoch", saved.epoch, current.epoch),
+    }
+
+
+def _differences(path: str, saved: Any, current: Any) -> Iterator[str]:
+    if isinstance(saved, Mapping) and isinstance(current, Mapping):
+        for key in [*saved, *(key for key in current if key not in saved)]:
+            if key not in saved or key not in current:
+                before, after = (_show(side[key]) if key in side else "nothing" for side in (saved, current))
+                yield f"{path}.{key}: saved {before}, this loader {after}"
+            else:
+                yield from _differences(f"{path}.{key}", saved[key], current[key])
+    elif isinstance(saved, list | tuple) and isinstance(current, list | tuple) and len(saved) == len(current):
+        for place, (before, after) in enumerate(zip(saved, current, strict=True)):
+            yield from _differences(f"{path}[{place}]", before, after)
+    elif canonical(saved) != canonical(current):
+        yield f"{path}: saved {_show(saved)}, this loader {_show(current)}"
+
+
+def _show(value: Any) -> str:
+    text = value if isinstance(value, str) else canonical(value)
+    half = _MAX_SHOWN // 2
+    return text if len(text) <= _MAX_SHOWN else f"{text[:half]} ... {text[-half:]}"
+
+
+def _mismatch_text(found: dict[str, list[str]], saved: State, current: State) -> str:
+    lines = ["the state belongs to another stream than this loader's:"]
+    for differences in found.values():
+        lines += [f"  {line}" for line in differences[:_MAX_LINES]]
+        if len(differences) > _MAX_LINES:
+            lines.append(f"  and {len(differences) - _MAX_LINES} more")
+    if "streams" in found:
+        lines.append(_streams_advice(saved))
+    if "epoch" in found:
+        wanted = "the loader itself" if saved.epoch is None else f"loader.epoch({saved.epoch})"
+        lines.append(f"It is a state of {wanted}; restore it there.")
+    if "global_batch_size" in found and saved.rows != current.rows:
+        batched = any(_name_of(operation) == "Batch" for operation in current.operations)
+        keep = f"lk.Batch(global_batch_size={saved.rows})" if batched else f"{saved.rows} shards"
+        lines.append(f"To keep the saved batch size, use {keep}.")
+    allowable = [name for name in found if name in ALLOWABLE]
+    if allowable:
+        names = ", ".join(f'"{name}"' for name in allowable)
+        lines.append(f"To go on from the saved position in this loader's stream, pass allow={{{names}}}.")
+    return "\n".join(lines)
+
+
+def _streams_advice(saved: State) -> str:
+    if saved.streams is None:
+        return "The saved stream has no operation that changes the number of rows; restore it into such a loader."
+    return f"To read the saved streams, build the loader of the same operations with logical_streams={saved.streams.count}."
+
+
+def _notices(saved: State, current: State) -> Iterator[str]:
+    draws = [operation for operation in current.operations if _name_of(operation) == "RandomMap"]
+    if canonical(_shape_of(saved.operations)) == canonical(_shape_of(current.operations)):
+        yield from (
+            f"the RandomMaps changed, so random numbers differ from here on: {line}"
+            for line in _differences("operations", canonical(saved.operations), canonical(current.operations))
+        )
+    before, after = (state.versions.get("numpy", "unknown") for state in (saved, current))
+    if draws and before.split(".")[:2] != after.split(".")[:2]:
+        yield (
+            f"the state was saved with numpy {before} and this is numpy {after}; "
+            "numpy may draw other random numbers in another minor version"
+        )
+
+
+def _shape_of(operations: Sequence[Any]) -> list[Any]:
+    return [operation for operation in operations if _name_of(operation) != "RandomMap"]
+
+
+def _name_of(operation: Any) -> str:
+    return str(operation["op"]) if isinstance(operation, Mapping) else str(operation).partition("(")[0]
+
+
+# Reading: each function takes one part of a document and gives its value or raises a StateError that names it.
+
+
+def _check_header(document: dict[str, Any]) -> None:
+    if document.get("format") != FORMAT:
+        got = repr(document["format"])[:80] if "format" in document else "nothing"
+        raise StateError(f"format: expected {FORMAT!r}, got {got}; is this a state that loaderkit wrote?")
+    for name, newest in (("format_version", FORMAT_VERSION), ("stream_version", STREAM_VERSION)):
+        if name not in document:
+            raise StateError(f"{name}: expected 1 to {newest}, got nothing")
+        if _integer(document[name], name, least=1) > newest:
+            raise StateError(
+                f"{name}: expected at most {newest}, got {document[name]}; a newer loaderkit wrote it, upgrade"
+            )
+
+
+def _read(document: dict[str, Any], *, digest_missing: bool) -> State:
+    batch = _object(document["global_batch"], "global_batch", ("N", "G"))
+    state = State(
+        step=_integer(document["step"], "step"),
+        segments=Segments.from_json(document["segments"]),
+        streams=None if document["streams"] is None else _read_streams(document["streams"]),
+        cursors=_read_cursors(document["cursors"], document["streams"] is not None),
+        sampler=_object(document["sampler"], "sampler"),
+        source=_object(document["source"], "source"),
+        operations=_read_operations(document["operations"]),
+        rows=_integer(batch["N"], "global_batch.N", least=1),
+        stride=_integer(batch["G"], "global_batch.G", least=1),
+        epoch=None if document["epoch"] is None else _integer(document["epoch"], "epoch"),
+        versions=_read_versions(document["versions"]),
+        digest_missing=digest_missing,
+    )
+    _check_agreement(state)
+    return state
+
+
+def _integer(value: Any, name: str, *, least: int = 0) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MAX_INT:
+        raise StateError(f"{name}: expected an integer from {least} to 2**63 - 1, got {value!r:.80}")
+    return value
+
+
+def _object(value: Any, name: str, keys: tuple[str, ...] = ()) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise StateError(f"{name}: expected an object, got {value!r:.80}")
+    if keys and set(value) != set(keys):
+        raise StateError(f"{name}: expected the keys {', '.join(keys)}, got {', '.join(value):.80}")
+    return value
+
+
+def _integers(value: Any, name: str, most: int = _MAX_CURSOR) -> tuple[int, ...]:
+    if not isinstance(value, list) or not 1 <= len(value) <= most:
+        raise StateError(f"{name}: expected a list of 1 to {most} integers, got {value!r:.80}")
+    return tuple(_integer(item, f"{name}[{place}]") for place, item in enumerate(value))
+
+
+def _read_cursors(value: Any, row_changing: bool) -> dict[int, tuple[int, ...]]:
+    if not row_changing:
+        if not isinstance(value, list) or len(value) != 1:
+            raise StateError(f"cursors: expected [[index]], got {value!r:.80}")
+        return {0: _integers(value[0], "cursors[0]", most=1)}
+    cursors = _object(value, "cursors")
+    if not cursors:
+        raise StateError("cursors: expected one stream or more, got none")
+    for name in cursors:
+        if not (name.isascii() and name.isdigit() and len(name) < 19 and str(int(name)) == name):
+            raise StateError(f"cursors: expected numbers of streams as keys, got {name!r:.80}")
+    return {int(name): _integers(cursor, f"cursors.{name}") for name, cursor in cursors.items()}
+
+
+def _read_streams(value: Any) -> Streams:
+    fields = _object(value, "streams", ("count", "q", "writers"))
+    count = _integer(fields["count"], "streams.count", least=1)
+    q = _integer(fields["q"], "streams.q", least=1)
+    writers = _integers(fields["writers"], "streams.writers", most=count)
+    if len(writers) != count:
+        raise StateError(f"streams.writers: expected {count} (streams.count) processes, got {len(writers)}")
+    return Streams(count, q, writers)
+
+
+def _read_operations(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise StateError(f"operations: expected a list, got {value!r:.80}")
+    for place, operation in enumerate(value):
+        named = isinstance(operation, dict) and isinstance(operation.get("op"), str)
+        if not named and not isinstance(operation, str):
+            raise StateError(
+                f"operations[{place}]: expected a string or an object with 'op', got {operation!r:.80}"
+            )
+    return value
+
+
+def _read_versions(value: Any) -> dict[str, str]:
+    versions = _object(value, "versions", _VERSIONED)
+    for name, version in versions.items():
+        if not isinstance(version, str):
+            raise StateError(f"versions.{name}: expected a string, got {version!r:.80}")
+    return versions
+
+
+def _check_agreement(state: State) -> None:
+    streams, segments = state.streams, state.segments
+    if segments.computable == (streams is not None):
+        raise StateError("segments: expected null for first_index exactly where streams is an object")
+    if not any(entry.stride == state.stride for entry in segments.entries if entry.first_step <= state.step):
+        raise StateError(
+            f"global_batch.G: expected the G of a segment up to step {state.step}, got {state.stride}"
+        )
+    if streams is not None:
+        if state.rows % streams.count:
+            raise StateError(f"streams.count: expected a divisor of N = {state.rows}, got {streams.count}")
+        if max(state.cursors) >= streams.count:
+            raise StateError(
+                f"cursors: expected streams below {streams.count}, got stream {max(state.cursors)}"
+            )
+        return
+    try:
+        limit = segments.index_of(state.step)
+    except IndexError as error:
+        raise StateError(f"segments: {error}") from None
+    if state.cursors[0][0] > limit:
+        raise StateError(
+            f"cursors: expected at most {limit}, where step {state.step} of segments starts, got {state.cursors[0][0]}"
+        )

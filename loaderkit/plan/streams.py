@@ -1,0 +1,191 @@
+"""Which indices a shard reads where the number of rows isn't known before they are made, or no Batch groups them.
+
+stream  one of S logical streams; the operations before the last Batch run on each alone.
+q       consecutive indices that one stream takes before the next has its turn: G / S at the first start, kept in
+        the state, so a later change of G moves no index to another stream.
+member  index i belongs to stream (i // q) % S.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit.plan.batching import Batching
+from loaderkit.plan.sharding import ShardOptions
+
+_MAX_INDEX = 2**63 - 1
+
+
+def stream_block(count: int, batching: Batching) -> int:
+    """q for S = `count` logical streams at the first start. Raises as `check_streams` does for one shard.
+
+    >>> stream_block(2, Batching(inner=(), rows=8, remainder="keep", batched=True))
+    4
+    """
+    check_streams(count, rows=batching.rows, shard_count=1)
+    return batching.stride // count
+
+
+def check_streams(count: int, *, rows: int, shard_count: int) -> None:
+    """Raise ValueError, with the line to paste, unless S streams share N rows and no shard cuts a stream's rows.
+
+    count: S. rows: N. shard_count: H; S has to be a multiple of H and a divisor of N. Raises TypeError where S isn't
+    an int.
+
+    >>> check_streams(1, rows=8, shard_count=2)
+    Traceback (most recent call last):
+        ...
+    ValueError: logical_streams: 1 can't be shared by 2 shards, use a multiple of 2 that divides 8: logical_streams=2
+    """
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise TypeError(f"logical_streams: expected an int, got {count!r}")
+    if count < 1:
+        raise ValueError(f"logical_streams: expected 1 or more, got {count}")
+    if rows % shard_count:
+        raise ValueError(
+            f"global_batch_size: {rows} rows can't be cut in equal parts for {shard_count} shards; "
+            f"use a multiple of {shard_count}, such as global_batch_size={-(-rows // shard_count) * shard_count}"
+        )
+    advice = f"logical_streams={_nearest_streams(count, rows, shard_count)}"
+    if count % shard_count:
+        raise ValueError(
+            f"logical_streams: {count} can't be shared by {shard_count} shards, "
+            f"use a multiple of {shard_count} that divides {rows}: {advice}"
+        )
+    if rows % count:
+        raise ValueError(
+            f"logical_streams: {count} doesn't divide the {rows} rows of a global batch, "
+            f"use a multiple of {shard_count} that divides {rows}: {advice}"
+        )
+
+
+def _nearest_streams(count: int, rows: int, shard_count: int) -> int:
+    common = math.lcm(count, shard_count)
+    return common if rows % common == 0 else math.gcd(common, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """The logical streams of a pipeline whose operations change the number of rows.
+
+    count: S. q: indices of a turn. start, stop: the indices of this loader, [start, stop), stop=None without an end.
+    Raises ValueError naming the argument.
+
+    >>> plan = StreamPlan(count=2, q=3, start=0, stop=14)
+    >>> plan.indices(1, 4, 5)
+    array([ 4,  5,  9, 10, 11])
+    """
+
+    count: int
+    q: int
+    start: int
+    stop: int | None
+
+    def __post_init__(self) -> None:
+        for name, least, value in (("count", 1, self.count), ("q", 1, self.q), ("start", 0, self.start)):
+            if value < least:
+                raise ValueError(f"{name}: expected {least} or more, got {value}")
+        if self.stop is not None and self.stop < self.start:
+            raise ValueError(f"stop: expected {self.start} (start) or more, got {self.stop}")
+
+    def stream_of(self, index: int) -> int:
+        """The stream that an index belongs to.
+
+        >>> StreamPlan(count=2, q=3, start=0, stop=None).stream_of(4)
+        1
+        """
+        return index // self.q % self.count
+
+    def indices(self, stream: int, first_index: int, n: int) -> NDArray[np.int64]:
+        """The next n indices of a stream from `first_index` on, fewer at the end. Returns int64 (<=n,), ascending.
+
+        Raises IndexError for a stream out of range, and where an index would be past 2**63.
+
+        >>> StreamPlan(count=2, q=3, start=0, stop=None).indices(0, 5, 4)
+        array([ 6,  7,  8, 12])
+        """
+        if not 0 <= stream < self.count:
+            raise IndexError(f"stream: expected 0 to {self.count - 1}, got {stream}")
+        first = self._place_from(stream, max(first_index, self.start))
+        last = first + n if self.stop is None else min(first + n, self._place_from(stream, self.stop))
+        if last > first and self._index_at(stream, last - 1) > _MAX_INDEX:
+            raise IndexError(
+                f"first_index: {n} indices of stream {stream} from {first_index} on end past 2**63"
+            )
+        turn, inside = np.divmod(np.arange(first, last, dtype=np.int64), self.q)
+        return (turn * self.count + stream) * self.q + inside
+
+    def owned(self, rows: int, shard: ShardOptions) -> range:
+        """The streams whose rows a shard holds; stream s makes rows [s*N/S, (s+1)*N/S) of a batch of N rows.
+
+        Raises as `check_streams` does.
+
+        >>> StreamPlan(count=4, q=2, start=0, stop=None).owned(8, ShardOptions(1, 2))
+        range(2, 4)
+        """
+        check_streams(self.count, rows=rows, shard_count=shard.shard_count)
+        each = self.count // shard.shard_count
+        return range(shard.shard_index * each, (shard.shard_index + 1) * each)
+
+    # A stream's own indices are numbered 0, 1, 2, ...: its place p is index (p // q * S + stream) * q + p % q.
+
+    def _place_from(self, stream: int, index: int) -> int:
+        block, inside = divmod(index, self.q)
+        turn, holder = divmod(block, self.count)
+        if holder == stream:
+            return turn * self.q + inside
+        return (turn + (holder > stream)) * self.q
+
+    def _index_at(self, stream: int, place: int) -> int:
+        turn, inside = divmod(place, self.q)
+        return (turn * self.count + stream) * self.q + inside
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """The indices of one shard where no Batch groups them: step t gives shard h of H the index start + t*H + h.
+
+    start: where the steps begin: the loader's first index, or that of a later segment. stop: the stream's end, or
+    None. With `shard.drop_remainder` a last step that not every shard has is left out.
+
+    >>> Strided(start=0, stop=8, shard=ShardOptions(1, 3)).indices(0, 5)
+    array([1, 4, 7])
+    >>> Strided(start=0, stop=8, shard=ShardOptions(1, 3, drop_remainder=True)).indices(0, 5)
+    array([1, 4])
+    """
+
+    start: int
+    stop: int | None
+    shard: ShardOptions
+
+    def __post_init__(self) -> None:
+        if self.start < 0:
+            raise ValueError(f"start: expected 0 or more, got {self.start}")
+        if self.stop is not None and self.stop < self.start:
+            raise ValueError(f"stop: expected {self.start} (start) or more, got {self.stop}")
+
+    def indices(self, first_index: int, n: int) -> NDArray[np.int64]:
+        """The shard's next n indices from `first_index` on, fewer at the end. Returns int64 (<=n,), ascending.
+
+        Raises IndexError where an index would be past 2**63.
+
+        >>> Strided(start=0, stop=None, shard=ShardOptions(1, 3)).indices(5, 2)
+        array([ 7, 10])
+        """
+        count = self.shard.shard_count
+        first = self._step_from(first_index)
+        last = first + n if self.stop is None else min(first + n, self._step_count(self.stop))
+        if last > first and self.start + last * count > _MAX_INDEX:
+            raise IndexError(f"first_index: {n} indices of this shard from {first_index} on end past 2**63")
+        return np.arange(first, last, dtype=np.int64) * count + (self.start + self.shard.shard_index)
+
+    def _step_from(self, first_index: int) -> int:
+        ahead = max(0, first_index - self.start - self.shard.shard_index)
+        return -(-ahead // self.shard.shard_count)
+
+    def _step_count(self, stop: int) -> int:
+        if self.shard.drop_remainder:
+            return (stop - self.start) // self.shard.shard_count
+        return self._step_from(stop)

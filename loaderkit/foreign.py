@@ -1,0 +1,128 @@
+"""Names of Grain and PyTorch that are spelled otherwise here: one table for keywords, one for the package's names.
+
+Who brings a script along gets our spelling in the error, instead of "unexpected keyword argument".
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+_SHARDS = "shard_options=lk.ShardOptions(shard_index, shard_count) of DataLoader, or lk.ShardByJaxProcess()"
+_SAMPLER = "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None), given as sampler="
+_ALWAYS_KEPT = "nothing: workers belong to the DataLoader and serve all its iterators until close()"
+_GIVEN_ARRAYS = (
+    "nothing: batches are numpy arrays in shared memory; give them to jax.device_put or torch.from_numpy"
+)
+_OPERATIONS = "operations=[...] of DataLoader"
+
+# keyword argument -> what to write instead
+KEYWORDS: Mapping[str, str] = {
+    # Which data, in which order
+    "dataset": "data_source",
+    "source": "data_source",
+    "batch_sampler": "sampler=... and lk.Batch(batch_size=...) as the last of the operations",
+    "shuffle": _SAMPLER,
+    "seed": _SAMPLER,
+    "generator": _SAMPLER,
+    "num_epochs": _SAMPLER,
+    "num_shards": _SHARDS,
+    "num_replicas": _SHARDS,
+    "rank": _SHARDS,
+    "shard_index": _SHARDS,
+    "shard_count": _SHARDS,
+    # What is done with it
+    "transform": _OPERATIONS,
+    "transforms": _OPERATIONS,
+    "transformations": _OPERATIONS,
+    "batch_size": "lk.Batch(batch_size=...) as the last of the operations, or lk.load(source, batch_size=...)",
+    "collate_fn": "lk.Batch(batch_size, batch_fn=...), which takes the list of rows as collate_fn does",
+    "batch_fn": "lk.Batch(batch_size, batch_fn=...)",
+    "drop_last": "lk.Batch(batch_size, drop_remainder=True)",
+    "drop_remainder": "lk.Batch(batch_size, drop_remainder=True)",
+    # Who does it
+    "num_workers": "worker_count",
+    "multiprocessing_context": 'worker_kind="process" or "thread"',
+    "mp_context": 'worker_kind="process" or "thread"',
+    "multiprocessing_options": "worker_count=... and prefetch_batches=...",
+    "worker_init_fn": "lk.RandomMap, or lk.Map(fn, seed_globals=True): randomness belongs to the record, not to a worker",
+    "persistent_workers": _ALWAYS_KEPT,
+    "worker_buffer_size": "prefetch_batches",
+    "per_worker_buffer_size": "prefetch_batches",
+    "prefetch_factor": "prefetch_batches",
+    "prefetch_buffer_size": "read_options=lk.ReadOptions(prefetch_buffer_size=...), or prefetch_batches=... for batches",
+    "num_threads": "read_options=lk.ReadOptions(num_threads=...)",
+    "pin_memory": _GIVEN_ARRAYS,
+    "pin_memory_device": _GIVEN_ARRAYS,
+    "in_order": "nothing: batches always come in the order of the sampler",
+    "enable_profiling": "nothing: any profiler can be attached at worker_count=0",
+    "timeout": "nothing: a worker that dies is an error that names its records",
+}
+
+# name in the package -> what to write instead
+ATTRIBUTES: Mapping[str, str] = {
+    # Grain's transforms and operations
+    "MapTransform": "lk.Map",
+    "MapWithIndexTransform": "lk.MapWithIndex",
+    "RandomMapTransform": "lk.RandomMap",
+    "TfRandomMapTransform": "lk.RandomMap",
+    "FilterTransform": "lk.Filter",
+    "FlatMapTransform": "lk.FlatMap",
+    "MapOperation": "lk.Map(fn)",
+    "RandomMapOperation": "lk.RandomMap(fn)",
+    "FilterOperation": "lk.Filter(fn)",
+    "BatchOperation": "lk.Batch",
+    # Grain's loader, sources and checkpoints
+    "PyGrainDatasetIterator": "iter(loader)",
+    "PyGrainCheckpointHandler": "lk.CheckpointHandler",
+    "PyGrainCheckpointSave": "lk.CheckpointSave",
+    "PyGrainCheckpointRestore": "lk.CheckpointRestore",
+    "MultiprocessingOptions": "worker_count=... and prefetch_batches=... of lk.DataLoader",
+    "SharedMemoryDataSource": "lk.InMemoryDataSource",
+    "MapDataset": "lk.DataLoader, which takes a Grain MapDataset as its data_source",
+    "IterDataset": "lk.DataLoader",
+    # PyTorch's data sets, samplers and batching
+    "Dataset": "any object with __len__ and __getitem__, given as data_source=",
+    "IterableDataset": "an object with __len__ and __getitem__: a position in the stream has to be reachable by number",
+    "TensorDataset": "lk.ArrayDataSource",
+    "ConcatDataset": "lk.ConcatDataSource",
+    "Subset": "lk.SubsetDataSource",
+    "random_split": "lk.SubsetDataSource(source, fraction)",
+    "RandomSampler": "lk.IndexSampler(num_records, shuffle=True, seed=0)",
+    "SubsetRandomSampler": "lk.SubsetDataSource, and lk.IndexSampler over its length",
+    "WeightedRandomSampler": "a sampler of your own (lk.Sampler)",
+    "BatchSampler": "lk.Batch",
+    "DistributedSampler": "shard_options=lk.ShardByJaxProcess() of lk.DataLoader",
+    "default_collate": "lk.Batch",
+    "get_worker_info": "nothing: which worker runs a record never shows in the data",
+}
+
+
+def refuse_foreign_keywords(callable_name: str, keywords: Mapping[str, Any]) -> None:
+    """Raises TypeError for keyword arguments that a callable of ours doesn't have; gives our spelling of known ones.
+
+    Args:
+        callable_name: as the user wrote it, for the error.
+        keywords: what was left over; nothing happens when it is empty.
+
+    >>> refuse_foreign_keywords("DataLoader", {"num_workers": 4})
+    Traceback (most recent call last):
+    TypeError: DataLoader() has no argument num_workers; instead of it write: worker_count
+    """
+    if not keywords:
+        return
+    complaints = [
+        f"has no argument {name}" + (f"; instead of it write: {KEYWORDS[name]}" if name in KEYWORDS else "")
+        for name in keywords
+    ]
+    raise TypeError(f"{callable_name}() " + ". It ".join(complaints))
+
+
+def foreign_attribute(name: str) -> str | None:
+    """What to write instead of a name that another library's package has; None where the name is unknown.
+
+    Args:
+        name: as it was looked up in the package.
+
+    >>> foreign_attribute("MapTransform")
+    'lk.Map'
+    """
+    return ATTRIBUTES.get(name)

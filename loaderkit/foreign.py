@@ -1,4 +1,4 @@
-"""Names of Grain and PyTorch that are spelled otherwise here: one table for keywords, one for the package's names.
+"""Names of Grain and PyTorch that are spelled otherwise here: keyword arguments, and names of the package.
 
 Who brings a script along gets our spelling in the error, instead of "unexpected keyword argument".
 """
@@ -9,9 +9,7 @@ from typing import Any
 _SHARDS = "shard_options=lk.ShardOptions(shard_index, shard_count) of DataLoader, or lk.ShardByJaxProcess()"
 _SAMPLER = "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None), given as sampler="
 _ALWAYS_KEPT = "nothing: workers belong to the DataLoader and serve all its iterators until close()"
-_GIVEN_ARRAYS = (
-    "nothing: batches are numpy arrays in shared memory; give them to jax.device_put or torch.from_numpy"
-)
+_GIVEN_ARRAYS = "nothing: jax.device_put and torch.from_numpy take the batches' numpy arrays as they are"
 _OPERATIONS = "operations=[...] of DataLoader"
 
 # keyword argument -> what to write instead
@@ -33,7 +31,7 @@ KEYWORDS: Mapping[str, str] = {
     "transform": _OPERATIONS,
     "transforms": _OPERATIONS,
     "transformations": _OPERATIONS,
-    "batch_size": "lk.Batch(batch_size=...) as the last of the operations, or lk.load(source, batch_size=...)",
+    "batch_size": "lk.Batch(batch_size=...) among the operations, or lk.load(source, batch_size=...)",
     "collate_fn": "lk.Batch(batch_size, batch_fn=...), which takes the list of rows as collate_fn does",
     "batch_fn": "lk.Batch(batch_size, batch_fn=...)",
     "drop_last": "lk.Batch(batch_size, drop_remainder=True)",
@@ -43,12 +41,12 @@ KEYWORDS: Mapping[str, str] = {
     "multiprocessing_context": 'worker_kind="process" or "thread"',
     "mp_context": 'worker_kind="process" or "thread"',
     "multiprocessing_options": "worker_count=... and prefetch_batches=...",
-    "worker_init_fn": "lk.RandomMap, or lk.Map(fn, seed_globals=True): randomness belongs to the record, not to a worker",
+    "worker_init_fn": "lk.RandomMap, or lk.Map(fn, seed_globals=True): the record's seed, not the worker's",
     "persistent_workers": _ALWAYS_KEPT,
     "worker_buffer_size": "prefetch_batches",
     "per_worker_buffer_size": "prefetch_batches",
     "prefetch_factor": "prefetch_batches",
-    "prefetch_buffer_size": "read_options=lk.ReadOptions(prefetch_buffer_size=...), or prefetch_batches=... for batches",
+    "prefetch_buffer_size": "read_options=lk.ReadOptions(prefetch_buffer_size=...), or prefetch_batches",
     "num_threads": "read_options=lk.ReadOptions(num_threads=...)",
     "pin_memory": _GIVEN_ARRAYS,
     "pin_memory_device": _GIVEN_ARRAYS,
@@ -81,7 +79,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "IterDataset": "lk.DataLoader",
     # PyTorch's data sets, samplers and batching
     "Dataset": "any object with __len__ and __getitem__, given as data_source=",
-    "IterableDataset": "an object with __len__ and __getitem__: a position in the stream has to be reachable by number",
+    "IterableDataset": "an object with __len__ and __getitem__: any record has to be reachable by its number",
     "TensorDataset": "lk.ArrayDataSource",
     "ConcatDataset": "lk.ConcatDataSource",
     "Subset": "lk.SubsetDataSource",
@@ -97,7 +95,7 @@ ATTRIBUTES: Mapping[str, str] = {
 
 
 def refuse_foreign_keywords(callable_name: str, keywords: Mapping[str, Any]) -> None:
-    """Raises TypeError for keyword arguments that a callable of ours doesn't have; gives our spelling of known ones.
+    """Raises TypeError for keyword arguments that ours doesn't have, with our spelling of the known ones.
 
     Args:
         callable_name: as the user wrote it, for the error.

@@ -1,0 +1,72 @@
+"""The list of operations as a user gives it, checked and made into transformations."""
+
+from collections.abc import Callable, Iterable
+from reprlib import repr as _short
+from typing import Any
+
+from loaderkit.foreign import foreign_attribute
+
+from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation
+
+Operation = Transformation | Callable[[Any], Any]
+
+_KINDS = {kind.__name__ for kind in (Map, MapWithIndex, RandomMap, Filter, FlatMap, Batch)}
+
+
+def _our_spelling(cls: type) -> str | None:
+    for base in cls.__mro__:
+        if base.__module__.partition(".")[0] in ("grain", "torch"):
+            return f"lk.{base.__name__}" if base.__name__ in _KINDS else foreign_attribute(base.__name__)
+    return None
+
+
+def _as_operation(place: int, operation: Any) -> Transformation:
+    name = f"operations[{place}]"
+    if isinstance(operation, Transformation):
+        return operation
+    if isinstance(operation, type):
+        if issubclass(operation, Transformation):
+            raise TypeError(
+                f"{name}: expected an operation, the class {operation.__name__} came; "
+                f"write {operation.__name__}(...), with the arguments that it takes"
+            )
+        if (ours := _our_spelling(operation)) is not None:
+            raise TypeError(
+                f"{name}: the class {operation.__name__} came; derive it from {ours}, and give an instance"
+            )
+    if callable(operation):
+        return Map(operation)
+    cls = type(operation)
+    fix = _our_spelling(cls)
+    raise TypeError(
+        f"{name}: expected an operation or a function of one element, {cls.__name__} {_short(operation)} came"
+        + ("" if fix is None else f"; derive {cls.__name__} from {fix}")
+    )
+
+
+def as_operations(operations: Iterable[Operation]) -> tuple[Transformation, ...]:
+    """The operations, each a transformation: a bare function is a Map.
+
+    Args:
+        operations: in the order in which elements pass them. TypeError for what is none, with its place;
+            ValueError for a global_batch_size on a Batch that isn't the last.
+
+    >>> as_operations([abs, Batch(2)])
+    (Map(abs), Batch(batch_size=2))
+    >>> as_operations([abs, 3])
+    Traceback (most recent call last):
+    TypeError: operations[1]: expected an operation or a function of one element, int 3 came
+    """
+    if isinstance(operations, str | bytes | dict) or not isinstance(operations, Iterable):
+        came = f"{type(operations).__name__} {_short(operations)}"
+        raise TypeError(f"operations: expected a list of operations, {came} came")
+    made = tuple(_as_operation(place, operation) for place, operation in enumerate(operations))
+    batches = [place for place, operation in enumerate(made) if isinstance(operation, Batch)]
+    for place in batches[:-1]:
+        batch = made[place]
+        if isinstance(batch, Batch) and batch.global_batch_size is not None:
+            raise ValueError(
+                f"operations[{place}]: {batch!r} isn't the last Batch, that is operations[{batches[-1]}]; "
+                f"global_batch_size is for the last only, write Batch(batch_size=...) here"
+            )
+    return made

@@ -30,7 +30,7 @@ def _check_remainder(remainder: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One Batch before the last: `size` elements become one; `remainder` says what becomes of a last short one.
+    """One Batch before the last: `size` elements become one; `remainder` is for a last short one.
 
     >>> Level(4, "keep")
     Level(size=4, remainder='keep')
@@ -54,11 +54,11 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """The Batches of a pipeline as one value: the earlier ones in order, and the last one's rows over all shards.
+    """The Batches of a pipeline as one value: the earlier ones in order, and the rows of the last.
 
-    inner: the Batches before the last, first to last. rows: N. remainder: what the last Batch does with a last
-    partial step. batched: False where there is no Batch; a step then gives each shard one element. Raises TypeError
-    or ValueError naming the argument.
+    inner: the Batches before the last, first to last. rows: N. remainder: what the last Batch does with a
+    last partial step. batched: False where there is no Batch; a step then gives each shard one element.
+    Raises TypeError or ValueError naming the argument.
 
     >>> batching = Batching(inner=(Level(3, "keep"),), rows=4, remainder="keep", batched=True)
     >>> batching.group, batching.stride
@@ -107,7 +107,7 @@ class Batching:
         return records
 
     def count_used(self, records: int) -> int:
-        """Number of those records that are part of a row: what an earlier Batch drops at the end isn't counted.
+        """Number of those records that are part of a row: not what an earlier Batch drops at the end.
 
         >>> Batching(
         ...     inner=(Level(3, "drop"), Level(2, "keep")), rows=4, remainder="keep", batched=True
@@ -126,9 +126,9 @@ class Batching:
 def shard_rows(rows_present: int, rows: int, *, shard: ShardOptions, remainder: Remainder) -> tuple[int, int]:
     """The half-open range of rows of one step that a shard gets; empty where this step doesn't exist for it.
 
-    rows_present: m, from 0 to N. rows: N, a multiple of the shard count, else ValueError. A whole step gives shard h
-    of H the block [h*N/H, (h+1)*N/H). Of a partial one, "keep" splits the m rows in order, the first m % H shards get
-    one more (with `shard.drop_remainder` each gets m // H), and "drop" gives nothing.
+    rows_present: m, from 0 to N. rows: N, a multiple of the shard count, else ValueError. A whole step gives
+    shard h of H the block [h*N/H, (h+1)*N/H). Of a partial one, "keep" splits the m rows in order, the first
+    m % H shards get one more (with `shard.drop_remainder` each gets m // H), and "drop" gives nothing.
 
     >>> [shard_rows(5, 8, shard=ShardOptions(h, 4), remainder="keep") for h in range(4)]
     [(0, 2), (2, 3), (3, 4), (4, 5)]

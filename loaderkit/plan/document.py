@@ -1,4 +1,4 @@
-"""JSON as a state needs it: read strictly, written to be read by people, with a digest that ignores the layout."""
+"""JSON as a state needs it: read strictly, laid out for people, with a digest that ignores the layout."""
 
 import hashlib
 import json
@@ -18,8 +18,8 @@ _LINE = 96
 def parse(data: bytes | bytearray | memoryview) -> dict[str, Any]:
     """The JSON object in `data`, with nothing in it that two readers could take differently.
 
-    Raises TypeError where `data` isn't bytes, and StateError where it isn't UTF-8, JSON or an object, or holds a key
-    twice, NaN or an infinity, an integer of more than 64 bits, or more than 32 levels.
+    Raises TypeError where `data` isn't bytes, and StateError where it isn't UTF-8, JSON or an object, or
+    holds a key twice, NaN or an infinity, an integer of more than 64 bits, or more than 32 levels.
 
     >>> parse(b'{"step": 3}')
     {'step': 3}
@@ -52,7 +52,7 @@ def parse(data: bytes | bytearray | memoryview) -> dict[str, Any]:
 
 
 def find_problem(value: Any, path: str, depth: int = 0) -> str | None:
-    """What keeps a value from being written as JSON and read again as it was, as a sentence; None if nothing does.
+    """A sentence on what keeps a value from being written as JSON and read again, or None.
 
     >>> find_problem({"sizes": [1, float("nan")]}, "source")
     'source.sizes[1]: expected a finite number, got nan'

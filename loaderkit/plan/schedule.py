@@ -3,8 +3,8 @@
 index      global place of a record in the endless stream of all epochs; a step is named by its first index.
 record_key row in the data source that an index reads.
 start,stop the indices of this stream, [start, stop); stop is None where it never ends.
-part       what one shard reads of one step: `rows` rows of `group` consecutive indices each; only the last row of
-           the stream may be shorter.
+part       what one shard reads of one step: `rows` rows of `group` consecutive indices each; only the last
+           row of the stream may be shorter.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,8 @@ _MAX_INDEX = 2**63 - 1
 class Part:
     """The records that one shard reads in one step, or all shards together.
 
-    indices, keys: (k,) int64, read-only. rows: how many rows they make; row r is [r*group:(r+1)*group] of both.
+    indices, keys: (k,) int64, read-only. rows: how many rows they make; row r is [r*group:(r+1)*group] of
+    both.
 
     >>> Part(np.arange(4), np.arange(4)[::-1], rows=2).rows
     2
@@ -46,11 +47,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The plan of a pipeline whose number of rows is known: first index of a step -> the records of this shard.
+    """The plan of a pipeline that keeps the number of rows: first index of a step -> this shard's records.
 
-    sampler: anything that follows the Sampler protocol. batching, shard: what is made of the records, and this
-    process's part of it. start, stop: the stream's indices [start, stop), stop=None without an end. Raises ValueError
-    where the rows of a step can't be cut in equal shards or the range isn't one.
+    sampler: anything that follows the Sampler protocol. batching, shard: what is made of the records, and
+    this process's part of it. start, stop: the stream's indices [start, stop), stop=None without an end.
+    Raises ValueError where the rows of a step can't be cut in equal shards or the range isn't one.
 
     >>> from loaderkit.plan.samplers import SequentialSampler
     >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
@@ -125,7 +126,7 @@ class Schedule:
         return whole + (high > low)
 
     def next_index(self, index: int) -> int:
-        """The end cursor of the step that starts at `index`: where the next one starts, at most the stream's end.
+        """The end cursor of the step that starts at `index`: the start of the next, or the stream's end.
 
         >>> from loaderkit.plan.samplers import SequentialSampler
         >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
@@ -190,8 +191,8 @@ class Schedule:
 class Planner:
     """A schedule with a memory: the keys of many steps are asked for at once and handed out a step at a time.
 
-    What it gives equals `Schedule.rows_at` for every index and every order of calls. Only samplers with their own
-    `record_keys` are asked ahead; of others each index is asked when its step is.
+    What it gives equals `Schedule.rows_at` for every index and every order of calls. Only samplers with their
+    own `record_keys` are asked ahead; of others each index is asked when its step is.
 
     >>> from loaderkit.plan.samplers import SequentialSampler
     >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
@@ -213,8 +214,8 @@ class Planner:
         self._rows = whole[1] - whole[0]
         self._ahead = max(1, BLOCK_INDICES // self._length) if hasattr(schedule.sampler, "record_keys") else 1
         self._first = 0
-        self._indices = np.empty((0, self._length), np.int64)
-        self._keys = np.empty((0, self._length), np.int64)
+        self._indices: NDArray[np.int64] = np.empty((0, self._length), np.int64)
+        self._keys: NDArray[np.int64] = np.empty((0, self._length), np.int64)
 
     def part(self, index: int) -> Part | None:
         """This shard's part of the step whose first record is `index`, as `Schedule.rows_at` gives it.
@@ -247,8 +248,8 @@ class Planner:
         indices = firsts[:, None] + np.arange(self._length, dtype=np.int64)  # (steps, length) int64
         try:
             keys = record_keys_of(self.schedule.sampler, indices.reshape(-1))
-        except Exception:
-            # Asked step by step, the error comes with the step it belongs to and not before.
+        except Exception:  # noqa: BLE001 - a user's sampler may raise anything, for a step far ahead
+            # Asked step by step from here on, the error comes with the step it belongs to.
             self._ahead = 1
             return False
         self._first, self._indices, self._keys = index, indices, keys.reshape(indices.shape)

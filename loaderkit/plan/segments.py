@@ -1,14 +1,15 @@
 """Which indices belong to which step, through every change of the batch size, every skip and every seek.
 
 A segment [first_step, first_index, stride] says: from step first_step on, step t starts at index
-first_index + (t - first_step) * stride, until the next segment starts. Each change of the global batch size and each
-skip adds one, and drops those that start at the same step or later; seek changes none. Where operations change the
-number of rows a step has no first index that could be computed: first_index is None there.
+first_index + (t - first_step) * stride, until the next segment starts. Each change of the global batch size
+and each skip adds one, and drops those that start at the same step or later; seek changes none. Where
+operations change the number of rows, no step's first index can be computed: first_index is None there.
 """
 
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from loaderkit.errors import StateError
@@ -59,7 +60,9 @@ class Segments:
         return self.entries[0].first_index is not None
 
     def index_of(self, step: int) -> int:
-        """First index of a step. Raises IndexError for a negative or too large one, ValueError if not computable.
+        """First index of a step.
+
+        Raises IndexError for a negative step or one past 2**63, ValueError where it can't be computed.
 
         >>> Segments(((0, 0, 256), (100, 25600, 512))).index_of(101)
         26112
@@ -98,21 +101,20 @@ class Segments:
         >>> Segments(((0, 0, 256), (100, 25600, 512))).seek(50, 512)
         Traceback (most recent call last):
             ...
-        ValueError: step 50 takes 256 indices, this loader's steps take 512; build the loader with the global batch \
-size that step 50 had
+        ValueError: step 50 takes 256 indices, this loader's steps 512; use the global batch size of step 50
         """
         index, had = self.span_of(step)
         if had != stride:
             raise ValueError(
-                f"step {step} takes {had} indices, this loader's steps take {stride}; "
-                f"build the loader with the global batch size that step {step} had"
+                f"step {step} takes {had} indices, this loader's steps {stride}; "
+                f"use the global batch size of step {step}"
             )
         return index
 
     def skip(self, step: int, index: int, steps: int) -> "Segments":
-        """Leave out `steps` steps at `step`, whose first index was to be `index`; leaving out 0 changes nothing.
+        """Leave out `steps` steps at `step`, which was to start at `index`; leaving out 0 changes nothing.
 
-        Raises ValueError for a negative number, and where the result would be past 2**63.
+        Raises ValueError for a negative number, and IndexError where the result would be past 2**63.
 
         >>> Segments(((0, 0, 256),)).skip(10, 2560, 2).to_json()
         [[0, 0, 256], [10, 3072, 256]]
@@ -126,6 +128,8 @@ size that step 50 had
                 "skip: an operation changes the number of rows, so no step's first index is known"
             )
         stride = self.stride_of(step)
+        if index + steps * stride > _MAX_INT - stride:
+            raise IndexError(f"skip: {steps} steps from index {index} end past 2**63")
         return self._with(Segment(step, index + steps * stride, stride))
 
     def resize(self, step: int, index: int | None, stride: int) -> "Segments":
@@ -188,14 +192,12 @@ def _find_problem(entries: tuple[Segment, ...]) -> str | None:
                 return f"[{place}].{name}: expected an int from {least} to 2**63 - 1, got {value!r:.80}"
     if entries[0].first_step != 0:
         return f"[0].first_step: expected 0, got {entries[0].first_step}"
-    for place, (before, after) in enumerate(zip(entries, entries[1:], strict=False), start=1):
+    for place, (before, after) in enumerate(pairwise(entries), start=1):
         if after.first_step <= before.first_step:
             return f"[{place}].first_step: expected more than {before.first_step}, got {after.first_step}"
         if (before.first_index is None) != (after.first_index is None):
             return f"[{place}].first_index: expected null in all segments or in none, got {after.first_index}"
-        if before.first_index is not None and after.first_index is not None:
-            if after.first_index < before.first_index:
-                return (
-                    f"[{place}].first_index: expected {before.first_index} or more, got {after.first_index}"
-                )
+        least_index = before.first_index or 0
+        if after.first_index is not None and after.first_index < least_index:
+            return f"[{place}].first_index: expected {least_index} or more, got {after.first_index}"
     return None

@@ -3,8 +3,8 @@
 format, format_version  which document this is; a newer version is refused
 stream_version          which algorithms make the stream
 step                    elements handed out so far
-cursors                 where to go on: [[index]]; {stream: [index, k1, ...]}, for this process's streams, where
-                        operations change the number of rows (k: ordinal of a child of a FlatMap)
+cursors                 where to go on: [[index]]; {stream: [index, k1, ...]}, for this process's streams,
+                        where operations change the number of rows (k: ordinal of a child of a FlatMap)
 segments                [[first_step, first_index, G], ...]; first_index is null where rows change in number
 sampler, source, operations, global_batch, streams, epoch
                         which stream it is a position of; compared before it is used
@@ -12,20 +12,17 @@ versions                of loaderkit, numpy and Python when it was written
 digest                  of all the rest; a document without one was edited by hand
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loaderkit.errors import CheckpointMismatchError, StateError
-from loaderkit.plan.document import canonical, digest, find_problem, parse, render
+from loaderkit.errors import StateError
+from loaderkit.plan.document import digest, find_problem, parse, render
 from loaderkit.plan.segments import Segments
 
 FORMAT = "loaderkit"
 FORMAT_VERSION = 1
 STREAM_VERSION = 1
-
-# What `allow` may name. Another number of streams or another epoch is never accepted: the cursors mean nothing there.
-ALLOWABLE = ("sampler", "source", "operations", "global_batch_size")
 
 _FIELDS = (
     "format",
@@ -45,13 +42,11 @@ _FIELDS = (
 _VERSIONED = ("loaderkit", "numpy", "python")
 _MAX_INT = 2**63 - 1
 _MAX_CURSOR = 64
-_MAX_LINES = 8
-_MAX_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """The logical streams of a row-changing pipeline: how many, q, and which process writes each one's cursor.
+    """The logical streams of a row-changing pipeline: how many, q, and which process writes each cursor.
 
     >>> Streams(count=2, q=128, writers=(0, 1)).writers[1]
     1
@@ -66,10 +61,11 @@ class Streams:
 class State:
     """Where an iterator stands, and of which stream.
 
-    step: elements handed out. cursors: {stream: (index, k1, ...)}; {0: (index,)} where rows keep their number.
-    segments: see Segments. sampler, source: their fingerprints. operations: what makes the stream's shape, each a str
-    or a dict with "op". rows, stride: N and G. streams: None where rows keep their number. epoch: e of `epoch(e)`,
-    else None. versions: of loaderkit, numpy, python. digest_missing: read from a document without a digest.
+    step: elements handed out. cursors: {stream: (index, k1, ...)}; {0: (index,)} where rows keep their
+    number. segments: see Segments. sampler, source: their fingerprints. operations: what makes the stream's
+    shape, each a str or a dict with "op". rows, stride: N and G. streams: None where rows keep their number.
+    epoch: e of `epoch(e)`, else None. versions: of loaderkit, numpy, python. digest_missing: read from a
+    document without a digest.
 
     >>> state = State(
     ...     step=2,
@@ -105,8 +101,8 @@ class State:
 def dumps(state: State) -> bytes:
     """The document of a state, as `loads` reads it.
 
-    Raises TypeError where a fingerprint holds something that isn't JSON, and StateError for a state that `loads`
-    would refuse.
+    Raises TypeError where a fingerprint holds something that isn't JSON, and StateError for a state that
+    `loads` would refuse.
 
     >>> from loaderkit.plan.state import State
     >>> document = dumps(
@@ -158,13 +154,13 @@ def dumps(state: State) -> bytes:
 def loads(data: bytes | bytearray | memoryview) -> State:
     """The state in a document that `dumps` wrote, at any time and in any version up to this one.
 
-    Raises TypeError where `data` isn't bytes, and StateError, naming the field, for everything else that is wrong. A
-    document without a digest is accepted with `digest_missing` set: it was edited by hand.
+    Raises TypeError where `data` isn't bytes, and StateError, naming the field, for everything else that is
+    wrong. A document without a digest is accepted with `digest_missing` set: it was edited by hand.
 
     >>> loads(b"{}")
     Traceback (most recent call last):
         ...
-    loaderkit.errors.StateError: format: expected 'loaderkit', got nothing; is this a state that loaderkit wrote?
+    loaderkit.errors.StateError: format: expected 'loaderkit', got nothing; is it a state of loaderkit's?
     """
     document = parse(data)
     _check_header(document)
@@ -221,133 +217,20 @@ def merge(states: Sequence[State]) -> State:
     return replace(states[0], cursors=cursors, digest_missing=any(state.digest_missing for state in states))
 
 
-def compare(saved: State, current: State, allow: Collection[str] = ()) -> list[str]:
-    """Refuse a state of another stream; return what is worth telling the user, a sentence each.
-
-    current: a state of the loader that `saved` is to be restored into, at any step. allow: names of fields that may
-    differ, of ALLOWABLE; others raise ValueError. Raises CheckpointMismatchError with every field that differs, both
-    values, and what to do.
-
-    >>> state = State(0, {0: (0,)}, Segments(((0, 0, 4),)), {}, {}, [], 4, 4, None, None, {"numpy": "2.0"})
-    >>> compare(state, state)
-    []
-    """
-    if isinstance(allow, str):
-        raise TypeError(f"allow: expected a set of field names, got {allow!r}; write allow={{{allow!r}}}")
-    unknown = sorted(map(str, set(allow) - set(ALLOWABLE)))
-    if unknown:
-        raise ValueError(f"allow: expected names among {', '.join(ALLOWABLE)}, got {', '.join(unknown)}")
-    found = {name: list(lines) for name, lines in _mismatches(saved, current).items() if name not in allow}
-    found = {name: lines for name, lines in found.items() if lines}
-    if found:
-        raise CheckpointMismatchError(_mismatch_text(found, saved, current))
-    return list(_notices(saved, current))
-
-
-def _mismatches(saved: State, current: State) -> dict[str, Iterator[str]]:
-    return {
-        "sampler": _differences("sampler", saved.sampler, current.sampler),
-        "source": _differences("source", saved.source, current.source),
-        "operations": _differences(
-            "operations", canonical(_shape_of(saved.operations)), canonical(_shape_of(current.operations))
-        ),
-        "global_batch_size": _differences(
-            "global_batch_size",
-            f"N = {saved.rows} (G = {saved.stride})",
-            f"N = {current.rows} (G = {current.stride})",
-        ),
-        "streams": _differences(
-            "streams", saved.streams and saved.streams.count, current.streams and current.streams.count
-        ),
-        "epoch": _differences("epoch", saved.epoch, current.epoch),
-    }
-
-
-def _differences(path: str, saved: Any, current: Any) -> Iterator[str]:
-    if isinstance(saved, Mapping) and isinstance(current, Mapping):
-        for key in [*saved, *(key for key in current if key not in saved)]:
-            if key not in saved or key not in current:
-                before, after = (_show(side[key]) if key in side else "nothing" for side in (saved, current))
-                yield f"{path}.{key}: saved {before}, this loader {after}"
-            else:
-                yield from _differences(f"{path}.{key}", saved[key], current[key])
-    elif isinstance(saved, list | tuple) and isinstance(current, list | tuple) and len(saved) == len(current):
-        for place, (before, after) in enumerate(zip(saved, current, strict=True)):
-            yield from _differences(f"{path}[{place}]", before, after)
-    elif canonical(saved) != canonical(current):
-        yield f"{path}: saved {_show(saved)}, this loader {_show(current)}"
-
-
-def _show(value: Any) -> str:
-    text = value if isinstance(value, str) else canonical(value)
-    half = _MAX_SHOWN // 2
-    return text if len(text) <= _MAX_SHOWN else f"{text[:half]} ... {text[-half:]}"
-
-
-def _mismatch_text(found: dict[str, list[str]], saved: State, current: State) -> str:
-    lines = ["the state belongs to another stream than this loader's:"]
-    for differences in found.values():
-        lines += [f"  {line}" for line in differences[:_MAX_LINES]]
-        if len(differences) > _MAX_LINES:
-            lines.append(f"  and {len(differences) - _MAX_LINES} more")
-    if "streams" in found:
-        lines.append(_streams_advice(saved))
-    if "epoch" in found:
-        wanted = "the loader itself" if saved.epoch is None else f"loader.epoch({saved.epoch})"
-        lines.append(f"It is a state of {wanted}; restore it there.")
-    if "global_batch_size" in found and saved.rows != current.rows:
-        batched = any(_name_of(operation) == "Batch" for operation in current.operations)
-        keep = f"lk.Batch(global_batch_size={saved.rows})" if batched else f"{saved.rows} shards"
-        lines.append(f"To keep the saved batch size, use {keep}.")
-    allowable = [name for name in found if name in ALLOWABLE]
-    if allowable:
-        names = ", ".join(f'"{name}"' for name in allowable)
-        lines.append(f"To go on from the saved position in this loader's stream, pass allow={{{names}}}.")
-    return "\n".join(lines)
-
-
-def _streams_advice(saved: State) -> str:
-    if saved.streams is None:
-        return "The saved stream has no operation that changes the number of rows; restore it into such a loader."
-    return f"To read the saved streams, build the loader of the same operations with logical_streams={saved.streams.count}."
-
-
-def _notices(saved: State, current: State) -> Iterator[str]:
-    draws = [operation for operation in current.operations if _name_of(operation) == "RandomMap"]
-    if canonical(_shape_of(saved.operations)) == canonical(_shape_of(current.operations)):
-        yield from (
-            f"the RandomMaps changed, so random numbers differ from here on: {line}"
-            for line in _differences("operations", canonical(saved.operations), canonical(current.operations))
-        )
-    before, after = (state.versions.get("numpy", "unknown") for state in (saved, current))
-    if draws and before.split(".")[:2] != after.split(".")[:2]:
-        yield (
-            f"the state was saved with numpy {before} and this is numpy {after}; "
-            "numpy may draw other random numbers in another minor version"
-        )
-
-
-def _shape_of(operations: Sequence[Any]) -> list[Any]:
-    return [operation for operation in operations if _name_of(operation) != "RandomMap"]
-
-
-def _name_of(operation: Any) -> str:
-    return str(operation["op"]) if isinstance(operation, Mapping) else str(operation).partition("(")[0]
-
-
-# Reading: each function takes one part of a document and gives its value or raises a StateError that names it.
+# Reading: each function takes one part of a document and gives its value, or a StateError that names it.
 
 
 def _check_header(document: dict[str, Any]) -> None:
     if document.get("format") != FORMAT:
         got = repr(document["format"])[:80] if "format" in document else "nothing"
-        raise StateError(f"format: expected {FORMAT!r}, got {got}; is this a state that loaderkit wrote?")
+        raise StateError(f"format: expected {FORMAT!r}, got {got}; is it a state of loaderkit's?")
     for name, newest in (("format_version", FORMAT_VERSION), ("stream_version", STREAM_VERSION)):
         if name not in document:
             raise StateError(f"{name}: expected 1 to {newest}, got nothing")
         if _integer(document[name], name, least=1) > newest:
             raise StateError(
-                f"{name}: expected at most {newest}, got {document[name]}; a newer loaderkit wrote it, upgrade"
+                f"{name}: at most {newest} is known here, got {document[name]}; "
+                "a newer loaderkit wrote this state: upgrade"
             )
 
 
@@ -457,5 +340,6 @@ def _check_agreement(state: State) -> None:
         raise StateError(f"segments: {error}") from None
     if state.cursors[0][0] > limit:
         raise StateError(
-            f"cursors: expected at most {limit}, where step {state.step} of segments starts, got {state.cursors[0][0]}"
+            f"cursors: expected at most {limit}, where segments start step {state.step}, "
+            f"got {state.cursors[0][0]}"
         )

@@ -1,8 +1,8 @@
-"""Which indices a shard reads where the number of rows isn't known before they are made, or no Batch groups them.
+"""Which indices a shard reads where rows change in number, and where no Batch groups them.
 
 stream  one of S logical streams; the operations before the last Batch run on each alone.
-q       consecutive indices that one stream takes before the next has its turn: G / S at the first start, kept in
-        the state, so a later change of G moves no index to another stream.
+q       consecutive indices that one stream takes before the next has its turn: G / S at the first start, kept
+        in the state, so a later change of G moves no index to another stream.
 member  index i belongs to stream (i // q) % S.
 """
 
@@ -29,15 +29,16 @@ def stream_block(count: int, batching: Batching) -> int:
 
 
 def check_streams(count: int, *, rows: int, shard_count: int) -> None:
-    """Raise ValueError, with the line to paste, unless S streams share N rows and no shard cuts a stream's rows.
+    """Raise ValueError, with the line to paste, unless S streams share N rows and no shard cuts a stream.
 
-    count: S. rows: N. shard_count: H; S has to be a multiple of H and a divisor of N. Raises TypeError where S isn't
-    an int.
+    count: S. rows: N. shard_count: H; S has to be a multiple of H and a divisor of N. Raises TypeError where
+    S isn't an int.
 
     >>> check_streams(1, rows=8, shard_count=2)
     Traceback (most recent call last):
         ...
-    ValueError: logical_streams: 1 can't be shared by 2 shards, use a multiple of 2 that divides 8: logical_streams=2
+    ValueError: logical_streams: 1 can't be shared by 2 shards; use a multiple of 2 that divides 8:
+    logical_streams=2
     """
     if isinstance(count, bool) or not isinstance(count, int):
         raise TypeError(f"logical_streams: expected an int, got {count!r}")
@@ -45,19 +46,19 @@ def check_streams(count: int, *, rows: int, shard_count: int) -> None:
         raise ValueError(f"logical_streams: expected 1 or more, got {count}")
     if rows % shard_count:
         raise ValueError(
-            f"global_batch_size: {rows} rows can't be cut in equal parts for {shard_count} shards; "
-            f"use a multiple of {shard_count}, such as global_batch_size={-(-rows // shard_count) * shard_count}"
+            f"global_batch_size: {rows} rows can't be cut in equal parts for {shard_count} shards; use a "
+            f"multiple of {shard_count}, such as global_batch_size={-(-rows // shard_count) * shard_count}"
         )
     advice = f"logical_streams={_nearest_streams(count, rows, shard_count)}"
     if count % shard_count:
         raise ValueError(
-            f"logical_streams: {count} can't be shared by {shard_count} shards, "
-            f"use a multiple of {shard_count} that divides {rows}: {advice}"
+            f"logical_streams: {count} can't be shared by {shard_count} shards; "
+            f"use a multiple of {shard_count} that divides {rows}:\n{advice}"
         )
     if rows % count:
         raise ValueError(
-            f"logical_streams: {count} doesn't divide the {rows} rows of a global batch, "
-            f"use a multiple of {shard_count} that divides {rows}: {advice}"
+            f"logical_streams: {count} doesn't divide the {rows} rows of a global batch; "
+            f"use a multiple of {shard_count} that divides {rows}:\n{advice}"
         )
 
 
@@ -70,8 +71,8 @@ def _nearest_streams(count: int, rows: int, shard_count: int) -> int:
 class StreamPlan:
     """The logical streams of a pipeline whose operations change the number of rows.
 
-    count: S. q: indices of a turn. start, stop: the indices of this loader, [start, stop), stop=None without an end.
-    Raises ValueError naming the argument.
+    count: S. q: indices of a turn. start, stop: the indices of this loader, [start, stop), stop=None without
+    an end. Raises ValueError naming the argument.
 
     >>> plan = StreamPlan(count=2, q=3, start=0, stop=14)
     >>> plan.indices(1, 4, 5)
@@ -99,9 +100,10 @@ class StreamPlan:
         return index // self.q % self.count
 
     def indices(self, stream: int, first_index: int, n: int) -> NDArray[np.int64]:
-        """The next n indices of a stream from `first_index` on, fewer at the end. Returns int64 (<=n,), ascending.
+        """The next n indices of a stream from `first_index` on, fewer at the end.
 
-        Raises IndexError for a stream out of range, and where an index would be past 2**63.
+        Returns int64 (<=n,), ascending. Raises IndexError for a stream out of range, and where an index would
+        be past 2**63.
 
         >>> StreamPlan(count=2, q=3, start=0, stop=None).indices(0, 5, 4)
         array([ 6,  7,  8, 12])
@@ -129,7 +131,7 @@ class StreamPlan:
         each = self.count // shard.shard_count
         return range(shard.shard_index * each, (shard.shard_index + 1) * each)
 
-    # A stream's own indices are numbered 0, 1, 2, ...: its place p is index (p // q * S + stream) * q + p % q.
+    # A stream's own indices are numbered from 0: its place p is index (p // q * S + stream) * q + p % q.
 
     def _place_from(self, stream: int, index: int) -> int:
         block, inside = divmod(index, self.q)
@@ -145,10 +147,10 @@ class StreamPlan:
 
 @dataclass(frozen=True, slots=True)
 class Strided:
-    """The indices of one shard where no Batch groups them: step t gives shard h of H the index start + t*H + h.
+    """The indices of one shard where no Batch groups them: step t gives shard h of H index start + t*H + h.
 
-    start: where the steps begin: the loader's first index, or that of a later segment. stop: the stream's end, or
-    None. With `shard.drop_remainder` a last step that not every shard has is left out.
+    start: where the steps begin: the loader's first index, or that of a later segment. stop: the stream's
+    end, or None. With `shard.drop_remainder` a last step that not every shard has is left out.
 
     >>> Strided(start=0, stop=8, shard=ShardOptions(1, 3)).indices(0, 5)
     array([1, 4, 7])
@@ -167,9 +169,9 @@ class Strided:
             raise ValueError(f"stop: expected {self.start} (start) or more, got {self.stop}")
 
     def indices(self, first_index: int, n: int) -> NDArray[np.int64]:
-        """The shard's next n indices from `first_index` on, fewer at the end. Returns int64 (<=n,), ascending.
+        """The shard's next n indices from `first_index` on, fewer at the end.
 
-        Raises IndexError where an index would be past 2**63.
+        Returns int64 (<=n,), ascending. Raises IndexError where an index would be past 2**63.
 
         >>> Strided(start=0, stop=None, shard=ShardOptions(1, 3)).indices(5, 2)
         array([ 7, 10])

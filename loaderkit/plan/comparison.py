@@ -1,0 +1,135 @@
+"""Whether a saved state is a position of this loader's stream, field by field.
+
+Refused where they differ: sampler, source, the operations that decide which rows there are (all but
+RandomMap), the global batch size, the logical streams, the epoch. A RandomMap that differs, or another numpy
+under one, is told and not refused: the rows stay the same, the random numbers may not.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from loaderkit.errors import CheckpointMismatchError
+from loaderkit.plan.document import canonical
+from loaderkit.plan.state import State
+
+# Another number of streams or another epoch can't be allowed: the cursors would mean nothing there.
+ALLOWABLE = ("sampler", "source", "operations", "global_batch_size")
+
+_MAX_LINES = 8
+_MAX_SHOWN = 200
+
+
+def compare(saved: State, current: State, allow: Collection[str] = ()) -> list[str]:
+    """Refuse a state of another stream; return what is worth telling the user, a sentence each.
+
+    current: a state of the loader that `saved` is to be restored into, at any step. allow: names of fields
+    that may differ, of ALLOWABLE; others raise ValueError. Raises CheckpointMismatchError with every field
+    that differs, both values, and what to do.
+
+    >>> from loaderkit.plan.segments import Segments
+    >>> state = State(0, {0: (0,)}, Segments(((0, 0, 4),)), {}, {}, [], 4, 4, None, None, {"numpy": "2.0"})
+    >>> compare(state, state)
+    []
+    """
+    if isinstance(allow, str):
+        raise TypeError(f"allow: expected a set of field names, got {allow!r}; write allow={{{allow!r}}}")
+    unknown = sorted(map(str, set(allow) - set(ALLOWABLE)))
+    if unknown:
+        raise ValueError(f"allow: expected names among {', '.join(ALLOWABLE)}, got {', '.join(unknown)}")
+    found = {name: list(lines) for name, lines in _mismatches(saved, current).items() if name not in allow}
+    found = {name: lines for name, lines in found.items() if lines}
+    if found:
+        raise CheckpointMismatchError(_mismatch_text(found, saved, current))
+    return list(_notices(saved, current))
+
+
+def _mismatches(saved: State, current: State) -> dict[str, Iterator[str]]:
+    sides = (saved, current)
+    return {
+        "sampler": _differences("sampler", saved.sampler, current.sampler),
+        "source": _differences("source", saved.source, current.source),
+        "operations": _difference("operations", *(canonical(_shape_of(side.operations)) for side in sides)),
+        "global_batch_size": _difference(
+            "global_batch_size", *(f"{side.rows} rows ({side.stride} indices)" for side in sides)
+        ),
+        "streams": _differences(
+            "streams", saved.streams and saved.streams.count, current.streams and current.streams.count
+        ),
+        "epoch": _differences("epoch", saved.epoch, current.epoch),
+    }
+
+
+def _differences(path: str, saved: Any, current: Any) -> Iterator[str]:
+    if isinstance(saved, Mapping) and isinstance(current, Mapping):
+        for key in [*saved, *(key for key in current if key not in saved)]:
+            if key not in saved or key not in current:
+                texts = (canonical(side[key]) if key in side else "nothing" for side in (saved, current))
+                yield from _difference(f"{path}.{key}", *texts)
+            else:
+                yield from _differences(f"{path}.{key}", saved[key], current[key])
+    elif isinstance(saved, list | tuple) and isinstance(current, list | tuple) and len(saved) == len(current):
+        for place, (before, after) in enumerate(zip(saved, current, strict=True)):
+            yield from _differences(f"{path}[{place}]", before, after)
+    else:
+        yield from _difference(path, canonical(saved), canonical(current))
+
+
+def _difference(path: str, saved: str, current: str) -> Iterator[str]:
+    if saved != current:
+        yield f"{path}: saved {_shorten(saved)}, this loader {_shorten(current)}"
+
+
+def _shorten(text: str) -> str:
+    half = _MAX_SHOWN // 2
+    return text if len(text) <= _MAX_SHOWN else f"{text[:half]} ... {text[-half:]}"
+
+
+def _mismatch_text(found: dict[str, list[str]], saved: State, current: State) -> str:
+    lines = ["the state belongs to another stream than this loader's:"]
+    for differences in found.values():
+        lines += [f"  {line}" for line in differences[:_MAX_LINES]]
+        if len(differences) > _MAX_LINES:
+            lines.append(f"  and {len(differences) - _MAX_LINES} more")
+    if "streams" in found:
+        lines.append(_streams_advice(saved))
+    if "epoch" in found:
+        wanted = "the loader itself" if saved.epoch is None else f"loader.epoch({saved.epoch})"
+        lines.append(f"It is a state of {wanted}; restore it there.")
+    if "global_batch_size" in found and saved.rows != current.rows:
+        batched = any(_name_of(operation) == "Batch" for operation in current.operations)
+        keep = f"lk.Batch(global_batch_size={saved.rows})" if batched else f"{saved.rows} shards"
+        lines.append(f"To keep the saved batch size, use {keep}.")
+    allowable = [name for name in found if name in ALLOWABLE]
+    if allowable:
+        names = ", ".join(f'"{name}"' for name in allowable)
+        lines.append(f"To go on from the saved position in this loader's stream, pass allow={{{names}}}.")
+    return "\n".join(lines)
+
+
+def _streams_advice(saved: State) -> str:
+    if saved.streams is None:
+        return "The saved stream has no operation that changes the number of rows; restore it without one."
+    return f"To go on with the saved streams, build the loader with logical_streams={saved.streams.count}."
+
+
+def _notices(saved: State, current: State) -> Iterator[str]:
+    draws = [operation for operation in current.operations if _name_of(operation) == "RandomMap"]
+    if canonical(_shape_of(saved.operations)) == canonical(_shape_of(current.operations)):
+        yield from (
+            f"the RandomMaps changed, so random numbers differ from here on: {line}"
+            for line in _difference("operations", *(canonical(side.operations) for side in (saved, current)))
+        )
+    before, after = (state.versions.get("numpy", "unknown") for state in (saved, current))
+    if draws and before.split(".")[:2] != after.split(".")[:2]:
+        yield (
+            f"the state was saved with numpy {before} and this is numpy {after}; "
+            "numpy may draw other random numbers in another minor version"
+        )
+
+
+def _shape_of(operations: Sequence[Any]) -> list[Any]:
+    return [operation for operation in operations if _name_of(operation) != "RandomMap"]
+
+
+def _name_of(operation: Any) -> str:
+    return str(operation["op"]) if isinstance(operation, Mapping) else str(operation).partition("(")[0]

@@ -1,15 +1,16 @@
 """A keyed bijection of [0, n) on arrays: the order of a shuffled epoch, without ever holding that order.
 
-Up to 256 records the order is the ranking of n distinct hashes: exactly uniform, and its table is bounded.
-Beyond, it is a Feistel network on a grid of `columns` (a power of two near the root of n) times `rows` =
-ceil(n / columns) cells:
+Up to 256 records the order is the ranking of n different hashes, whose table is small. Beyond, it is a
+Feistel network on a grid of `columns` (a power of two near the root of n) times `rows` = ceil(n / columns)
+cells:
 
     position = row * columns + column
-    8 rounds:  column ^= F(row),   row = (row + F(column)) mod rows,   each round with its own key
+    8 rounds, in turn:  column ^= F(row),   row = (row + F(column)) mod rows,   each with its own key
 
 The grid has fewer than `columns` cells too many, so that for every n, n = 2**k + 1 too, less than one
-position in sqrt(n) / 2 lands outside [0, n) and walks on (is encrypted again until it lands inside, which
-keeps it a bijection). Memory is O(1), and any position of any epoch costs the same.
+position in sqrt(n) / 2 lands outside [0, n) and walks on: it is enciphered again until it lands inside,
+which keeps the whole a bijection. Memory is O(1), and any position of any epoch costs the same. Only the
+sign of the whole order isn't random: for many n each round is an even permutation of the cells.
 
     position   place in the epoch's order, in [0, n)
     key        64 bits that choose the order, one for each (seed, epoch)
@@ -76,7 +77,9 @@ def permute(positions: Int64Array, owners: Int64Array | None, n: int, keys: UInt
     >>> both.tolist() == [int(Permutation(10, key)(np.array([4]))[0]) for key in (3, 8)]
     True
     """
-    if positions.size and (positions.min() < 0 or positions.max() >= n):
+    if positions.size == 0:
+        return np.empty(positions.shape, np.int64)
+    if positions.min() < 0 or positions.max() >= n:
         bad = positions[(positions < 0) | (positions >= n)][0]
         raise IndexError(f"position {bad} is out of bounds: an order of {n} has positions in [0, {n})")
     if n <= _RANKED:

@@ -1,0 +1,61 @@
+"""Shards are said once, checked where they are said, and resolved to plain numbers."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from loaderkit.plan.sharding import NoSharding, Sharding, ShardOptions
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (ShardOptions(2, 4), "ShardOptions(shard_index=2, shard_count=4, drop_remainder=False)"),
+        (ShardOptions(0, 1, True), "ShardOptions(shard_index=0, shard_count=1, drop_remainder=True)"),
+        (NoSharding(), "NoSharding(shard_index=0, shard_count=1, drop_remainder=False)"),
+    ],
+)
+def test_they_print_their_numbers_and_travel(options, text):
+    """What is printed says everything, and a pickled copy is equal."""
+    assert repr(options) == text
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert isinstance(options, Sharding)
+
+
+def test_no_sharding_is_shard_0_of_1():
+    """Resolved, the two ways to say it are equal."""
+    assert NoSharding().resolve() == ShardOptions(0, 1).resolve() == ShardOptions(0, 1)
+    assert type(NoSharding().resolve()) is ShardOptions
+
+
+def test_numpy_integers_become_plain_ones():
+    """So that two spellings of a shard are equal and print alike."""
+    options = ShardOptions(np.int32(1), np.int64(2))
+    assert options == ShardOptions(1, 2)
+    assert repr(options) == repr(ShardOptions(1, 2))
+
+
+def test_they_cant_be_changed():
+    """A loader may rely on what it was given."""
+    with pytest.raises(AttributeError):
+        ShardOptions(0, 2).shard_index = 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ((0, 0), ValueError, "shard_count must be at least 1, got 0: give the number of processes"),
+        ((0, -3), ValueError, "shard_count must be at least 1, got -3"),
+        ((4, 4), ValueError, "shard_index must be less than 4, got 4: .* of 4 the last is 3"),
+        ((-1, 4), ValueError, "shard_index must be at least 0, got -1"),
+        ((0.0, 4), TypeError, "shard_index must be an int, got 0.0 of type float"),
+        ((0, "4"), TypeError, "shard_count must be an int, got '4' of type str"),
+        ((True, 4), TypeError, "shard_index must be an int, got True of type bool"),
+        ((0, 4, 1), TypeError, "drop_remainder must be a bool, got 1 of type int"),
+    ],
+)
+def test_bad_numbers_are_refused_by_name(arguments, error, text):
+    """The error names the argument, what was expected, what came and what to do."""
+    with pytest.raises(error, match=text):
+        ShardOptions(*arguments)

@@ -6,13 +6,15 @@ Needs no Orbax, so that the iterator can offer `save` and `load` without importi
    in an object store ("gs://...") an object is visible only once it is whole, so it is written directly.
 2. Only names of exactly that pattern are read: Orbax adds files of its own, and a crash may leave half a
    document under the other name.
-3. Process i of any number reads document i mod n.
+3. Process i of any number reads document i mod n, then those of the other writers that it names under
+   "streams": where rows change in number, each process wrote the places of its own logical streams only.
 """
 
+import json
 import os
 import re
 import sys
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +22,8 @@ from loaderkit.errors import StateError
 
 _DOCUMENT = re.compile(r"process_(0|[1-9][0-9]*)-of-([1-9][0-9]*)\.json")
 _SHOWN_NAMES = 8
+
+SavedState = bytes | Sequence[bytes]
 
 
 class StatefulIterator(Protocol):
@@ -29,7 +33,7 @@ class StatefulIterator(Protocol):
 
     def get_state(self) -> bytes: ...
 
-    def set_state(self, state: bytes, allow: Collection[str] = ()) -> None: ...
+    def set_state(self, state: SavedState, allow: Collection[str] = ()) -> None: ...
 
     def start_prefetch(self) -> None: ...
 
@@ -78,8 +82,11 @@ def write_document(directory: Path, state: bytes) -> None:
         raise
 
 
-def read_document(directory: Path) -> bytes:
-    """Read the document in `directory` that belongs to this process; StateError where there is none."""
+def read_state(directory: Path) -> SavedState:
+    """Read what this process needs from `directory`: its document, or a list where that names other writers.
+
+    StateError where a document is missing.
+    """
     names = sorted(entry.name for entry in directory.iterdir())
     documents = [match for name in names if (match := _DOCUMENT.fullmatch(name))]
     counts = sorted({int(match[2]) for match in documents})
@@ -94,17 +101,15 @@ def read_document(directory: Path) -> bytes:
             f"saves were mixed in one directory. Keep the files of one of them. Found {_listed(names)}."
         )
     (count,) = counts
-    wanted = document_name(this_process()[0] % count, count)
-    if wanted not in names:
-        raise StateError(
-            f"{directory} lacks {wanted}, this process's data loader state: found {_listed(names)}."
-        )
-    return (directory / wanted).read_bytes()
+    own = this_process()[0] % count
+    state = _read(directory, own, count, names)
+    others = [_read(directory, writer, count, names) for writer in _writers_named(state) if writer != own]
+    return [state, *others] if others else state
 
 
 def restore_from(iterator: StatefulIterator, directory: Path, allow: Collection[str]) -> None:
     """Set `iterator` to the state in `directory` and start its prefetch; `allow` as for `set_state`."""
-    state = read_document(directory)
+    state = read_state(directory)
     try:
         iterator.set_state(state, allow)
     except Exception as error:
@@ -132,6 +137,27 @@ async def load_async(iterator: StatefulIterator, directory: Path) -> Coroutine[A
         return None
 
     return nothing_left()
+
+
+def _read(directory: Path, index: int, count: int, names: list[str]) -> bytes:
+    name = document_name(index, count)
+    if name not in names:
+        raise StateError(
+            f"{directory} lacks {name}, a part of the data loader's state: found {_listed(names)}."
+        )
+    return (directory / name).read_bytes()
+
+
+def _writers_named(state: bytes) -> list[int]:
+    try:
+        document = json.loads(state)
+    except (ValueError, RecursionError):
+        return []  # `set_state` says what is wrong with it
+    streams = document.get("streams") if isinstance(document, dict) else None
+    writers = streams.get("writers") if isinstance(streams, dict) else None
+    return (
+        sorted({writer for writer in writers if isinstance(writer, int)}) if isinstance(writers, list) else []
+    )
 
 
 def _listed(names: list[str]) -> str:

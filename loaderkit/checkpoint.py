@@ -12,7 +12,7 @@ from typing import Any
 
 import orbax.checkpoint as ocp
 
-from loaderkit._checkpoint_files import StatefulIterator, read_document, restore_from, write_document
+from loaderkit._checkpoint_files import StatefulIterator, read_state, restore_from, write_document
 
 
 class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # orbax ships no types
@@ -48,7 +48,7 @@ class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # or
         """Set the iterator to the saved state and return it; without one return the state, as bytes."""
         restored = args if args is not None else CheckpointRestore(item)
         if restored.item is None:
-            return read_document(directory)
+            return read_state(directory)
         restore_from(restored.item, directory, restored.allow)
         return restored.item
 

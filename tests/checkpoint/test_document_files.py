@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from stand_in import Counter
 
-from loaderkit._checkpoint_files import document_name, load_async, read_document, save_async, write_document
+from loaderkit._checkpoint_files import document_name, load_async, read_state, save_async, write_document
 from loaderkit.errors import StateError
 
 
@@ -19,7 +19,7 @@ def test_a_written_document_is_read_back_byte_for_byte(tmp_path):
     """Nothing is reformatted on the way, and nothing but the document is left in the directory."""
     write_document(tmp_path, b'{\n    "step": 3\n}')
     assert [entry.name for entry in tmp_path.iterdir()] == ["process_0-of-1.json"]
-    assert read_document(tmp_path) == b'{\n    "step": 3\n}'
+    assert read_state(tmp_path) == b'{\n    "step": 3\n}'
 
 
 @pytest.mark.parametrize(
@@ -43,16 +43,36 @@ def test_other_names_are_no_documents(tmp_path, name):
     """Files that Orbax, editors or a crash leave beside the document neither help nor hurt."""
     (tmp_path / name).write_bytes(b"not a state")
     with pytest.raises(StateError, match="no data loader state"):
-        read_document(tmp_path)
+        read_state(tmp_path)
     write_document(tmp_path, b"{}")
-    assert read_document(tmp_path) == b"{}"
+    assert read_state(tmp_path) == b"{}"
 
 
 def test_a_lone_process_reads_the_first_of_many_documents(tmp_path):
     """Process i reads document i mod n, so one process can go on where several were."""
     for index in range(3):
         (tmp_path / document_name(index, 3)).write_bytes(b"%d" % index)
-    assert read_document(tmp_path) == b"0"
+    assert read_state(tmp_path) == b"0"
+
+
+def test_the_documents_of_the_named_writers_are_read_too(tmp_path):
+    """Where each process saved its own logical streams, one that takes over several gets all their places."""
+    documents = [json.dumps({"streams": {"writers": [0, 2, 0, 2]}, "of": i}).encode() for i in range(3)]
+    for index, document in enumerate(documents):
+        (tmp_path / document_name(index, 3)).write_bytes(document)
+    assert read_state(tmp_path) == [documents[0], documents[2]]
+    (tmp_path / document_name(2, 3)).unlink()
+    with pytest.raises(StateError, match=r"lacks process_2-of-3\.json"):
+        read_state(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "document", [b"", b"\xff", b"[]", b'{"streams": 1}', b'{"streams": {"writers": 1}}', b"[" * 100_000]
+)
+def test_a_document_that_makes_no_sense_is_left_to_the_iterator(tmp_path, document):
+    """What is wrong with a state is said in one place, `set_state`."""
+    write_document(tmp_path, document)
+    assert read_state(tmp_path) == document
 
 
 def test_documents_of_two_saves_are_refused(tmp_path):
@@ -60,14 +80,14 @@ def test_documents_of_two_saves_are_refused(tmp_path):
     (tmp_path / document_name(0, 1)).write_bytes(b"{}")
     (tmp_path / document_name(0, 2)).write_bytes(b"{}")
     with pytest.raises(StateError, match=r"of 1 and of 2 processes.*process_0-of-1\.json"):
-        read_document(tmp_path)
+        read_state(tmp_path)
 
 
 def test_a_missing_document_is_named(tmp_path):
     """The error says which file this process wanted and which are there."""
     (tmp_path / document_name(1, 2)).write_bytes(b"{}")
     with pytest.raises(StateError, match=r"lacks process_0-of-2\.json.*found process_1-of-2\.json"):
-        read_document(tmp_path)
+        read_state(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +98,7 @@ def test_a_directory_without_documents_says_what_it_holds(tmp_path, names, told)
     for name in names:
         (tmp_path / name).touch()
     with pytest.raises(StateError, match=told) as caught:
-        read_document(tmp_path)
+        read_state(tmp_path)
     assert str(tmp_path) in str(caught.value)
 
 
@@ -123,13 +143,13 @@ def test_a_killed_writer_leaves_no_half_document(tmp_path, moment, old):
     )
     assert writer.returncode in (-signal.SIGKILL, -signal.SIGXFSZ)
     if old is not None:
-        assert read_document(tmp_path) == old
+        assert read_state(tmp_path) == old
     else:
         with pytest.raises(StateError, match="no data loader state"):
-            read_document(tmp_path)
+            read_state(tmp_path)
     write_document(tmp_path, b"next")  # what the killed writer left is in nobody's way
     assert [entry.name for entry in tmp_path.iterdir()] == ["process_0-of-1.json"]
-    assert read_document(tmp_path) == b"next"
+    assert read_state(tmp_path) == b"next"
 
 
 class Later:
@@ -150,7 +170,7 @@ def test_the_newer_interface_takes_the_state_before_the_directory_exists(tmp_pat
     next(iterator)
     assert list(tmp_path.iterdir()) == []
     asyncio.run(commit)
-    assert json.loads(read_document(tmp_path / "data")) == {"position": 5}
+    assert json.loads(read_state(tmp_path / "data")) == {"position": 5}
 
 
 def test_the_newer_interface_restores_with_what_the_iterator_allows(tmp_path):

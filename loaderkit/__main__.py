@@ -1,0 +1,5 @@
+"""`python -m loaderkit` is the command `loaderkit`."""
+
+from loaderkit.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,33 @@
+"""The command `loaderkit`, also `python -m loaderkit`."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from loaderkit._version import __version__
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command with `arguments`, by default the program's own; return the exit status.
+
+    >>> main(["--help"])
+    Traceback (most recent call last):
+    SystemExit: 0
+    """
+    parser = argparse.ArgumentParser(prog="loaderkit", description="A deterministic data loader for JAX.")
+    parser.add_argument("--version", action="version", version=f"loaderkit {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    demo = commands.add_parser(
+        "demo",
+        help="train on handwritten digits, be killed in the middle of an epoch, go on exactly",
+        description="Train a small classifier, kill it, resume it with other workers, and compare.",
+    )
+    demo.add_argument(
+        "--directory", type=Path, help="where everything goes; default: a new one for temporary files"
+    )
+    demo.add_argument("--epochs", type=int, default=40, help="epochs to train (default: %(default)s)")
+    given = parser.parse_args(arguments)
+
+    from loaderkit.demo.command import run_demo
+
+    return run_demo(given.directory, epochs=given.epochs)

@@ -1,0 +1,36 @@
+"""The demo's picture: the losses of the training in peace, and of the one that was killed and went on."""
+
+from pathlib import Path
+
+from loaderkit.demo.experiment import Record
+
+
+def draw_curves(path: Path, *, peaceful: Record, killed: Record, resumed: Record) -> None:
+    """Write a PNG to `path`: loss by step, the kill marked, and the steps around it enlarged."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    figure, (whole, near) = pyplot.subplots(1, 2, figsize=(11, 4), width_ratios=[3, 2], layout="constrained")
+    for axes, marker in ((whole, ""), (near, ".")):
+        axes.plot(*_points(peaceful), color="0.75", linewidth=5, label="never interrupted")
+        axes.plot(*_points(killed), color="tab:red", linewidth=1.2, marker=marker, label="until SIGKILL")
+        axes.plot(*_points(resumed), color="tab:blue", linewidth=1.2, marker=marker, label="resumed")
+        axes.axvline(killed.last, color="tab:red", linestyle=":", linewidth=1)
+        axes.set_xlabel("step")
+    whole.set_yscale("log")
+    whole.set_ylabel("loss")
+    whole.set_title("Loss by step: the curves lie on each other")
+    whole.legend()
+    around = range(resumed.start - 10, killed.last + 30)
+    shown = [loss for step, loss in peaceful.losses.items() if step in around]
+    near.set_xlim(around.start, around.stop)
+    near.set_ylim(0, 1.15 * max(shown))
+    near.set_title(f"Checkpoint at step {resumed.start}, killed after step {killed.last}")
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+def _points(record: Record) -> tuple[list[int], list[float]]:
+    return list(record.losses.keys()), list(record.losses.values())

@@ -130,7 +130,7 @@ def test_the_example_is_killed_and_resumes_exactly(example_folder):
 
 
 def test_the_commands_are_those_of_the_project():
-    """Each command sets up all it needs: an environment, an extra that exists, and an entry point that exists."""
+    """Each command sets up all it needs: an environment, an extra and an entry point that exist."""
     demo, tests, *_ = (code.strip() for _, code in blocks(ROOT / "README.md", "bash"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for command, extra in ((demo, "demo"), (tests, "test")):

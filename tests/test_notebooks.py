@@ -34,7 +34,7 @@ def test_a_notebook_runs_from_top_to_bottom(path, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_committed_as_it_ran(path):
-    """Each code cell was run once, in order, and none ended in an error: what is shown is what the code gives."""
+    """Each code cell was run once, in order, without an error: what is shown is what the code gives."""
     cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     assert not [output for cell in cells for output in cell.outputs if output.output_type == "error"]

@@ -1,7 +1,7 @@
 """What a user does to elements, one at a time: subclass one of these, or give it a function.
 
-A subclass may name its attributes as it likes, `label` and `function` included, and needn't call our
-`__init__`: what the engine asks about an operation are functions beside the classes (`function_of`, `label_of`).
+A subclass may name its attributes as it likes, `label` and `function` included, and needn't call `__init__`:
+so what the engine asks an operation for are functions beside the classes, `function_of` and `label_of`.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,0 +1,270 @@
+"""The leaves at one place of many rows as one array: at once where they are alike, as np.stack elsewhere.
+
+An *exact* leaf is one that an array holds without loss: ndarray itself (no subclass), a numpy scalar, bool,
+float, or int within int64; and of a dtype that np.stack leaves as it is. A *column* is an array (n, *shape)
+where n rows have exact leaves of one dtype and shape, and the list of the leaves elsewhere.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from loaderkit.errors import BatchError
+
+Column = np.ndarray | list[Any]
+
+# Scalars whose dtype follows from their type: a datetime64 has its unit besides.
+_DTYPE_OF: dict[type, np.dtype[Any]] = {
+    bool: np.dtype(np.bool_),
+    int: np.dtype(np.int64),
+    float: np.dtype(np.float64),
+    **{
+        np.dtype(code).type: np.dtype(code)
+        for code in np.typecodes["AllInteger"] + np.typecodes["AllFloat"] + "?"
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LeafSpec:
+    """What one row has at one place of the tree.
+
+    Args:
+        shape: of the row's leaf; () for a scalar.
+        dtype: of the row's leaf.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def stays_in_stack(dtype: np.dtype[Any]) -> bool:
+    """Whether np.stack gives rows of this dtype the same dtype, and their bytes are all there is to them.
+
+    Args:
+        dtype: of every row.
+
+    >>> [stays_in_stack(np.dtype(code)) for code in ("float32", ">f4", "O", "i4,f4")]
+    [True, False, False, False]
+    """
+    return dtype.isnative and not dtype.hasobject and dtype.type is not np.void
+
+
+def _may_be_exact(cls: type) -> bool:
+    return (
+        cls is np.ndarray
+        or cls in _DTYPE_OF
+        or (issubclass(cls, np.generic) and not issubclass(cls, np.flexible))
+    )
+
+
+def fill(column: Sequence[Any], types: set[type], out: np.ndarray) -> bool:
+    """Writes leaves in an array if each is exact and fits it; False otherwise, and `out` holds anything then.
+
+    Args:
+        column: n leaves.
+        types: the set of their types.
+        out: (n, *shape), C-contiguous, of a dtype that stays in a stack.
+
+    >>> out = np.empty(2)
+    >>> fill([1.5, 2.5], {float}, out), out
+    (True, array([1.5, 2.5]))
+    >>> fill([1, 2], {int}, out)
+    False
+    """
+    if types == {np.ndarray} and out.ndim > 1:
+        return _fill_from_arrays(column, out)
+    if types <= _DTYPE_OF.keys():
+        if out.ndim != 1 or any(_DTYPE_OF[cls] != out.dtype for cls in types):
+            return False
+        try:
+            out[...] = np.fromiter(column, out.dtype, len(column))
+        except OverflowError:  # an int beyond int64, which np.stack makes uint64 or an object
+            return False
+        return True
+    if not all(map(_may_be_exact, types)):
+        return False
+    shape, dtype = out.shape[1:], out.dtype
+    for row, leaf in enumerate(column):
+        array = np.asarray(leaf)
+        if array.dtype != dtype or array.shape != shape:
+            return False
+        out[row] = array
+    return True
+
+
+def _fill_from_arrays(column: Sequence[Any], out: np.ndarray) -> bool:
+    # One concatenate along the rows' first axis costs a third of np.stack, which first gives each row a new
+    # axis. It checks the dtype (casting="no"), the number of axes and all lengths but the first.
+    count, length, *rest = out.shape
+    try:
+        if set(map(len, column)) != {length}:
+            return False
+        np.concatenate(column, out=out.reshape(count * length, *rest), casting="no")
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def column_of(leaves: Sequence[Any], types: set[type]) -> Column:
+    """The leaves as an array whose row r equals `np.asarray(leaves[r])`, or as a list where no array does.
+
+    Args:
+        leaves: at least one.
+        types: the set of their types.
+
+    >>> column_of([1, 2], {int}), column_of([1, 2.5], {int, float})
+    (array([1, 2]), [1, 2.5])
+    """
+    if not all(map(_may_be_exact, types)):
+        return list(leaves)
+    first = leaves[0]
+    dtype = _DTYPE_OF.get(type(first)) or np.asarray(first).dtype
+    if not stays_in_stack(dtype):
+        return list(leaves)
+    out = np.empty((len(leaves), *np.shape(first)), dtype)  # (n, *shape)
+    return out if fill(leaves, types, out) else list(leaves)
+
+
+class Joiner:
+    """Joins the columns of one place of the tree, and says which records are wrong where that can't be done.
+
+    Args:
+        path: where in the tree, as `tree.paths` writes it.
+        describe: words for the record in a row of the batch.
+    """
+
+    def __init__(self, path: str, describe: Callable[[int], str]) -> None:
+        self._where = f"leaf {path}" if path else "the element itself"
+        self._describe = describe
+
+    def join(self, columns: Sequence[Column]) -> np.ndarray:
+        """What `np.stack` gives for all rows at once, C-contiguous; of bytes an array of objects.
+
+        Args:
+            columns: at least one, none of them empty, in the order of the rows. BatchError where rows don't
+                fit together. A single array that owns its memory is handed on as it is.
+
+        >>> Joiner("", "record {}".format).join([np.array([1, 2]), [3.5]])
+        array([1. , 2. , 3.5])
+        """
+        if len(columns) == 1 and _is_a_batch(columns[0]):
+            return np.asarray(columns[0])
+        types = {type(leaf) for column in columns if isinstance(column, list) for leaf in column}
+        if types == {str} and not any(isinstance(column, np.ndarray) for column in columns):
+            return self._join_texts([text for column in columns for text in column])
+        if any(issubclass(cls, bytes) for cls in types):
+            return self._join_bytes(columns)
+        return self._concatenate(columns)
+
+    def _join_texts(self, texts: list[str]) -> np.ndarray:
+        for row, text in enumerate(texts):
+            self._refuse_what_would_be_lost(row, text)
+        return np.array(texts, np.str_)
+
+    def _join_bytes(self, columns: Sequence[Column]) -> np.ndarray:
+        # Leaves that are no bytes come as numpy scalars, whether they waited in an array or in a list.
+        leaves = [leaf for column in columns for leaf in column]
+        out = np.empty(len(leaves), object)  # (n,) bytes
+        expected: tuple[int, ...] | None = None
+        for row, leaf in enumerate(leaves):
+            array = None if isinstance(leaf, bytes) else self._as_array(row, leaf)
+            shape = () if array is None else array.shape
+            expected = shape if expected is None else expected
+            if shape != expected:
+                self._refuse_shapes(row, expected, shape)
+            out[row] = leaf if array is None else array[()]
+        return out
+
+    def _concatenate(self, columns: Sequence[Column]) -> np.ndarray:
+        pieces: list[np.ndarray] = []  # (k, *shape) each
+        firsts: list[int] = []  # the row that each starts with
+        count = 0
+        for column in columns:
+            if isinstance(column, np.ndarray):
+                pieces.append(column)
+                firsts.append(count)
+            else:
+                pieces += [self._as_array(count + row, leaf)[None] for row, leaf in enumerate(column)]
+                firsts += range(count, count + len(column))
+            count += len(column)
+        shape = pieces[0].shape[1:]
+        for row, piece in zip(firsts, pieces):
+            if piece.shape[1:] != shape:
+                self._refuse_shapes(row, shape, piece.shape[1:])
+        try:
+            out = np.empty((count, *shape), _dtype_of_stack(pieces))
+            return np.concatenate(pieces, out=out)
+        except (TypeError, ValueError) as error:
+            self._refuse_dtypes(firsts, pieces, error)
+
+    def _as_array(self, row: int, leaf: Any) -> np.ndarray:
+        self._refuse_what_would_be_lost(row, leaf)
+        try:
+            return np.asarray(leaf)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise BatchError(
+                f"{self._describe(row)} can't be batched: {self._where} is a {type(leaf).__name__} "
+                f"that numpy can't make an array of ({error}); convert it in a Map before Batch"
+            ) from error
+
+    def _refuse_what_would_be_lost(self, row: int, leaf: Any) -> None:
+        if isinstance(leaf, str) and leaf.endswith("\0"):
+            raise BatchError(
+                f"{self._describe(row)} can't be batched: {self._where} is a str that ends in NUL, which "
+                f"numpy doesn't keep; strip it or encode it to bytes in a Map before Batch"
+            )
+        if isinstance(leaf, np.ma.MaskedArray):
+            raise BatchError(
+                f"{self._describe(row)} can't be batched: {self._where} is a masked array, whose mask would "
+                f"be lost; make its data and mask two leaves, or fill it, in a Map before Batch"
+            )
+
+    def _refuse_shapes(self, row: int, expected: tuple[int, ...], came: tuple[int, ...]) -> NoReturn:
+        raise BatchError(
+            f"{self._describe(0)} and {self._describe(row)} can't be stacked: {self._where} has shape "
+            f"{expected} in the first and {came} in the second; make the shapes equal in a Map before Batch, "
+            f"or give Batch a batch_fn"
+        )
+
+    def _refuse_dtypes(self, firsts: list[int], pieces: list[np.ndarray], error: Exception) -> NoReturn:
+        expected = pieces[0].dtype
+        row, came = next(
+            (
+                (row, piece.dtype)
+                for row, piece in zip(firsts, pieces)
+                if not _promotes(expected, piece.dtype)
+            ),
+            (firsts[-1], pieces[-1].dtype),
+        )
+        raise BatchError(
+            f"{self._describe(0)} and {self._describe(row)} can't be stacked: {self._where} has dtype "
+            f"{expected} in the first and {came} in the second ({error}); convert them to one dtype in a Map "
+            f"before Batch"
+        ) from error
+
+
+def _is_a_batch(column: Column) -> bool:
+    if isinstance(column, list):
+        return False
+    # A view may lie in memory that is written again.
+    return column.base is None and column.flags.c_contiguous and stays_in_stack(column.dtype)
+
+
+def _dtype_of_stack(pieces: Sequence[np.ndarray]) -> np.dtype[Any]:
+    # Asked of np.concatenate itself, over every row where dtypes differ: promotion in parts, or over the set
+    # of dtypes, need not be what all rows together get.
+    first = pieces[0].dtype
+    if all(piece.dtype == first for piece in pieces):
+        return np.concatenate([np.empty(0, first), np.empty(0, first)]).dtype
+    return np.concatenate([np.empty(0, piece.dtype) for piece in pieces for _ in range(len(piece))]).dtype
+
+
+def _promotes(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    try:
+        np.result_type(one, other)
+    except TypeError:
+        return False
+    return True

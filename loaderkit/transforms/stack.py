@@ -1,0 +1,178 @@
+"""Rows put together by column: on the way to a batch (Block), as a batch (stack), or in place (write).
+
+A batch is what np.stack gives leaf by leaf for all of its rows at once. `collect` makes arrays, and `write`
+fills them, only where these hold exactly what the rows hold; everything else reaches `stack` as it is.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from loaderkit.errors import BatchError
+from loaderkit.tree import (
+    Structure,
+    StructureMismatch,
+    leaf_order,
+    paths,
+    structure_of,
+    typed_columns,
+    unflatten,
+)
+
+from .column import Column, Joiner, LeafSpec, column_of, fill, stays_in_stack
+
+__all__ = ["Block", "LeafSpec", "RowSpec", "collect", "stack", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowSpec:
+    """What every row of a batch has, where that is so: a structure, and a shape and dtype for each leaf.
+
+    Args:
+        structure: of a row.
+        leaves: in the order of the structure.
+    """
+
+    structure: Structure
+    leaves: tuple[LeafSpec, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Rows of one structure, by column.
+
+    Args:
+        structure: of every row; of a dict the keys in the order of the first row.
+        columns: for each leaf an array (size, *shape), or the list of the rows' leaves.
+        size: rows.
+
+    >>> block = collect([{"x": 1, "y": "a"}, {"x": 2, "y": "b"}])
+    >>> block.columns
+    (array([1, 2]), ['a', 'b'])
+    >>> block.rows(1, 2)
+    [{'x': np.int64(2), 'y': 'b'}]
+    """
+
+    structure: Structure
+    columns: tuple[Column, ...]
+    size: int
+
+    def rows(self, lo: int, hi: int) -> list[Any]:
+        """Rows lo to hi as elements; their leaves are numpy scalars and views where a column is an array."""
+        if not self.columns:
+            return [unflatten(self.structure, ()) for _ in range(lo, hi)]
+        return [
+            unflatten(self.structure, leaves) for leaves in zip(*(column[lo:hi] for column in self.columns))
+        ]
+
+    def slice(self, lo: int, hi: int) -> "Block":
+        """Rows lo to hi, as views."""
+        return Block(self.structure, tuple(column[lo:hi] for column in self.columns), hi - lo)
+
+    def spec(self) -> RowSpec | None:
+        """What each row has; None where a column is a list, or np.stack would change its dtype."""
+        leaves = []
+        for column in self.columns:
+            if isinstance(column, list) or not stays_in_stack(column.dtype):
+                return None
+            leaves.append(LeafSpec(column.shape[1:], column.dtype))
+        return RowSpec(self.structure, tuple(leaves))
+
+
+def _block_of(rows: Sequence[Any], structure: Structure) -> Block:
+    columns = typed_columns(rows, structure)
+    return Block(structure, tuple(column_of(leaves, types) for leaves, types in columns), len(rows))
+
+
+def collect(rows: Sequence[Any]) -> Block | None:
+    """Rows by column, with nothing lost: row r of an array equals `np.asarray` of row r's leaf.
+
+    Args:
+        rows: elements; None is given where there are none, or their structures differ.
+
+    >>> collect([{"x": 1.5}, {"x": 2.5}]).spec().leaves
+    (LeafSpec(shape=(), dtype=dtype('float64')),)
+    """
+    if not rows:
+        return None
+    try:
+        return _block_of(rows, structure_of(rows[0]))
+    except StructureMismatch:
+        return None
+
+
+def _size(part: Block | Sequence[Any]) -> int:
+    return part.size if isinstance(part, Block) else len(part)
+
+
+def _in_columns(part: Block | Sequence[Any], structure: Structure) -> tuple[Column, ...]:
+    if not isinstance(part, Block):
+        return _block_of(part, structure).columns
+    if part.structure.same_order(structure):
+        return part.columns
+    if part.structure != structure:
+        typed_columns(part.rows(0, 1), structure)
+    return tuple(part.columns[number] for number in leaf_order(part.structure, like=structure))
+
+
+def stack(parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]) -> Any:
+    """One batch: what np.stack gives leaf by leaf for all rows at once, always C-contiguous.
+
+    Bytes give an array of objects, since np.stack loses their trailing NULs. A str that ends in NUL and a
+    masked array are refused. Dicts have their keys in the order of the first row.
+
+    Args:
+        parts: the rows in order, by column or one by one; at least one row in all. If there is one part, its
+            arrays that own their memory become the batch's, without a copy.
+        describe: words for the record of a row (counted over all parts), for the BatchError that says which
+            two differ in structure, shape or dtype, and where.
+
+    >>> stack([[{"x": 1, "y": b"a"}], [{"x": 2.5, "y": b"b"}]], "record {}".format)
+    {'x': array([1. , 2.5]), 'y': array([b'a', b'b'], dtype=object)}
+    """
+    filled = [part for part in parts if _size(part)]
+    if not filled:
+        raise ValueError("parts: a batch needs at least one row, none came")
+    structure = filled[0].structure if isinstance(filled[0], Block) else structure_of(filled[0][0])
+    table: list[tuple[Column, ...]] = []
+    first = 0
+    for part in filled:
+        try:
+            table.append(_in_columns(part, structure))
+        except StructureMismatch as found:
+            where = f" of {found.path}" if found.path else ""
+            raise BatchError(
+                f"{describe(0)} and {describe(first + found.position)} can't be stacked: the structure{where} "
+                f"is {found.expected} in the first and {found.got} in the second; make them alike in a Map before Batch, or give Batch a batch_fn"
+            ) from None
+        first += _size(part)
+    leaves = [Joiner(path, describe).join(columns) for path, columns in zip(paths(structure), zip(*table))]
+    return unflatten(structure, leaves)
+
+
+def write(rows: Sequence[Any], spec: RowSpec, out: Sequence[np.ndarray]) -> bool:
+    """Writes rows in the arrays of a batch if that is what `stack` would give; False otherwise.
+
+    The first row's order of keys counts too: a batch has its own first row's, never that of an earlier batch.
+
+    Args:
+        rows: n elements, n >= 1.
+        spec: what rows of an earlier batch had (`Block.spec`).
+        out: for each leaf of the spec an array (n, *shape) of its dtype, C-contiguous; after False it holds
+            anything.
+
+    >>> out = [np.empty(2, np.int64)]
+    >>> write([{"x": 1}, {"x": 2}], collect([{"x": 0}]).spec(), out), out
+    (True, [array([1, 2])])
+    >>> write([{"x": 1}, {"x": 2.5}], collect([{"x": 0}]).spec(), out)
+    False
+    """
+    if not structure_of(rows[0]).same_order(spec.structure):
+        return False
+    try:
+        columns = typed_columns(rows, spec.structure)
+    except StructureMismatch:
+        return False
+    return all(fill(leaves, types, target) for (leaves, types), target in zip(columns, out))

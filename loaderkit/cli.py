@@ -6,6 +6,8 @@ from pathlib import Path
 
 from loaderkit._version import __version__
 
+FEWEST_EPOCHS = 4  # with fewer the training may end before it can be killed
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with `arguments`, by default the program's own; return the exit status.
@@ -27,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     demo.add_argument("--epochs", type=int, default=40, help="epochs to train (default: %(default)s)")
     given = parser.parse_args(arguments)
+    if given.epochs < FEWEST_EPOCHS:
+        demo.error(f"--epochs: expected {FEWEST_EPOCHS} or more, got {given.epochs}")
 
     from loaderkit.demo.command import run_demo
 

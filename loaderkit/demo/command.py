@@ -43,7 +43,7 @@ def run_demo(directory: Path | None, *, epochs: int) -> int:
     kill_at = (epochs * train_size // BATCH_SIZE) * 2 // 5
     peaceful = train(data, directory / "peaceful", BEFORE, epochs=epochs, title="uninterrupted", kill_at=None)
     killed = train(data, directory / "killed", BEFORE, epochs=epochs, title="to be killed ", kill_at=kill_at)
-    print(f"SIGKILL after step {killed.last}, {_place(killed.last, train_size)}; {BEFORE} until here")
+    print(f"SIGKILL      after step {killed.last}, {_place(killed.last, train_size)}; {BEFORE} until here")
     resumed = train(data, directory / "killed", AFTER, epochs=epochs, title="resumed      ", kill_at=None)
     comparison = compare(peaceful, killed, resumed)
     picture = directory / "curves.png"

@@ -13,10 +13,11 @@ def draw_curves(path: Path, *, peaceful: Record, killed: Record, resumed: Record
     from matplotlib import pyplot
 
     figure, (whole, near) = pyplot.subplots(1, 2, figsize=(11, 4), width_ratios=[3, 2], layout="constrained")
-    for axes, marker in ((whole, ""), (near, ".")):
+    hollow = {"marker": "o", "markersize": 7, "markerfacecolor": "none"}
+    for axes, killed_marks, resumed_marks in ((whole, {}, {}), (near, hollow, {"marker": "."})):
         axes.plot(*_points(peaceful), color="0.75", linewidth=5, label="never interrupted")
-        axes.plot(*_points(killed), color="tab:red", linewidth=1.2, marker=marker, label="until SIGKILL")
-        axes.plot(*_points(resumed), color="tab:blue", linewidth=1.2, marker=marker, label="resumed")
+        axes.plot(*_points(killed), color="tab:red", linewidth=1.2, label="until SIGKILL", **killed_marks)
+        axes.plot(*_points(resumed), color="tab:blue", linewidth=1.2, label="resumed", **resumed_marks)
         axes.axvline(killed.last, color="tab:red", linestyle=":", linewidth=1)
         axes.set_xlabel("step")
     whole.set_yscale("log")

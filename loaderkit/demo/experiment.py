@@ -70,7 +70,7 @@ def train(data: Path, run: Path, workers: Workers, *, epochs: int, title: str, k
     with (
         errors.open("wb") as stderr,
         _training(data, run, workers, epochs, stderr) as process,
-        tqdm(desc=title, unit=" steps", dynamic_ncols=True, smoothing=0) as bar,
+        tqdm(desc=title, unit=" steps", dynamic_ncols=True, miniters=1, smoothing=0) as bar,
     ):
         for line in process.stdout:
             _note(json.loads(line), record)

@@ -42,9 +42,9 @@ class Augment(lk.RandomMap):
 def init_params(seed: int) -> Tree:
     first, second = jax.random.split(jax.random.key(seed))
     return {
-        "w1": jax.random.normal(first, (64, 128)) * 0.15,
-        "b1": jnp.zeros(128),
-        "w2": jax.random.normal(second, (128, 10)) * 0.1,
+        "w1": jax.random.normal(first, (64, 256)) * 0.15,
+        "b1": jnp.zeros(256),
+        "w2": jax.random.normal(second, (256, 10)) * 0.1,
         "b2": jnp.zeros(10),
     }
 
@@ -63,7 +63,7 @@ def loss_of(params: Tree, batch: Tree) -> jax.Array:
 def train_step(state: Tree, batch: Tree) -> tuple[Tree, jax.Array]:
     loss, gradient = jax.value_and_grad(loss_of)(state["params"], batch)
     momentum = jax.tree.map(lambda m, g: 0.9 * m + g, state["momentum"], gradient)
-    params = jax.tree.map(lambda p, m: p - 0.03 * m, state["params"], momentum)
+    params = jax.tree.map(lambda p, m: p - 0.1 * m, state["params"], momentum)
     return {"params": params, "momentum": momentum}, loss
 
 

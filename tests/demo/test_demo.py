@@ -1,0 +1,99 @@
+"""The command line, and the demo from its files to its picture."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loaderkit.cli import main
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def run(*arguments, code=None):
+    """Run `python -m loaderkit`, or `code`, in a process of its own."""
+    what = ["-c", code] if code else ["-m", "loaderkit"]
+    return subprocess.run(
+        [sys.executable, *what, *map(str, arguments)],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_demo_resumes_exactly(tmp_path):
+    """The killed and resumed training equals the one in peace, in every batch and in the parameters."""
+    shown = run("demo", "--directory", tmp_path / "demo", "--epochs", "16")
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    lines = dict(line.split(maxsplit=1) for line in shown.stdout.splitlines() if line[:1] != " ")
+    assert lines["SIGKILL"].startswith("after step ")
+    assert lines["Resumed"].startswith("from the checkpoint of step 100 ")
+    assert lines["Batches"].startswith("equal: sha256 of all 360 batches")
+    assert lines["Parameters"].startswith("equal: sha256 ")
+    assert float(lines["Accuracy"].split("%")[0]) > 90
+    picture = tmp_path / "demo/curves.png"
+    assert lines["Loss"] == f"curves  {picture}"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert Path(lines["Source"].split(" (")[0]) == ROOT / "loaderkit/demo/train.py"
+
+
+def test_a_directory_with_something_in_it_is_refused(tmp_path, capsys):
+    """A run that is there already would go on, and the comparison would mean nothing."""
+    (tmp_path / "notes.txt").touch()
+    assert main(["demo", "--directory", str(tmp_path)]) == 2
+    assert "expected a new or empty directory" in capsys.readouterr().out
+    assert [entry.name for entry in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_missing_libraries_are_named_with_the_command_that_installs_them():
+    """Without the demo extra the command says what to type, and no traceback."""
+    code = """
+import sys
+sys.modules.update(tqdm=None, sklearn=None)  # as if they weren't installed
+from loaderkit.cli import main
+raise SystemExit(main(["demo"]))
+"""
+    shown = run(code=code)
+    assert shown.returncode == 2
+    assert shown.stdout == "loaderkit demo needs scikit-learn, tqdm: pip install 'loaderkit[demo]'\n"
+    assert shown.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["nonsense"], ["demo", "--epochs", "few"], ["demo", "--epochs", "3"]]
+)
+def test_a_wrong_command_says_what_is_known(arguments):
+    """A usage line on stderr and exit status 2."""
+    shown = run(*arguments)
+    assert shown.returncode == 2
+    assert shown.stderr.startswith("usage: loaderkit")
+
+
+def test_the_version_is_the_packages():
+    """`loaderkit --version` prints the one version there is."""
+    from loaderkit._version import __version__
+
+    assert run("--version").stdout == f"loaderkit {__version__}\n"
+
+
+def test_the_digits_are_written_once_each(tmp_path):
+    """Train and test files together hold every digit of scikit-learn's set exactly once."""
+    from array_record.python.array_record_data_source import ArrayRecordDataSource
+    from sklearn.datasets import load_digits
+
+    from loaderkit.demo.digits import write_digits
+
+    train, test = write_digits(tmp_path)
+    records = []
+    for split, size in (("train", train), ("test", test)):
+        with ArrayRecordDataSource(sorted(map(str, tmp_path.glob(f"{split}-*")))) as source:
+            assert len(source) == size
+            records += source.__getitems__(range(size))
+    written = np.array([list(record) for record in records])
+    expected = np.column_stack([load_digits().data, load_digits().target]).astype(int)
+    assert sorted(map(tuple, written.tolist())) == sorted(map(tuple, expected.tolist()))

@@ -22,7 +22,7 @@ def draw_curves(path: Path, *, peaceful: Record, killed: Record, resumed: Record
         axes.set_xlabel("step")
     whole.set_yscale("log")
     whole.set_ylabel("loss")
-    whole.set_title("Loss by step: the curves lie on each other")
+    whole.set_title("Loss by step")
     whole.legend()
     around = range(resumed.start - 10, killed.last + 30)
     shown = [loss for step, loss in peaceful.losses.items() if step in around]

@@ -110,6 +110,36 @@ def test_a_failed_write_leaves_nothing(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["process_0-of-1.json"]
 
 
+class Bucket:
+    """A path in an object store: an object is written whole and can't be renamed."""
+
+    def __init__(self, objects, name="gs://bucket"):
+        self.objects, self.name = objects, name
+
+    def __str__(self):
+        return self.name
+
+    def __truediv__(self, name):
+        return Bucket(self.objects, name)
+
+    def write_bytes(self, data):
+        self.objects[self.name] = data
+
+    def read_bytes(self):
+        return self.objects[self.name]
+
+    def iterdir(self):
+        return [Bucket(self.objects, name) for name in self.objects]
+
+
+def test_an_object_store_gets_one_whole_object():
+    """No second name and no rename, which object stores don't have."""
+    objects = {}
+    write_document(Bucket(objects), b"{}")
+    assert objects == {"process_0-of-1.json": b"{}"}
+    assert read_state(Bucket(objects)) == b"{}"
+
+
 WRITER = """
 import os, signal, sys
 from pathlib import Path

@@ -1,0 +1,184 @@
+"""A state of another stream is refused with everything that differs; what is only worth knowing is told."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loaderkit.errors import CheckpointMismatchError
+from loaderkit.plan.comparison import ALLOWABLE, compare
+from loaderkit.plan.segments import Segments
+from loaderkit.plan.state import State, Streams
+
+SAVED = State(
+    step=7,
+    cursors={0: (56,)},
+    segments=Segments(((0, 0, 8),)),
+    sampler={"kind": "IndexSampler", "num_records": 100, "seed": 0},
+    source={"kind": "ArrayRecord", "files": ["a", "b"]},
+    operations=[{"op": "RandomMap", "name": "Augment"}, {"op": "Batch", "inner": []}],
+    rows=8,
+    stride=8,
+    streams=None,
+    epoch=None,
+    versions={"loaderkit": "0.1.0", "numpy": "2.1.3", "python": "3.11.9"},
+)
+STREAMED = replace(
+    SAVED,
+    cursors={0: (56,), 1: (60, 2)},
+    segments=Segments(((0, None, 8),)),
+    operations=[{"op": "Filter", "name": "keep"}, {"op": "Batch", "inner": []}],
+    streams=Streams(2, 4, (0, 0)),
+)
+
+# field -> (a loader that differs there, both values as the error shows them, what to do)
+DIFFERENCES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "sampler": (
+        {"sampler": {"kind": "IndexSampler", "num_records": 100, "seed": 1}},
+        "sampler.seed: saved 0, this loader 1",
+        'allow={"sampler"}',
+    ),
+    "source": (
+        {"source": {"kind": "ArrayRecord", "files": ["a", "c"]}},
+        'source.files[1]: saved "b", this loader "c"',
+        'allow={"source"}',
+    ),
+    "operations": (
+        {"operations": [{"op": "RandomMap", "name": "Augment"}, {"op": "Batch", "inner": [4]}]},
+        'operations: saved [{"inner":[],"op":"Batch"}], this loader [{"inner":[4],"op":"Batch"}]',
+        'allow={"operations"}',
+    ),
+    "global_batch_size": (
+        {"rows": 16, "stride": 16},
+        "global_batch_size: saved 8 rows (8 indices), this loader 16 rows (16 indices)",
+        'lk.Batch(global_batch_size=8).\n.*allow={"global_batch_size"}',
+    ),
+    "epoch": ({"epoch": 3}, "epoch: saved null, this loader 3", "a state of the loader itself"),
+    "streams": (
+        {"streams": Streams(2, 4, (0, 0))},
+        "streams: saved null, this loader 2",
+        "no operation that changes the number of rows",
+    ),
+}
+
+
+def refusal(saved: State, current: State, allow: set[str]) -> str:
+    with pytest.raises(CheckpointMismatchError) as caught:
+        compare(saved, current, allow)
+    return str(caught.value)
+
+
+def test_a_loader_of_the_same_stream_takes_the_state() -> None:
+    """Step, cursors and segments are the position and not compared; nothing is worth telling."""
+    fresh = replace(SAVED, step=0, cursors={0: (0,)}, segments=Segments(((0, 0, 4),)), digest_missing=True)
+    assert compare(SAVED, fresh) == []
+
+
+@pytest.mark.parametrize("field", DIFFERENCES)
+def test_each_field_that_differs_is_refused_with_both_values_and_a_way_out(field: str) -> None:
+    """The error names the field, the saved value, the loader's, and the line that helps."""
+    changes, shown, advice = DIFFERENCES[field]
+    text = refusal(SAVED, replace(SAVED, **changes), set())
+    assert shown in text
+    for line in advice.split("\n.*"):
+        assert line in text
+
+
+@given(st.sets(st.sampled_from(sorted(DIFFERENCES))), st.sets(st.sampled_from(ALLOWABLE)))
+def test_all_differences_are_named_but_the_allowed_ones(changed: set[str], allow: set[str]) -> None:
+    """Any set of differences, any set of allowed ones: the error names exactly the rest, or there is none."""
+    current = SAVED
+    for field in changed:
+        current = replace(current, **DIFFERENCES[field][0])
+    refused = changed - allow
+    text = refusal(SAVED, current, allow) if refused else str(compare(SAVED, current, allow))
+    assert {field for field, (_, shown, _) in DIFFERENCES.items() if shown in text} == refused
+
+
+def test_another_epoch_or_number_of_streams_says_where_to_restore() -> None:
+    """These can't be allowed, since cursors mean nothing elsewhere: the error says what to build."""
+    text = refusal(replace(SAVED, epoch=3), replace(SAVED, epoch=4), set(ALLOWABLE))
+    assert "epoch: saved 3, this loader 4" in text
+    assert "loader.epoch(3)" in text
+    text = refusal(STREAMED, replace(STREAMED, streams=Streams(4, 2, (0,) * 4)), set(ALLOWABLE))
+    assert "streams: saved 2, this loader 4" in text
+    assert "logical_streams=2" in text
+    assert "allow=" not in text
+
+
+def test_q_and_writers_are_no_part_of_the_stream() -> None:
+    """q is kept from the state and who wrote which cursor doesn't matter, so neither is compared."""
+    assert compare(STREAMED, replace(STREAMED, streams=Streams(2, 9, (1, 0)))) == []
+
+
+def test_without_a_batch_the_advice_is_a_number_of_shards() -> None:
+    """Without Batch the global batch is one element a shard, so that is what has to be as it was."""
+    saved = replace(SAVED, operations=[], rows=2, stride=2)
+    assert "To keep the saved batch size, use 2 shards." in refusal(
+        saved, replace(saved, rows=4, stride=4), set()
+    )
+
+
+def test_a_random_map_that_differs_is_told_and_not_refused() -> None:
+    """The rows stay the same, so a new, changed or moved RandomMap is a notice that shows both lists."""
+    others: list[list[object]] = [
+        [{"op": "Batch", "inner": []}],
+        [{"op": "RandomMap", "name": "Other"}, {"op": "Batch", "inner": []}],
+        [{"op": "Batch", "inner": []}, {"op": "RandomMap", "name": "Augment"}],
+        ["RandomMap(Augment)", {"op": "Batch", "inner": []}],
+    ]
+    for operations in others:
+        (notice,) = compare(SAVED, replace(SAVED, operations=operations))
+        assert "the RandomMaps changed" in notice
+        assert '"name":"Augment"' in notice
+
+
+@pytest.mark.parametrize(
+    ("numpy", "told"), [("2.1.3", False), ("2.1.9", False), ("2.2.0", True), ("3.1.3", True)]
+)
+def test_another_numpy_minor_under_a_random_map_is_told(numpy: str, told: bool) -> None:
+    """numpy may change its distributions between minor versions; only a RandomMap depends on it."""
+    versions = {"loaderkit": "9", "numpy": numpy, "python": "3.14.0"}
+    notices = compare(SAVED, replace(SAVED, versions=versions))
+    assert [f"numpy 2.1.3 and this is numpy {numpy}" in notice for notice in notices] == [True] * told
+    plain = replace(SAVED, operations=[{"op": "Batch", "inner": []}])
+    assert compare(plain, replace(plain, versions=versions)) == []
+
+
+def test_values_of_another_type_differ() -> None:
+    """True, 1 and 1.0 are equal in Python and are other values of a fingerprint."""
+    for value in (True, 1.0, "1", [1], None):
+        text = refusal(replace(SAVED, sampler={"n": 1}), replace(SAVED, sampler={"n": value}), set())
+        assert "sampler.n: saved 1, this loader " in text
+
+
+def test_a_missing_part_of_a_fingerprint_is_named() -> None:
+    """A field that only one side has shows as nothing on the other."""
+    text = refusal(replace(SAVED, sampler={"a": 1}), replace(SAVED, sampler={"b": 2}), set())
+    assert "sampler.a: saved 1, this loader nothing" in text
+    assert "sampler.b: saved nothing, this loader 2" in text
+
+
+def test_a_long_difference_is_cut_short() -> None:
+    """Thousands of other keys, or a value of thousands of characters, don't fill the screen."""
+    saved = replace(SAVED, sampler={"keys": list(range(1000))}, source={"files": "a" * 9000})
+    current = replace(SAVED, sampler={"keys": list(range(1, 1001))}, source={"files": "b" * 9000})
+    text = refusal(saved, current, set())
+    assert "sampler.keys[0]: saved 0, this loader 1" in text
+    assert "and 992 more" in text
+    assert len(text) < 2000
+
+
+@pytest.mark.parametrize("name", ["seed", "batch_size", "streams", "epoch"])
+def test_an_unknown_name_in_allow_is_an_error(name: str) -> None:
+    """A misspelt field isn't silently ignored; the error lists the names there are."""
+    with pytest.raises(ValueError, match=f"sampler, source, operations, global_batch_size, got {name}"):
+        compare(SAVED, SAVED, {name, "sampler"})
+
+
+def test_a_bare_string_in_allow_is_an_error() -> None:
+    """allow="sampler" would be a set of letters; the error gives the line to write."""
+    with pytest.raises(TypeError, match=r"write allow=\{'sampler'\}"):
+        compare(SAVED, SAVED, "sampler")

@@ -170,6 +170,8 @@ def _split(
             parts = [list(map(itemgetter(key), rows)) for key in keys]
         except KeyError:
             _refuse_first_other(rows, structure, path)
+    elif kind == "nothing":
+        parts = []
     else:
         if set(map(len, rows)) != {len(keys)}:
             _refuse_first_other(rows, structure, path)

@@ -43,13 +43,15 @@ class LeafSpec:
 def stays_in_stack(dtype: np.dtype[Any]) -> bool:
     """Whether np.stack gives rows of this dtype the same dtype, and their bytes are all there is to them.
 
+    Not so for texts and structs: a scalar of one doesn't tell its dtype (a str of "U5" may say "U2").
+
     Args:
         dtype: of every row.
 
-    >>> [stays_in_stack(np.dtype(code)) for code in ("float32", ">f4", "O", "i4,f4")]
+    >>> [stays_in_stack(np.dtype(code)) for code in ("float32", ">f4", "O", "U5")]
     [True, False, False, False]
     """
-    return dtype.isnative and not dtype.hasobject and dtype.type is not np.void
+    return dtype.isnative and not dtype.hasobject and not issubclass(dtype.type, np.flexible)
 
 
 def _may_be_exact(cls: type) -> bool:

@@ -142,10 +142,11 @@ def stack(parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]
         try:
             table.append(_in_columns(part, structure))
         except StructureMismatch as found:
+            records = f"{describe(0)} and {describe(first + found.position)}"
             where = f" of {found.path}" if found.path else ""
             raise BatchError(
-                f"{describe(0)} and {describe(first + found.position)} can't be stacked: the structure{where} "
-                f"is {found.expected} in the first and {found.got} in the second; make them alike in a Map before Batch, or give Batch a batch_fn"
+                f"{records} can't be stacked: the structure{where} is {found.expected} in the first and "
+                f"{found.got} in the second; make them alike in a Map before Batch, or give Batch a batch_fn"
             ) from None
         first += _size(part)
     leaves = [Joiner(path, describe).join(columns) for path, columns in zip(paths(structure), zip(*table))]

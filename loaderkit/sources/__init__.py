@@ -1,0 +1,12 @@
+"""Where records come from: sources of our own, and what any other object needs to be one."""
+
+from .array_record import ArrayRecordDataSource as ArrayRecordDataSource
+from .arrays import ArrayDataSource as ArrayDataSource
+from .concat import ConcatDataSource as ConcatDataSource
+from .fingerprint import fingerprint_of as fingerprint_of
+from .in_memory import InMemoryDataSource as InMemoryDataSource
+from .protocol import RandomAccessDataSource as RandomAccessDataSource
+from .protocol import check_source as check_source
+from .protocol import read_records as read_records
+from .range import RangeDataSource as RangeDataSource
+from .subset import SubsetDataSource as SubsetDataSource

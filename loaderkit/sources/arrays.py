@@ -1,0 +1,108 @@
+"""Columns as a source: record k is row k of every array."""
+
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from loaderkit.tree import flatten, paths, unflatten
+
+from .fingerprint import content_hash, sampled_keys
+from .protocol import check_key, check_keys
+from .shared_arrays import MappedArray, SharedArrays
+
+
+class ArrayDataSource:
+    """Arrays with the same number of rows: a record is one row of each, a batch is read without a loop.
+
+    Arrays are copied once to memory that all workers share; a `np.memmap` stays in its file, which workers
+    open by name. Records are read-only.
+
+    Args:
+        columns: a tree of arrays (records, ...), such as `{"image": (n, 28, 28) uint8, "label": (n,) int64}`,
+            or one array. ValueError where their lengths differ, TypeError for arrays of Python objects.
+
+    >>> source = ArrayDataSource({"x": np.arange(6).reshape(3, 2), "y": np.array([0, 1, 0])})
+    >>> source[1]
+    {'x': array([2, 3]), 'y': np.int64(1)}
+    >>> source.take([2, 0])["x"]
+    array([[4, 5],
+           [0, 1]])
+    """
+
+    def __init__(self, columns: Any) -> None:
+        leaves, structure = flatten(columns)
+        self._paths = paths(structure)
+        arrays = [_as_column(leaf, path) for leaf, path in zip(leaves, self._paths)]
+        if not arrays:
+            raise ValueError(f"columns: at least one array is needed, {columns!r} came")
+        lengths = {path: len(array) for path, array in zip(self._paths, arrays)}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns: all arrays need the same number of rows, these came: {lengths}")
+        self._structure = structure
+        self._mapped = [MappedArray.of(array) for array in arrays]
+        copied = [array for array, mapped in zip(arrays, self._mapped) if mapped is None]
+        self._shared = SharedArrays([(array.shape, array.dtype) for array in copied])
+        for place, array in zip(self._shared.writable(), copied):
+            place[...] = array
+        self._columns = self._gather()
+
+    def _gather(self) -> list[NDArray[Any]]:
+        shared = iter(self._shared.views())
+        return [next(shared) if mapped is None else mapped.view() for mapped in self._mapped]
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __getitem__(self, record_key: SupportsIndex) -> Any:
+        key = check_key(record_key, len(self), self)
+        return unflatten(self._structure, [column[key] for column in self._columns])
+
+    def take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> Any:
+        """Many records as a tree of arrays (n, ...), the same as stacking them.
+
+        Args:
+            record_keys: integers (n,); IndexError naming the first that is out of range.
+            out: one array (n, ...) of the column's dtype for each leaf to fill, in the order of the tree.
+        """
+        keys = check_keys(record_keys, len(self), self)
+        if out is None:
+            out = [np.empty((len(keys), *column.shape[1:]), column.dtype) for column in self._columns]
+        for column, place in zip(self._columns, out, strict=True):
+            # The keys are checked; with mode "raise" numpy would fill a copy of `place` first.
+            np.take(column, keys, axis=0, out=place, mode="clip")
+        return unflatten(self._structure, out)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Each array's dtype and shape, and a hash of some rows."""
+        return {
+            "type": "ArrayDataSource",
+            "records": len(self),
+            "columns": {p: [c.dtype.str, *c.shape[1:]] for p, c in zip(self._paths, self._columns)},
+            "content": content_hash(self[key] for key in sampled_keys(len(self))),
+        }
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{p or 'array'}: {c.dtype}{c.shape}" for p, c in zip(self._paths, self._columns))
+        return f"ArrayDataSource({columns})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_columns"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._columns = self._gather()
+
+
+def _as_column(leaf: Any, path: str) -> NDArray[Any]:
+    if isinstance(leaf, np.ma.MaskedArray):
+        raise TypeError(f"columns{path}: a masked array can't be batched; fill it first, with .filled(value)")
+    array = np.asarray(leaf)
+    if array.ndim == 0:
+        raise ValueError(f"columns{path}: an array of rows is needed, {leaf!r} came")
+    if array.dtype.hasobject:
+        raise TypeError(
+            f"columns{path}: arrays of Python objects ({array.dtype}) can't be shared; give a numeric or "
+            "string dtype, or use InMemoryDataSource"
+        )
+    return array

@@ -1,0 +1,155 @@
+"""Any objects as records, held once for all workers.
+
+Each element is pickled by itself, with the memory of its arrays beside it, in one shared block of *pieces*:
+
+    first[i]           the first piece of element i: its pickle; then one piece for each of its arrays
+    begin[p], size[p]  where piece p lies in the block, in bytes
+"""
+
+import io
+import itertools
+import pickle
+import sys
+import types
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from loaderkit.errors import TransportError
+
+from .fingerprint import content_hash, sampled_keys
+from .protocol import check_key
+from .shared_arrays import ALIGNMENT, SharedArrays
+
+
+class InMemoryDataSource:
+    """Elements kept in memory, one copy for the trainer and all workers.
+
+    A record is a new object each time it is read, so changing it changes nothing here; its numpy arrays are
+    read-only views of the one copy.
+
+    Args:
+        elements: any elements that can be pickled, of classes of `__main__` too. TransportError naming the
+            first that can't.
+
+    >>> source = InMemoryDataSource([{"x": np.arange(3), "name": "first"}, "second"])
+    >>> len(source), source[0]["x"].tolist(), source[1]
+    (2, [0, 1, 2], 'second')
+    """
+
+    def __init__(self, elements: Iterable[Any]) -> None:
+        if isinstance(elements, Mapping):
+            raise TypeError(
+                f"elements: one object for each record is needed, a {type(elements).__name__} came; use "
+                "ArrayDataSource for a dict of columns, or list(elements.values())"
+            )
+        # Classes and functions that only this process can find by name; they travel beside the block, once.
+        self._local: list[Any] = []
+        pieces: list[bytes | memoryview] = []
+        first = [0]
+        for place, element in enumerate(elements):
+            pieces += _pickled(element, self._local, place)
+            first.append(len(pieces))
+        sizes = [len(piece) for piece in pieces]
+        ends = itertools.accumulate(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
+        begin = [0, *ends]
+        self._shared = SharedArrays(
+            [
+                ((begin[-1],), np.dtype(np.uint8)),
+                ((len(first),), np.dtype(np.int64)),
+                ((len(sizes), 2), np.dtype(np.int64)),
+            ]
+        )
+        block, first_place, span_place = self._shared.writable()
+        first_place[:] = first
+        for piece, lo, size, span in zip(pieces, begin, sizes, span_place):
+            block[lo : lo + size] = np.frombuffer(piece, np.uint8)
+            span[:] = lo, lo + size
+        self._open()
+
+    def _open(self) -> None:
+        block, self._first, self._spans = self._shared.views()
+        self._block = block.data
+
+    def __len__(self) -> int:
+        return len(self._first) - 1
+
+    def __getitem__(self, record_key: SupportsIndex) -> Any:
+        key = check_key(record_key, len(self), self)
+        spans = self._spans[self._first[key] : self._first[key + 1]].tolist()
+        content, *arrays = [self._block[lo:hi] for lo, hi in spans]
+        if self._local:
+            return _Unpickler(content, arrays, self._local).load()
+        return pickle.loads(content, buffers=arrays)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The number of elements and a hash of some."""
+        content = content_hash(self[key] for key in sampled_keys(len(self)))
+        return {"type": "InMemoryDataSource", "records": len(self), "content": content}
+
+    def __repr__(self) -> str:
+        return f"InMemoryDataSource({len(self)} elements, {self._shared.nbytes} bytes)"
+
+    def __getstate__(self) -> tuple[SharedArrays, list[Any]]:
+        return self._shared, self._local
+
+    def __setstate__(self, state: tuple[SharedArrays, list[Any]]) -> None:
+        self._shared, self._local = state
+        self._open()
+
+
+def _pickled(element: Any, local: list[Any], place: int) -> list[bytes | memoryview]:
+    content = io.BytesIO()
+    arrays: list[pickle.PickleBuffer] = []
+    try:
+        _Pickler(content, arrays, local).dump(element)
+        return [content.getvalue(), *[array.raw() for array in arrays]]
+    except Exception as error:
+        # Whatever the element's own code raises; the cause stays attached.
+        raise TransportError(
+            f"elements: element {place}, a {type(element).__name__}, can't be pickled ({error}); store what "
+            "it is made from (a path, numbers, arrays) and make it in a Map"
+        ) from error
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, arrays: list[pickle.PickleBuffer], local: list[Any]) -> None:
+        super().__init__(file, protocol=5, buffer_callback=arrays.append)
+        self._local = local
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) is np.ndarray and not value.dtype.hasobject and not value.flags.forc:
+            # numpy gives no buffer for an array with gaps, and what comes back would be a writable copy.
+            return np.array(value, order="C").__reduce_ex__(5)
+        return NotImplemented
+
+    def persistent_id(self, value: Any) -> int | None:
+        if not isinstance(value, type | types.FunctionType) or _is_importable(value):
+            return None
+        for number, known in enumerate(self._local):
+            if known is value:
+                return number
+        self._local.append(value)
+        return len(self._local) - 1
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, content: memoryview, arrays: list[memoryview], local: list[Any]) -> None:
+        super().__init__(io.BytesIO(content), buffers=arrays)
+        self._local = local
+
+    def persistent_load(self, number: Any) -> Any:
+        return self._local[number]
+
+
+def _is_importable(value: Any) -> bool:
+    # A worker doesn't run the script again, so what `__main__` defines can't be found there.
+    module = sys.modules.get(value.__module__)
+    if module is None or value.__module__ == "__main__":
+        return False
+    try:
+        return reduce(getattr, value.__qualname__.split("."), module) is value
+    except AttributeError:
+        return False

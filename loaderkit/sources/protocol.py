@@ -1,0 +1,147 @@
+"""What every data source is: `len(source)` and `source[record_key]`, and what some can do besides.
+
+A record_key is a row of the source, from 0 to len(source) - 1. The optional parts:
+
+* `__getitems__(record_keys: Sequence[int]) -> list`: many records in one call, in the order asked for.
+* `take(record_keys, out=None) -> tree`: many records as columns; one array (n, ...) for each leaf.
+* `fingerprint() -> dict`: what a saved state compares, JSON values only; the same data gives the same dict in
+  every process and on every machine.
+"""
+
+from collections.abc import Mapping, Sequence
+from operator import index
+from typing import Any, Protocol, SupportsIndex, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@runtime_checkable
+class RandomAccessDataSource(Protocol[T_co]):
+    """Where records come from; any object with these two methods is one.
+
+    >>> isinstance(["a list", "is one"], RandomAccessDataSource)
+    True
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, record_key: int, /) -> T_co: ...
+
+
+def check_source(source: Any) -> None:
+    """Refuses what isn't a data source, and an empty one.
+
+    Args:
+        source: any object. TypeError where it lacks `__len__` or `__getitem__`, ValueError where it has no
+            record.
+
+    >>> check_source([1, 2, 3])
+    >>> check_source(iter([1, 2, 3]))
+    Traceback (most recent call last):
+        ...
+    TypeError: data_source: a list_iterator has no __len__ and no __getitem__; records are read by key, in any
+    order...
+    """
+    if isinstance(source, type):
+        raise TypeError(
+            f"data_source: the class {source.__name__} came; give an object of it, {source.__name__}(...)"
+        )
+    if isinstance(source, Mapping):
+        names = ", ".join(repr(name) for name in list(source)[:5])
+        raise TypeError(
+            f"data_source: a {type(source).__name__} with the keys {names} came, whose records have no "
+            "order; choose one of its values (a split), or use ArrayDataSource for a dict of columns"
+        )
+    missing = [name for name in ("__len__", "__getitem__") if not hasattr(type(source), name)]
+    if missing:
+        raise TypeError(
+            f"data_source: a {type(source).__name__} has no {' and no '.join(missing)}; records are read by "
+            "key, in any order: a data set that can only be iterated has to be written to files first, or "
+            "put in memory with InMemoryDataSource(list(...))"
+        )
+    if len(source) == 0:
+        raise ValueError(f"data_source: {short_repr(source)} is empty; there is no record to read")
+
+
+def short_repr(source: Any) -> str:
+    """The repr where it is short, else the type and length; never the data of a list or an array.
+
+    Args:
+        source: any data source.
+
+    >>> short_repr([1, 2, 3]), short_repr(range(3))
+    ('a list of 3 records', 'range(0, 3)')
+    """
+    plain = isinstance(source, list | tuple | str | bytes | np.ndarray)
+    text = "" if plain else repr(source)
+    return text if text and len(text) <= 200 else f"a {type(source).__name__} of {len(source)} records"
+
+
+def check_key(record_key: SupportsIndex, num_records: int, source: Any) -> int:
+    """The key as an int that is in range.
+
+    Args:
+        record_key: an int, or a numpy integer.
+        num_records: the length of the source.
+        source: named in the IndexError for a key below 0, or not below num_records.
+
+    >>> check_key(np.int64(2), 3, range(3))
+    2
+    """
+    key = index(record_key)
+    if not 0 <= key < num_records:
+        raise IndexError(
+            f"record_key {key} is out of range: {short_repr(source)} has {num_records} records, with keys "
+            f"from 0 to {num_records - 1}"
+        )
+    return key
+
+
+def check_keys(record_keys: ArrayLike, num_records: int, source: Any) -> NDArray[np.int64]:
+    """Many keys as an int64 array (n,), all of them in range.
+
+    Args:
+        record_keys: integers, a sequence or an array (n,).
+        num_records: the length of the source.
+        source: named in the IndexError for the first bad key.
+
+    >>> check_keys([2, 0], 3, range(3))
+    array([2, 0])
+    """
+    keys = np.asarray(record_keys)
+    if keys.size == 0:
+        return np.empty(0, np.int64)
+    if keys.ndim != 1 or keys.dtype.kind not in "iu":
+        raise TypeError(
+            f"record_keys: integers in one dimension are needed, {keys.dtype} of shape {keys.shape} came"
+        )
+    bad = (keys < 0) | (keys >= num_records)
+    if bad.any():
+        check_key(int(keys[bad.argmax()]), num_records, source)
+    return keys.astype(np.int64, copy=False)
+
+
+def read_records(source: Any, record_keys: Sequence[int]) -> list[Any]:
+    """The records of these keys, in one call where the source has `__getitems__`, else one by one.
+
+    Args:
+        source: any data source.
+        record_keys: Python ints; some sources of others take nothing else. ValueError where the source gives
+            another number of records.
+
+    >>> read_records("abc", [2, 0])
+    ['c', 'a']
+    """
+    many = getattr(source, "__getitems__", None)
+    if many is None:
+        return [source[key] for key in record_keys]
+    records = list(many(record_keys))
+    if len(records) != len(record_keys):
+        raise ValueError(
+            f"{type(source).__name__}.__getitems__ gave {len(records)} records for {len(record_keys)} keys; "
+            "it has to give one for each, in their order"
+        )
+    return records

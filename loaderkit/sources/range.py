@@ -1,0 +1,65 @@
+"""Integers as records."""
+
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .protocol import check_key, check_keys
+
+
+class RangeDataSource:
+    """The integers that Python's `range` gives, one a record.
+
+    Args:
+        start: the first, or, given alone, where to stop.
+        stop: where to stop; itself not among them.
+        step: from one to the next; not 0. ValueError where one of the three doesn't fit in 64 bits.
+
+    >>> source = RangeDataSource(10, 20, 3)
+    >>> len(source), source[1], source.take([3, 0])
+    (4, 13, array([19, 10]))
+    """
+
+    def __init__(
+        self, start: SupportsIndex, stop: SupportsIndex | None = None, step: SupportsIndex = 1
+    ) -> None:
+        values = range(start) if stop is None else range(start, stop, step)
+        low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+        for name, value in (("start", values.start), ("stop", values.stop), ("step", values.step)):
+            if not low <= value <= high:
+                raise ValueError(
+                    f"{name}: {value} doesn't fit in 64 bits; records are int64 once they are batched"
+                )
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, record_key: SupportsIndex) -> int:
+        return self._values[check_key(record_key, len(self), self)]
+
+    def __getitems__(self, record_keys: ArrayLike) -> list[int]:
+        return [self._values[key] for key in check_keys(record_keys, len(self), self).tolist()]
+
+    def take(self, record_keys: ArrayLike, out: list[NDArray[np.int64]] | None = None) -> NDArray[np.int64]:
+        """Many records as one int64 array (n,).
+
+        Args:
+            record_keys: integers (n,); IndexError naming the first that is out of range.
+            out: one int64 array (n,) to fill, in a list.
+        """
+        keys = check_keys(record_keys, len(self), self)
+        column = np.empty(len(keys), np.int64) if out is None else out[0]
+        np.multiply(keys, self._values.step, out=column)
+        column += self._values.start
+        return column
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The three numbers."""
+        values = self._values
+        return {"type": "RangeDataSource", "start": values.start, "stop": values.stop, "step": values.step}
+
+    def __repr__(self) -> str:
+        values = self._values
+        return f"RangeDataSource(start={values.start}, stop={values.stop}, step={values.step})"

@@ -1,0 +1,138 @@
+"""Some records of a source, in an order of their own."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .fingerprint import fingerprint_of
+from .protocol import check_key, check_keys, read_records, short_repr
+from .shared_arrays import SharedArrays
+
+
+class _KeyTable:
+    """Keys in shared memory, with what a `range` offers."""
+
+    def __init__(self, keys: NDArray[np.int64]) -> None:
+        self._shared = SharedArrays([(keys.shape, keys.dtype)])
+        self._shared.writable()[0][...] = keys
+        self.keys = self._shared.views()[0]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, position: int) -> int:
+        return int(self.keys[position])
+
+    def __repr__(self) -> str:
+        return f"{len(self)} keys, sha256:{hashlib.sha256(self.keys.tobytes()).hexdigest()[:32]}"
+
+    def __getstate__(self) -> SharedArrays:
+        return self._shared
+
+    def __setstate__(self, shared: SharedArrays) -> None:
+        self._shared = shared
+        self.keys = shared.views()[0]
+
+
+class SubsetDataSource:
+    """The chosen records of another source.
+
+    Args:
+        source: any data source.
+        indices_or_fraction: which of its record keys, in which order: integers (repeats are allowed), a range
+            or a slice; or a fraction, a float above 0 and up to 1: the first `round(fraction * len(source))`
+            records. IndexError for a key that the source doesn't have; ValueError where no record is left.
+
+    >>> list(SubsetDataSource("abcdef", [4, 0, 4])), list(SubsetDataSource("abcdef", 0.5))
+    (['e', 'a', 'e'], ['a', 'b', 'c'])
+    """
+
+    def __init__(self, source: Any, indices_or_fraction: ArrayLike | range | slice) -> None:
+        if not (hasattr(type(source), "__len__") and hasattr(type(source), "__getitem__")):
+            raise TypeError(
+                f"source: a data source has __len__ and __getitem__, a {type(source).__name__} came"
+            )
+        self._source = source
+        keys = _chosen(source, indices_or_fraction)
+        if len(keys) == 0:
+            raise ValueError(
+                f"indices_or_fraction: {indices_or_fraction!r} leaves no record of {short_repr(source)}"
+            )
+        self._keys: range | _KeyTable = keys if isinstance(keys, range) else _KeyTable(keys)
+
+    def _source_keys(self, record_keys: ArrayLike) -> NDArray[np.int64]:
+        positions = check_keys(record_keys, len(self), self)
+        if isinstance(self._keys, range):
+            return positions * self._keys.step + self._keys.start
+        return self._keys.keys[positions]
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __getitem__(self, record_key: SupportsIndex) -> Any:
+        return self._source[self._keys[check_key(record_key, len(self), self)]]
+
+    def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
+        return read_records(self._source, self._source_keys(record_keys).tolist())
+
+    @property
+    def take(self) -> Callable[..., Any]:
+        """Many records as columns; there only where the source has it, so that `hasattr` tells the truth.
+
+        Args:
+            record_keys: integers (n,).
+            out: the arrays to fill, as the source's own `take` expects them.
+        """
+        theirs: Callable[..., Any] = self._source.take
+
+        def take(record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> Any:
+            return theirs(self._source_keys(record_keys), out=out)
+
+        return take
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The source's fingerprint and which of its keys."""
+        return {
+            "type": "SubsetDataSource",
+            "records": len(self),
+            "keys": repr(self._keys),
+            "source": fingerprint_of(self._source),
+        }
+
+    def __repr__(self) -> str:
+        return f"SubsetDataSource({short_repr(self._source)}, {self._keys!r})"
+
+
+def _chosen(source: Any, which: Any) -> range | NDArray[np.int64]:
+    if isinstance(which, float | np.floating):
+        if not 0 < which <= 1:
+            raise ValueError(f"indices_or_fraction: a fraction lies above 0 and up to 1, {which} came")
+        return range(round(which * len(source)))
+    if isinstance(which, slice):
+        return range(len(source))[which]
+    if isinstance(which, range):
+        # The ends of a range are its extremes, in one order or the other.
+        check_keys([which[0], which[-1]] if which else [], len(source), source)
+        return which
+    keys = np.asarray(which)
+    if keys.ndim != 1:
+        raise TypeError(
+            "indices_or_fraction: integers in one dimension, a range, a slice or a float are needed, "
+            f"{which!r} came"
+        )
+    if keys.dtype == np.bool_:
+        raise TypeError("indices_or_fraction: a mask came; give the keys, np.flatnonzero(mask)")
+    return _as_range(check_keys(keys, len(source), source))
+
+
+def _as_range(keys: NDArray[np.int64]) -> range | NDArray[np.int64]:
+    # The same choice is the same fingerprint however it was written, and a range takes no memory.
+    if len(keys) < 2:
+        return range(int(keys[0]), int(keys[0]) + 1) if len(keys) else range(0)
+    step = int(keys[1]) - int(keys[0])
+    if step == 0 or not (np.diff(keys) == step).all():
+        return keys
+    return range(int(keys[0]), int(keys[-1]) + (1 if step > 0 else -1), step)

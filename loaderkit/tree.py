@@ -141,6 +141,14 @@ def _refuse_first_other(rows: Sequence[Any], structure: Structure, path: str) ->
     raise StructureMismatch(position, path, structure, got)
 
 
+def _mismatch_of(row: Any, position: int, structure: Structure) -> StructureMismatch:
+    try:
+        _split([row], structure, "", [])
+    except StructureMismatch as found:
+        return StructureMismatch(position, found.path, found.expected, found.got)
+    raise AssertionError(f"row {position} has the structure {structure}")
+
+
 def _split(
     rows: Sequence[Any], structure: Structure, path: str, out: list[tuple[Sequence[Any], set[type]]]
 ) -> None:
@@ -185,13 +193,20 @@ def typed_columns(rows: Sequence[Any], structure: Structure) -> list[tuple[Seque
 
     Args:
         rows: at least one element.
-        structure: the one that all of them must have; StructureMismatch otherwise.
+        structure: the one that all of them must have; StructureMismatch with the first that hasn't otherwise.
 
     >>> typed_columns([{"x": 1}, {"x": 2.5}], structure_of({"x": 0})) == [([1, 2.5], {int, float})]
     True
     """
     out: list[tuple[Sequence[Any], set[type]]] = []
-    _split(rows, structure, "", out)
+    try:
+        _split(rows, structure, "", out)
+    except StructureMismatch as found:
+        # Columns are looked at one after the other: an earlier row may be wrong in a later one.
+        first = next(place for place, row in enumerate(rows) if structure_of(row) != structure)
+        if first == found.position:
+            raise
+        raise _mismatch_of(rows[first], first, structure) from None
     return out
 
 
@@ -200,7 +215,7 @@ def columns(rows: Sequence[Any], structure: Structure) -> list[list[Any]]:
 
     Args:
         rows: at least one element.
-        structure: the one that all of them must have; StructureMismatch otherwise.
+        structure: the one that all of them must have; StructureMismatch with the first that hasn't otherwise.
 
     >>> columns([{"x": 1, "y": (2,)}, {"x": 3, "y": (4,)}], structure_of({"x": 0, "y": (0,)}))
     [[1, 3], [2, 4]]

@@ -159,10 +159,10 @@ class Filter(Transformation):
 
     _method = "filter"
 
-    def __init__(self, function: Callable[[Any], bool] | None = None) -> None:
+    def __init__(self, function: Callable[[Any], bool | np.bool_] | None = None) -> None:
         self._take(function)
 
-    def filter(self, element: Any) -> bool:
+    def filter(self, element: Any) -> bool | np.bool_:
         """Whether the element stays."""
         return bool(function_of(self)(element))
 

@@ -1,0 +1,275 @@
+"""Operations: subclasses and functions, what is refused, and what the engine is told of them."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+
+from loaderkit.transforms import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation
+from loaderkit.transforms.base import function_of, label_of
+from loaderkit.transforms.operations import as_operations
+
+RNG = np.random.Generator(np.random.Philox(key=1))
+
+# kind, its method, the arguments of a call
+KINDS: list[tuple[Any, str, tuple[Any, ...]]] = [
+    (Map, "map", (3,)),
+    (MapWithIndex, "map_with_index", (7, 3)),
+    (RandomMap, "random_map", (3, RNG)),
+    (Filter, "filter", (3,)),
+    (FlatMap, "flat_map", (3,)),
+]
+each_kind = pytest.mark.parametrize(
+    ("kind", "method", "arguments"), KINDS, ids=lambda value: getattr(value, "__name__", "")
+)
+
+
+def seen(*arguments: Any) -> list[Any]:
+    return ["seen", *arguments]
+
+
+@each_kind
+def test_a_function_is_called_as_it_was_given(kind: Any, method: str, arguments: tuple[Any, ...]) -> None:
+    """The engine gets the function itself; the method of the class calls it."""
+    operation = kind(seen)
+    assert function_of(operation) is seen
+    answer = getattr(operation, method)(*arguments)
+    assert answer == (True if kind is Filter else ["seen", *arguments])
+    assert label_of(operation) == repr(operation) == f"{kind.__name__}(seen)"
+
+
+@each_kind
+def test_a_subclass_is_called_by_its_method(kind: Any, method: str, arguments: tuple[Any, ...]) -> None:
+    """Also one whose __init__ doesn't call ours, whatever it names its attributes."""
+
+    def init(self: Any) -> None:
+        self.function = self.label = self._function = "mine"
+
+    subclass = type(
+        "Mine", (kind,), {"__init__": init, method: lambda self, *arguments: [self.label, *arguments]}
+    )
+    operation = subclass()
+    assert function_of(operation)(*arguments) == ["mine", *arguments]
+    assert function_of(operation) == getattr(operation, method)
+    assert label_of(operation) == repr(operation) == "Mine"
+
+
+@each_kind
+def test_a_subclass_without_its_method_is_refused_when_made(kind: Any, method: str, arguments: Any) -> None:
+    """The error names the method with its arguments."""
+    subclass = type("Mine", (kind,), {})
+    with pytest.raises(
+        TypeError, match=rf"Mine derives from {kind.__name__} and must define the method {method}\(self"
+    ):
+        subclass()
+
+
+@each_kind
+def test_a_subclass_of_a_subclass_works(kind: Any, method: str, arguments: tuple[Any, ...]) -> None:
+    """The method may come from any class in between, mixins too."""
+    mixin = type("Mixin", (), {method: lambda self, *arguments: list(arguments)})
+    operation = type("Mine", (type("Between", (mixin, kind), {}),), {})()
+    assert function_of(operation)(*arguments) == list(arguments)
+
+
+@each_kind
+@pytest.mark.parametrize("came", [None, 3, "decode", [seen]])
+def test_what_is_no_function_is_refused(kind: Any, method: str, arguments: Any, came: Any) -> None:
+    """The error says what the function takes, and what came."""
+    with pytest.raises(TypeError, match=rf"{kind.__name__}: expected a function of \(.*element.*\), .* came"):
+        kind(came)
+
+
+@each_kind
+def test_operations_travel(kind: Any, method: str, arguments: tuple[Any, ...]) -> None:
+    """Lambdas, closures and local classes reach a worker with cloudpickle."""
+    factor = [10]
+    subclass = type("Mine", (kind,), {method: lambda self, *arguments: [self.factor, *arguments]})
+    local = subclass()
+    local.factor = 5
+    for operation, wanted in (
+        (kind(lambda *given: [factor, *given]), [[10], *arguments]),
+        (local, [5, *arguments]),
+    ):
+        travelled = cloudpickle.loads(cloudpickle.dumps(operation))
+        assert function_of(travelled)(*arguments)[0] == wanted[0]
+        assert label_of(travelled) == label_of(operation)
+
+
+def test_a_dataclass_is_a_transform() -> None:
+    """Frozen ones too: nothing of ours is set in the instance."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Scale(Map):
+        factor: int
+
+        def map(self, element: Any) -> Any:
+            return element * self.factor
+
+    assert function_of(Scale(3))(2) == 6
+    assert repr(Scale(3)).endswith("Scale(factor=3)")
+
+
+def test_the_base_and_mixed_kinds_are_refused() -> None:
+    """An operation is of exactly one kind."""
+    for cls in (Transformation, type("Mine", (Transformation,), {}), type("Both", (Map, Filter), {})):
+        with pytest.raises(TypeError, match=f"{cls.__name__}: derive it from exactly one of Map, "):
+            cls()
+
+
+def test_a_subclass_takes_no_function_besides() -> None:
+    """Its method and a function would be two answers."""
+    subclass = type("Mine", (Map,), {"map": lambda self, element: element})
+    with pytest.raises(TypeError, match="Mine defines map and takes no function besides"):
+        subclass(seen)
+
+
+def test_a_class_in_place_of_a_function_is_refused() -> None:
+    """Map(Decode) where Decode is an operation itself; a class that makes values is a function like others."""
+    subclass = type("Decode", (Map,), {"map": lambda self, element: element})
+    with pytest.raises(TypeError, match=r"write Decode\(\) in its place"):
+        Map(subclass)
+    assert function_of(Map(np.float32))(2) == np.float32(2)
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda element: element, "<lambda>"),
+        (functools.partial(functools.partial(seen, 1), 2), "seen"),
+        ("abc".startswith, "startswith"),
+        (np.random.default_rng(0).permutation, "permutation"),
+    ],
+    ids=["lambda", "partial", "builtin method", "method"],
+)
+def test_a_label_has_no_address(function: Any, name: str) -> None:
+    """It is part of the state, and must be the same in every process."""
+    assert label_of(Map(function)) == f"Map({name})"
+
+
+def test_options_of_map_and_flat_map() -> None:
+    """They are arguments, or attributes of a subclass; wrong ones are named."""
+    assert Map(seen).seed_globals is False
+    assert Map(seen, seed_globals=True).seed_globals is True
+    assert FlatMap(seen).max_fan_out is None
+    assert FlatMap(seen, max_fan_out=3).max_fan_out == 3
+    augment = type("Augment", (Map,), {"seed_globals": True, "map": lambda self, element: element})
+    assert augment().seed_globals is True
+    with pytest.raises(TypeError, match="seed_globals: expected True or False, 1 came"):
+        Map(seen, seed_globals=1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"max_fan_out: expected an int, 2\.5 came"):
+        FlatMap(seen, max_fan_out=2.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="max_fan_out: expected at least 1, 0 came"):
+        FlatMap(seen, max_fan_out=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "error", "message"),
+    [
+        ((), {}, ValueError, "exactly one of batch_size and global_batch_size, neither came"),
+        (
+            (2,),
+            {"global_batch_size": 4},
+            ValueError,
+            "exactly one of batch_size and global_batch_size, both came",
+        ),
+        ((0,), {}, ValueError, "batch_size: expected at least 1, 0 came"),
+        ((-3,), {}, ValueError, "batch_size: expected at least 1, -3 came"),
+        ((), {"global_batch_size": 0}, ValueError, "global_batch_size: expected at least 1, 0 came"),
+        ((2.0,), {}, TypeError, r"batch_size: expected an int, 2\.0 came"),
+        ((True,), {}, TypeError, "batch_size: expected an int, True came"),
+        (("8",), {}, TypeError, "batch_size: expected an int, '8' came"),
+        ((2,), {"remainder": "pad"}, ValueError, "remainder: only 'keep' or 'drop' are known, 'pad' came"),
+        ((2,), {"remainder": "wrap"}, ValueError, "remainder: only 'keep' or 'drop' are known, 'wrap' came"),
+        ((2,), {"remainder": None}, ValueError, "remainder: only 'keep' or 'drop' are known, None came"),
+        ((2,), {"drop_remainder": "no"}, TypeError, "drop_remainder: expected True or False, 'no' came"),
+        ((2,), {"batch_fn": 3}, TypeError, "batch_fn: expected a function of a list of rows, 3 came"),
+        ((2,), {"drop_last": True}, TypeError, r"Batch\(\) has no argument drop_last; .*drop_remainder=True"),
+        ((2,), {"collate_fn": list}, TypeError, r"Batch\(\) has no argument collate_fn; .*batch_fn"),
+    ],
+)
+def test_a_wrong_batch_is_refused(
+    arguments: Any, keywords: Any, error: type[Exception], message: str
+) -> None:
+    """At construction, naming the argument, what was expected and what came."""
+    with pytest.raises(error, match=message):
+        Batch(*arguments, **keywords)
+
+
+def test_a_batch_keeps_what_it_was_told() -> None:
+    """drop_remainder=True is remainder="drop"; numpy's ints are ints."""
+    batch = Batch(np.int32(8), drop_remainder=True, batch_fn=list)  # type: ignore[arg-type]
+    assert (batch.batch_size, batch.global_batch_size, batch.remainder, batch.batch_fn) == (
+        8,
+        None,
+        "drop",
+        list,
+    )
+    assert type(batch.batch_size) is int
+    assert repr(batch) == "Batch(batch_size=8, remainder='drop', batch_fn=list)"
+    assert repr(Batch(global_batch_size=256)) == "Batch(global_batch_size=256)"
+    assert Batch(2).remainder == "keep"
+
+
+def test_bare_functions_are_maps() -> None:
+    """A list of operations becomes a tuple of transformations in the same order."""
+    keep = Filter(callable)
+    given: list[Any] = [seen, keep, Batch(2)]
+    mapped, kept, batch = as_operations(iter(given))
+    assert type(mapped) is Map
+    assert function_of(mapped) is seen
+    assert kept is keep
+    assert isinstance(batch, Batch)
+    assert as_operations(()) == ()
+
+
+class Decode(Map):
+    """A transform that is given as a class below."""
+
+    def map(self, element: Any) -> Any:
+        """Nothing is done."""
+        return element
+
+
+@pytest.mark.parametrize(
+    ("operations", "message"),
+    [
+        ([seen, 3], r"operations\[1\]: expected an operation or a function of one element, int 3 came"),
+        ([None], r"operations\[0\]: expected an operation or a function of one element, NoneType None came"),
+        ([[seen]], r"operations\[0\]: expected an operation or a function of one element, list .* came"),
+        ([Decode], r"operations\[0\]: expected an operation, the class Decode came; write Decode\(\.\.\.\)"),
+        ([Batch], r"operations\[0\]: expected an operation, the class Batch came; write Batch\(\.\.\.\)"),
+        (Decode(), "operations: expected a list of operations, Decode Decode came"),
+        (seen, "operations: expected a list of operations, function .* came"),
+        ("map", "operations: expected a list of operations, str 'map' came"),
+        ({"map": seen}, "operations: expected a list of operations, dict .* came"),
+        (None, "operations: expected a list of operations, NoneType None came"),
+    ],
+)
+def test_what_is_no_operation_is_named_with_its_place(operations: Any, message: str) -> None:
+    """At construction, not when the first record comes."""
+    with pytest.raises(TypeError, match=message):
+        as_operations(operations)
+
+
+def test_only_the_last_batch_has_a_global_size() -> None:
+    """An inner one counts rows of its own shard; the error says which is the last."""
+    as_operations([Batch(2), seen, Batch(global_batch_size=4)])
+    with pytest.raises(ValueError, match=r"operations\[0\]: .*isn't the last Batch, that is operations\[2\]"):
+        as_operations([Batch(global_batch_size=4), seen, Batch(2)])
+
+
+def test_transforms_of_grain_get_our_spelling() -> None:
+    """An instance or a class that derives from Grain's is refused with the class to derive it from."""
+    transforms = pytest.importorskip("grain").transforms
+
+    class Theirs(transforms.Map):  # type: ignore[misc, name-defined]
+        def map(self, element: Any) -> Any:
+            return element
+
+    for operation in (Theirs(), Theirs, transforms.Batch(batch_size=2)):
+        with pytest.raises(TypeError, match=r"operations\[0\].* from lk\.(Map|Batch)"):
+            as_operations([operation])

@@ -1,0 +1,62 @@
+"""Scripts written for another loader are told our spelling."""
+
+import pytest
+
+from loaderkit.foreign import ATTRIBUTES, KEYWORDS, foreign_attribute, refuse_foreign_keywords
+
+
+@pytest.mark.parametrize(
+    ("keyword", "ours"),
+    [
+        ("num_workers", "worker_count"),
+        ("collate_fn", "batch_fn"),
+        ("worker_buffer_size", "prefetch_batches"),
+        ("drop_last", "drop_remainder=True"),
+        ("batch_size", "lk.Batch(batch_size=...)"),
+        ("shuffle", "shuffle=True"),
+        ("persistent_workers", "nothing"),
+        ("pin_memory", "nothing"),
+        ("prefetch_factor", "prefetch_batches"),
+        ("dataset", "data_source"),
+    ],
+)
+def test_a_known_keyword_gets_ours(keyword: str, ours: str) -> None:
+    """The error is the TypeError that Python would raise, with what to write instead."""
+    with pytest.raises(TypeError) as error:
+        refuse_foreign_keywords("DataLoader", {keyword: 1})
+    assert f"DataLoader() has no argument {keyword}; instead of it write: " in str(error.value)
+    assert ours in str(error.value)
+
+
+def test_every_keyword_of_a_call_is_named() -> None:
+    """Several at once are answered at once; an unknown one is refused without advice; none is fine."""
+    with pytest.raises(TypeError) as error:
+        refuse_foreign_keywords("load", {"num_workers": 1, "colour": 2, "drop_last": True})
+    message = str(error.value)
+    assert all(f"has no argument {name}" in message for name in ("num_workers", "colour", "drop_last"))
+    assert "colour;" not in message
+    refuse_foreign_keywords("load", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("MapTransform", "lk.Map"),
+        ("RandomMapTransform", "lk.RandomMap"),
+        ("FilterTransform", "lk.Filter"),
+        ("PyGrainCheckpointSave", "lk.CheckpointSave"),
+        ("Map", None),
+        ("nonsense", None),
+    ],
+)
+def test_a_name_of_another_package_gets_ours(name: str, ours: str | None) -> None:
+    """And None stands for a name that nobody has."""
+    assert foreign_attribute(name) == ours
+
+
+def test_every_entry_says_what_to_write() -> None:
+    """No empty advice, and no name that stands for itself."""
+    for table in (KEYWORDS, ATTRIBUTES):
+        for name, advice in table.items():
+            assert advice
+            assert advice not in (name, f"lk.{name}")

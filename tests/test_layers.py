@@ -25,6 +25,7 @@ ROOM_OF_FILE = {
     "_version": "ground",
     "checkpoint": "checkpoint",
     "cli": "cli",
+    "course": "loader",
     "errors": "ground",
     "foreign": "ground",
     "iterator": "loader",
@@ -114,17 +115,22 @@ def room_of(module: str) -> str:
 
 def imports_of(file: Path) -> Iterator[Import]:
     tree = ast.parse(file.read_bytes())
-    # A function's body runs later; everything else of a file, also within if, try and class, runs at once.
+    # A function's body runs later, and what only a type checker reads never; everything else of a file, also
+    # within if, try and class, runs at once.
     later = {
         inner
         for outer in ast.walk(tree)
-        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or for_types_only(outer)
         for inner in ast.walk(outer)
         if inner is not outer
     }
     for node in ast.walk(tree):
         for module in named_modules(node, file):
             yield Import(file, node.lineno, module, node not in later)
+
+
+def for_types_only(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
 
 
 def named_modules(node: ast.AST, file: Path) -> list[str]:

@@ -128,7 +128,7 @@ def test_a_subclass_takes_no_function_besides() -> None:
 
 
 def test_a_class_in_place_of_a_function_is_refused() -> None:
-    """Map(Decode) where Decode is an operation itself; a class that makes values is a function like others."""
+    """Map(Decode), where Decode is an operation itself; other classes are functions that make values."""
     subclass = type("Decode", (Map,), {"map": lambda self, element: element})
     with pytest.raises(TypeError, match=r"write Decode\(\) in its place"):
         Map(subclass)

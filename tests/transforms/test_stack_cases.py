@@ -131,6 +131,17 @@ def test_rows_that_dont_fit_are_named_wherever_they_are_cut(
     assert "['x']" in str(error.value)
 
 
+@pytest.mark.parametrize("cut", range(4))
+def test_the_first_row_that_differs_is_named_wherever_they_are_cut(cut: int) -> None:
+    """Row 1 differs in the last leaf and row 2 in the first: the error is about row 1."""
+    rows: list[Any] = [{"a": 0, "b": 0}, {"a": 0, "b": None}, {"a": None, "b": 0}]
+    parts = [collect(part) or part for part in (rows[:cut], rows[cut:])]
+    with pytest.raises(
+        BatchError, match=r"record_key 11 .* the structure of \['b'\] is \* in the first and None"
+    ):
+        stack(parts, describe)
+
+
 def test_what_numpy_cant_read_is_named() -> None:
     """An object that fails to become an array is an error with the record, the leaf and the reason."""
 

@@ -2,7 +2,7 @@
 
 Two kinds exist. A *grid* serves pipelines whose every row has a place before it is read: batches whose rows several
 workers write at once. A *chain* serves the others, elements without a Batch among them: runs of elements in order,
-regrouped by what is there. Both give the same answers to the same four calls.
+regrouped by what is there. Both give the same answers to the same calls.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,6 @@ from .outputs import Outputs
 from .pace import Pace
 from .slots import Slots
 from .task import Outcome, Report, Slot, Task
-
-
-class Layout(Protocol):
-    """What the rows of a batch look like in a slot, as far as the engine has to know."""
-
-    def nbytes(self, rows: int) -> int:
-        """Bytes that a slot for so many rows has."""
-        ...
 
 
 class Assembly(Protocol):
@@ -36,6 +28,10 @@ class Assembly(Protocol):
 
     def pop(self) -> Outcome | None:
         """The next thing to hand to the iterating user, in order; None while it isn't there yet."""
+        ...
+
+    def taken(self, task: int) -> None:
+        """An element of that task's output was handed out: a use is over."""
         ...
 
     def owned(self) -> tuple[list[Slot], list[int]]:

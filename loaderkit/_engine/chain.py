@@ -163,36 +163,49 @@ class Chain:
     def next_task(self) -> Task | None:
         if self._pending:
             return self._pending.popleft()
-        if self._stopped or not self._wants_records():
-            return None
-        stream = min(
-            (stream for stream, lines in self._lines.items() if not lines[0].over),
-            key=lambda stream: self._coming(stream),
-            default=None,
-        )
+        stream = None if self._stopped else self._hungriest()
+        return None if stream is None else self._read_task(stream)
+
+    def _hungriest(self) -> int | None:
+        """The stream to read from: the one with least on its way, if that is too little."""
+        open_streams = [stream for stream, lines in self._lines.items() if not lines[0].over]
+        stream = min(open_streams, key=self._coming, default=None)
         if stream is None:
             return None
-        return self._read_task(stream)
+        # How many rows a filter will leave isn't known ahead: when all is done and there is still nothing to hand
+        # out, more is needed, whatever the figures say.
+        stuck = not self._work and not (self._last.runs and self._last.runs[0].done)
+        pace = self._supplies.pace
+        ahead = max(self._prefetch * self._nominal, pace.workers * pace.tasks_ahead() * pace.rows(self._nominal))
+        return stream if stuck or self._coming(stream) + self._made() < ahead / len(self._feeds) else None
 
     def _coming(self, stream: int) -> float:
-        """Elements of line 0 that are there or on their way."""
+        """Elements of a stream's line 0 that are there or on their way."""
         arrived = self._arrived[stream]
         share = self._given[stream] / arrived if arrived else 1.0
         return self._lines[stream][0].ready + (self._read[stream] - arrived) * share
 
-    def _wants_records(self) -> bool:
-        pace = self._supplies.pace
-        ahead = max(self._prefetch * self._nominal, pace.workers * pace.tasks_ahead() * pace.rows(self._nominal))
-        made = (self._last.ready + len(self._pending)) * self._nominal if self._groupings else 0
-        return made + sum(self._coming(stream) for stream in self._feeds) < ahead
+    def _made(self) -> float:
+        """What one stream's records were already made into, in records."""
+        if not self._groupings:
+            return 0
+        elements = sum(run.size - run.taken if run.done else 1 for run in self._last.runs)
+        return (elements + len(self._pending)) * self._nominal / len(self._feeds)
 
     def _read_task(self, stream: int) -> Task | None:
         line = self._lines[stream][0]
-        records = self._feeds[stream].next(self._supplies.pace.rows(self._nominal))
+        try:
+            records = self._feeds[stream].next(self._supplies.pace.rows(self._nominal))
+        except Exception as error:  # noqa: BLE001 - a user's sampler may raise anything
+            run = line.add(-1)
+            run.done, run.failed = True, error
+            self._stopped = True
+            line.count()
+            records = None
         if records is None:
             line.over = True
             self._regroup()
-            return self._pending.popleft() if self._pending else self.next_task()
+            return self.next_task()
         indices, keys = records
         task = Task(
             id=self._supplies.new_id(),
@@ -231,7 +244,7 @@ class Chain:
         line.count()
         if run.size:
             self._uses[task.id] = run.size
-        self._regroup(arrived=task.id)
+        self._regroup()
         return 1 if run.size else 0
 
     def _use(self, span: Span) -> None:
@@ -242,7 +255,7 @@ class Chain:
 
     # --- elements become rows -----------------------------------------------------------------------------------
 
-    def _regroup(self, arrived: int | None = None) -> None:
+    def _regroup(self) -> None:
         for stream, lines in self._lines.items():
             for level, grouping in enumerate(self._groupings[:-1], start=1):
                 while self._form(level, grouping, {stream: lines[level - 1]}, lines[level]):
@@ -324,7 +337,6 @@ class Chain:
         return Ready(task=run.task, place=place, ends=ends)
 
     def taken(self, task: int) -> None:
-        """An element of that task's output was handed out and its bytes are somebody else's to keep."""
         self._use(Span(task, 0, 0, 1))
 
     def owned(self) -> tuple[list[Slot], list[int]]:

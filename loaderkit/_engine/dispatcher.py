@@ -20,12 +20,12 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from ..errors import WorkerError
+from loaderkit.errors import WorkerError
 from .assembly import Assembly
 from .outputs import Outputs
 from .pace import Pace
 from .slots import Slots
-from .task import Outcome, Report, Slot, Task, Trouble
+from .task import Broken, Outcome, Report, Slot, Task, Trouble
 
 MAX_DEATHS = 3
 
@@ -76,6 +76,7 @@ class Dispatcher:
         self._pace = pace
         self._streams: dict[StreamId, Assembly] = {}
         self._turn: deque[StreamId] = deque()
+        self._no_memory: dict[StreamId, MemoryError] = {}  # streams that asked for more than there is
         self._closing: dict[StreamId, _Closing] = {}
         self._workers: dict[WorkerId, dict[int, _Out]] = {}  # tasks out with each, oldest first
         self._again: deque[_Out] = deque()
@@ -93,6 +94,7 @@ class Dispatcher:
         """A stream isn't wanted any more; what it holds is given back when nobody can touch it."""
         assembly = self._streams.pop(stream)
         self._turn.remove(stream)
+        self._no_memory.pop(stream, None)
         slots, outputs = assembly.owned()
         for out in [out for out in self._again if out.stream == stream]:
             self._again.remove(out)
@@ -103,7 +105,14 @@ class Dispatcher:
 
     def pop(self, stream: StreamId) -> Outcome | None:
         """The next thing to hand to the stream's user, None while it isn't there."""
-        return self._streams[stream].pop()
+        outcome = self._streams[stream].pop()
+        if outcome is None and stream in self._no_memory:
+            return Broken(self._no_memory[stream])
+        return outcome
+
+    def taken(self, stream: StreamId, task: int) -> None:
+        """The user of a stream has an element of that task's output."""
+        self._streams[stream].taken(task)
 
     # --- workers ------------------------------------------------------------------------------------------------
 
@@ -128,7 +137,13 @@ class Dispatcher:
         for _ in range(len(self._turn)):
             stream = self._turn[0]
             self._turn.rotate(-1)
-            task = self._streams[stream].next_task()
+            if stream in self._no_memory:
+                continue
+            try:
+                task = self._streams[stream].next_task()
+            except MemoryError as error:
+                self._no_memory[stream] = error
+                continue
             if task is not None:
                 return _Out(stream, task, room=task.reserve)
         return None
@@ -143,21 +158,33 @@ class Dispatcher:
         return True
 
     def asks(self, worker: WorkerId, task: int, attempt: int, nbytes: int) -> Slot | None:
-        """A worker needs room for an output of that size. None if its attempt isn't the one that is out."""
+        """A worker needs room for an output of that size. None: it may forget the output.
+
+        That is so if its attempt isn't the one that is out, and if there is no room: then the task fails with it.
+        """
         out = self._current(worker, task, attempt)
         if out is None or self._slots is None:
             return None
         if out.room is not None:
             self._slots.free(out.room)
             out.room = None
-        out.room = self._slots.alloc(nbytes)
+        try:
+            out.room = self._slots.alloc(nbytes)
+        except MemoryError as error:
+            del self._workers[worker][task]
+            self._over(out, Report((), trouble=Trouble(error, part=0)))
         return out.room
 
-    def died(self, worker: WorkerId, reason: str) -> list[Task]:
-        """A worker is gone for good: reaped, its channel read to the end. Returns the tasks it had."""
+    def died(self, worker: WorkerId, reason: str, *, blame: bool = True) -> list[Task]:
+        """A worker is gone for good: reaped, its channel read to the end. Returns the tasks it had.
+
+        Args:
+            worker, reason: who, and what is known of why.
+            blame: whether its oldest task may have killed it.
+        """
         tasks = self._workers.pop(worker, {})
         lost = list(tasks.values())
-        for out in lost[:1]:
+        for out in lost[:blame]:
             out.deaths += 1
         for out in reversed(lost):
             out.attempt += 1
@@ -168,6 +195,11 @@ class Dispatcher:
             else:
                 self._again.appendleft(out)
         return [out.task for out in lost]
+
+    @property
+    def workers(self) -> frozenset[WorkerId]:
+        """Those who are ready."""
+        return frozenset(self._workers)
 
     def busy(self, worker: WorkerId) -> list[Task]:
         """The tasks that are out with a worker, oldest first."""

@@ -18,8 +18,8 @@ from typing import Protocol
 
 import numpy as np
 
-from .assembly import Layout, Reserve, Supplies
-from .task import Broken, End, Outcome, Part, Ready, Report, Slot, Span, Target, Task
+from .assembly import Reserve, Supplies
+from .task import Broken, End, Layout, Outcome, Part, Ready, Report, Slot, Span, Target, Task
 
 
 class Rows(Protocol):
@@ -100,7 +100,12 @@ class Grid:
     def _open(self) -> _Step | None:
         if self._over or len(self._steps) >= self._window():
             return None
-        rows = self._feed.next()
+        try:
+            rows = self._feed.next()
+        except Exception as error:  # noqa: BLE001 - a user's sampler may raise anything
+            self._over = True
+            self._steps.append(_Step(None, None, None, outcome=Broken(error)))
+            return None
         if rows is None:
             self._over = True
             return None
@@ -140,7 +145,7 @@ class Grid:
             step.slot = self._slots.alloc(step.layout.nbytes(rows))
         step.given = hi
         step.out += 1
-        return Target(hi - lo, rows, lo, step.slot, whole)
+        return Target(hi - lo, rows, lo, step.slot, whole, step.layout if step.slot else None)
 
     def _finish_task(self, step: _Step) -> Task:
         indices = step.rows.indices[:: self._group]
@@ -160,7 +165,7 @@ class Grid:
     def done(self, task: Task, report: Report) -> int:
         steps = self._work.pop(task.id)
         if report.layout is not None:
-            self._layout = report.layout  # type: ignore[assignment]  # opaque in a Report, ours to know
+            self._layout = report.layout
         if report.nbytes:
             self._reserve.saw(len(task.indices) // (1 if task.level else self._group), report.nbytes)
         if task.level:
@@ -187,7 +192,7 @@ class Grid:
             return 1
         lo, hi = target.first, target.first + target.rows
         if part.in_place:
-            step.spans[lo] = Span(-1, 0, lo, hi, target.slot, target.batch)
+            step.spans[lo] = Span(-1, 0, lo, hi, target.slot, target.batch, target.layout)
             return 0
         step.spans[lo] = Span(task.id, place, 0, target.rows)
         return 1
@@ -235,6 +240,9 @@ class Grid:
         if isinstance(outcome, Ready):
             self._steps.popleft()
         return outcome
+
+    def taken(self, task: int) -> None:
+        self._supplies.outputs.drop(task)
 
     def owned(self) -> tuple[list[Slot], list[int]]:
         slots, outputs = [], []

@@ -7,10 +7,19 @@ by the task's id until the engine releases it; the engine moves ids, sizes and c
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 Cursor = tuple[int, ...]
+
+
+class Layout(Protocol):
+    """What the rows of a batch look like in a slot, as far as the engine has to know."""
+
+    def nbytes(self, rows: int) -> int:
+        """Bytes that a slot for so many rows has."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,7 @@ class Target:
     first    the place of the first of them in the batch
     slot     where to write them in place; None: they become part of the task's output
     whole    the task has all rows and does at once what needs them all: its output holds the finished element
+    layout   what lies in the slot
     """
 
     rows: int
@@ -39,6 +49,7 @@ class Target:
     first: int
     slot: Slot | None
     whole: bool
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,7 @@ class Span:
     hi: int
     slot: Slot | None = None
     batch: int = 0
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +131,7 @@ class Report:
 
     parts: tuple[Part, ...]
     trouble: Trouble | None = None
-    layout: object | None = None
+    layout: Layout | None = None
     nbytes: int = 0
     seconds: float = 0.0
 
@@ -135,7 +147,7 @@ class Ready:
 
     rows: int = 0
     slot: Slot | None = None
-    layout: object | None = None
+    layout: Layout | None = None
     task: int = -1
     part: int = 0
     place: int = 0

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 _RANGE = re.compile(r"(?P<name>.+)\[(?P<start>\d*):(?P<stop>\d*)\]")
-_COUNTED = re.compile(r"(?P<stem>[^/]*)@(?P<count>\d+)(?P<tail>(\.[^/]*)?)")
+_COUNTED = re.compile(r"(?P<stem>[^/]*)@(?P<count>[1-9]\d*)(?P<tail>(\.[^/]*)?)")
 _SHARDS = re.compile(r"(?P<stem>.*)-(\?{5}|\*)-of-(?P<count>\d{5})(?P<tail>.*)")
 
 

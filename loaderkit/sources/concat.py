@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .fingerprint import fingerprint_of
-from .protocol import check_key, check_keys, read_records, short_repr
+from .protocol import check_key, check_keys, read_records, require_methods, short_repr
 
 
 class ConcatDataSource:
@@ -26,11 +26,7 @@ class ConcatDataSource:
         if not self._sources:
             raise ValueError("sources: at least one data source is needed, an empty sequence came")
         for place, source in enumerate(self._sources):
-            if not (hasattr(type(source), "__len__") and hasattr(type(source), "__getitem__")):
-                raise TypeError(
-                    f"sources[{place}]: a data source has __len__ and __getitem__, a {type(source).__name__} "
-                    "came"
-                )
+            require_methods(source, argument=f"sources[{place}]")
         # ends[i]: the first key past source i.  (sources,) int64
         self._ends = np.cumsum([len(source) for source in self._sources], dtype=np.int64)
 

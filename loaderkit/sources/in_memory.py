@@ -3,7 +3,7 @@
 Each element is pickled by itself, with the memory of its arrays beside it, in one shared block of *pieces*:
 
     first[i]           the first piece of element i: its pickle; then one piece for each of its arrays
-    begin[p], size[p]  where piece p lies in the block, in bytes
+    spans[p] = lo, hi  the bytes of the block that are piece p
 """
 
 import io

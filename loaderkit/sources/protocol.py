@@ -8,9 +8,9 @@ A record_key is a row of the source, from 0 to len(source) - 1. The optional par
   every process and on every machine.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import index
-from typing import Any, Protocol, SupportsIndex, TypeVar, runtime_checkable
+from typing import Any, Protocol, SupportsIndex, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,25 +45,38 @@ def check_source(source: Any) -> None:
     TypeError: data_source: a list_iterator has no __len__ and no __getitem__; records are read by key, in any
     order...
     """
+    require_methods(source, argument="data_source")
+    if len(source) == 0:
+        raise ValueError(f"data_source: {short_repr(source)} is empty; there is no record to read")
+
+
+def require_methods(source: Any, *, argument: str) -> None:
+    """Refuses what isn't a data source; an empty one is.
+
+    Args:
+        source: any object. TypeError where it lacks `__len__` or `__getitem__`, or has names for keys.
+        argument: what the caller calls it, for the error.
+
+    >>> require_methods([], argument="source")
+    """
+    kind = type(source).__name__
     if isinstance(source, type):
         raise TypeError(
-            f"data_source: the class {source.__name__} came; give an object of it, {source.__name__}(...)"
+            f"{argument}: the class {source.__name__} came; give an object, {source.__name__}(...)"
         )
     if isinstance(source, Mapping):
         names = ", ".join(repr(name) for name in list(source)[:5])
         raise TypeError(
-            f"data_source: a {type(source).__name__} with the keys {names} came, whose records have no "
-            "order; choose one of its values (a split), or use ArrayDataSource for a dict of columns"
+            f"{argument}: a {kind} with the keys {names} came, and records have numbers; choose one of its "
+            "values (a split), or use ArrayDataSource for a dict of columns"
         )
     missing = [name for name in ("__len__", "__getitem__") if not hasattr(type(source), name)]
     if missing:
         raise TypeError(
-            f"data_source: a {type(source).__name__} has no {' and no '.join(missing)}; records are read by "
-            "key, in any order: a data set that can only be iterated has to be written to files first, or "
-            "put in memory with InMemoryDataSource(list(...))"
+            f"{argument}: a {kind} has no {' and no '.join(missing)}; records are read by key, in any order: "
+            "a data set that can only be iterated has to be written to files first, or put in memory with "
+            "InMemoryDataSource(list(...))"
         )
-    if len(source) == 0:
-        raise ValueError(f"data_source: {short_repr(source)} is empty; there is no record to read")
 
 
 def short_repr(source: Any) -> str:
@@ -114,10 +127,11 @@ def check_keys(record_keys: ArrayLike, num_records: int, source: Any) -> NDArray
     keys = np.asarray(record_keys)
     if keys.size == 0:
         return np.empty(0, np.int64)
-    if keys.ndim != 1 or keys.dtype.kind not in "iu":
-        raise TypeError(
-            f"record_keys: integers in one dimension are needed, {keys.dtype} of shape {keys.shape} came"
-        )
+    if keys.ndim != 1:
+        raise TypeError(f"record_keys: integers in one dimension are needed, shape {keys.shape} came")
+    if keys.dtype.kind not in "iu":
+        # What isn't an integer, or is too large for numpy's, is found by the check for one.
+        keys = np.array([check_key(key, num_records, source) for key in cast("Iterable[int]", record_keys)])
     bad = (keys < 0) | (keys >= num_records)
     if bad.any():
         check_key(int(keys[bad.argmax()]), num_records, source)

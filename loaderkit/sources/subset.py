@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .fingerprint import fingerprint_of
-from .protocol import check_key, check_keys, read_records, short_repr
+from .protocol import check_key, check_keys, read_records, require_methods, short_repr
 from .shared_arrays import SharedArrays
 
 
@@ -51,10 +51,7 @@ class SubsetDataSource:
     """
 
     def __init__(self, source: Any, indices_or_fraction: ArrayLike | range | slice) -> None:
-        if not (hasattr(type(source), "__len__") and hasattr(type(source), "__getitem__")):
-            raise TypeError(
-                f"source: a data source has __len__ and __getitem__, a {type(source).__name__} came"
-            )
+        require_methods(source, argument="source")
         self._source = source
         keys = _chosen(source, indices_or_fraction)
         if len(keys) == 0:
@@ -112,11 +109,11 @@ def _chosen(source: Any, which: Any) -> range | NDArray[np.int64]:
             raise ValueError(f"indices_or_fraction: a fraction lies above 0 and up to 1, {which} came")
         return range(round(which * len(source)))
     if isinstance(which, slice):
-        return range(len(source))[which]
+        return _canonical(range(len(source))[which])
     if isinstance(which, range):
         # The ends of a range are its extremes, in one order or the other.
         check_keys([which[0], which[-1]] if which else [], len(source), source)
-        return which
+        return _canonical(which)
     keys = np.asarray(which)
     if keys.ndim != 1:
         raise TypeError(
@@ -125,14 +122,16 @@ def _chosen(source: Any, which: Any) -> range | NDArray[np.int64]:
         )
     if keys.dtype == np.bool_:
         raise TypeError("indices_or_fraction: a mask came; give the keys, np.flatnonzero(mask)")
-    return _as_range(check_keys(keys, len(source), source))
+    keys = check_keys(which, len(source), source)
+    steps = np.diff(keys[:2]).tolist() or [1]
+    # A range takes no memory, and the same keys are the same fingerprint however they were given.
+    if len(keys) and steps[0] and (np.diff(keys) == steps[0]).all():
+        return _canonical(range(int(keys[0]), int(keys[-1]) + (1 if steps[0] > 0 else -1), steps[0]))
+    return keys
 
 
-def _as_range(keys: NDArray[np.int64]) -> range | NDArray[np.int64]:
-    # The same choice is the same fingerprint however it was written, and a range takes no memory.
+def _canonical(keys: range) -> range:
+    # Equal ranges, such as range(0, 5, 3) and range(0, 4, 3), are written in one way.
     if len(keys) < 2:
-        return range(int(keys[0]), int(keys[0]) + 1) if len(keys) else range(0)
-    step = int(keys[1]) - int(keys[0])
-    if step == 0 or not (np.diff(keys) == step).all():
-        return keys
-    return range(int(keys[0]), int(keys[-1]) + (1 if step > 0 else -1), step)
+        return range(keys[0], keys[0] + 1) if keys else range(0)
+    return range(keys[0], keys[-1] + (1 if keys.step > 0 else -1), keys.step)

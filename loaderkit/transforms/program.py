@@ -15,6 +15,7 @@ A failure ends a run of elements: those before it are still good and go on throu
 one may fail too. What is reported is therefore the first failure in the order of the stream, however tasks are cut.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -22,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from ..plan.rng import RecordRng, child_of
-from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation
+from loaderkit.plan.rng import RecordRng, child_of
+from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, function_of, label_of
 from .seeding import SeededGlobals
 from .stack import Block, collect, stack
 
@@ -210,10 +211,11 @@ _Stage = _MapStage | _RandomMapStage | _FilterStage | _FlatMapStage
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One Batch (None for level 0) and the stages behind it."""
+    """One Batch (None for level 0) and the stages behind it; `depth` FlatMaps were passed before it."""
 
     batch: Batch | None
     stages: tuple[_Stage, ...]
+    depth: int = 0
 
     def run(self, run: Run, start: Cursor) -> tuple[Run, Failure | None]:
         """Takes the elements through the stages; a failure comes with the elements before it."""
@@ -227,35 +229,52 @@ class Level:
         return run, failure
 
     def make_batch(self, parts: Sequence[Block | list[Any]], indices: Sequence[int]) -> Any:
-        """One batch of all rows of `parts`; raises what `batch_fn` raises, or BatchError.
+        """One batch of all rows of `parts`; raises _NoBatch.
 
         Args:
             parts: runs of rows, by column or as a list.
             indices: the index of each row's first record, for the words of an error.
         """
         assert self.batch is not None
-        if self.batch.batch_fn is None:
-            return stack(parts, lambda row: f"index {indices[row]}")
-        rows = [row for part in parts for row in (part if isinstance(part, list) else part.rows(0, part.size))]
-        return self.batch.batch_fn(rows)
+        mentioned: list[int] = []
+
+        def describe(row: int) -> str:
+            mentioned.append(indices[row])
+            return f"index {indices[row]}"
+
+        try:
+            if self.batch.batch_fn is None:
+                return stack(parts, describe)
+            # Rows on the way to a batch_fn are never put in columns: it sees them as the user's functions made them.
+            return self.batch.batch_fn([row for part in parts for row in part])  # type: ignore[union-attr]
+        except Exception as error:
+            raise _NoBatch(Failure(error, repr(self.batch), tuple(mentioned or indices))) from error
+
+
+class _NoBatch(Exception):
+    """The rows make no batch."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__()
+        self.failure = failure
 
 
 def _stage(op: Transformation, label: str, seed: int | None, draws: int, depth: int) -> _Stage:
     match op:
         case RandomMap():
             assert seed is not None
-            return _RandomMapStage(label, op.function, RecordRng(seed, draws))
+            return _RandomMapStage(label, function_of(op), RecordRng(seed, draws))
         case Map() if op.seed_globals:
             assert seed is not None
-            return _RandomMapStage(label, SeededGlobals(op.function), RecordRng(seed, draws))
+            return _RandomMapStage(label, SeededGlobals(function_of(op)), RecordRng(seed, draws))
         case Map():
-            return _MapStage(label, op.function)
+            return _MapStage(label, function_of(op))
         case MapWithIndex():
-            return _MapStage(label, op.function, with_index=True)
+            return _MapStage(label, function_of(op), with_index=True)
         case Filter():
-            return _FilterStage(label, op.function)
+            return _FilterStage(label, function_of(op))
         case FlatMap():
-            return _FlatMapStage(label, op.function, depth, op.max_fan_out)
+            return _FlatMapStage(label, function_of(op), depth, op.max_fan_out)
     raise TypeError(f"{op!r} is no operation that a pipeline can run")
 
 
@@ -269,16 +288,16 @@ def compile_levels(operations: Sequence[Transformation], seed: int | None) -> tu
     levels: list[Level] = []
     batch: Batch | None = None
     stages: list[_Stage] = []
-    drawn = depth = 0
+    drawn = depth = before = 0
     for place, op in enumerate(operations):
         if isinstance(op, Batch):
-            levels.append(Level(batch, tuple(stages)))
-            batch, stages = op, []
+            levels.append(Level(batch, tuple(stages), before))
+            batch, stages, before = op, [], depth
             continue
-        stages.append(_stage(op, f"operations[{place}] {op.label}", seed, drawn, depth))
+        stages.append(_stage(op, f"operations[{place}] {label_of(op)}", seed, drawn, depth))
         drawn += draws(op)
         depth += isinstance(op, FlatMap)
-    levels.append(Level(batch, tuple(stages)))
+    levels.append(Level(batch, tuple(stages), before))
     return tuple(levels)
 
 
@@ -296,7 +315,13 @@ class Pipeline:
 
     @property
     def last(self) -> Level:
+        """The level whose elements are handed out."""
         return self.levels[-1]
+
+    @property
+    def group(self) -> int:
+        """Records of one row of the last Batch, where no operation changes their number."""
+        return math.prod(level.batch.batch_size or 1 for level in self.levels[1:-1] if level.batch is not None)
 
     @property
     def passes_rows(self) -> bool:
@@ -330,9 +355,10 @@ class Pipeline:
         """One batch from its rows, and what the stages behind that Batch make of it."""
         try:
             batch = self.levels[level].make_batch(parts, indices)
-        except Exception as error:
-            return Run([], [], None if end is None else []), _batch_failure(error, level, indices)
-        return self.levels[level].run(Run([batch], [begin], None if end is None else [end]), start)
+        except _NoBatch as stop:
+            return Run([], [], None if end is None else []), stop.failure
+        begins = [begin[: self.levels[level].depth + 1]]
+        return self.levels[level].run(Run([batch], begins, None if end is None else [end]), start)
 
 
 def _batch_up(run: Run, level: Level, size: int, *, partial: bool) -> tuple[Run, Failure | None]:
@@ -345,16 +371,12 @@ def _batch_up(run: Run, level: Level, size: int, *, partial: bool) -> tuple[Run,
         indices = [begin[0] for begin in run.begins[first : first + size]]
         try:
             made.values.append(level.make_batch([rows], indices))
-        except Exception as error:
+        except _NoBatch as stop:
             made.begins = begins
-            return made, _batch_failure(error, 0, indices)
+            return made, stop.failure
         begins.append(run.begins[first])
     made.begins = begins
     return made, None
-
-
-def _batch_failure(error: Exception, level: int, indices: Sequence[int]) -> Failure:
-    return Failure(error, "Batch" if level == 0 else f"Batch {level}", tuple(indices))
 
 
 def as_block(rows: list[Any]) -> Block | list[Any]:

@@ -1,0 +1,61 @@
+"""A deterministic, checkpointable data loading engine for training in JAX."""
+
+from typing import Any
+
+from loaderkit._runtime.reading import ReadOptions as ReadOptions
+from loaderkit._version import __version__ as __version__
+from loaderkit.errors import ArenaMemoryError as ArenaMemoryError
+from loaderkit.errors import BatchError as BatchError
+from loaderkit.errors import CheckpointMismatchError as CheckpointMismatchError
+from loaderkit.errors import IteratorClosedError as IteratorClosedError
+from loaderkit.errors import LoaderkitError as LoaderkitError
+from loaderkit.errors import StateError as StateError
+from loaderkit.errors import TransportError as TransportError
+from loaderkit.errors import WorkerError as WorkerError
+from loaderkit.foreign import foreign_attribute
+from loaderkit.iterator import DataLoaderIterator as DataLoaderIterator
+from loaderkit.loader import ArraySpec as ArraySpec
+from loaderkit.loader import DataLoader as DataLoader
+from loaderkit.loader import load as load
+from loaderkit.plan.metadata import RecordMetadata as RecordMetadata
+from loaderkit.plan.samplers import IndexSampler as IndexSampler
+from loaderkit.plan.samplers import Sampler as Sampler
+from loaderkit.plan.samplers import SequentialSampler as SequentialSampler
+from loaderkit.plan.sharding import NoSharding as NoSharding
+from loaderkit.plan.sharding import ShardOptions as ShardOptions
+from loaderkit.sources import ArrayDataSource as ArrayDataSource
+from loaderkit.sources import ArrayRecordDataSource as ArrayRecordDataSource
+from loaderkit.sources import ConcatDataSource as ConcatDataSource
+from loaderkit.sources import InMemoryDataSource as InMemoryDataSource
+from loaderkit.sources import RandomAccessDataSource as RandomAccessDataSource
+from loaderkit.sources import RangeDataSource as RangeDataSource
+from loaderkit.sources import SubsetDataSource as SubsetDataSource
+from loaderkit.transforms import Batch as Batch
+from loaderkit.transforms import Filter as Filter
+from loaderkit.transforms import FlatMap as FlatMap
+from loaderkit.transforms import Map as Map
+from loaderkit.transforms import MapWithIndex as MapWithIndex
+from loaderkit.transforms import RandomMap as RandomMap
+from loaderkit.transforms import Transformation as Transformation
+
+# Names that need an optional library, and the modules that import it when they are first asked for.
+_LAZY = {
+    "CheckpointHandler": "loaderkit.checkpoint",
+    "CheckpointRestore": "loaderkit.checkpoint",
+    "CheckpointSave": "loaderkit.checkpoint",
+    "ShardByJaxProcess": "loaderkit.interop.jax",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    ours = foreign_attribute(name)
+    advice = "" if ours is None else f"; instead of it use {ours}"
+    raise AttributeError(f"module 'loaderkit' has no attribute {name!r}{advice}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

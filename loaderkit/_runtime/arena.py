@@ -1,0 +1,104 @@
+"""The shared memory of a loader: one file without a name, mapped in a few segments, leased out in slots.
+
+A batch is handed to the user without a copy, so its slot may be used again only when the last view of it has gone,
+wherever that view went: numpy, a memoryview, dlpack, torch, a JAX array on the CPU. All of them keep the object alive
+whose buffer they look into. So each delivery gets a *token*, a ctypes array over exactly its range: every leaf is
+made from the token's buffer and holds it, and a weak reference to the token tells the end of the last view. (A slice
+of one big array wouldn't do: numpy ties views of a slice to that array and lets go of the slice.)
+
+The weak reference's callback runs in any thread, inside the garbage collector, and in children that the user forked:
+it only appends to a deque, and only in the process that made the lease.
+"""
+
+import ctypes
+import mmap
+import os
+import weakref
+from collections import deque
+from typing import Any
+
+from loaderkit._engine.task import Slot
+from loaderkit._memory import anonymous_file
+from loaderkit.errors import ArenaMemoryError
+from .platform import available_memory
+
+
+class Arena:
+    """The trainer's side: grows the memory, leases ranges of it."""
+
+    def __init__(self) -> None:
+        self.fd = anonymous_file("arena", 0)
+        self.nbytes = 0
+        self.leased = 0  # bytes
+        self._segments: dict[int, mmap.mmap] = {}  # by offset
+        self._leases: dict[int, tuple[weakref.ref[Any], Slot]] = {}
+        self._expired: deque[int] = deque()
+        self._next = 0
+        self._pid = os.getpid()
+
+    def extend(self, nbytes: int) -> None:
+        """Adds a segment. ArenaMemoryError if the system has too little left: it wouldn't say so itself in time."""
+        left = available_memory()
+        if left is not None and nbytes > left:
+            raise ArenaMemoryError(
+                f"batches need {nbytes:,} bytes more of shared memory, {left:,} are available (what the kernel and the "
+                f"cgroup leave), {self.nbytes:,} are in use. Lower prefetch_batches, worker_count or the batch size."
+            )
+        os.ftruncate(self.fd, self.nbytes + nbytes)
+        self._segments[self.nbytes] = mmap.mmap(self.fd, nbytes, offset=self.nbytes)
+        self.nbytes += nbytes
+
+    def token(self, slot: Slot) -> Any:
+        """An object over the slot's bytes; what is made from its buffer keeps it alive."""
+        return (ctypes.c_char * slot.nbytes).from_buffer(self._segments[slot.segment], slot.offset - slot.segment)
+
+    def lease(self, slot: Slot) -> Any:
+        """A token whose end gives the slot back, by `expired`."""
+        token = self.token(slot)
+        number = self._next
+        self._next += 1
+        expired, pid = self._expired, self._pid
+
+        def gone(_: Any) -> None:
+            if os.getpid() == pid:
+                expired.append(number)
+
+        self._leases[number] = (weakref.ref(token, gone), slot)
+        self.leased += slot.nbytes
+        return token
+
+    def expired(self) -> list[Slot]:
+        """The slots whose last view has gone since the last call."""
+        slots = []
+        while self._expired:
+            _, slot = self._leases.pop(self._expired.popleft())
+            self.leased -= slot.nbytes
+            slots.append(slot)
+        return slots
+
+    def close(self) -> None:
+        """Lets go of the memory; what is leased lives on until its last view has gone."""
+        self._leases.clear()
+        self._segments.clear()  # an mmap unmaps itself when its last export has gone
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+class ArenaView:
+    """A worker's side: maps a segment when it first meets a slot of it.
+
+    Args:
+        fd: the arena's descriptor, ours from here on.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._segments: dict[int, mmap.mmap] = {}
+
+    def token(self, slot: Slot) -> Any:
+        """An object over the slot's bytes."""
+        segment = self._segments.get(slot.segment)
+        if segment is None:
+            segment = self._segments[slot.segment] = mmap.mmap(self._fd, slot.segment_nbytes, offset=slot.segment)
+        return (ctypes.c_char * slot.nbytes).from_buffer(segment, slot.offset - slot.segment)

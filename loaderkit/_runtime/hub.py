@@ -1,0 +1,253 @@
+"""What every way of running a loader shares: the engine, the outputs in this process, and handing elements out.
+
+A hub serves all iterators of one loader, each a *stream* of it. The trainer itself works in `Inline`; `Pool` drives
+threads or processes.
+"""
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from loaderkit._engine.assembly import Assembly, Supplies
+from loaderkit._engine.dispatcher import Assignment, Dispatcher
+from loaderkit._engine.outputs import Outputs
+from loaderkit._engine.pace import Pace
+from loaderkit._engine.slots import Slots
+from loaderkit._engine.task import Broken, Cursor, End, Ready, Report
+from loaderkit.errors import IteratorClosedError
+from loaderkit.transforms.program import Failure
+from loaderkit.tree import unflatten
+
+from .arena import Arena
+from .layout import BatchLayout
+from .parcel import unpack
+from .work import Bench, Output, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """Something to hand to the user, and where each logical stream goes on behind it (None: the plan knows)."""
+
+    value: Any
+    ends: dict[int, Cursor] | None
+
+
+Step = Element | Failure | None  # None: the stream is over
+
+
+class Hub:
+    """Base of the ways to run a loader.
+
+    Args:
+        program: what is run.
+        workers: how many work beside the trainer, 0 for none.
+        arena: where batches lie, None where they are the trainer's own arrays.
+        reserves: whether outputs of tasks lie in the arena too.
+        max_memory: bytes that the user may hold in the arena before batches are copied out of it.
+        task_rows: rows of a task, None to adapt.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        workers: int,
+        arena: Arena | None,
+        reserves: bool,
+        max_memory: int | None,
+        task_rows: int | None,
+    ) -> None:
+        self.program = program
+        self.lock = threading.RLock()
+        self._arena = arena
+        self._max_memory = max_memory
+        self._outputs = Outputs()
+        self._pace = Pace(workers=workers, task_rows=task_rows)
+        self._slots = None if arena is None else Slots(arena.extend)
+        self._dispatcher = Dispatcher(slots=self._slots, outputs=self._outputs, pace=self._pace)
+        self._supplies = Supplies(
+            slots=self._slots,
+            reserves=reserves,
+            outputs=self._outputs,
+            pace=self._pace,
+            new_id=itertools.count().__next__,
+        )
+        self._objects: dict[int, Output] = {}  # outputs in this process: made here, or opened from the arena
+        self._copied: set[int] = set()  # those of them that don't hold their slot
+        self._streams: set[int] = set()
+        self._abandoned: deque[int] = deque()  # streams whose iterator was garbage
+        self._new_stream = itertools.count().__next__
+
+    def open(self, make: Callable[[Supplies], Assembly]) -> int:
+        """Begins a stream; returns its number.
+
+        Args:
+            make: makes its assembly.
+        """
+        with self.lock:
+            self._sweep()
+            stream = self._new_stream()
+            self._dispatcher.open(stream, make(self._supplies))
+            self._streams.add(stream)
+            return stream
+
+    def close(self, stream: int) -> None:
+        """Ends a stream; what is being done for it is thrown away when it comes."""
+        with self.lock:
+            if stream in self._streams:
+                self._streams.discard(stream)
+                self._dispatcher.close(stream)
+                self._let_go()
+
+    def abandon(self, stream: int) -> None:
+        """Closes a stream soon; may be called from anywhere, the garbage collector included."""
+        self._abandoned.append(stream)
+        self.wake()
+
+    @property
+    def usable(self) -> bool:
+        """Whether new streams can be opened."""
+        return True
+
+    def shut_down(self) -> None:
+        """Ends all that works here, and returns when it has ended."""
+        raise AssertionError("a hub is Inline or a Pool")
+
+    def wake(self) -> None:
+        """Makes whoever drives this look around; never waits."""
+
+    def _sweep(self) -> None:
+        while self._abandoned:
+            self.close(self._abandoned.popleft())
+
+    def next(self, stream: int) -> Step:
+        """The next element of a stream, the failure in its place, or None at the end. Waits for it."""
+        raise AssertionError("a hub is Inline or a Pool")
+
+    def _pop(self, stream: int) -> tuple[bool, Step]:
+        """Whether there is something to hand out, and what. A failure stays where it is."""
+        if stream not in self._streams:
+            raise IteratorClosedError("the iterator was closed while another thread waited for its next element")
+        match self._dispatcher.pop(stream):
+            case None:
+                return False, None
+            case End():
+                return True, None
+            case Broken(error):
+                return True, as_failure(error)
+            case Ready() as ready:
+                value = self._batch(ready) if ready.slot is not None else self._element(stream, ready)
+                return True, value if isinstance(value, Failure) else Element(value, ready.ends)
+
+    def _batch(self, ready: Ready) -> Any:
+        assert self._arena is not None and self._slots is not None and ready.slot is not None
+        assert isinstance(ready.layout, BatchLayout)
+        if self._has_room(ready.slot.nbytes):
+            return ready.layout.batch(self._arena.lease(ready.slot), ready.rows)
+        leaves = ready.layout.leaves(self._arena.token(ready.slot), ready.rows)
+        batch = unflatten(ready.layout.spec.structure, [leaf.copy() for leaf in leaves])
+        del leaves
+        self._slots.free(ready.slot)
+        return batch
+
+    def _element(self, stream: int, ready: Ready) -> Any:
+        output = self._objects.get(ready.task)
+        if output is None:
+            try:
+                output = self._objects[ready.task] = self._opened(ready.task)
+            except Exception as error:  # noqa: BLE001 - the user's classes are rebuilt here
+                return Failure(error, "the element, unpickled in the trainer", ())
+        part = output[ready.part]
+        assert isinstance(part, list)
+        value, part[ready.place] = part[ready.place], None
+        self._dispatcher.taken(stream, ready.task)
+        self._let_go()
+        return value
+
+    def _opened(self, task: int) -> Output:
+        slot = self._outputs.slot(task)
+        assert self._arena is not None and self._slots is not None and slot is not None
+        output: Output
+        if self._has_room(slot.nbytes):
+            output = unpack(memoryview(self._arena.lease(slot)).cast("B"))
+        else:
+            output = unpack(memoryview(bytearray(memoryview(self._arena.token(slot)).cast("B"))))
+            self._copied.add(task)
+        return output
+
+    def _has_room(self, nbytes: int) -> bool:
+        assert self._arena is not None
+        return self._max_memory is None or self._arena.leased + nbytes <= self._max_memory
+
+    def _let_go(self) -> None:
+        """Gives back what nobody needs any more."""
+        for task, slot in self._outputs.take_released():
+            opened = self._objects.pop(task, None)
+            copied = task in self._copied
+            self._copied.discard(task)
+            if slot is not None and (opened is None or copied):
+                assert self._slots is not None
+                self._slots.free(slot)
+        if self._arena is not None and self._slots is not None:
+            for slot in self._arena.expired():
+                self._slots.free(slot)
+
+
+def as_failure(error: object) -> Failure:
+    """What the engine calls an error, as the failure that it is."""
+    if isinstance(error, Failure):
+        return error
+    assert isinstance(error, Exception)
+    return Failure(error, "", ())
+
+
+class Inline(Hub):
+    """The trainer works itself: nothing is shared, nothing is started, an element is made when it is asked for.
+
+    Args:
+        program: what is run.
+        task_rows: rows of a task, None to adapt.
+    """
+
+    def __init__(self, program: Program, *, task_rows: int | None) -> None:
+        super().__init__(program, workers=0, arena=None, reserves=False, max_memory=None, task_rows=task_rows)
+        self._bench = Bench(program, self)
+        self._dispatcher.ready(0)
+
+    def next(self, stream: int) -> Step:
+        with self.lock:
+            while True:
+                there, step = self._pop(stream)
+                if there:
+                    return step
+                assignment = self._dispatcher.assign()
+                if assignment is not None:  # else the plan has just said that there is no more
+                    self._work(assignment)
+
+    def _work(self, assignment: Assignment) -> None:
+        task = assignment.task
+        try:
+            report, output = self._bench.do(task)
+        except BaseException:
+            # Ctrl-C in the middle of the user's code: the task is done again when the next element is asked for.
+            self._dispatcher.died(0, "interrupted", blame=False)
+            self._dispatcher.ready(0)
+            raise
+        self._objects[task.id] = output
+        self._dispatcher.done(0, task.id, assignment.attempt, report)
+        self._let_go()
+
+    def token(self, slot: Any) -> Any:
+        """There are no slots here."""
+        raise TypeError("the trainer's own work has no slots")
+
+    def output(self, task: int) -> Output:
+        """What an earlier task made."""
+        return self._objects[task]
+
+    def shut_down(self) -> None:
+        """Ends the reading threads, if there are any."""
+        self._bench.reader.close()

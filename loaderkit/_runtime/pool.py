@@ -1,0 +1,336 @@
+"""The workers of a loader, and the pump: one thread that hears them, tells the engine, and does what it says.
+
+The pump is a daemon and holds no iterator and no loader: they hold the pool, and ask for its end when they go, from
+wherever the garbage collector finds them, by a flag and a byte in a pipe and nothing that could wait. Process workers
+are started from the pump's thread, because the kernel ties a child's life to the *thread* that started it.
+
+All state is under one lock. A consumer that waits does so on its condition; after it took an element it gives out the
+next tasks itself, so that a busy consumer never waits for the pump to be scheduled.
+"""
+
+import atexit
+import contextlib
+import logging
+import os
+import selectors
+import socket
+
+import threading
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cloudpickle
+
+from loaderkit._engine.assembly import Assembly, Supplies
+from loaderkit._engine.task import Slot
+from loaderkit._memory import sending
+from loaderkit.errors import IteratorClosedError, TransportError, WorkerError
+from loaderkit.transforms.base import label_of
+from loaderkit.transforms.program import Failure
+
+from .arena import Arena
+from .crew import Arrived, Asked, Event, Finished, ProcessWorker, ThreadWorker, Unfit, Worker
+from .hub import Hub, Step
+from .work import Program
+
+_log = logging.getLogger("loaderkit")
+IDLE_SECONDS = 30.0  # workers without an iterator wait that long for the next one
+_FAILED_STARTS = 3  # deaths in a row before a worker was ready
+
+
+class Pool(Hub):
+    """Thread or process workers for all iterators of one loader.
+
+    Args:
+        program: what is run.
+        workers: how many.
+        kind: "process" or "thread".
+        max_memory, task_rows: as Hub says.
+    """
+
+    def __init__(
+        self, program: Program, *, workers: int, kind: str, max_memory: int | None, task_rows: int | None
+    ) -> None:
+        arena = Arena()
+        super().__init__(
+            program,
+            workers=workers,
+            arena=arena,
+            reserves=kind == "process",
+            max_memory=max_memory,
+            task_rows=task_rows,
+        )
+        self._shared_arena = arena
+        self._workers = workers
+        self._kind = kind
+        self._pid = os.getpid()
+        self._packed, self._descriptors = _packed(program) if kind == "process" else (b"", [])
+        self._changed = threading.Condition(self.lock)
+        self._crew: dict[int, Worker] = {}
+        self._numbers = 0
+        self._failed_starts = 0
+        self._unfit: Exception | None = None
+        self._events: deque[tuple[Worker, Event]] = deque()  # from threads
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._wake_up, self._woken = socket.socketpair()
+        self._wake_up.setblocking(False)
+        self._woken.setblocking(False)
+
+    # --- for iterators ------------------------------------------------------------------------------------------
+
+    def open(self, make: Callable[[Supplies], Assembly]) -> int:
+        self._check_process()
+        with self.lock:
+            stream = super().open(make)
+            if self._thread is None:
+                self._thread = threading.Thread(target=_pump, args=(self,), name="loaderkit-pump", daemon=True)
+                self._thread.start()
+            self._give_out()
+            self.wake()  # workers may have to be hired
+            return stream
+
+    def close(self, stream: int) -> None:
+        super().close(stream)
+        self.wake()
+
+    def next(self, stream: int) -> Step:
+        self._check_process()
+        with self.lock:
+            while True:
+                if self._unfit is not None:
+                    return Failure(self._unfit, "", ())
+                there, step = self._pop(stream)
+                if there:
+                    self._give_out()
+                    return step
+                self._changed.wait()
+
+    def wake(self) -> None:
+        """Makes the pump look around; never waits."""
+        with contextlib.suppress(BlockingIOError, OSError):  # full: it will look anyway; closed: it is over
+            self._wake_up.send(b"\0")
+
+    @property
+    def usable(self) -> bool:
+        return self._unfit is None and not self._stopping and os.getpid() == self._pid
+
+    def stop(self) -> None:
+        """Asks for the end of pump and workers; may be called from anywhere, the garbage collector included."""
+        if os.getpid() == self._pid:
+            self._stopping = True
+            self.wake()
+
+    def shut_down(self) -> None:
+        """Ends pump and workers, and returns when they are gone."""
+        if os.getpid() != self._pid:
+            return
+        self.stop()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+        else:
+            with self.lock:
+                self._release()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise IteratorClosedError(
+                "this iterator belongs to the process that this one was forked from; make one here: iter(loader)"
+            )
+
+    # --- the pump, under the lock -------------------------------------------------------------------------------
+
+    def _give_out(self) -> None:
+        self._let_go()
+        while self._unfit is None and (assignment := self._dispatcher.assign()) is not None:
+            worker = self._crew[assignment.worker]  # type: ignore[index]  # the numbers that we gave
+            outputs = {}
+            for span in assignment.task.inputs:
+                where = None if span.slot is not None else self._outputs.slot(span.task)
+                if where is not None:
+                    outputs[span.task] = where
+            worker.give(assignment, outputs)
+            if isinstance(worker, ProcessWorker) and worker.blocked:
+                self.wake()
+
+    def _hear(self, number: int, event: Event) -> None:
+        worker = self._crew[number]
+        match event:
+            case Arrived():
+                self._failed_starts = 0
+                self._dispatcher.ready(number)
+            case Asked(task, attempt, nbytes):
+                slot = self._dispatcher.asks(number, task, attempt, nbytes)
+                worker.place(task, attempt, slot)
+            case Finished(task, attempt, report, output):
+                if output is not None:
+                    self._objects[task] = output
+                self._dispatcher.done(number, task, attempt, report)
+            case Unfit(error):
+                self._unfit = error
+
+    def _lose(self, number: int) -> None:
+        worker = self._crew.pop(number)
+        reason = worker.end()
+        if self._stopping or self._unfit is not None:
+            return
+        started = number in self._dispatcher.workers
+        lost = self._dispatcher.died(number, reason)
+        if not started:
+            self._failed_starts += 1
+        records = [index for task in lost for index in task.indices.tolist()]
+        _log.warning(
+            "a worker died with %s; it had %d tasks, indices %s; they are done again",
+            reason,
+            len(lost),
+            f"{min(records)}..{max(records)}" if records else "none",
+        )
+        if self._failed_starts >= _FAILED_STARTS:
+            self._unfit = WorkerError(
+                f"{self._failed_starts} workers in a row died before they were ready, the last with {reason}; "
+                "what they wrote to stderr says why"
+            )
+
+    def _hire(self, selector: selectors.BaseSelector) -> None:
+        while len(self._crew) < self._workers and self._unfit is None:
+            number = self._numbers
+            self._numbers += 1
+            if self._kind == "thread":
+                name = f"loaderkit-worker-{number}"
+                self._crew[number] = ThreadWorker(self.program, self._shared_arena, self._objects, self._told, name)
+                continue
+            try:
+                worker = ProcessWorker(self._packed, self._descriptors, self._shared_arena)
+            except OSError as error:
+                self._unfit = WorkerError(f"a worker process can't be started: {error}")
+                return
+            self._crew[number] = worker
+            selector.register(worker.connection, selectors.EVENT_READ, number)
+
+    def _told(self, worker: Worker, event: Event) -> None:
+        self._events.append((worker, event))
+        self.wake()
+
+    def _turn(self, selector: selectors.BaseSelector, timeout: float | None) -> bool:
+        """One turn of the pump; whether anything happened."""
+        ready = selector.select(timeout)
+        with self.lock:
+            for key, mask in ready:
+                if key.data is None:
+                    with contextlib.suppress(BlockingIOError):
+                        self._woken.recv(4096)
+                else:
+                    self._attend(selector, key.data, mask)
+            numbers = {id(worker): number for number, worker in self._crew.items()}
+            while self._events:
+                worker, event = self._events.popleft()
+                if id(worker) in numbers:
+                    self._hear(numbers[id(worker)], event)
+            self._sweep()
+            if self._streams and not self._stopping:
+                self._hire(selector)
+                self._give_out()
+            for number, crewed in self._crew.items():
+                if isinstance(crewed, ProcessWorker):
+                    events = selectors.EVENT_READ | (selectors.EVENT_WRITE if crewed.blocked else 0)
+                    if selector.get_key(crewed.connection).events != events:
+                        selector.modify(crewed.connection, events, number)
+            self._changed.notify_all()
+        return bool(ready)
+
+    def _attend(self, selector: selectors.BaseSelector, number: int, mask: int) -> None:
+        worker = self._crew[number]
+        assert isinstance(worker, ProcessWorker)
+        if mask & selectors.EVENT_WRITE:
+            worker.flush()
+        if mask & selectors.EVENT_READ:
+            events, open_ = worker.read()
+            for event in events:
+                self._hear(number, event)
+            if not open_:
+                selector.unregister(worker.connection)
+                self._lose(number)
+
+    def _run(self) -> None:
+        selector = selectors.DefaultSelector()
+        selector.register(self._woken, selectors.EVENT_READ, None)
+        while True:
+            idle = not self._streams
+            try:
+                happened = self._turn(selector, IDLE_SECONDS if idle else None)
+            except BaseException as error:  # noqa: BLE001 - whoever waits must not wait for ever
+                _log.exception("the loader's pump failed")
+                self._unfit = WorkerError(f"the loader's pump failed: {error!r}")
+                self._stopping = True
+            with self.lock:
+                if self._stopping or (idle and not happened and not self._streams):
+                    self._dismiss(selector)
+                    return
+
+    def _dismiss(self, selector: selectors.BaseSelector) -> None:
+        for number, worker in self._crew.items():
+            if isinstance(worker, ProcessWorker):
+                worker.connection.close()
+            self._dispatcher.died(number, "dismissed", blame=False)
+        for worker in self._crew.values():
+            worker.end()
+        self._crew.clear()
+        selector.close()
+        self._thread = None
+        if self._stopping:
+            self._release()
+        self._changed.notify_all()
+
+    def _release(self) -> None:
+        self._wake_up.close()
+        self._woken.close()
+        self._objects.clear()
+        self._shared_arena.close()
+
+
+def _pump(pool: Pool) -> None:
+    pool._run()
+
+
+def _packed(program: Program) -> tuple[bytes, list[int]]:
+    with sending() as descriptors:
+        try:
+            return cloudpickle.dumps(program), list(descriptors)
+        except Exception as error:
+            raise TransportError(_what_cannot_travel(program, error)) from error
+
+
+def _what_cannot_travel(program: Program, error: Exception) -> str:
+    named: list[tuple[str, Any]] = [("data_source", program.source)]
+    named += [(f"operations[{k}] {label_of(op)}", op) for k, op in enumerate(program.operations)]
+    for name, thing in named:
+        if _travels(thing):
+            continue
+        culprits = [f"its attribute {attribute!r}" for attribute, value in _attributes(thing) if not _travels(value)]
+        return (
+            f"{name} can't be sent to worker processes: {', '.join(culprits) or type(thing).__qualname__}: {error}. "
+            "Make it where it is used first, or use worker_kind='thread' or worker_count=0."
+        )
+    return f"the pipeline can't be sent to worker processes: {error}"
+
+
+def _travels(thing: Any) -> bool:
+    try:
+        with sending():
+            cloudpickle.dumps(thing)
+    except Exception:  # noqa: BLE001 - the user's reduce may raise anything
+        return False
+    return True
+
+
+def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
+    yield from getattr(thing, "__dict__", {}).items()
+    function = getattr(thing, "_function", None) or thing
+    for name, cell in zip(
+        getattr(getattr(function, "__code__", None), "co_freevars", ()), getattr(function, "__closure__", None) or (), strict=False
+    ):
+        with contextlib.suppress(ValueError):  # an empty cell
+            yield name, cell.cell_contents

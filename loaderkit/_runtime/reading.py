@@ -1,0 +1,133 @@
+"""Records from a source: batched where it can, with several reads in flight where asked, kept whole for others.
+
+A failing batched read is repeated record by record, so that the error is that of the first record that fails, with
+its key, whatever else was in the same call.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from loaderkit.transforms.program import Failure
+from loaderkit.tree import copy_containers, map_leaves
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How a worker reads.
+
+    Args:
+        num_threads: reads in flight inside one worker; 0 reads in the thread that transforms. Worth it where a read
+            waits (an object store, a spinning disk); sources that read many records in one call need none.
+        prefetch_buffer_size: records that may be read ahead of the one being transformed.
+
+    >>> ReadOptions(num_threads=-1)
+    Traceback (most recent call last):
+        ...
+    ValueError: num_threads must be 0 or more, got -1
+    """
+
+    num_threads: int = 0
+    prefetch_buffer_size: int = 500
+
+    def __post_init__(self) -> None:
+        for name in ("num_threads", "prefetch_buffer_size"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"{name} must be an int, got {value!r}")
+            if value < 0:
+                raise ValueError(f"{name} must be 0 or more, got {value}")
+
+
+class Reader:
+    """Reads from one source, for one worker.
+
+    Args:
+        source: anything with `__getitem__`.
+        options: how many reads at once.
+        copy: give operations containers of their own, so that they can't change the source's.
+    """
+
+    def __init__(self, source: Any, options: ReadOptions, *, copy: bool) -> None:
+        self._source = source
+        self._batched: Callable[[Sequence[int]], Sequence[Any]] | None = getattr(source, "__getitems__", None)
+        self._guard = _guard_of(source) if copy else None
+        self._threads = None
+        if options.num_threads and options.prefetch_buffer_size and self._batched is None:
+            self._threads = ThreadPoolExecutor(options.num_threads, thread_name_prefix="loaderkit-read")
+        self._begun: dict[int, list[Future[Any]]] = {}
+
+    def begin(self, task: int, keys: np.ndarray) -> None:
+        """Puts the reads of a task in flight that will be asked for later."""
+        if self._threads is not None and task not in self._begun:
+            self._begun[task] = [self._threads.submit(self._source.__getitem__, key) for key in keys.tolist()]
+
+    def read(self, task: int, keys: np.ndarray, indices: np.ndarray) -> tuple[list[Any], Failure | None]:
+        """The records of a task; a failure comes with the records before it.
+
+        Args:
+            task: its id.
+            keys, indices: (n,) int64 each.
+        """
+        records, error = self._read(task, keys)
+        failure = None
+        if error is not None:
+            failure = Failure(error, f"source {type(self._source).__qualname__}", (int(indices[len(records)]),))
+        return (records if self._guard is None else list(map(self._guard, records))), failure
+
+    def _read(self, task: int, keys: np.ndarray) -> tuple[list[Any], Exception | None]:
+        if self._threads is not None:
+            self.begin(task, keys)
+            return _until_error(future.result for future in self._begun.pop(task))
+        wanted: list[int] = keys.tolist()
+        if self._batched is not None and len(wanted) > 1:
+            try:
+                records = list(self._batched(wanted))
+            except Exception:  # noqa: BLE001 - said again, and by the record that it belongs to
+                return self._one_by_one(wanted)
+            if len(records) != len(wanted):
+                return [], ValueError(f"__getitems__ gave {len(records)} records for {len(wanted)} keys")
+            return records, None
+        return self._one_by_one(wanted)
+
+    def _one_by_one(self, wanted: list[int]) -> tuple[list[Any], Exception | None]:
+        records: list[Any] = []
+        try:
+            records.extend(map(self._source.__getitem__, wanted))
+        except Exception as error:  # noqa: BLE001 - a source may raise anything
+            return records, error
+        if len(records) != len(wanted):
+            return records, RuntimeError("the source raised StopIteration")
+        return records, None
+
+    def close(self) -> None:
+        """Ends the reading threads."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+
+
+def _until_error(results: Any) -> tuple[list[Any], Exception | None]:
+    records: list[Any] = []
+    for result in results:
+        try:
+            records.append(result())
+        except Exception as error:  # noqa: BLE001 - a source may raise anything
+            return records, error
+    return records, None
+
+
+def _guard_of(source: Any) -> Callable[[Any], Any]:
+    # A plain container hands out the very objects that it holds; what other sources give is new, or guarded by them.
+    if isinstance(source, list | tuple | dict):
+        return lambda record: map_leaves(_read_only, record)
+    return copy_containers
+
+
+def _read_only(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray) and leaf.flags.writeable:
+        leaf = leaf.view()
+        leaf.flags.writeable = False
+    return leaf

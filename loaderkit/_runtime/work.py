@@ -1,0 +1,217 @@
+"""What a worker does with a task, the same in the trainer's process, a thread and a child process.
+
+A worker differs only in its *memory*: how it reaches a slot, and the output of an earlier task.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
+from loaderkit.transforms.base import Transformation
+from loaderkit.transforms.program import Failure, Pipeline, Run, as_block
+from loaderkit.transforms.stack import Block, RowSpec, collect, write
+from loaderkit.tree import flatten
+
+from .layout import BatchLayout
+from .reading import Reader, ReadOptions
+
+Output = list[Any]  # one entry a part: a list of rows or elements, or a Block of rows
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """All that a worker has to know of a loader; travels once.
+
+    Args:
+        source: where records come from.
+        operations: checked transformations.
+        seed: the sampler's, or None.
+        read_options: how to read.
+        row_changing: whether cursors have to be kept.
+    """
+
+    source: Any
+    operations: tuple[Transformation, ...]
+    seed: int | None
+    read_options: ReadOptions
+    row_changing: bool
+
+
+class Memory(Protocol):
+    """How a worker reaches what lies outside of it."""
+
+    def token(self, slot: Slot) -> Any:
+        """An object over the slot's bytes."""
+        ...
+
+    def output(self, task: int) -> Output:
+        """What an earlier task made."""
+        ...
+
+
+class Bench:
+    """Runs tasks of one program.
+
+    Args:
+        program: what to run.
+        memory: how to reach slots and outputs.
+    """
+
+    def __init__(self, program: Program, memory: Memory) -> None:
+        self._pipeline = Pipeline(program.operations, program.seed)
+        self._memory = memory
+        self._row_changing = program.row_changing
+        self.reader = Reader(program.source, program.read_options, copy=not self._pipeline.passes_rows)
+        # A columnar source fills a batch without a Python object for each row.
+        self._take = getattr(program.source, "take", None) if self._pipeline.passes_rows else None
+
+    def do(self, task: Task) -> tuple[Report, Output]:
+        """Runs a task; the report's `nbytes` is left to whoever stores the output."""
+        begun = time.perf_counter()
+        if task.level:
+            parts, output, trouble, layout = self._batch(task)
+        elif task.targets:
+            parts, output, trouble, layout = self._rows(task)
+        else:
+            parts, output, trouble, layout = self._stream(task)
+        failed = None if trouble is None else Trouble(trouble, part=len(parts) if task.targets else 0)
+        return Report(tuple(parts), failed, layout, seconds=time.perf_counter() - begun), output
+
+    # --- elements and rows in order, however many come ----------------------------------------------------------
+
+    def _stream(self, task: Task) -> "_Result":
+        records, unread = self.reader.read(task.id, task.keys, task.indices)
+        begins = [(index,) for index in task.indices[: len(records)].tolist()]
+        ends = [(begin[0] + 1,) for begin in begins] if self._row_changing else None
+        run, failure = self._pipeline.levels[0].run(Run(records, begins, ends), task.start)
+        batched = self._pipeline.levels[-1].batch is not None
+        return self._result(run, failure or unread, as_rows=batched and self._stacks(1))
+
+    def _batch(self, task: Task) -> "_Result":
+        rows = [self._rows_of(span) for span in task.inputs]
+        indices = task.indices.tolist()
+        run, failure = self._pipeline.batch_one(task.level, rows, task.begin, task.end, indices, task.start)
+        last = task.level == len(self._pipeline.levels) - 1
+        result = self._result(run, failure, as_rows=not last and self._stacks(task.level + 1))
+        if last and run.values and task.end is None:
+            return (*result[:3], self._layout_of_rows(rows))
+        return result
+
+    def _stacks(self, level: int) -> bool:
+        batch = self._pipeline.levels[level].batch
+        return batch is not None and batch.batch_fn is None
+
+    def _result(self, run: Run, failure: Failure | None, *, as_rows: bool) -> "_Result":
+        part = Part(len(run.values), begins=self._cursors(run.begins), ends=self._cursors(run.ends))
+        return [part], [as_block(run.values) if as_rows else run.values], failure, None
+
+    def _cursors(self, cursors: Any) -> np.ndarray | None:
+        if not self._row_changing or cursors is None:
+            return None
+        width = self._pipeline.depth + 1
+        return np.array([(*c, *(0,) * (width - len(c))) for c in cursors], np.int64).reshape(len(cursors), width)
+
+    def _rows_of(self, span: Span) -> Block | list[Any]:
+        if span.slot is not None:
+            assert isinstance(span.layout, BatchLayout)
+            return span.layout.block(self._memory.token(span.slot), span.batch, span.lo, span.hi)
+        part = self._memory.output(span.task)[span.part]
+        return part[span.lo : span.hi] if isinstance(part, list) else part.slice(span.lo, span.hi)
+
+    def _layout_of_rows(self, rows: list[Block | list[Any]]) -> BatchLayout | None:
+        """What a next batch's rows will probably look like: as these, if these are all alike."""
+        specs = {block.spec() if isinstance(block, Block) else _spec_of(block) for block in rows}
+        spec = specs.pop() if len(specs) == 1 else None
+        return None if spec is None else BatchLayout(spec)
+
+    # --- rows of known places -----------------------------------------------------------------------------------
+
+    def _rows(self, task: Task) -> "_Result":
+        if self._take is not None:
+            return self._columns(task)
+        records, unread = self.reader.read(task.id, task.keys, task.indices)
+        parts: list[Part] = []
+        output: Output = []
+        layout: BatchLayout | None = None
+        group = self._pipeline.group
+        first = 0
+        for target in task.targets:
+            last = min(first + target.rows * group, len(task.indices))  # the stream's last row may be short
+            run, failure = self._pipeline.make_rows(records[first:last], task.indices[first : min(last, len(records))])
+            failure = failure or (unread if len(records) < last else None)
+            if failure is not None:
+                return parts, output, failure, layout
+            part, made, failure, seen = self._place(target, run, task.indices[first:last:group])
+            if failure is not None:
+                return parts, output, failure, layout
+            parts.append(part)
+            output.append(made)
+            layout = seen or layout
+            records[first:last] = [None] * (last - first)  # what is in a batch needn't stay in memory twice
+            first = last
+        return parts, output, None, layout
+
+    def _place(
+        self, target: Target, run: Run, indices: np.ndarray
+    ) -> tuple[Part, list[Any] | Block, Failure | None, BatchLayout | None]:
+        if target.slot is not None:
+            assert isinstance(target.layout, BatchLayout)
+            leaves = target.layout.leaves(self._memory.token(target.slot), target.batch)
+            places = [leaf[target.first : target.first + target.rows] for leaf in leaves]
+            if write(run.values, target.layout.spec, places):
+                return Part(0, in_place=True), [], None, None
+        level = len(self._pipeline.levels) - 1
+        rows = as_block(run.values) if self._stacks(level) else run.values
+        if not target.whole:
+            return Part(target.rows), rows, None, None
+        begin = tuple(run.begins[0])
+        done, failure = self._pipeline.batch_one(level, [rows], begin, None, indices.tolist(), ())
+        return Part(1), done.values, failure, self._layout_of_rows([rows])
+
+    def _columns(self, task: Task) -> "_Result":
+        """Batches of a columnar source that no operation looks at: gathered leaf by leaf, into place if there is."""
+        assert self._take is not None
+        parts: list[Part] = []
+        output: Output = []
+        layout: BatchLayout | None = None
+        first = 0
+        for target in task.targets:
+            keys = task.keys[first : first + target.rows]
+            indices = task.indices[first : first + target.rows]
+            first += target.rows
+            try:
+                if target.slot is not None:
+                    assert isinstance(target.layout, BatchLayout)
+                    leaves = target.layout.leaves(self._memory.token(target.slot), target.batch)
+                    self._take(keys, out=[leaf[target.first : target.first + target.rows] for leaf in leaves])
+                    parts.append(Part(0, in_place=True))
+                    output.append([])
+                    continue
+                leaves, structure = flatten(self._take(keys))
+            except Exception as error:  # noqa: BLE001 - a source may raise anything
+                return parts, output, Failure(error, "source", tuple(indices.tolist())), layout
+            block = Block(structure, tuple(leaves), target.rows)
+            spec = block.spec()
+            layout = None if spec is None else BatchLayout(spec)
+            if not target.whole:
+                parts.append(Part(target.rows))
+                output.append(block)
+                continue
+            level = len(self._pipeline.levels) - 1
+            made, failure = self._pipeline.batch_one(level, [block], (int(indices[0]),), None, indices.tolist(), ())
+            if failure is not None:
+                return parts, output, failure, layout
+            parts.append(Part(1))
+            output.append(made.values)
+        return parts, output, None, layout
+
+
+_Result = tuple[list[Part], Output, Failure | None, BatchLayout | None]
+
+
+def _spec_of(rows: list[Any]) -> RowSpec | None:
+    block = collect(rows)
+    return None if block is None else block.spec()

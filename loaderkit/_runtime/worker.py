@@ -1,0 +1,230 @@
+"""A worker process: takes tasks from its channel, one after the other, until the channel ends.
+
+It is started by our own small command and not by multiprocessing: the user's script isn't run again, so it needs no
+main guard, and the environment is right before the first import. It outlives nobody: the kernel kills it with the
+trainer's thread that started it, a watching thread ends it with the trainer's process, and so does the channel's end.
+Signals that a terminal or a scheduler sends to the whole process group are the trainer's business, and ignored here.
+"""
+
+import contextlib
+import os
+import pickle
+import select
+import signal
+import socket
+import threading
+from collections import deque
+from dataclasses import replace
+from typing import Any
+
+from loaderkit._engine.task import Report, Slot, Task, Trouble
+from loaderkit._memory import receiving
+from loaderkit.errors import TransportError
+from loaderkit.transforms.program import Failure
+
+from . import wire
+from .arena import ArenaView
+from .exceptions import pack_exception
+from .layout import BatchLayout
+from .parcel import Parcel, unpack
+from .platform import die_with_parent_thread, open_process
+from .work import Bench, Output, Program
+
+
+def main(channel: int, arena: int, trainer: int, *descriptors: int) -> None:
+    """Runs a worker until its channel ends.
+
+    Args:
+        channel: descriptor of our end of the socket pair.
+        arena: descriptor of the loader's memory.
+        trainer: pid of the process that started us.
+        descriptors: those that the program's pickle mentions, in order.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    die_with_parent_thread()
+    watched = open_process(trainer)
+    if os.getppid() != trainer:
+        return  # it was gone before we could ask to be told
+    if watched is not None:
+        threading.Thread(target=_end_with, args=(watched,), name="loaderkit-watch", daemon=True).start()
+    with socket.socket(fileno=channel) as connection:
+        try:
+            _Worker(connection, ArenaView(arena), list(descriptors)).run()
+        except (ConnectionError, BrokenPipeError):
+            pass  # the trainer is gone, or has had enough of us
+    # Threads of the user's libraries may still run; nobody waits for what they do.
+    os._exit(0)
+
+
+def _end_with(watched: int) -> None:
+    select.select([watched], [], [])
+    os._exit(1)
+
+
+class _Worker:
+    def __init__(self, connection: socket.socket, arena: ArenaView, descriptors: list[int]) -> None:
+        self._connection = connection
+        self._arena = arena
+        self._descriptors = descriptors
+        self._received = bytearray()
+        self._tasks: deque[tuple[Task, int, dict[int, Slot]]] = deque()  # task, attempt, where its inputs lie
+        self._layouts: dict[int, BatchLayout] = {}
+        self._places: dict[int, Slot] = {}  # of the present task
+        self._opened: dict[int, Output] = {}
+        self._unplaced: dict[tuple[int, int], tuple[Parcel, Report]] = {}
+        self._bench: Bench | None = None
+
+    def run(self) -> None:
+        while self._take(wait=not self._tasks):
+            # All that is there is read before anything is worked on: reads of later tasks start early.
+            while self._take(wait=False, once=True):
+                continue
+            if self._tasks:
+                self._work(*self._tasks.popleft())
+
+    # --- messages -----------------------------------------------------------------------------------------------
+
+    def _take(self, *, wait: bool, once: bool = False) -> bool:
+        """Reads what is there; with `once`, whether there was any; else, whether the channel is still open."""
+        try:
+            received = self._connection.recv(1 << 20, 0 if wait else socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return not once
+        if not received:
+            os._exit(0)
+        self._received += received
+        for kind, body in wire.split(self._received):
+            self._handle(kind, body)
+        return True
+
+    def _handle(self, kind: int, body: bytes) -> None:
+        match kind:
+            case wire.TASK:
+                task, attempt, places = wire.unpack_task(body, self._layouts)
+                self._tasks.append((task, attempt, places))
+                if self._bench is not None and not task.level:
+                    self._bench.reader.begin(task.id, task.keys)
+            case wire.LAYOUT:
+                number, layout = pickle.loads(body)
+                self._layouts[number] = layout
+            case wire.PLACE:
+                task_id, attempt, *slot = wire.read_numbers(body)
+                self._store(task_id, attempt, Slot(*slot))
+            case wire.FORGET:
+                task_id, attempt = wire.read_numbers(body)
+                self._unplaced.pop((task_id, attempt), None)
+            case wire.PROGRAM:
+                self._set_up(body)
+
+    def _send(self, kind: int, body: bytes = b"") -> None:
+        self._connection.sendall(wire.frame(kind, body))
+
+    def _set_up(self, body: bytes) -> None:
+        try:
+            with receiving(self._descriptors):
+                program: Program = pickle.loads(body)
+            self._bench = Bench(program, self)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
+            self._send(wire.UNFIT, pack_exception(error))
+            return
+        self._send(wire.READY)
+
+    # --- memory -------------------------------------------------------------------------------------------------
+
+    def token(self, slot: Slot) -> Any:
+        """An object over the slot's bytes."""
+        return self._arena.token(slot)
+
+    def output(self, task: int) -> Output:
+        """What an earlier task made, read from the arena."""
+        if task not in self._opened:
+            self._opened[task] = unpack(memoryview(self._arena.token(self._places[task])).cast("B"))
+        return self._opened[task]
+
+    # --- work ---------------------------------------------------------------------------------------------------
+
+    def _work(self, task: Task, attempt: int, places: dict[int, Slot]) -> None:
+        assert self._bench is not None
+        self._places = places
+        report, output = self._bench.do(task)
+        self._opened.clear()
+        self._finish(task, attempt, report, output)
+
+    def _finish(self, task: Task, attempt: int, report: Report, output: Output) -> None:
+        if not any(len(part) if isinstance(part, list) else part.size for part in output):
+            self._done(task.id, attempt, report)
+            return
+        try:
+            parcel = Parcel(output)
+        except Exception as error:  # noqa: BLE001 - the user's reduce may raise anything
+            report, output = without_unpicklable(task, report, output, error)
+            self._finish(task, attempt, report, output)
+            return
+        report = replace(report, nbytes=parcel.nbytes)
+        if task.reserve is not None and parcel.nbytes <= task.reserve.nbytes:
+            parcel.write(memoryview(self._arena.token(task.reserve)).cast("B"))
+            self._done(task.id, attempt, report)
+        else:
+            self._unplaced[task.id, attempt] = (parcel, report)
+            self._send(wire.ASK, wire.numbers(task.id, attempt, parcel.nbytes))
+
+    def _store(self, task: int, attempt: int, slot: Slot) -> None:
+        parcel, report = self._unplaced.pop((task, attempt))
+        parcel.write(memoryview(self._arena.token(slot)).cast("B"))
+        self._done(task, attempt, report)
+
+    def _done(self, task: int, attempt: int, report: Report) -> None:
+        trouble = report.trouble
+        if trouble is not None:
+            failure = trouble.error
+            assert isinstance(failure, Failure)
+            packed = (pack_exception(failure.error), failure.label, failure.indices)
+            report = replace(report, trouble=Trouble(packed, trouble.part))
+        self._send(wire.DONE, wire.pack_report(task, attempt, report))
+
+
+def without_unpicklable(task: Task, report: Report, output: Output, error: Exception) -> tuple[Report, Output]:
+    """The report and output cut before the first element that can't be pickled, which becomes its failure."""
+    parts = list(report.parts)
+    for place, part in enumerate(output):
+        values = part if isinstance(part, list) else part.rows(0, part.size)
+        for row, value in enumerate(values):
+            try:
+                Parcel(value)
+            except Exception as unpicklable:  # noqa: BLE001 - the user's reduce may raise anything
+                begins = parts[place].begins
+                index = int(begins[row, 0]) if begins is not None else _index_of(task, place, row)
+                trouble = TransportError(
+                    f"an element of type {type(value).__qualname__} can't be sent by the worker: {unpicklable}"
+                )
+                trouble.__cause__ = unpicklable
+                kept = replace(
+                    parts[place],
+                    size=row,
+                    begins=None if begins is None else begins[:row],
+                    ends=None if parts[place].ends is None else parts[place].ends[:row],
+                )
+                streamed = not task.targets and not task.level
+                cut = (*parts[:place], kept) if streamed else tuple(parts[:place])
+                made = [*output[:place], values[:row]] if streamed else output[:place]
+                failure = Failure(trouble, "the element", (index,))
+                return replace(report, parts=cut, trouble=Trouble(failure, 0 if streamed else place)), made
+    raise error  # each alone can travel and all together can't: nothing sensible is left to say
+
+
+def _index_of(task: Task, place: int, row: int) -> int:
+    if not task.targets:
+        return int(task.indices[min(row, len(task.indices) - 1)])
+    before = sum(target.rows for target in task.targets[:place])
+    rows = sum(target.rows for target in task.targets)
+    group = max(1, -(-len(task.indices) // rows))
+    return int(task.indices[min((before + row) * group, len(task.indices) - 1)])
+
+
+def start() -> None:
+    """What the starting command calls: the descriptors are its arguments."""
+    import sys
+
+    with contextlib.suppress(KeyboardInterrupt):
+        main(*(int(argument) for argument in sys.argv[1:]))

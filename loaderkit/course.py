@@ -1,0 +1,281 @@
+"""The course of an iterator: sampler, operations and shards of a loader joined, once the shards are known.
+
+A course knows its whole stream and holds no position. A *position* is a frozen value:
+
+    step       elements handed out
+    segments   which indices belong to which step (see plan/segments.py)
+    cursors    by logical stream, where it goes on; only where operations change the number of rows, for elsewhere
+               the segments say it
+"""
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from loaderkit._engine.assembly import Assembly, Supplies
+from loaderkit._engine.chain import Chain, Feed, Grouping
+from loaderkit._engine.grid import Grid
+from loaderkit._version import __version__
+from loaderkit.plan.batching import Batching, Level
+from loaderkit.plan.feeds import RecordFeed, SingleFeed, StepFeed
+from loaderkit.plan.samplers import Sampler
+from loaderkit.plan.schedule import Schedule
+from loaderkit.plan.segments import Segments
+from loaderkit.plan.sharding import ShardOptions
+from loaderkit.plan.state import State, Streams
+from loaderkit.plan.streams import StreamPlan, check_streams, stream_block
+from loaderkit.transforms.base import Batch, Filter, FlatMap, Transformation
+from loaderkit.transforms.program import draws
+
+Cursor = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an iterator stands."""
+
+    step: int
+    segments: Segments
+    cursors: Mapping[int, Cursor] | None
+
+
+def changes_rows(operations: Sequence[Transformation]) -> bool:
+    """Whether the number of rows isn't known before they are made.
+
+    >>> from loaderkit.transforms import Map
+    >>> changes_rows([Map(abs)]), changes_rows([Filter(bool)])
+    (False, True)
+    """
+    return any(isinstance(op, Filter | FlatMap) for op in operations)
+
+
+def batching_of(operations: Sequence[Transformation], shard: ShardOptions) -> Batching:
+    """The Batches among the operations as one value.
+
+    >>> batching_of([Batch(4), Batch(global_batch_size=8)], ShardOptions(0, 2)).stride
+    32
+    """
+    batches = [op for op in operations if isinstance(op, Batch)]
+    if not batches:
+        return Batching(inner=(), rows=shard.shard_count, remainder="keep", batched=False)
+    last = batches[-1]
+    rows = last.global_batch_size or (last.batch_size or 0) * shard.shard_count
+    inner = tuple(Level(batch.batch_size or 0, batch.remainder) for batch in batches[:-1])  # type: ignore[arg-type]
+    return Batching(inner=inner, rows=rows, remainder=last.remainder, batched=True)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """One loader's stream under known shards.
+
+    sampler, operations, shard: what makes it. start, stop: its indices, stop=None without an end. logical_streams: S.
+    num_records: the source's length. fingerprints: of sampler and source, for states. epoch: e of `epoch(e)`.
+    """
+
+    sampler: Sampler
+    operations: tuple[Transformation, ...]
+    shard: ShardOptions
+    start: int
+    stop: int | None
+    logical_streams: int
+    num_records: int
+    sampler_fingerprint: Mapping[str, Any]
+    source_fingerprint: Mapping[str, Any]
+    epoch: int | None
+
+    def __post_init__(self) -> None:
+        _ = self.schedule  # refuses rows that can't be cut in equal shards
+        if self.row_changing:
+            self._check_streams()
+
+    # --- what kind of stream it is ------------------------------------------------------------------------------
+
+    @property
+    def row_changing(self) -> bool:
+        return changes_rows(self.operations)
+
+    @property
+    def batching(self) -> Batching:
+        return batching_of(self.operations, self.shard)
+
+    @property
+    def schedule(self) -> Schedule:
+        return Schedule(self.sampler, self.batching, self.shard, self.start, self.stop)
+
+    def _check_streams(self) -> None:
+        count, batching = self.logical_streams, self.batching
+        check_streams(count, rows=batching.rows, shard_count=self.shard.shard_count)
+        if count == 1:
+            return
+        after = [op for op in self.operations[self._last_batch + 1 :] if isinstance(op, Filter | FlatMap)]
+        if batching.batched and after:
+            raise ValueError(
+                f"{after[0]!r} stands behind the last Batch: it would drop or multiply batches that every shard has a "
+                f"part of. Put it before the Batch, or use one shard and logical_streams=1 (they are "
+                f"{self.shard.shard_count} and {count})"
+            )
+        if self.stop is not None:
+            raise ValueError(
+                f"logical_streams={count} with operations that change the number of rows needs an endless sampler: the "
+                "streams of a finite one run dry at different steps. Use num_epochs=None, or logical_streams=1"
+            )
+
+    @property
+    def _last_batch(self) -> int:
+        places = [place for place, op in enumerate(self.operations) if isinstance(op, Batch)]
+        return places[-1] if places else -1
+
+    def why_unknown(self, what: str) -> str:
+        """Why something that needs known rows can't be said."""
+        culprit = next(op for op in self.operations if isinstance(op, Filter | FlatMap))
+        return (
+            f"{what} isn't known: {culprit!r} changes the number of rows, so how many records a step takes "
+            "shows only when it is made"
+        )
+
+    # --- positions ----------------------------------------------------------------------------------------------
+
+    def first_position(self) -> Position:
+        """Where the stream begins."""
+        if not self.row_changing:
+            return Position(0, Segments(((0, self.start, self.batching.stride),)), None)
+        plan = self._stream_plan(stream_block(self.logical_streams, self.batching))
+        cursors = dict.fromkeys(plan.owned(self.batching.rows, self.shard), (self.start,))
+        return Position(0, Segments(((0, None, self.batching.stride),)), cursors)
+
+    def index_of(self, position: Position) -> int:
+        """The next index: of the step, or the first of those where this process's streams go on."""
+        if position.cursors is not None:
+            return min(cursor[0] for cursor in position.cursors.values())
+        index = position.segments.index_of(position.step)
+        return index if self.stop is None else min(index, self.stop)
+
+    def after(self, position: Position, ends: Mapping[int, Cursor] | None) -> Position:
+        """The position behind an element that was handed out; `ends` are its cursors where rows change."""
+        cursors = position.cursors
+        if cursors is not None and ends is not None:
+            cursors = {**cursors, **ends}
+        return Position(position.step + 1, position.segments, cursors)
+
+    # --- states -------------------------------------------------------------------------------------------------
+
+    def state_of(self, position: Position, q: int) -> State:
+        """The document of a position."""
+        batching, count = self.batching, self.logical_streams
+        cursors: Mapping[int, Cursor] = position.cursors or {0: (self.index_of(position),)}
+        per_process = count // self.shard.shard_count
+        return State(
+            step=position.step,
+            cursors={stream: _trimmed(cursor) for stream, cursor in cursors.items()},
+            segments=position.segments,
+            sampler=self.sampler_fingerprint,
+            source=self.source_fingerprint,
+            operations=self._operations_fingerprint(),
+            rows=batching.rows,
+            stride=batching.stride,
+            streams=Streams(count, q, tuple(s // per_process for s in range(count))) if self.row_changing else None,
+            epoch=self.epoch,
+            versions={"loaderkit": __version__, "numpy": np.__version__, "python": platform.python_version()},
+        )
+
+    def position_of(self, state: State) -> Position:
+        """The position in a document that was compared with this course before; a new G starts a new segment."""
+        cursors = None
+        if state.streams is not None:
+            plan = self._stream_plan(state.streams.q)
+            owned = plan.owned(self.batching.rows, self.shard)
+            missing = [stream for stream in owned if stream not in state.cursors]
+            if missing:
+                raise ValueError(f"the state has no cursor of logical streams {missing}: give the states of all processes")
+            cursors = {stream: state.cursors[stream] for stream in owned}
+        segments = state.segments
+        stride = self.batching.stride
+        if segments.stride_of(state.step) != stride:
+            segments = segments.resize(state.step, None if cursors is not None else state.cursors[0][0], stride)
+        return Position(state.step, segments, cursors)
+
+    def _operations_fingerprint(self) -> list[dict[str, Any]]:
+        # What users' functions do isn't compared; that an operation is there, and where, is.
+        said: list[dict[str, Any]] = []
+        for place, op in enumerate(self.operations):
+            if isinstance(op, Batch):
+                size = {} if place == self._last_batch else {"batch_size": op.batch_size}
+                said.append({"op": "Batch", **size, "remainder": op.remainder})
+            elif isinstance(op, Filter | FlatMap):
+                said.append({"op": "Filter" if isinstance(op, Filter) else "FlatMap"})
+            elif draws(op):
+                said.append({"op": "RandomMap"})
+        return said
+
+    # --- running ------------------------------------------------------------------------------------------------
+
+    def assembly(self, position: Position, q: int, prefetch: int, supplies: Supplies) -> Assembly:
+        """The stream from a position on, for the engine to make."""
+        batching = self.batching
+        if batching.batched and not self.row_changing:
+            last = self.operations[self._last_batch]
+            assert isinstance(last, Batch)
+            return Grid(
+                self._steps(position),
+                supplies,
+                level=len(batching.inner) + 1,
+                group=batching.group,
+                finish=last.batch_fn is not None or self._last_batch + 1 < len(self.operations),
+                in_place=last.batch_fn is None,
+                prefetch=prefetch,
+            )
+        feeds: dict[int, Feed]
+        start: dict[int, Cursor]
+        if position.cursors is None:
+            feeds, start = {0: SingleFeed(self._steps(position))}, {0: ()}
+        else:
+            plan = self._stream_plan(q)
+            start = dict(position.cursors)
+            feeds = {
+                stream: RecordFeed(self.sampler, partial(plan.indices, stream), cursor[0], self.num_records)
+                for stream, cursor in start.items()
+            }
+        return Chain(
+            feeds,
+            supplies,
+            groupings=self._groupings(len(feeds)),
+            start=start,
+            nominal=batching.stride // self.shard.shard_count,
+            prefetch=prefetch,
+        )
+
+    def _steps(self, position: Position) -> StepFeed:
+        return StepFeed(self.schedule, position.segments, position.step, self.num_records)
+
+    def _groupings(self, streams: int) -> tuple[Grouping, ...]:
+        batching = self.batching
+        if not batching.batched:
+            return ()
+        inner = [Grouping(level.size, level.remainder == "keep") for level in batching.inner]
+        own = batching.rows // self.shard.shard_count // streams
+        return (*inner, Grouping(own, batching.remainder == "keep"))
+
+    def _stream_plan(self, q: int) -> StreamPlan:
+        return StreamPlan(self.logical_streams, q, self.start, self.stop)
+
+    def global_rows(self, position: Position, step: int) -> np.ndarray:
+        """The indices of every record of a step over all shards, (n,) int64; IndexError behind the last step."""
+        index, stride = position.segments.span_of(step)
+        batching = replace(self.batching, rows=stride // self.batching.group)
+        # Asked as the only shard there is: another G than ours needn't divide among our shards.
+        whole = ShardOptions(0, 1, self.shard.drop_remainder)
+        part = Schedule(self.sampler, batching, whole, self.start, self.stop).all_rows(index)
+        if part is None:
+            raise IndexError(f"step: {step} doesn't exist, the stream ends before it")
+        return part.indices
+
+
+def _trimmed(cursor: Cursor) -> Cursor:
+    # Zeros behind the last ordinal say nothing: the first child of the first child is where the record begins.
+    while len(cursor) > 1 and cursor[-1] == 0:
+        cursor = cursor[:-1]
+    return cursor

@@ -1,0 +1,363 @@
+"""The iterator of a DataLoader: a position, and a stream of elements in the making that starts there.
+
+Invariants, all under one lock:
+
+    the position moves when an element is handed to the user, and at no other time
+    the stream, if there is one, gives the element at the position next (behind a peeked one, the next but one)
+    an error belongs to a position: next() raises it again until the position is set anew
+"""
+
+import threading
+import warnings
+import weakref
+from collections.abc import Collection, Coroutine, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from loaderkit._runtime.hub import Element, Hub
+from loaderkit.course import Course, Position
+from loaderkit.errors import IteratorClosedError
+from loaderkit.plan.comparison import compare
+from loaderkit.plan.metadata import RecordMetadata
+from loaderkit.plan.rng import generator
+from loaderkit.plan.samplers import num_records_of, record_keys_of, seed_of
+from loaderkit.plan.state import dumps, loads, merge
+from loaderkit.transforms.program import Failure
+
+if TYPE_CHECKING:
+    from loaderkit.loader import DataLoader
+
+_MENTIONED = 8  # records that an error names
+
+
+class _Stream:
+    """A hub's stream that ends with the last reference to it."""
+
+    def __init__(self, hub: Hub, number: int) -> None:
+        self.hub, self.number = hub, number
+        self._end = weakref.finalize(self, hub.abandon, number)
+        self._end.atexit = False
+
+    def next(self) -> Any:
+        return self.hub.next(self.number)
+
+    def close(self) -> None:
+        if self._end.detach() is not None:
+            self.hub.close(self.number)
+
+
+class DataLoaderIterator:
+    """Goes through a loader's elements; its state is a small JSON document that says where it stands.
+
+    Made by `iter(loader)`. A context manager: leaving it closes it. It is always true, and stands at the same place
+    for every thread that uses it.
+
+    >>> import loaderkit as lk
+    >>> loader = lk.DataLoader(data_source=lk.RangeDataSource(0, 6, 1), sampler=lk.SequentialSampler(6),
+    ...                        operations=[lk.Batch(2)])
+    >>> it = iter(loader)
+    >>> next(it), it.step
+    (array([0, 1]), 1)
+    >>> saved = it.get_state()
+    >>> again = iter(loader)
+    >>> again.set_state(saved)
+    >>> next(again)
+    array([2, 3])
+    """
+
+    def __init__(self, loader: "DataLoader", course: Course, hub: Hub, prefetch: int) -> None:
+        self.allow: Collection[str] = ()
+        self._loader = loader  # the loader ends its workers when it goes: it must outlive us
+        self._course = course
+        self._hub = hub
+        self._prefetch = prefetch
+        self._lock = threading.RLock()
+        self._position = course.first_position()
+        self._q = max(1, course.batching.stride // course.logical_streams)
+        self._stream: _Stream | None = None
+        self._peeked: Element | None = None
+        self._error: Exception | None = None
+        self._moving = False
+        self._closed = False
+
+    # --- elements -----------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __next__(self) -> Any:
+        with self._lock:
+            element = self._next_element()
+            self._moving = True
+            self._peeked = None
+            self._position = self._course.after(self._position, element.ends)
+            self._moving = False
+            return element.value
+
+    def peek(self) -> Any:
+        """The element that next() will give; the position stays. Raises what next() would.
+
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load([5, 6]))
+        >>> it.peek(), it.step, next(it)
+        (5, 0, 5)
+        """
+        with self._lock:
+            self._peeked = self._next_element()
+            return self._peeked.value
+
+    def _next_element(self) -> Element:
+        if self._closed:
+            raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
+        if self._peeked is not None and not self._moving:
+            return self._peeked
+        if self._error is not None:
+            raise self._error
+        if self._moving:
+            # An interrupt fell between taking an element and moving on: what the stream gives next is uncertain.
+            self._move_to(self._position)
+        stream = self._running()
+        self._moving = True
+        try:
+            step = stream.next()
+        except BaseException:
+            self._move_to(self._position)
+            raise
+        if isinstance(step, Element):
+            self._peeked = step
+            self._moving = False
+            return step
+        self._moving = False
+        if step is None:
+            raise StopIteration
+        self._error = self._explained(step)
+        raise self._error
+
+    def _running(self) -> _Stream:
+        if self._stream is None:
+            course, position, q, prefetch = self._course, self._position, self._q, self._prefetch
+            number = self._hub.open(lambda supplies: course.assembly(position, q, prefetch, supplies))
+            self._stream = _Stream(self._hub, number)
+        return self._stream
+
+    def start_prefetch(self) -> None:
+        """Begins to make elements now instead of at the first next().
+
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load([5, 6]))
+        >>> it.start_prefetch()
+        >>> next(it)
+        5
+        """
+        with self._lock:
+            if self._closed:
+                raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
+            self._running()
+
+    def close(self) -> None:
+        """Ends the making of elements; the position can still be asked for. Closing twice does nothing.
+
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load([5, 6]))
+        >>> it.close()
+        >>> it.step
+        0
+        """
+        # Before the lock: another thread may wait in next() with it.
+        stream = self._stream
+        if stream is not None:
+            stream.close()
+        with self._lock:
+            self._closed = True
+            self._move_to(self._position)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- where it stands ----------------------------------------------------------------------------------------
+
+    @property
+    def step(self) -> int:
+        """Elements handed out so far by this run, resumed ones included."""
+        return self._position.step
+
+    @property
+    def index(self) -> int:
+        """The index of the next record: its place in the endless stream of all epochs."""
+        return self._course.index_of(self._position)
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of the next record; None where the sampler doesn't say how long an epoch is."""
+        records = num_records_of(self._course.sampler)
+        return None if records is None else self.index // records
+
+    def get_state(self) -> bytes:
+        """The position as indented JSON; possible at any time, also after an error or close().
+
+        >>> import loaderkit as lk
+        >>> b'"step": 0' in iter(lk.load([5, 6])).get_state()
+        True
+        """
+        with self._lock:
+            return dumps(self._course.state_of(self._position, self._q))
+
+    def set_state(self, state: bytes | Sequence[bytes], allow: Collection[str] = ()) -> None:
+        """Goes to the position that `get_state` gave, of this iterator or of another of the same stream.
+
+        Args:
+            state: a document, or those of all processes at the same step where operations change the number of rows.
+            allow: fields that may differ: "sampler", "source", "operations", "global_batch_size".
+
+        Raises TypeError where it isn't bytes, StateError where it is no sound state, and CheckpointMismatchError
+        where it is one of another stream; the position stays as it was.
+        """
+        documents = [state] if isinstance(state, bytes | bytearray | memoryview) or not isinstance(state, Sequence) else state
+        saved = merge([loads(document) for document in documents])
+        with self._lock:
+            self._check_open()
+            notices = compare(saved, self._course.state_of(self._position, self._q), allow)
+            if saved.digest_missing:
+                notices.append("the state has no digest: it was edited by hand and is taken as it is")
+            position = self._course.position_of(saved)
+            if saved.streams is not None:
+                self._q = saved.streams.q
+            self._move_to(position)
+        for notice in notices:
+            warnings.warn(notice, stacklevel=2)
+
+    def seek(self, step: int) -> None:
+        """Goes to a step, back or ahead, at once whatever the distance.
+
+        Raises ValueError where operations change the number of rows, IndexError for a step that isn't there.
+
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load([5, 6, 7]))
+        >>> it.seek(2)
+        >>> next(it)
+        7
+        """
+        with self._lock:
+            self._check_open()
+            self._check_known("seek(step)")
+            step = _as_step(step, "step")
+            segments = self._position.segments
+            index = segments.seek(step, self._course.batching.stride)
+            self._check_exists(step, index)
+            self._move_to(Position(step, segments, None))
+
+    def skip(self, n: int) -> None:
+        """Leaves the next n steps out: the step stays, the data moves on.
+
+        Raises ValueError where operations change the number of rows, IndexError where the stream ends before.
+
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load([5, 6, 7]))
+        >>> it.skip(2)
+        >>> it.step, next(it)
+        (0, 7)
+        """
+        with self._lock:
+            self._check_open()
+            self._check_known("skip(n)")
+            n = _as_step(n, "n")
+            position = self._position
+            segments = position.segments.skip(position.step, self._course.index_of(position), n)
+            self._check_exists(position.step, segments.index_of(position.step))
+            self._move_to(Position(position.step, segments, None))
+
+    def records(self, step: int) -> list[RecordMetadata]:
+        """Metadata of every record of a step over all shards, in order; reads no data.
+
+        Raises ValueError where operations change the number of rows, IndexError for a step that isn't there.
+
+        >>> import loaderkit as lk
+        >>> [metadata.record_key for metadata in iter(lk.load([5, 6, 7], batch_size=2)).records(0)]
+        [0, 1]
+        """
+        self._check_known("records(step)")
+        indices = self._course.global_rows(self._position, _as_step(step, "step"))
+        return metadata_of(self._course, indices)
+
+    def _move_to(self, position: Position) -> None:
+        stream, self._stream = self._stream, None
+        self._position, self._peeked, self._error, self._moving = position, None, None, False
+        if stream is not None:
+            stream.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
+
+    def _check_known(self, what: str) -> None:
+        if self._course.row_changing:
+            raise ValueError(self._course.why_unknown(what))
+
+    def _check_exists(self, step: int, index: int) -> None:
+        # The place right behind the last step is fine: next() then ends.
+        stop = self._course.stop
+        if stop is not None and index > stop + self._course.batching.stride - 1:
+            raise IndexError(f"step: {step} doesn't exist, the stream ends at index {stop}")
+
+    # --- errors -------------------------------------------------------------------------------------------------
+
+    def _explained(self, failure: Failure) -> Exception:
+        error = failure.error
+        if failure.label:
+            error.add_note(f"raised by {failure.label} {self._place_of(failure.indices)}at step {self.step}")
+        if isinstance(error, ValueError) and "read-only" in str(error):
+            error.add_note("arrays of a data source belong to it: copy first, x = x.copy()")
+        return error
+
+    def _place_of(self, indices: Sequence[int]) -> str:
+        if not indices:
+            return ""
+        shown = np.array(indices[:_MENTIONED], np.int64)
+        keys = record_keys_of(self._course.sampler, shown)
+        named = ", ".join(f"index {i} (record_key {k})" for i, k in zip(shown.tolist(), keys.tolist(), strict=True))
+        return f"for {named}{', …' if len(indices) > _MENTIONED else ''} of {self._loader.source_name}, "
+
+    # --- Orbax's newer interface --------------------------------------------------------------------------------
+
+    async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
+        """Orbax's StatefulCheckpointable: takes the position now, writes it in what is returned."""
+        from loaderkit._checkpoint_files import save_async
+
+        return await save_async(self, directory)
+
+    async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
+        """Orbax's StatefulCheckpointable: goes to the position saved there, with `self.allow`, and starts prefetching."""
+        from loaderkit._checkpoint_files import load_async
+
+        return await load_async(self, directory)
+
+    def __repr__(self) -> str:
+        return f"<DataLoaderIterator at step {self.step}, index {self.index}>"
+
+
+def metadata_of(course: Course, indices: np.ndarray) -> list[RecordMetadata]:
+    """The metadata of records by index, with the generator that `sampler[i]` has."""
+    keys = record_keys_of(course.sampler, indices).tolist()
+    seed = seed_of(course.sampler)
+    return [
+        RecordMetadata(index, key, None if seed is None else generator(seed, 0, index, 0))
+        for index, key in zip(indices.tolist(), keys, strict=True)
+    ]
+
+
+def _as_step(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name}: expected an int, got {value!r}")
+    if value < 0:
+        raise ValueError(f"{name}: expected 0 or more, got {value}")
+    return int(value)

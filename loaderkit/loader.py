@@ -1,0 +1,437 @@
+"""The DataLoader: what a user says of a stream, checked at once, and the workers that its iterators share."""
+
+import atexit
+import copy
+import dataclasses
+import warnings
+import weakref
+from collections.abc import Iterable
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Never, Self
+
+import numpy as np
+
+from loaderkit._runtime.hub import Element, Hub, Inline
+from loaderkit._runtime.platform import available_cpus, available_memory
+from loaderkit._runtime.pool import Pool
+from loaderkit._runtime.reading import ReadOptions
+from loaderkit._runtime.work import Program
+from loaderkit.course import Course, batching_of, changes_rows
+from loaderkit.errors import IteratorClosedError
+from loaderkit.foreign import refuse_foreign_keywords
+from loaderkit.iterator import DataLoaderIterator, metadata_of
+from loaderkit.plan.metadata import RecordMetadata
+from loaderkit.plan.samplers import IndexSampler, Sampler, fingerprint_of, length_of, num_records_of, seed_of
+from loaderkit.plan.sharding import NoSharding, Sharding
+from loaderkit.sources import check_source
+from loaderkit.sources import fingerprint_of as source_fingerprint_of
+from loaderkit.transforms.base import Batch, Map, label_of
+from loaderkit.transforms.operations import Operation, as_operations
+from loaderkit.transforms.program import draws
+from loaderkit.tree import map_leaves
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_workers() -> None:
+    # Before the interpreter takes its modules apart: a pump or a thread must not run into that.
+    for pool in list(_pools):
+        pool.shut_down()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """Shape and dtype of an array that will come, as `element_spec` gives them.
+
+    >>> ArraySpec((32, 28, 28), np.dtype("uint8"))
+    ArraySpec(shape=(32, 28, 28), dtype=dtype('uint8'))
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+class DataLoader:
+    """Reads records in a sampler's order, applies operations, and gives elements; the same ones however it is run.
+
+    Args:
+        data_source: anything with `__len__` and `__getitem__`.
+        sampler: which record each index reads: an IndexSampler, a SequentialSampler, or one of the user's.
+        operations: transformations in order; a bare function is a Map.
+        worker_count: 0 works in the calling thread; None takes the CPUs that this process may use.
+        worker_kind: "process" or "thread".
+        prefetch_batches: elements made ahead of the one handed out.
+        read_options: how a worker reads.
+        shard_options: which part of each global batch this process loads; the sampler's own, or all, if not given.
+        max_memory: bytes of batches that may be held in shared memory; above it they are copied out of it. Half of the
+            memory available at the start, if not given.
+        logical_streams: for operations that change the number of rows: how many independent streams there are.
+
+    What is wrong with them is raised here, as TypeError or ValueError; what depends on the shards, when iteration
+    starts.
+
+    >>> import loaderkit as lk
+    >>> loader = lk.DataLoader(
+    ...     data_source=[1, 2, 3, 4, 5],
+    ...     sampler=lk.IndexSampler(5, num_epochs=1),
+    ...     operations=[lambda x: x * x, lk.Batch(2)],
+    ... )
+    >>> [batch.tolist() for batch in loader], len(loader)
+    ([[1, 4], [9, 16], [25]], 3)
+    """
+
+    def __init__(
+        self,
+        *,
+        data_source: Any,
+        sampler: Sampler,
+        operations: Iterable[Operation] = (),
+        worker_count: int | None = 0,
+        worker_kind: str = "process",
+        prefetch_batches: int = 2,
+        read_options: ReadOptions | None = None,
+        shard_options: Sharding | None = None,
+        max_memory: int | None = None,
+        logical_streams: int = 1,
+        **foreign: Never,
+    ) -> None:
+        refuse_foreign_keywords("DataLoader", foreign)
+        check_source(data_source)
+        self._source = data_source
+        self._sampler = _checked_sampler(sampler, data_source)
+        self._operations = as_operations(operations)
+        self._worker_count = available_cpus() if worker_count is None else _at_least("worker_count", worker_count, 0)
+        if worker_kind not in ("process", "thread"):
+            raise ValueError(f"worker_kind: expected 'process' or 'thread', got {worker_kind!r}")
+        self._worker_kind = worker_kind
+        self._prefetch = _at_least("prefetch_batches", prefetch_batches, 1)
+        if read_options is not None and not isinstance(read_options, ReadOptions):
+            raise TypeError(f"read_options: expected a ReadOptions, got {read_options!r}")
+        self._read_options = read_options or ReadOptions()
+        self._max_memory = None if max_memory is None else _at_least("max_memory", max_memory, 0)
+        self._logical_streams = _at_least("logical_streams", logical_streams, 1)
+        self._sharding = _sharding_of(sampler, shard_options)
+        self._check_operations()
+        self._epoch: int | None = None
+        self._crew = _Crew()
+        self._task_rows: int | None = None
+        self._iterated = False
+
+    def _check_operations(self) -> None:
+        for place, op in enumerate(self._operations):
+            if draws(op) and seed_of(self._sampler) is None:
+                raise ValueError(
+                    f"operations[{place}] {label_of(op)} draws random numbers, and the sampler has no seed: "
+                    "give it one, for example IndexSampler(..., seed=0)"
+                )
+            if isinstance(op, Map) and op.seed_globals and self._worker_kind == "thread" and self._worker_count:
+                raise ValueError(
+                    f"operations[{place}] {label_of(op)} seeds the global generators, which threads share with each "
+                    "other and with the training loop; use worker_kind='process'"
+                )
+
+    # --- iterating ----------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> DataLoaderIterator:
+        if self._iterated and self._epoch is None and self._repeats_order:
+            warnings.warn(
+                "iterating again repeats the same shuffled order, for the loader covers one epoch; "
+                "use loader.epoch(e) for the order of epoch e, or num_epochs=None",
+                stacklevel=2,
+            )
+        self._iterated = True
+        course = self._course()
+        self._warn_of_unequal_steps(course)
+        return DataLoaderIterator(self, course, self._hub(), self._prefetch)
+
+    @property
+    def _repeats_order(self) -> bool:
+        return bool(getattr(self._sampler, "shuffle", False)) and getattr(self._sampler, "num_epochs", None) == 1
+
+    def __len__(self) -> int:
+        course = self._course()
+        if course.row_changing:
+            raise TypeError(course.why_unknown("len(loader)"))
+        steps = course.schedule.steps_from(course.start)
+        if steps is None:
+            raise TypeError("len(loader): the sampler is endless (num_epochs=None), so the loader is too")
+        return steps
+
+    def __bool__(self) -> bool:
+        return True
+
+    def epoch(self, e: int) -> "DataLoader":
+        """That epoch alone, as a loader that shares this one's workers; e may be past the sampler's last.
+
+        Args:
+            e: 0 or more. A state of its iterators restores only into the same epoch.
+
+        Raises TypeError where the sampler doesn't say how long an epoch is.
+
+        >>> import loaderkit as lk
+        >>> loader = lk.load([1, 2, 3], shuffle=True, seed=0)
+        >>> sorted(loader.epoch(7))
+        [1, 2, 3]
+        """
+        records = num_records_of(self._sampler)
+        if records is None:
+            raise TypeError(
+                f"epoch(e): {type(self._sampler).__qualname__} doesn't say how long an epoch is; give it num_records"
+            )
+        loader = copy.copy(self)
+        loader._epoch = _at_least("e", e, 0)
+        return loader
+
+    def records(self, step: int) -> list[RecordMetadata]:
+        """Metadata of every record of a step over all shards, in order; reads no data.
+
+        Raises ValueError where operations change the number of rows, IndexError for a step that isn't there.
+
+        >>> import loaderkit as lk
+        >>> [metadata.record_key for metadata in lk.load([5, 6, 7], batch_size=2).records(1)]
+        [2, 0]
+        """
+        course = self._course()
+        if course.row_changing:
+            raise ValueError(course.why_unknown("records(step)"))
+        return metadata_of(course, course.global_rows(course.first_position(), _at_least("step", step, 0)))
+
+    @cached_property
+    def element_spec(self) -> Any:
+        """The first element's tree with an ArraySpec for each array and number, and the type for other leaves.
+
+        The first element is made for it, in this process.
+
+        >>> import loaderkit as lk
+        >>> lk.load([{"x": 1.5}, {"x": 2.5}], batch_size=2).element_spec
+        {'x': ArraySpec(shape=(2,), dtype=dtype('float64'))}
+        """
+        hub = Inline(self._program(), task_rows=None)
+        course = self._course()
+        first = course.first_position()
+        q = max(1, course.batching.stride // course.logical_streams)
+        try:
+            step = hub.next(hub.open(lambda supplies: course.assembly(first, q, 1, supplies)))
+        finally:
+            hub.shut_down()
+        if step is None:
+            raise ValueError("element_spec: the loader gives no element")
+        if not isinstance(step, Element):
+            raise step.error
+        return map_leaves(_spec_of, step.value)
+
+    @property
+    def source_name(self) -> str:
+        """The data source's type, for messages."""
+        return type(self._source).__qualname__
+
+    # --- workers ------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Ends the workers of this loader; its iterators can't go on. Closing twice does nothing.
+
+        >>> import loaderkit as lk
+        >>> loader = lk.load([5, 6])
+        >>> loader.close()
+        """
+        self._crew.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _hub(self) -> Hub:
+        return self._crew.hub(self)
+
+    def _program(self) -> Program:
+        return Program(
+            source=self._source,
+            operations=self._operations,
+            seed=seed_of(self._sampler),
+            read_options=self._read_options,
+            row_changing=changes_rows(self._operations),
+        )
+
+    def _make_hub(self) -> Hub:
+        program = self._program()
+        if self._worker_count == 0:
+            return Inline(program, task_rows=self._task_rows)
+        budget = self._max_memory
+        if budget is None:
+            available = available_memory()
+            budget = None if available is None else available // 2
+        pool = Pool(
+            program,
+            workers=self._worker_count,
+            kind=self._worker_kind,
+            max_memory=budget,
+            task_rows=self._task_rows,
+        )
+        _pools.add(pool)
+        return pool
+
+    # --- the stream ---------------------------------------------------------------------------------------------
+
+    def _course(self) -> Course:
+        shard = self._sharding.resolve()
+        sampler, start, stop = self._sampler, 0, length_of(self._sampler)
+        if self._epoch is not None:
+            records = num_records_of(sampler) or 0
+            start, stop = self._epoch * records, (self._epoch + 1) * records
+            if isinstance(sampler, IndexSampler):
+                sampler = dataclasses.replace(sampler, num_epochs=None)
+        return Course(
+            sampler=sampler,
+            operations=self._operations,
+            shard=shard,
+            start=start,
+            stop=stop,
+            logical_streams=self._logical_streams,
+            num_records=len(self._source),
+            sampler_fingerprint=self._fingerprints[0],
+            source_fingerprint=self._fingerprints[1],
+            epoch=self._epoch,
+        )
+
+    @cached_property
+    def _fingerprints(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return fingerprint_of(self._sampler), source_fingerprint_of(self._source)
+
+    def _warn_of_unequal_steps(self, course: Course) -> None:
+        if course.stop is None or course.row_changing:
+            return
+        stride = course.batching.stride
+        last = course.start + (course.stop - course.start) // stride * stride
+        without = course.schedule.shards_without(last)
+        if without:
+            warnings.warn(
+                f"the last step has too few rows for all {course.shard.shard_count} shards: the last {without} make "
+                "one step fewer. Use Batch(remainder='drop') or ShardOptions(drop_remainder=True) for equal steps",
+                stacklevel=3,
+            )
+
+    def __repr__(self) -> str:
+        operations = ", ".join(label_of(op) for op in self._operations)
+        return (
+            f"DataLoader({self.source_name} with {len(self._source)} records, {self._sampler!r}, [{operations}], "
+            f"worker_count={self._worker_count})"
+        )
+
+
+class _Crew:
+    """The hub that a loader and its epochs share, made when it is first needed and ended when the last of them goes."""
+
+    def __init__(self) -> None:
+        self._hub: Hub | None = None
+        self._closed = False
+
+    def hub(self, loader: DataLoader) -> Hub:
+        if self._closed:
+            raise IteratorClosedError("the loader was closed")
+        if self._hub is None or not self._hub.usable:
+            self._hub = loader._make_hub()
+            if isinstance(self._hub, Pool):
+                weakref.finalize(self, self._hub.stop).atexit = False
+        return self._hub
+
+    def close(self) -> None:
+        self._closed = True
+        if self._hub is not None:
+            self._hub.shut_down()
+
+
+def load(
+    source: Any,
+    *,
+    num_epochs: int | None = None,
+    shuffle: bool = False,
+    seed: int | None = None,
+    shard_options: Sharding | None = None,
+    transformations: Iterable[Operation] = (),
+    batch_size: int | None = None,
+    drop_remainder: bool = False,
+    worker_count: int | None = 0,
+    read_options: ReadOptions | None = None,
+    **options: Any,
+) -> DataLoader:
+    """A DataLoader over a source in one call.
+
+    Args:
+        source: anything with `__len__` and `__getitem__`.
+        num_epochs, shuffle, seed: as IndexSampler takes them.
+        shard_options, worker_count, read_options: as DataLoader takes them.
+        transformations: its operations.
+        batch_size, drop_remainder: of a Batch behind them, None for none.
+        options: what else DataLoader takes.
+
+    >>> import loaderkit as lk
+    >>> [batch.tolist() for batch in lk.load([1, 2, 3], num_epochs=1, batch_size=2)]
+    [[1, 2], [3]]
+    """
+    check_source(source)
+    operations = [*transformations]
+    if batch_size is not None:
+        operations.append(Batch(batch_size, drop_remainder=drop_remainder))
+    return DataLoader(
+        data_source=source,
+        sampler=IndexSampler(len(source), shuffle=shuffle, num_epochs=num_epochs, seed=seed),
+        operations=operations,
+        shard_options=shard_options,
+        worker_count=worker_count,
+        read_options=read_options,
+        **options,
+    )
+
+
+def _checked_sampler(sampler: Any, source: Any) -> Sampler:
+    if isinstance(sampler, type) or not hasattr(sampler, "__getitem__"):
+        raise TypeError(
+            f"sampler: expected one that gives RecordMetadata for sampler[i], such as IndexSampler(len(source)), "
+            f"got {sampler!r}"
+        )
+    records, length = num_records_of(sampler), length_of(sampler)
+    if records is not None and records > len(source):
+        raise ValueError(
+            f"sampler: it samples num_records={records} records, the data source has {len(source)}; "
+            "use num_records=len(source)"
+        )
+    if length == 0:
+        raise ValueError("sampler: it has no indices (len is 0)")
+    checked: Sampler = sampler
+    return checked
+
+
+def _sharding_of(sampler: Any, given: Any) -> Sharding:
+    own = getattr(sampler, "shard_options", None)
+    for name, options in (("shard_options", given), ("the sampler's shard_options", own)):
+        if options is not None and not isinstance(options, Sharding):
+            raise TypeError(
+                f"{name}: expected ShardOptions(...), NoSharding() or ShardByJaxProcess(), got {options!r}"
+            )
+    if given is not None and own is not None and given != own:
+        raise ValueError(
+            f"shard_options: the loader was given {given!r} and the sampler has {own!r}; give one of them"
+        )
+    chosen: Sharding = given or own or NoSharding()
+    return chosen
+
+
+def _at_least(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name}: expected an int, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name}: expected {least} or more, got {value}")
+    return int(value)
+
+
+def _spec_of(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray | np.generic | bool | int | float | complex):
+        array = np.asarray(leaf)
+        return ArraySpec(array.shape, array.dtype)
+    return type(leaf)

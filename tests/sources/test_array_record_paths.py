@@ -1,0 +1,111 @@
+"""Which files a name means."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from loaderkit.sources.array_record_paths import FilePart, file_parts
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder, which is the current one, with files whose content doesn't matter here."""
+    names = [f"train-{i:05d}-of-00003" for i in range(3)]
+    names += [f"val-{i:05d}-of-00002.array_record" for i in range(2)]
+    names += ["b.ar", "a.ar", "c.txt", "odd[1].ar", "user@3"]
+    for name in names:
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("a.ar", ["a.ar"]),
+        (Path("a.ar"), ["a.ar"]),
+        (["b.ar", "a.ar"], ["b.ar", "a.ar"]),
+        (("b.ar", "b.ar"), ["b.ar", "b.ar"]),
+        ("*.ar", ["a.ar", "b.ar", "odd[1].ar"]),
+        ("[ab].ar", ["a.ar", "b.ar"]),
+        (["c.txt", "?.ar"], ["c.txt", "a.ar", "b.ar"]),
+        ("train@3", [f"train-{i:05d}-of-00003" for i in range(3)]),
+        ("train-?????-of-00003", [f"train-{i:05d}-of-00003" for i in range(3)]),
+        ("train-*-of-00003", [f"train-{i:05d}-of-00003" for i in range(3)]),
+        ("train-0000[01]-of-00003", [f"train-{i:05d}-of-00003" for i in range(2)]),
+        ("val@2.array_record", [f"val-{i:05d}-of-00002.array_record" for i in range(2)]),
+        ("odd[1].ar", ["odd[1].ar"]),
+        ("user@3", ["user@3"]),
+    ],
+)
+def test_a_name_means_these_files(folder, given, meant):
+    """One file, a list, a sorted pattern, or shards; a name that exists as it is written means that file."""
+    assert file_parts(given) == [FilePart(str(folder / name), 0, None) for name in meant]
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "start", "stop"),
+    [
+        ("a.ar[10:20]", "a.ar", 10, 20),
+        ("a.ar[10:]", "a.ar", 10, None),
+        ("a.ar[:20]", "a.ar", 0, 20),
+        ("a.a?[3:4]", "a.ar", 3, 4),
+        ("odd[1].ar[3:4]", "odd[1].ar", 3, 4),
+    ],
+)
+def test_a_part_of_a_file(folder, given, name, start, stop):
+    """path[start:end] is these records of that file."""
+    assert file_parts(given) == [FilePart(str(folder / name), start, stop)]
+
+
+def test_instructions_of_tfds_name_a_part(folder):
+    """An object with filename, skip and take is a part; take -1 is the rest."""
+    some = SimpleNamespace(filename="a.ar", skip=5, take=10, examples_in_shard=100)
+    rest = SimpleNamespace(filename="b.ar", skip=5, take=-1, examples_in_shard=100)
+    path = str(folder / "a.ar")
+    assert file_parts(some) == [FilePart(path, 5, 15)]
+    assert file_parts([some, rest]) == [FilePart(path, 5, 15), FilePart(str(folder / "b.ar"), 5, None)]
+
+
+def test_names_do_not_depend_on_the_directory_later(folder, monkeypatch):
+    """What was named relative to one directory means the same file from another."""
+    before = file_parts("a.ar")
+    monkeypatch.chdir("/")
+    assert before == [FilePart(str(folder / "a.ar"), 0, None)]
+
+
+def test_remote_names_go_through_as_they_are():
+    """What isn't in the local file system is not looked for in it."""
+    assert file_parts("gs://bucket/a.ar[2:4]") == [FilePart("gs://bucket/a.ar", 2, 4)]
+    assert [part.path for part in file_parts("s3://b/train-?????-of-00002.ar")] == [
+        "s3://b/train-00000-of-00002.ar",
+        "s3://b/train-00001-of-00002.ar",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        ("nothing-*.ar", FileNotFoundError, r"no file matches the pattern: '.*nothing-\*\.ar'"),
+        ("train@4", FileNotFoundError, "means 4 files, and this one is missing: '.*train-00000-of-00004'"),
+        ("*[0:3]", ValueError, r"takes records of 10 files; \[start:stop\] goes with one file"),
+        ("a.ar[5:5]", ValueError, "has no record"),
+        ("gs://bucket/*.ar", ValueError, "can't be listed; write name@64"),
+        ([], ValueError, "at least one path"),
+        (None, TypeError, "paths: a path or a sequence of paths is needed, a NoneType came"),
+        ([3], TypeError, "paths: a str or a path is needed, 3 came"),
+    ],
+)
+def test_bad_names_say_what_is_wrong(folder, given, error, says):
+    """A pattern without files, a missing shard, an empty part, or what isn't a path."""
+    with pytest.raises(error, match=says):
+        file_parts(given)
+
+
+def test_a_missing_shard_is_named(folder):
+    """Of a data set with a shard missing nothing is read, however its shards were named."""
+    (folder / "train-00001-of-00003").unlink()
+    for given in ("train@3", "train-?????-of-00003", "train-*-of-00003"):
+        with pytest.raises(FileNotFoundError, match="train-00001-of-00003"):
+            file_parts(given)

@@ -1,0 +1,120 @@
+"""What every source shares: which objects are sources, and which keys they have."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loaderkit.sources import RandomAccessDataSource, RangeDataSource, check_source, read_records
+from loaderkit.sources.protocol import check_key, check_keys, short_repr
+
+
+class Squares:
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, key):
+        return key * key
+
+
+class Unreadable:
+    def __len__(self):
+        return 3
+
+
+@pytest.mark.parametrize("source", [Squares(), [1], (1,), "a", np.zeros(2), range(3), RangeDataSource(3)])
+def test_anything_with_len_and_getitem_is_a_source(source):
+    """Nothing has to be inherited or registered."""
+    check_source(source)
+    assert isinstance(source, RandomAccessDataSource)
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "says"),
+    [
+        (iter([1, 2]), TypeError, "a list_iterator has no __len__ and no __getitem__"),
+        ({1, 2}, TypeError, "a set has no __getitem__"),
+        (Unreadable(), TypeError, "a Unreadable has no __getitem__"),
+        (None, TypeError, "a NoneType has no __len__ and no __getitem__"),
+        (Squares, TypeError, r"the class Squares came; give an object, Squares\(\.\.\.\)"),
+        ({"train": [1], "test": [2]}, TypeError, r"a dict with the keys 'train', 'test' came.*a split"),
+        ([], ValueError, "a list of 0 records is empty"),
+        (RangeDataSource(0), ValueError, r"RangeDataSource\(start=0, stop=0, step=1\) is empty"),
+    ],
+)
+def test_what_is_no_source_is_refused(source, error, says):
+    """With what it lacks, and what to do."""
+    with pytest.raises(error, match=f"data_source: {says}"):
+        check_source(source)
+
+
+KEYS = st.integers(-(2**70), 2**70) | st.integers(-3, 12)
+
+
+@given(st.lists(KEYS, max_size=8), st.integers(0, 10))
+def test_many_keys_are_checked_as_one_by_one(keys, num_records):
+    """check_keys gives the same keys, or the same error for the first bad one, as check_key in a loop."""
+    bad = [key for key in keys if not 0 <= key < num_records]
+    if bad:
+        with pytest.raises(IndexError) as one:
+            check_key(bad[0], num_records, "source")
+        with pytest.raises(IndexError) as many:
+            check_keys(keys, num_records, "source")
+        assert str(many.value) == str(one.value)
+    else:
+        checked = check_keys(keys, num_records, "source")
+        assert checked.dtype == np.int64
+        assert checked.tolist() == keys == [check_key(key, num_records, "source") for key in keys]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, np.int64])
+def test_keys_of_any_integer_type(dtype):
+    """An array of any integer dtype is as good as a list."""
+    keys = np.array([3, 0, 9], dtype)
+    assert check_keys(keys, 10, "source").tolist() == [3, 0, 9]
+    assert check_key(keys[2], 10, "source") == 9
+    with pytest.raises(IndexError, match="record_key 9 is out of range"):
+        check_keys(keys, 9, "source")
+
+
+@pytest.mark.parametrize("keys", [[[1, 2]], 3, [1.0], ["1"], [None]])
+def test_keys_that_are_no_integers(keys):
+    """TypeError rather than a rounded or flattened key."""
+    with pytest.raises(TypeError):
+        check_keys(keys, 10, "source")
+
+
+def test_records_are_read_in_one_call_where_that_is_offered():
+    """A source with __getitems__ gets all keys at once, as Python ints; another is read one by one."""
+    calls = []
+
+    class Batched(Squares):
+        def __getitems__(self, keys):
+            calls.append(keys)
+            return [key * key for key in keys]
+
+    assert read_records(Batched(), [3, 1]) == read_records(Squares(), [3, 1]) == [9, 1]
+    assert calls == [[3, 1]]
+
+
+def test_a_batched_read_that_gives_another_number_of_records():
+    """Is an error: the records can't be told apart."""
+
+    class Short(Squares):
+        def __getitems__(self, keys):
+            return [0]
+
+    with pytest.raises(ValueError, match=r"Short\.__getitems__ gave 1 records for 2 keys"):
+        read_records(Short(), [3, 1])
+
+
+def test_a_source_in_an_error_is_never_its_data():
+    """However large a list or a repr is, the message stays short."""
+    assert short_repr(list(range(10**6))) == "a list of 1000000 records"
+    assert short_repr(np.zeros((50, 3))) == "a ndarray of 50 records"
+
+    class Talkative(Squares):
+        def __repr__(self):
+            return "x" * 1000
+
+    assert short_repr(Talkative()) == "a Talkative of 10 records"

@@ -177,7 +177,9 @@ class Course:
             operations=self._operations_fingerprint(),
             rows=batching.rows,
             stride=batching.stride,
-            streams=Streams(count, q, tuple(s // per_process for s in range(count))) if self.row_changing else None,
+            streams=Streams(count, q, tuple(s // per_process for s in range(count)))
+            if self.row_changing
+            else None,
             epoch=self.epoch,
             versions={"loaderkit": __version__, "numpy": np.__version__, "python": platform.python_version()},
         )
@@ -190,12 +192,16 @@ class Course:
             owned = plan.owned(self.batching.rows, self.shard)
             missing = [stream for stream in owned if stream not in state.cursors]
             if missing:
-                raise ValueError(f"the state has no cursor of logical streams {missing}: give the states of all processes")
+                raise ValueError(
+                    f"the state has no cursor of logical streams {missing}: give the states of all processes"
+                )
             cursors = {stream: state.cursors[stream] for stream in owned}
         segments = state.segments
         stride = self.batching.stride
         if segments.stride_of(state.step) != stride:
-            segments = segments.resize(state.step, None if cursors is not None else state.cursors[0][0], stride)
+            segments = segments.resize(
+                state.step, None if cursors is not None else state.cursors[0][0], stride
+            )
         return Position(state.step, segments, cursors)
 
     def _operations_fingerprint(self) -> list[dict[str, Any]]:

@@ -7,7 +7,9 @@ What a user's own source or transform raises keeps its type; it gains a note tha
 class LoaderkitError(Exception):
     """Base of every error of our own, so that one `except` catches them all.
 
-    >>> issubclass(CheckpointMismatchError, LoaderkitError) and issubclass(CheckpointMismatchError, ValueError)
+    >>> issubclass(CheckpointMismatchError, LoaderkitError) and issubclass(
+    ...     CheckpointMismatchError, ValueError
+    ... )
     True
     """
 

@@ -55,8 +55,9 @@ class DataLoaderIterator:
     for every thread that uses it.
 
     >>> import loaderkit as lk
-    >>> loader = lk.DataLoader(data_source=lk.RangeDataSource(0, 6, 1), sampler=lk.SequentialSampler(6),
-    ...                        operations=[lk.Batch(2)])
+    >>> loader = lk.DataLoader(
+    ...     data_source=lk.RangeDataSource(0, 6, 1), sampler=lk.SequentialSampler(6), operations=[lk.Batch(2)]
+    ... )
     >>> it = iter(loader)
     >>> next(it), it.step
     (array([0, 1]), 1)
@@ -222,7 +223,7 @@ class DataLoaderIterator:
         Raises TypeError where it isn't bytes, StateError where it is no sound state, and CheckpointMismatchError
         where it is one of another stream; the position stays as it was.
         """
-        documents = [state] if isinstance(state, bytes | bytearray | memoryview) or not isinstance(state, Sequence) else state
+        documents = [*state] if isinstance(state, list | tuple) else [state]
         saved = merge([loads(document) for document in documents])
         with self._lock:
             self._check_open()
@@ -324,7 +325,9 @@ class DataLoaderIterator:
             return ""
         shown = np.array(indices[:_MENTIONED], np.int64)
         keys = record_keys_of(self._course.sampler, shown)
-        named = ", ".join(f"index {i} (record_key {k})" for i, k in zip(shown.tolist(), keys.tolist(), strict=True))
+        named = ", ".join(
+            f"index {i} (record_key {k})" for i, k in zip(shown.tolist(), keys.tolist(), strict=True)
+        )
         return f"for {named}{', …' if len(indices) > _MENTIONED else ''} of {self._loader.source_name}, "
 
     # --- Orbax's newer interface --------------------------------------------------------------------------------
@@ -336,7 +339,7 @@ class DataLoaderIterator:
         return await save_async(self, directory)
 
     async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: goes to the position saved there, with `self.allow`, and starts prefetching."""
+        """Orbax's StatefulCheckpointable: goes to the position saved there (with `self.allow`), starts prefetching."""
         from loaderkit._checkpoint_files import load_async
 
         return await load_async(self, directory)

@@ -17,7 +17,7 @@ from loaderkit._runtime.platform import available_cpus, available_memory
 from loaderkit._runtime.pool import Pool
 from loaderkit._runtime.reading import ReadOptions
 from loaderkit._runtime.work import Program
-from loaderkit.course import Course, batching_of, changes_rows
+from loaderkit.course import Course, changes_rows
 from loaderkit.errors import IteratorClosedError
 from loaderkit.foreign import refuse_foreign_keywords
 from loaderkit.iterator import DataLoaderIterator, metadata_of
@@ -102,7 +102,9 @@ class DataLoader:
         self._source = data_source
         self._sampler = _checked_sampler(sampler, data_source)
         self._operations = as_operations(operations)
-        self._worker_count = available_cpus() if worker_count is None else _at_least("worker_count", worker_count, 0)
+        self._worker_count = (
+            available_cpus() if worker_count is None else _at_least("worker_count", worker_count, 0)
+        )
         if worker_kind not in ("process", "thread"):
             raise ValueError(f"worker_kind: expected 'process' or 'thread', got {worker_kind!r}")
         self._worker_kind = worker_kind
@@ -126,7 +128,12 @@ class DataLoader:
                     f"operations[{place}] {label_of(op)} draws random numbers, and the sampler has no seed: "
                     "give it one, for example IndexSampler(..., seed=0)"
                 )
-            if isinstance(op, Map) and op.seed_globals and self._worker_kind == "thread" and self._worker_count:
+            if (
+                isinstance(op, Map)
+                and op.seed_globals
+                and self._worker_kind == "thread"
+                and self._worker_count
+            ):
                 raise ValueError(
                     f"operations[{place}] {label_of(op)} seeds the global generators, which threads share with each "
                     "other and with the training loop; use worker_kind='process'"
@@ -148,7 +155,9 @@ class DataLoader:
 
     @property
     def _repeats_order(self) -> bool:
-        return bool(getattr(self._sampler, "shuffle", False)) and getattr(self._sampler, "num_epochs", None) == 1
+        return (
+            bool(getattr(self._sampler, "shuffle", False)) and getattr(self._sampler, "num_epochs", None) == 1
+        )
 
     def __len__(self) -> int:
         course = self._course()

@@ -152,9 +152,9 @@ class Chain:
         self._reserves = [Reserve(supplies) for _ in range(len(groupings) + 1)]
         self._pending: deque[Task] = deque()  # batches ready to be made
         self._work: dict[int, tuple[_Line, _Run, int]] = {}  # task id -> line, run, stream
-        self._read = {stream: 0 for stream in feeds}  # records given out
-        self._arrived = {stream: 0 for stream in feeds}  # of those, how many came back
-        self._given = {stream: 0 for stream in feeds}  # elements that came of them
+        self._read = dict.fromkeys(feeds, 0)  # records given out
+        self._arrived = dict.fromkeys(feeds, 0)  # of those, how many came back
+        self._given = dict.fromkeys(feeds, 0)  # elements that came of them
         self._uses: dict[int, int] = {}  # task id -> elements of its output that are still to be used
         self._stopped = False
 
@@ -176,7 +176,9 @@ class Chain:
         # out, more is needed, whatever the figures say.
         stuck = not self._work and not (self._last.runs and self._last.runs[0].done)
         pace = self._supplies.pace
-        ahead = max(self._prefetch * self._nominal, pace.workers * pace.tasks_ahead() * pace.rows(self._nominal))
+        ahead = max(
+            self._prefetch * self._nominal, pace.workers * pace.tasks_ahead() * pace.rows(self._nominal)
+        )
         return stream if stuck or self._coming(stream) + self._made() < ahead / len(self._feeds) else None
 
     def _coming(self, stream: int) -> float:
@@ -269,7 +271,7 @@ class Chain:
         """Makes the task of one more batch if its rows are there; ends the line when there can be no more."""
         if line.over:
             return False
-        rows = {stream: grouping.rows for stream in sources}
+        rows = dict.fromkeys(sources, grouping.rows)
         for stream, source in sources.items():
             source.count()
             if source.ready >= grouping.rows:
@@ -289,7 +291,9 @@ class Chain:
             line.over = True
             if sum(rows.values()) == 0 or any(count == 0 for count in rows.values()):
                 return False
-        self._batch_task(level, {stream: source.take(rows[stream]) for stream, source in sources.items()}, line)
+        self._batch_task(
+            level, {stream: source.take(rows[stream]) for stream, source in sources.items()}, line
+        )
         return True
 
     def _batch_task(self, level: int, taken: dict[int, _Taken], line: _Line) -> None:

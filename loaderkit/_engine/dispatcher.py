@@ -21,6 +21,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from loaderkit.errors import WorkerError
+
 from .assembly import Assembly
 from .outputs import Outputs
 from .pace import Pace
@@ -99,7 +100,12 @@ class Dispatcher:
         for out in [out for out in self._again if out.stream == stream]:
             self._again.remove(out)
             slots += [] if out.room is None else [out.room]
-        waiting = {id for tasks in self._workers.values() for id, out in tasks.items() if out.stream == stream}
+        waiting = {
+            number
+            for tasks in self._workers.values()
+            for number, out in tasks.items()
+            if out.stream == stream
+        }
         self._closing[stream] = _Closing(waiting, slots, outputs)
         self._finish_closing(stream)
 

@@ -25,9 +25,30 @@ from .task import Broken, End, Layout, Outcome, Part, Ready, Report, Slot, Span,
 class Rows(Protocol):
     """The rows of one step as the plan gives them; `group` consecutive indices make a row."""
 
+    @property
+    def indices(self) -> np.ndarray:
+        """(rows * group,) int64, the last row's part may be short."""
+        ...
+
+    @property
+    def keys(self) -> np.ndarray:
+        """The record keys of the indices."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _NoRows:
     indices: np.ndarray
     keys: np.ndarray
     rows: int
+
+
+_NO_ROWS = _NoRows(np.empty(0, np.int64), np.empty(0, np.int64), 0)
 
 
 class Feed(Protocol):
@@ -68,7 +89,15 @@ class Grid:
     """
 
     def __init__(
-        self, feed: Feed, supplies: Supplies, *, level: int, group: int, finish: bool, in_place: bool, prefetch: int
+        self,
+        feed: Feed,
+        supplies: Supplies,
+        *,
+        level: int,
+        group: int,
+        finish: bool,
+        in_place: bool,
+        prefetch: int,
     ) -> None:
         self._feed = feed
         self._supplies = supplies
@@ -104,7 +133,7 @@ class Grid:
             rows = self._feed.next()
         except Exception as error:  # noqa: BLE001 - a user's sampler may raise anything
             self._over = True
-            self._steps.append(_Step(None, None, None, outcome=Broken(error)))
+            self._steps.append(_Step(_NO_ROWS, None, None, outcome=Broken(error)))
             return None
         if rows is None:
             self._over = True
@@ -125,15 +154,29 @@ class Grid:
         parts = -(-batch // min(self._supplies.pace.rows(batch), batch))
         lo = first_step.given
         hi = batch if len(steps) > 1 else min(batch, lo + -(-batch // parts))
-        targets = tuple(self._target(step, lo, hi if step is first_step else step.rows.rows) for step in steps)
+        targets = tuple(
+            self._target(step, lo, hi if step is first_step else step.rows.rows) for step in steps
+        )
         group = self._group
         task = Task(
             id=self._supplies.new_id(),
             level=0,
-            indices=_join([step.rows.indices[t.first * group : (t.first + t.rows) * group] for step, t in _pair(steps, targets)]),
-            keys=_join([step.rows.keys[t.first * group : (t.first + t.rows) * group] for step, t in _pair(steps, targets)]),
+            indices=_join(
+                [
+                    step.rows.indices[t.first * group : (t.first + t.rows) * group]
+                    for step, t in _pair(steps, targets)
+                ]
+            ),
+            keys=_join(
+                [
+                    step.rows.keys[t.first * group : (t.first + t.rows) * group]
+                    for step, t in _pair(steps, targets)
+                ]
+            ),
             targets=targets,
-            reserve=None if all(target.slot for target in targets) else self._reserve.slot(sum(t.rows for t in targets)),
+            reserve=None
+            if all(target.slot for target in targets)
+            else self._reserve.slot(sum(t.rows for t in targets)),
         )
         self._work[task.id] = steps
         return task
@@ -264,5 +307,3 @@ def _pair(steps: list[_Step], targets: tuple[Target, ...]) -> list[tuple[_Step, 
 
 def _join(arrays: list[np.ndarray]) -> np.ndarray:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-

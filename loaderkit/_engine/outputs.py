@@ -12,7 +12,8 @@ class Outputs:
 
     >>> outputs = Outputs()
     >>> outputs.arrived(7, None, uses=2)
-    >>> outputs.drop(7); outputs.drop(7)
+    >>> outputs.drop(7)
+    ... outputs.drop(7)
     >>> outputs.take_released()
     [(7, None)]
     """

@@ -72,7 +72,9 @@ class Slots:
 
     def _check(self, slot: Slot) -> None:
         if self._taken.get(slot.offset) != slot.nbytes:
-            raise ValueError(f"{slot} isn't handed out (at that offset: {self._taken.get(slot.offset)} bytes)")
+            raise ValueError(
+                f"{slot} isn't handed out (at that offset: {self._taken.get(slot.offset)} bytes)"
+            )
 
     def _add_segment(self, wanted: int) -> None:
         size = max(wanted, FIRST_SEGMENT, 2 * self._segments[-1][1] if self._segments else 0)
@@ -95,10 +97,10 @@ class Slots:
         insort(self._free, (offset, nbytes))
         place = bisect_left(self._free, (offset, nbytes))
         boundaries = self._segment_of(offset)[0]
-        if place + 1 < len(self._free) and self._free[place + 1][0] == offset + nbytes:
-            if self._segment_of(offset + nbytes)[0] == boundaries:
-                nbytes += self._free.pop(place + 1)[1]
-                self._free[place] = (offset, nbytes)
+        behind = self._free[place + 1][0] if place + 1 < len(self._free) else None
+        if behind == offset + nbytes and self._segment_of(behind)[0] == boundaries:
+            nbytes += self._free.pop(place + 1)[1]
+            self._free[place] = (offset, nbytes)
         if place and sum(self._free[place - 1]) == offset and self._segment_of(offset - 1)[0] == boundaries:
             before, size = self._free.pop(place - 1)
             self._free[place - 1] = (before, size + nbytes)

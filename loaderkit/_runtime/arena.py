@@ -20,6 +20,7 @@ from typing import Any
 from loaderkit._engine.task import Slot
 from loaderkit._memory import anonymous_file
 from loaderkit.errors import ArenaMemoryError
+
 from .platform import available_memory
 
 
@@ -50,7 +51,9 @@ class Arena:
 
     def token(self, slot: Slot) -> Any:
         """An object over the slot's bytes; what is made from its buffer keeps it alive."""
-        return (ctypes.c_char * slot.nbytes).from_buffer(self._segments[slot.segment], slot.offset - slot.segment)
+        return (ctypes.c_char * slot.nbytes).from_buffer(
+            self._segments[slot.segment], slot.offset - slot.segment
+        )
 
     def lease(self, slot: Slot) -> Any:
         """A token whose end gives the slot back, by `expired`."""
@@ -100,5 +103,7 @@ class ArenaView:
         """An object over the slot's bytes."""
         segment = self._segments.get(slot.segment)
         if segment is None:
-            segment = self._segments[slot.segment] = mmap.mmap(self._fd, slot.segment_nbytes, offset=slot.segment)
+            segment = self._segments[slot.segment] = mmap.mmap(
+                self._fd, slot.segment_nbytes, offset=slot.segment
+            )
         return (ctypes.c_char * slot.nbytes).from_buffer(segment, slot.offset - slot.segment)

@@ -92,14 +92,20 @@ class ProcessWorker:
         self._unsent: deque[memoryview] = deque()
         self._layouts: dict[BatchLayout, int] = {}
         code = (
-            "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+            "import signal as s; s.signal(s.SIGINT, s.SIG_IGN); s.signal(s.SIGTERM, s.SIG_IGN);"
             f"import sys; sys.path[:] = {sys.path!r};"
             "from loaderkit._runtime.worker import start; start()"
         )
         with theirs:
             passed = (theirs.fileno(), arena.fd, *descriptors)
             self.process = subprocess.Popen(
-                [sys.executable, *_interpreter_flags(), "-c", code, *map(str, (*passed[:2], _pid(), *descriptors))],
+                [
+                    sys.executable,
+                    *_interpreter_flags(),
+                    "-c",
+                    code,
+                    *map(str, (*passed[:2], _pid(), *descriptors)),
+                ],
                 stdin=subprocess.DEVNULL,
                 pass_fds=passed,
                 env=worker_environment(),
@@ -111,8 +117,7 @@ class ProcessWorker:
     def give(self, assignment: Assignment, outputs: dict[int, Slot]) -> None:
         task = assignment.task
         message = b""
-        for part in (*task.targets, *task.inputs):
-            layout = part.layout
+        for layout in (*(target.layout for target in task.targets), *(span.layout for span in task.inputs)):
             if isinstance(layout, BatchLayout) and layout not in self._layouts:
                 number = self._layouts[layout] = len(self._layouts)
                 message += wire.frame(wire.LAYOUT, cloudpickle.dumps((number, layout)))

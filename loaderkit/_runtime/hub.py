@@ -16,7 +16,7 @@ from loaderkit._engine.dispatcher import Assignment, Dispatcher
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.slots import Slots
-from loaderkit._engine.task import Broken, Cursor, End, Ready, Report
+from loaderkit._engine.task import Broken, Cursor, End, Ready
 from loaderkit.errors import IteratorClosedError
 from loaderkit.transforms.program import Failure
 from loaderkit.tree import unflatten
@@ -130,7 +130,9 @@ class Hub:
     def _pop(self, stream: int) -> tuple[bool, Step]:
         """Whether there is something to hand out, and what. A failure stays where it is."""
         if stream not in self._streams:
-            raise IteratorClosedError("the iterator was closed while another thread waited for its next element")
+            raise IteratorClosedError(
+                "the iterator was closed while another thread waited for its next element"
+            )
         match self._dispatcher.pop(stream):
             case None:
                 return False, None

@@ -75,7 +75,7 @@ def _pickled(content: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
     try:
         # The C pickler: an order of magnitude faster, and right for all whose class a module holds.
         return pickle.dumps(content, protocol=5, buffer_callback=beside), buffers
-    except Exception:
+    except Exception:  # noqa: BLE001 - the user's reduce may raise anything
         # Classes of the user's script travel by value, which cloudpickle knows; a second failure is the answer.
         buffers.clear()
         out = BytesIO()

@@ -8,15 +8,12 @@ All state is under one lock. A consumer that waits does so on its condition; aft
 next tasks itself, so that a busy consumer never waits for the pump to be scheduled.
 """
 
-import atexit
 import contextlib
 import logging
 import os
 import selectors
 import socket
-
 import threading
-
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,7 +21,6 @@ from typing import Any
 import cloudpickle
 
 from loaderkit._engine.assembly import Assembly, Supplies
-from loaderkit._engine.task import Slot
 from loaderkit._memory import sending
 from loaderkit.errors import IteratorClosedError, TransportError, WorkerError
 from loaderkit.transforms.base import label_of
@@ -37,7 +33,7 @@ from .work import Program
 
 _log = logging.getLogger("loaderkit")
 IDLE_SECONDS = 30.0  # workers without an iterator wait that long for the next one
-_FAILED_STARTS = 3  # deaths in a row before a worker was ready
+_FAILED_STARTS = 4  # workers that die before they are ready, while nobody gets anything done
 
 
 class Pool(Hub):
@@ -86,7 +82,9 @@ class Pool(Hub):
         with self.lock:
             stream = super().open(make)
             if self._thread is None:
-                self._thread = threading.Thread(target=_pump, args=(self,), name="loaderkit-pump", daemon=True)
+                self._thread = threading.Thread(
+                    target=_pump, args=(self,), name="loaderkit-pump", daemon=True
+                )
                 self._thread.start()
             self._give_out()
             self.wake()  # workers may have to be hired
@@ -166,6 +164,7 @@ class Pool(Hub):
                 slot = self._dispatcher.asks(number, task, attempt, nbytes)
                 worker.place(task, attempt, slot)
             case Finished(task, attempt, report, output):
+                self._failed_starts = 0
                 if output is not None:
                     self._objects[task] = output
                 self._dispatcher.done(number, task, attempt, report)
@@ -200,7 +199,9 @@ class Pool(Hub):
             self._numbers += 1
             if self._kind == "thread":
                 name = f"loaderkit-worker-{number}"
-                self._crew[number] = ThreadWorker(self.program, self._shared_arena, self._objects, self._told, name)
+                self._crew[number] = ThreadWorker(
+                    self.program, self._shared_arena, self._objects, self._told, name
+                )
                 continue
             try:
                 worker = ProcessWorker(self._packed, self._descriptors, self._shared_arena)
@@ -264,7 +265,7 @@ class Pool(Hub):
             except BaseException as error:  # noqa: BLE001 - whoever waits must not wait for ever
                 _log.exception("the loader's pump failed")
                 self._unfit = WorkerError(f"the loader's pump failed: {error!r}")
-                self._stopping = True
+                self._stopping = happened = True
             with self.lock:
                 if self._stopping or (idle and not happened and not self._streams):
                     self._dismiss(selector)
@@ -309,7 +310,9 @@ def _what_cannot_travel(program: Program, error: Exception) -> str:
     for name, thing in named:
         if _travels(thing):
             continue
-        culprits = [f"its attribute {attribute!r}" for attribute, value in _attributes(thing) if not _travels(value)]
+        culprits = [
+            f"its attribute {attribute!r}" for attribute, value in _attributes(thing) if not _travels(value)
+        ]
         return (
             f"{name} can't be sent to worker processes: {', '.join(culprits) or type(thing).__qualname__}: {error}. "
             "Make it where it is used first, or use worker_kind='thread' or worker_count=0."
@@ -330,7 +333,9 @@ def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
     yield from getattr(thing, "__dict__", {}).items()
     function = getattr(thing, "_function", None) or thing
     for name, cell in zip(
-        getattr(getattr(function, "__code__", None), "co_freevars", ()), getattr(function, "__closure__", None) or (), strict=False
+        getattr(getattr(function, "__code__", None), "co_freevars", ()),
+        getattr(function, "__closure__", None) or (),
+        strict=False,
     ):
         with contextlib.suppress(ValueError):  # an empty cell
             yield name, cell.cell_contents

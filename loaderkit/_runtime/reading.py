@@ -75,7 +75,9 @@ class Reader:
         records, error = self._read(task, keys)
         failure = None
         if error is not None:
-            failure = Failure(error, f"source {type(self._source).__qualname__}", (int(indices[len(records)]),))
+            failure = Failure(
+                error, f"source {type(self._source).__qualname__}", (int(indices[len(records)]),)
+            )
         return (records if self._guard is None else list(map(self._guard, records))), failure
 
     def _read(self, task: int, keys: np.ndarray) -> tuple[list[Any], Exception | None]:

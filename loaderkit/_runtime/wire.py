@@ -84,13 +84,23 @@ def pack_task(task: Task, attempt: int, layouts: dict[BatchLayout, int], outputs
     values = array(
         "q",
         (
-            *(task.id, attempt, task.level, len(task.indices), len(task.keys), len(task.targets), len(task.inputs)),
+            *(
+                task.id,
+                attempt,
+                task.level,
+                len(task.indices),
+                len(task.keys),
+                len(task.targets),
+                len(task.inputs),
+            ),
             *(len(task.begin), -1 if task.end is None else len(end), len(task.start)),
             *pack_slot(task.reserve),
         ),
     )
     for target in task.targets:
-        values.extend((target.rows, target.batch, target.first, target.whole, _number(target.layout, layouts)))
+        values.extend(
+            (target.rows, target.batch, target.first, target.whole, _number(target.layout, layouts))
+        )
         values.extend(pack_slot(target.slot))
     for span in task.inputs:
         values.extend((span.task, span.part, span.lo, span.hi, span.batch, _number(span.layout, layouts)))
@@ -105,7 +115,9 @@ def unpack_task(body: bytes, layouts: dict[int, BatchLayout]) -> tuple[Task, int
     """What `pack_task` wrote: the task, its attempt, and where the outputs lie that it takes in."""
     vector = np.frombuffer(body, np.int64)
     n_head = 14
-    task_id, attempt, level, n_indices, n_keys, n_targets, n_inputs, n_begin, n_end, n_start = vector[:10].tolist()
+    task_id, attempt, level, n_indices, n_keys, n_targets, n_inputs, n_begin, n_end, n_start = vector[
+        :10
+    ].tolist()
     words = iter(vector[n_head : len(vector) - n_indices - n_keys].tolist())
 
     def take(count: int) -> list[int]:
@@ -147,7 +159,9 @@ def pack_report(task: int, attempt: int, report: Report) -> bytes:
     """A report as a body; its trouble must be portable already."""
     rare = b""
     if report.trouble is not None or report.layout is not None:
-        rare = cloudpickle.dumps((report.trouble, report.layout))  # a layout may name a class of the user's script
+        rare = cloudpickle.dumps(
+            (report.trouble, report.layout)
+        )  # a layout may name a class of the user's script
     values = array(
         "q", (task, attempt, report.nbytes, int(report.seconds * 1e9), len(report.parts), len(rare))
     )

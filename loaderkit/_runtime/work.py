@@ -112,7 +112,9 @@ class Bench:
         if not self._row_changing or cursors is None:
             return None
         width = self._pipeline.depth + 1
-        return np.array([(*c, *(0,) * (width - len(c))) for c in cursors], np.int64).reshape(len(cursors), width)
+        return np.array([(*c, *(0,) * (width - len(c))) for c in cursors], np.int64).reshape(
+            len(cursors), width
+        )
 
     def _rows_of(self, span: Span) -> Block | list[Any]:
         if span.slot is not None:
@@ -140,7 +142,9 @@ class Bench:
         first = 0
         for target in task.targets:
             last = min(first + target.rows * group, len(task.indices))  # the stream's last row may be short
-            run, failure = self._pipeline.make_rows(records[first:last], task.indices[first : min(last, len(records))])
+            run, failure = self._pipeline.make_rows(
+                records[first:last], task.indices[first : min(last, len(records))]
+            )
             failure = failure or (unread if len(records) < last else None)
             if failure is not None:
                 return parts, output, failure, layout
@@ -201,7 +205,9 @@ class Bench:
                 output.append(block)
                 continue
             level = len(self._pipeline.levels) - 1
-            made, failure = self._pipeline.batch_one(level, [block], (int(indices[0]),), None, indices.tolist(), ())
+            made, failure = self._pipeline.batch_one(
+                level, [block], (int(indices[0]),), None, indices.tolist(), ()
+            )
             if failure is not None:
                 return parts, output, failure, layout
             parts.append(Part(1))

@@ -48,11 +48,9 @@ def main(channel: int, arena: int, trainer: int, *descriptors: int) -> None:
         return  # it was gone before we could ask to be told
     if watched is not None:
         threading.Thread(target=_end_with, args=(watched,), name="loaderkit-watch", daemon=True).start()
-    with socket.socket(fileno=channel) as connection:
-        try:
-            _Worker(connection, ArenaView(arena), list(descriptors)).run()
-        except (ConnectionError, BrokenPipeError):
-            pass  # the trainer is gone, or has had enough of us
+    # A broken connection: the trainer is gone, or has had enough of us.
+    with socket.socket(fileno=channel) as connection, contextlib.suppress(ConnectionError):
+        _Worker(connection, ArenaView(arena), list(descriptors)).run()
     # Threads of the user's libraries may still run; nobody waits for what they do.
     os._exit(0)
 
@@ -184,7 +182,9 @@ class _Worker:
         self._send(wire.DONE, wire.pack_report(task, attempt, report))
 
 
-def without_unpicklable(task: Task, report: Report, output: Output, error: Exception) -> tuple[Report, Output]:
+def without_unpicklable(
+    task: Task, report: Report, output: Output, error: Exception
+) -> tuple[Report, Output]:
     """The report and output cut before the first element that can't be pickled, which becomes its failure."""
     parts = list(report.parts)
     for place, part in enumerate(output):
@@ -193,7 +193,7 @@ def without_unpicklable(task: Task, report: Report, output: Output, error: Excep
             try:
                 Parcel(value)
             except Exception as unpicklable:  # noqa: BLE001 - the user's reduce may raise anything
-                begins = parts[place].begins
+                begins, ends = parts[place].begins, parts[place].ends
                 index = int(begins[row, 0]) if begins is not None else _index_of(task, place, row)
                 trouble = TransportError(
                     f"an element of type {type(value).__qualname__} can't be sent by the worker: {unpicklable}"
@@ -203,7 +203,7 @@ def without_unpicklable(task: Task, report: Report, output: Output, error: Excep
                     parts[place],
                     size=row,
                     begins=None if begins is None else begins[:row],
-                    ends=None if parts[place].ends is None else parts[place].ends[:row],
+                    ends=None if ends is None else ends[:row],
                 )
                 streamed = not task.targets and not task.level
                 cut = (*parts[:place], kept) if streamed else tuple(parts[:place])

@@ -141,7 +141,9 @@ class RecordFeed:
             except Exception:
                 if self._block == 1 and count == 1:
                     raise
-                self._block = 1  # asked one by one from here on, the error comes with the record it belongs to
+                self._block = (
+                    1  # asked one by one from here on, the error comes with the record it belongs to
+                )
                 return self.next(1)
             self._indices, self._keys = indices, keys
             self._index = int(indices[-1]) + 1

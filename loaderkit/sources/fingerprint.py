@@ -8,12 +8,13 @@ stays the same data.
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from loaderkit.tree import flatten, paths
+from loaderkit._structure import children_of, kind_of
 
 from .protocol import read_records
 
@@ -67,13 +68,9 @@ def content_hash(elements: Iterable[Any]) -> str:
     """
     digest = hashlib.sha256()
     for element in elements:
-        leaves, structure = flatten(element)
-        # Sorted, since the order in which a dict got its keys is no part of the data.
-        for path, leaf in sorted(zip(paths(structure), leaves), key=lambda pair: pair[0]):
-            for part in (path.encode(), *_leaf_parts(leaf)):
-                digest.update(len(part).to_bytes(8, "little"))
-                digest.update(part)
-        digest.update(b"end")
+        for part in _parts(element):
+            digest.update(len(part).to_bytes(8, "little"))
+            digest.update(part)
     return f"sha256:{digest.hexdigest()[:32]}"
 
 
@@ -89,6 +86,23 @@ def digest_of(values: Any) -> str:
     return f"sha256:{hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]}"
 
 
+def _parts(value: Any) -> Iterator[bytes]:
+    cls: Any = type(value)
+    kind = kind_of(cls)
+    if kind == "leaf":
+        yield from _leaf_parts(value)
+        return
+    keys, children = children_of(value, kind)
+    items = [(repr(key), child) for key, child in zip(keys, children)]
+    if kind == "dict":
+        # The order in which a dict got its keys is no part of the data.
+        items.sort(key=itemgetter(0))
+    yield f"{cls.__qualname__} of {len(items)}".encode()
+    for name, child in items:
+        yield name.encode("utf-8", "replace")
+        yield from _parts(child)
+
+
 def _leaf_parts(leaf: Any) -> Iterable[bytes]:
     name = type(leaf).__qualname__
     if isinstance(leaf, np.ndarray | np.generic) and not leaf.dtype.hasobject:
@@ -99,7 +113,7 @@ def _leaf_parts(leaf: Any) -> Iterable[bytes]:
     if isinstance(leaf, str):
         return (
             f"{name} {len(leaf)}".encode(),
-            *_ends(np.frombuffer(leaf.encode("utf-8", "replace"), np.uint8)),
+            *_ends(np.frombuffer(leaf.encode("utf-8", "surrogatepass"), np.uint8)),
         )
     if isinstance(leaf, bytes | bytearray | memoryview):
         return (f"{name} {len(leaf)}".encode(), *_ends(np.frombuffer(leaf, np.uint8)))

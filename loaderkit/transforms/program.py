@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit.plan.rng import RecordRng, child_of
+
 from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, function_of, label_of
 from .seeding import SeededGlobals
 from .stack import Block, collect, stack
@@ -79,7 +80,7 @@ class Run:
             self.ends = [*self.ends, *other.ends]
 
 
-class _Stop(Exception):
+class _Stop(Exception):  # noqa: N818 - carries what was made so far; it never leaves this file
     """A stage stopped early: what it had made, how many elements that took, and why."""
 
     def __init__(self, made: Run, taken: int, error: Exception) -> None:
@@ -92,7 +93,7 @@ def _gather(results: Iterable[Any], expected: int, out: list[Any]) -> Exception 
     # Python-level loop. It also takes a StopIteration from the user's function for the end: hence the count.
     try:
         out.extend(results)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a user's function may raise anything
         return error
     if len(out) != expected:
         return RuntimeError("the function raised StopIteration, which would end the loop that called it")
@@ -152,7 +153,7 @@ class _FilterStage:
         for place, answer in enumerate(keep):
             try:
                 keep[place] = bool(answer)
-            except Exception as not_a_bool:
+            except Exception as not_a_bool:  # noqa: BLE001 - __bool__ may raise anything
                 error = not_a_bool
                 del keep[place:]
                 break
@@ -188,7 +189,7 @@ class _FlatMapStage:
             except StopIteration as stop:
                 error: Exception = RuntimeError("the function raised StopIteration")
                 error.__cause__ = stop
-            except Exception as raised:
+            except Exception as raised:  # noqa: BLE001 - a user's function may raise anything
                 error = raised
             else:
                 # The element in which the stream was entered again: its first children were handed out before.
@@ -251,7 +252,7 @@ class Level:
             raise _NoBatch(Failure(error, repr(self.batch), tuple(mentioned or indices))) from error
 
 
-class _NoBatch(Exception):
+class _NoBatch(Exception):  # noqa: N818 - carries the failure; it never leaves this file
     """The rows make no batch."""
 
     def __init__(self, failure: Failure) -> None:
@@ -321,7 +322,9 @@ class Pipeline:
     @property
     def group(self) -> int:
         """Records of one row of the last Batch, where no operation changes their number."""
-        return math.prod(level.batch.batch_size or 1 for level in self.levels[1:-1] if level.batch is not None)
+        return math.prod(
+            level.batch.batch_size or 1 for level in self.levels[1:-1] if level.batch is not None
+        )
 
     @property
     def passes_rows(self) -> bool:
@@ -331,7 +334,9 @@ class Pipeline:
     @property
     def needs_finish(self) -> bool:
         """Whether something has to look at a whole batch after its rows lie in place."""
-        return bool(self.last.stages) or (self.last.batch is not None and self.last.batch.batch_fn is not None)
+        return bool(self.last.stages) or (
+            self.last.batch is not None and self.last.batch.batch_fn is not None
+        )
 
     def make_rows(self, records: list[Any], indices: np.ndarray) -> tuple[Run, Failure | None]:
         """The rows that enter the last Batch, for a pipeline that never changes their number.
@@ -349,7 +354,12 @@ class Pipeline:
         return run, failure
 
     def batch_one(
-        self, level: int, parts: Sequence[Block | list[Any]], begin: Cursor, end: Cursor | None, indices: Sequence[int],
+        self,
+        level: int,
+        parts: Sequence[Block | list[Any]],
+        begin: Cursor,
+        end: Cursor | None,
+        indices: Sequence[int],
         start: Cursor,
     ) -> tuple[Run, Failure | None]:
         """One batch from its rows, and what the stages behind that Batch make of it."""

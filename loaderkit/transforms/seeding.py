@@ -18,7 +18,9 @@ class SeededGlobals:
         function: takes one element.
 
     >>> draw = SeededGlobals(lambda _: random.random())
-    >>> draw(None, np.random.Generator(np.random.Philox(key=1))) == draw(None, np.random.Generator(np.random.Philox(key=1)))
+    >>> draw(None, np.random.Generator(np.random.Philox(key=1))) == draw(
+    ...     None, np.random.Generator(np.random.Philox(key=1))
+    ... )
     True
     """
 
@@ -26,19 +28,19 @@ class SeededGlobals:
         self.function = function
 
     def __call__(self, element: Any, rng: np.random.Generator) -> Any:
-        python, legacy = random.getstate(), np.random.get_state()
+        python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the point is the global generator
         # Only if the user's code imported it: importing it here would cost every worker a second.
         torch = sys.modules.get("torch")
         torch_state = None if torch is None else torch.random.get_rng_state()
         words = rng.integers(0, 2**32, size=4, dtype=np.uint64)  # (4,) each below 2^32
         random.seed(int(words[0]))
-        np.random.seed(words[1:3].astype(np.uint32))
+        np.random.seed(words[1:3].astype(np.uint32))  # noqa: NPY002
         if torch is not None:
             torch.random.default_generator.manual_seed(int(words[3]))
         try:
             return self.function(element)
         finally:
             random.setstate(python)
-            np.random.set_state(legacy)
+            np.random.set_state(legacy)  # noqa: NPY002
             if torch is not None:
                 torch.random.set_rng_state(torch_state)

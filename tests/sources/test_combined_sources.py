@@ -1,0 +1,177 @@
+"""ConcatDataSource and SubsetDataSource: sources made of sources."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loaderkit.sources import (
+    ArrayDataSource,
+    ConcatDataSource,
+    InMemoryDataSource,
+    RangeDataSource,
+    SubsetDataSource,
+    fingerprint_of,
+)
+
+PARTS = st.lists(
+    st.lists(st.integers(), max_size=4) | st.builds(RangeDataSource, st.integers(0, 4)), min_size=1
+)
+
+
+@given(PARTS, st.data())
+def test_a_concatenation_is_the_parts_in_order(parts, data):
+    """One by one and many at a time, with empty parts among them."""
+    source = ConcatDataSource(parts)
+    expected = [record for part in parts for record in part]
+    assert len(source) == len(expected)
+    assert list(source) == expected
+    keys = data.draw(st.lists(st.integers(0, len(expected) - 1))) if expected else []
+    assert source.__getitems__(keys) == [expected[key] for key in keys]
+
+
+def test_a_concatenation_reads_each_part_once():
+    """A part that can read many records in one call is asked once for all of its own."""
+    calls = []
+
+    class Batched:
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, key):
+            raise AssertionError("one by one")
+
+        def __getitems__(self, keys):
+            calls.append(keys)
+            return [f"record {key}" for key in keys]
+
+    source = ConcatDataSource(["ab", Batched()])
+    assert source.__getitems__([4, 0, 2, 4]) == ["record 2", "a", "record 0", "record 2"]
+    assert calls == [[2, 0, 2]]
+
+
+@given(st.integers(1, 20), st.data())
+def test_a_subset_is_the_chosen_records(n, data):
+    """For keys as a list, an array, a range, a slice or a fraction: what a list of the records would give."""
+    records = [f"record {key}" for key in range(n)]
+    keys = data.draw(st.lists(st.integers(0, n - 1), min_size=1))
+    start, stop, step = data.draw(st.tuples(*[st.integers(0, n)] * 2, st.integers(-3, 3).filter(bool)))
+    fraction = data.draw(st.floats(0.5, 1))
+    choices = [
+        (keys, [records[key] for key in keys]),
+        (np.array(keys, np.uint16), [records[key] for key in keys]),
+        (slice(start, stop, step), records[start:stop:step]),
+        (range(n)[start:stop:step], records[start:stop:step]),
+        (fraction, records[: round(fraction * n)]),
+    ]
+    for chosen, expected in choices:
+        if not expected:
+            with pytest.raises(ValueError, match="leaves no record of a list of"):
+                SubsetDataSource(records, chosen)
+            continue
+        source = SubsetDataSource(records, chosen)
+        assert list(source) == expected
+        assert source.__getitems__(range(len(expected))) == expected
+
+
+@given(st.lists(st.integers(0, 19), min_size=1))
+def test_the_same_choice_is_the_same_fingerprint(keys):
+    """However it was written: as a list, an array, a range or a slice; another choice is another one."""
+    source = RangeDataSource(20)
+    seen = fingerprint_of(SubsetDataSource(source, keys))
+    assert seen == fingerprint_of(SubsetDataSource(source, np.array(keys)))
+    assert seen != fingerprint_of(SubsetDataSource(source, [*keys, 0]))
+    assert seen != fingerprint_of(SubsetDataSource(RangeDataSource(21), keys))
+    step = keys[0] % 4 + 1
+    written = [range(0, 20, step), list(range(0, 20, step)), slice(None, None, step), slice(0, 25, step)]
+    prints = [fingerprint_of(SubsetDataSource(source, choice)) for choice in written]
+    assert all(each == prints[0] for each in prints)
+
+
+def test_a_subset_has_columns_where_its_source_has():
+    """take is there for columns, and isn't for a list; its rows are the source's."""
+    arrays = ArrayDataSource({"x": np.arange(10) * 10})
+    for choice in ([7, 1, 1], slice(2, 8, 3)):
+        subset = SubsetDataSource(arrays, choice)
+        assert subset.take([1, 0])["x"].tolist() == [subset[1]["x"], subset[0]["x"]]
+        out = [np.zeros(2, np.int64)]
+        subset.take([1, 0], out=out)
+        assert out[0].tolist() == [subset[1]["x"], subset[0]["x"]]
+    assert not hasattr(SubsetDataSource([1, 2, 3], 0.5), "take")
+
+
+def test_a_subset_of_a_concatenation_of_subsets():
+    """Sources are made of any sources."""
+    evens = SubsetDataSource(RangeDataSource(10), slice(0, None, 2))
+    words = InMemoryDataSource(["a", "b", "c"])
+    source = SubsetDataSource(ConcatDataSource([evens, words, SubsetDataSource(evens, [4])]), [8, 5, 1])
+    assert list(source) == [8, "a", 2]
+    assert source.__getitems__([2, 1]) == [2, "a"]
+
+
+def test_they_travel(in_child):
+    """With what they are made of; a long table of keys travels without a copy."""
+    keys = np.random.default_rng(0).permutation(100_000)
+    source = ConcatDataSource([SubsetDataSource(RangeDataSource(100_000), keys), InMemoryDataSource(["end"])])
+
+    def look(source):
+        return source.__getitems__([5, 100_000, 99_999]), source[7], fingerprint_of(source)
+
+    assert in_child(source, look) == look(source)
+    assert source[5] == keys[5]
+    assert pickle.loads(pickle.dumps(source))[5] == keys[5]
+
+
+def test_fingerprints_hold_those_of_the_parts():
+    """In order; a change of a part is a change of the whole."""
+    seen = fingerprint_of(ConcatDataSource([RangeDataSource(2), [1, 2]]))
+    assert [part["kind"] for part in seen["sources"]] == ["declared", "foreign"]
+    assert seen != fingerprint_of(ConcatDataSource([[1, 2], RangeDataSource(2)]))
+    assert seen != fingerprint_of(ConcatDataSource([RangeDataSource(2), [1, 3]]))
+
+
+@pytest.mark.parametrize("key", [3, -1, 2**70])
+def test_a_key_out_of_range(key):
+    """IndexError with the key and the length of the whole, before any part is asked."""
+    concat = ConcatDataSource(["a", "bc"])
+    subset = SubsetDataSource("abcdef", [5, 0, 1])
+    for source, name in ((concat, "ConcatDataSource"), (subset, "SubsetDataSource")):
+        says = f"record_key {key} is out of range: {name}.* has 3 records"
+        with pytest.raises(IndexError, match=says):
+            source[key]
+        with pytest.raises(IndexError, match=says):
+            source.__getitems__([key])
+
+
+@pytest.mark.parametrize(
+    ("choice", "error", "says"),
+    [
+        ([0, 6], IndexError, "record_key 6 is out of range: a str of 6 records"),
+        ([0, -1], IndexError, "record_key -1 is out of range"),
+        (range(3, 9), IndexError, "record_key 8 is out of range"),
+        (0.0, ValueError, "a fraction lies above 0 and up to 1, 0.0 came"),
+        (1.5, ValueError, "a fraction lies above 0 and up to 1"),
+        (0.01, ValueError, "0.01 leaves no record of a str of 6 records"),
+        ([], ValueError, "leaves no record"),
+        (3, TypeError, "integers in one dimension, a range, a slice or a float are needed, 3 came"),
+        ([[1]], TypeError, "integers in one dimension"),
+        ([0.5], TypeError, "'float' object cannot be interpreted as an integer"),
+        (np.array([True, False]), TypeError, r"np\.flatnonzero\(mask\)"),
+    ],
+)
+def test_bad_choices(choice, error, says):
+    """Keys that the source lacks, fractions out of range, masks, and what is no choice at all."""
+    with pytest.raises(error, match=says):
+        SubsetDataSource("abcdef", choice)
+
+
+def test_what_is_no_source_is_refused():
+    """Named by its place."""
+    with pytest.raises(TypeError, match=r"sources\[1\]: a list_iterator has no __len__"):
+        ConcatDataSource([[1], iter([2])])
+    with pytest.raises(ValueError, match="at least one data source is needed"):
+        ConcatDataSource([])
+    with pytest.raises(TypeError, match="source: a dict with the keys 'x' came"):
+        SubsetDataSource({"x": 1}, 0.5)

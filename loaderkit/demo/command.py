@@ -40,7 +40,7 @@ def run_demo(directory: Path | None, *, epochs: int) -> int:
     train_size, test_size = write_digits(data)
     print(f"{train_size:,} handwritten digits to train on, {test_size} to test, as ArrayRecord in {data}")
 
-    kill_at = (epochs * train_size // BATCH_SIZE) * 2 // 5
+    kill_at = (epochs * train_size // BATCH_SIZE) * 3 // 5
     peaceful = train(data, directory / "peaceful", BEFORE, epochs=epochs, title="uninterrupted", kill_at=None)
     killed = train(data, directory / "killed", BEFORE, epochs=epochs, title="to be killed ", kill_at=kill_at)
     print(f"SIGKILL      after step {killed.last}, {_place(killed.last, train_size)}; {BEFORE} until here")

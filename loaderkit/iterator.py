@@ -223,7 +223,7 @@ class DataLoaderIterator:
         Raises TypeError where it isn't bytes, StateError where it is no sound state, and CheckpointMismatchError
         where it is one of another stream; the position stays as it was.
         """
-        documents = [*state] if isinstance(state, list | tuple) else [state]
+        documents: list[Any] = [*state] if isinstance(state, list | tuple) else [state]
         saved = merge([loads(document) for document in documents])
         with self._lock:
             self._check_open()

@@ -53,8 +53,11 @@ def test_import_is_quick(fresh):
 
 
 def public_names() -> list[str]:
-    names = [name for name in dir(lk) if not name.startswith("_")]
-    return sorted(name for name in names if not inspect.ismodule(getattr(lk, name)))
+    values = {name: getattr(lk, name) for name in dir(lk) if not name.startswith("_")}
+    ours = (
+        name for name, value in values.items() if getattr(value, "__module__", "").startswith("loaderkit")
+    )
+    return sorted(ours)
 
 
 def examples_in(public: object) -> list[doctest.Example]:

@@ -31,7 +31,8 @@ DISTINCT = [
     0, 1, True, 0.0, -0.0, 1.0, 1j, None, "", "1", "a", b"", b"1", b"a", (), [], {}, set(), {1}, {1, 2},
     frozenset(), [1], (1,), [1, 2], [2, 1], [[1], 2], {"a": 1}, {"a": 2}, {"b": 1}, {1: 1}, {"a": None},
     Point(1, 2), Point(2, 1), Row(1), Row(2), np.int8(1), np.int64(1), np.float32(1), np.zeros(2),
-    np.zeros((2, 1)), np.zeros(2, np.int64), np.array(["a"]), np.array(["a", None], object), np.array(["b", None], object),
+    np.zeros((2, 1)), np.zeros(2, np.int64), np.array(["a"]), np.array(["a", None], object),
+    np.array(["b", None], object),
     np.array([(1, 2)], "i4,i8"), "a\0", b"a\0", "\udc80", float("nan"), float("inf"),
     np.datetime64(0, "s"), np.datetime64(0, "ms"), [1, [2]],
 ]  # fmt: skip

@@ -1,0 +1,103 @@
+"""Data sets of other libraries are sources by their __len__ and __getitem__."""
+
+import numpy as np
+import pytest
+
+from loaderkit.sources import ConcatDataSource, SubsetDataSource, check_source, fingerprint_of, read_records
+
+
+class HuggingFaceLike:
+    """What `datasets.Dataset` does: keys are checked to be ints, and a list of keys gives a dict of columns."""
+
+    def __init__(self, columns):
+        self.columns = columns
+
+    def __len__(self):
+        return len(self.columns["text"])
+
+    def __getitem__(self, key):
+        if isinstance(key, list):
+            return {name: [column[k] for k in key] for name, column in self.columns.items()}
+        assert type(key) is int
+        return {name: column[key] for name, column in self.columns.items()}
+
+    def __getitems__(self, keys):
+        batch = self[keys]
+        return [{name: column[i] for name, column in batch.items()} for i in range(len(keys))]
+
+    def __repr__(self):
+        return f"Dataset({{\n    features: {list(self.columns)},\n    num_rows: {len(self)}\n}})"
+
+
+def hugging_face():
+    return HuggingFaceLike({"text": [f"text {i}" for i in range(6)], "label": list(range(6))})
+
+
+def torch_map_style():
+    torch = pytest.importorskip("torch")
+
+    class Squares(torch.utils.data.Dataset):
+        def __len__(self):
+            return 6
+
+        def __getitem__(self, key):
+            return key * key, f"{key}"
+
+    return Squares()
+
+
+def torch_subset():
+    torch = pytest.importorskip("torch")
+    return torch.utils.data.Subset(torch_map_style(), [5, 4, 3, 2, 1, 0])
+
+
+def torch_tensors():
+    torch = pytest.importorskip("torch")
+    return torch.utils.data.TensorDataset(torch.arange(6), torch.arange(12).reshape(6, 2))
+
+
+def grain_dataset():
+    grain = pytest.importorskip("grain")
+    return grain.MapDataset.range(6).map(lambda x: x * 3).shuffle(seed=3)
+
+
+def plain_array():
+    return np.arange(12).reshape(6, 2)
+
+
+SOURCES = [hugging_face, torch_map_style, torch_subset, torch_tensors, grain_dataset, plain_array]
+
+
+@pytest.mark.parametrize("make", SOURCES)
+def test_it_is_a_source_as_it_is(make):
+    """Records come one by one or many at a time, also through our own combinations, with plain ints for keys."""
+    source = make()
+    check_source(source)
+    expected = [repr(source[key]) for key in range(6)]
+    assert len(set(expected)) == 6
+    assert list(map(repr, read_records(source, [4, 0, 4]))) == [expected[4], expected[0], expected[4]]
+    around = SubsetDataSource(ConcatDataSource([source, source]), np.array([11, 2, 5, 1]))
+    through = [expected[5], expected[2], expected[5], expected[1]]
+    assert list(map(repr, around.__getitems__(np.arange(4)))) == through
+    assert [repr(around[np.int64(key)]) for key in range(4)] == through
+
+
+@pytest.mark.parametrize("make", SOURCES)
+def test_its_fingerprint_is_what_can_be_known(make):
+    """The same for the data set made again; its type and length are in it."""
+    seen = fingerprint_of(make())
+    assert seen == fingerprint_of(make())
+    assert (seen["kind"], seen["records"]) == ("foreign", 6)
+    assert seen["type"].endswith(type(make()).__qualname__)
+
+
+def test_a_torch_data_set_that_can_only_be_iterated():
+    """Is refused with what to do, since no record can be read by its key."""
+    torch = pytest.importorskip("torch")
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(range(3))
+
+    with pytest.raises(TypeError, match=r"data_source: a Stream has no __len__.*InMemoryDataSource\(list"):
+        check_source(Stream())

@@ -100,6 +100,8 @@ class Pool(Hub):
             while True:
                 if self._unfit is not None:
                     return Failure(self._unfit, "", ())
+                if self._stopping:
+                    raise IteratorClosedError("the loader was closed, and its workers have ended")
                 there, step = self._pop(stream)
                 if there:
                     self._give_out()

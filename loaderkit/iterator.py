@@ -12,7 +12,7 @@ import warnings
 import weakref
 from collections.abc import Collection, Coroutine, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from loaderkit.plan.rng import generator
 from loaderkit.plan.samplers import num_records_of, record_keys_of, seed_of
 from loaderkit.plan.state import dumps, loads, merge
 from loaderkit.transforms.program import Failure
-
-if TYPE_CHECKING:
-    from loaderkit.loader import DataLoader
 
 _MENTIONED = 8  # records that an error names
 
@@ -68,9 +65,9 @@ class DataLoaderIterator:
     array([2, 3])
     """
 
-    def __init__(self, loader: "DataLoader", course: Course, hub: Hub, prefetch: int) -> None:
+    def __init__(self, owner: object, course: Course, hub: Hub, prefetch: int) -> None:
         self.allow: Collection[str] = ()
-        self._loader = loader  # the loader ends its workers when it goes: it must outlive us
+        self._owner = owner  # ends the workers when it goes: it must outlive us
         self._course = course
         self._hub = hub
         self._prefetch = prefetch
@@ -328,7 +325,7 @@ class DataLoaderIterator:
         named = ", ".join(
             f"index {i} (record_key {k})" for i, k in zip(shown.tolist(), keys.tolist(), strict=True)
         )
-        return f"for {named}{', …' if len(indices) > _MENTIONED else ''} of {self._loader.source_name}, "
+        return f"for {named}{', …' if len(indices) > _MENTIONED else ''} of {self._hub.source_name}, "
 
     # --- Orbax's newer interface --------------------------------------------------------------------------------
 

@@ -151,7 +151,7 @@ class DataLoader:
         self._iterated = True
         course = self._course()
         self._warn_of_unequal_steps(course)
-        return DataLoaderIterator(self, course, self._hub(), self._prefetch)
+        return DataLoaderIterator(self._crew, course, self._hub(), self._prefetch)
 
     @property
     def _repeats_order(self) -> bool:
@@ -230,11 +230,6 @@ class DataLoader:
         if not isinstance(step, Element):
             raise step.error
         return map_leaves(_spec_of, step.value)
-
-    @property
-    def source_name(self) -> str:
-        """The data source's type, for messages."""
-        return type(self._source).__qualname__
 
     # --- workers ------------------------------------------------------------------------------------------------
 
@@ -328,7 +323,7 @@ class DataLoader:
     def __repr__(self) -> str:
         operations = ", ".join(label_of(op) for op in self._operations)
         return (
-            f"DataLoader({self.source_name} with {len(self._source)} records, {self._sampler!r}, [{operations}], "
+            f"DataLoader({type(self._source).__qualname__} with {len(self._source)} records, {self._sampler!r}, [{operations}], "
             f"worker_count={self._worker_count})"
         )
 

@@ -108,6 +108,11 @@ class Hub:
         self.wake()
 
     @property
+    def source_name(self) -> str:
+        """The data source's type, for messages."""
+        return type(self.program.source).__qualname__
+
+    @property
     def usable(self) -> bool:
         """Whether new streams can be opened."""
         return True

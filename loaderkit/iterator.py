@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from loaderkit._arguments import at_least
 from loaderkit._runtime.hub import Element, Hub
 from loaderkit.course import Course, Position
 from loaderkit.errors import IteratorClosedError
@@ -248,7 +249,7 @@ class DataLoaderIterator:
         with self._lock:
             self._check_open()
             self._check_known("seek(step)")
-            step = _as_step(step, "step")
+            step = at_least("step", step, 0)
             segments = self._position.segments
             index = segments.seek(step, self._course.batching.stride)
             self._check_exists(step, index)
@@ -268,7 +269,7 @@ class DataLoaderIterator:
         with self._lock:
             self._check_open()
             self._check_known("skip(n)")
-            n = _as_step(n, "n")
+            n = at_least("n", n, 0)
             position = self._position
             segments = position.segments.skip(position.step, self._course.index_of(position), n)
             self._check_exists(position.step, segments.index_of(position.step))
@@ -284,7 +285,7 @@ class DataLoaderIterator:
         [0, 1]
         """
         self._check_known("records(step)")
-        indices = self._course.global_rows(self._position, _as_step(step, "step"))
+        indices = self._course.global_rows(self._position, at_least("step", step, 0))
         return metadata_of(self._course, indices)
 
     def _move_to(self, position: Position) -> None:
@@ -353,11 +354,3 @@ def metadata_of(course: Course, indices: np.ndarray) -> list[RecordMetadata]:
         RecordMetadata(index, key, None if seed is None else generator(seed, 0, index, 0))
         for index, key in zip(indices.tolist(), keys, strict=True)
     ]
-
-
-def _as_step(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name}: expected an int, got {value!r}")
-    if value < 0:
-        raise ValueError(f"{name}: expected 0 or more, got {value}")
-    return int(value)

@@ -12,6 +12,7 @@ from typing import Any, Never, Self
 
 import numpy as np
 
+from loaderkit._arguments import at_least, checked_sampler, sharding_of
 from loaderkit._runtime.hub import Element, Hub, Inline
 from loaderkit._runtime.platform import available_cpus, available_memory
 from loaderkit._runtime.pool import Pool
@@ -23,7 +24,7 @@ from loaderkit.foreign import refuse_foreign_keywords
 from loaderkit.iterator import DataLoaderIterator, metadata_of
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.samplers import IndexSampler, Sampler, fingerprint_of, length_of, num_records_of, seed_of
-from loaderkit.plan.sharding import NoSharding, Sharding
+from loaderkit.plan.sharding import Sharding
 from loaderkit.sources import check_source
 from loaderkit.sources import fingerprint_of as source_fingerprint_of
 from loaderkit.transforms.base import Batch, Map, label_of
@@ -100,21 +101,21 @@ class DataLoader:
         refuse_foreign_keywords("DataLoader", foreign)
         check_source(data_source)
         self._source = data_source
-        self._sampler = _checked_sampler(sampler, data_source)
+        self._sampler = checked_sampler(sampler, data_source)
         self._operations = as_operations(operations)
         self._worker_count = (
-            available_cpus() if worker_count is None else _at_least("worker_count", worker_count, 0)
+            available_cpus() if worker_count is None else at_least("worker_count", worker_count, 0)
         )
         if worker_kind not in ("process", "thread"):
             raise ValueError(f"worker_kind: expected 'process' or 'thread', got {worker_kind!r}")
         self._worker_kind = worker_kind
-        self._prefetch = _at_least("prefetch_batches", prefetch_batches, 1)
+        self._prefetch = at_least("prefetch_batches", prefetch_batches, 1)
         if read_options is not None and not isinstance(read_options, ReadOptions):
             raise TypeError(f"read_options: expected a ReadOptions, got {read_options!r}")
         self._read_options = read_options or ReadOptions()
-        self._max_memory = None if max_memory is None else _at_least("max_memory", max_memory, 0)
-        self._logical_streams = _at_least("logical_streams", logical_streams, 1)
-        self._sharding = _sharding_of(sampler, shard_options)
+        self._max_memory = None if max_memory is None else at_least("max_memory", max_memory, 0)
+        self._logical_streams = at_least("logical_streams", logical_streams, 1)
+        self._sharding = sharding_of(sampler, shard_options)
         self._check_operations()
         self._epoch: int | None = None
         self._crew = _Crew()
@@ -190,7 +191,7 @@ class DataLoader:
                 f"epoch(e): {type(self._sampler).__qualname__} doesn't say how long an epoch is; give it num_records"
             )
         loader = copy.copy(self)
-        loader._epoch = _at_least("e", e, 0)
+        loader._epoch = at_least("e", e, 0)
         return loader
 
     def records(self, step: int) -> list[RecordMetadata]:
@@ -205,7 +206,7 @@ class DataLoader:
         course = self._course()
         if course.row_changing:
             raise ValueError(course.why_unknown("records(step)"))
-        return metadata_of(course, course.global_rows(course.first_position(), _at_least("step", step, 0)))
+        return metadata_of(course, course.global_rows(course.first_position(), at_least("step", step, 0)))
 
     @cached_property
     def element_spec(self) -> Any:
@@ -323,8 +324,8 @@ class DataLoader:
     def __repr__(self) -> str:
         operations = ", ".join(label_of(op) for op in self._operations)
         return (
-            f"DataLoader({type(self._source).__qualname__} with {len(self._source)} records, {self._sampler!r}, [{operations}], "
-            f"worker_count={self._worker_count})"
+            f"DataLoader({type(self._source).__qualname__} with {len(self._source)} records, {self._sampler!r}, "
+            f"[{operations}], worker_count={self._worker_count})"
         )
 
 
@@ -391,47 +392,6 @@ def load(
         read_options=read_options,
         **options,
     )
-
-
-def _checked_sampler(sampler: Any, source: Any) -> Sampler:
-    if isinstance(sampler, type) or not hasattr(sampler, "__getitem__"):
-        raise TypeError(
-            f"sampler: expected one that gives RecordMetadata for sampler[i], such as IndexSampler(len(source)), "
-            f"got {sampler!r}"
-        )
-    records, length = num_records_of(sampler), length_of(sampler)
-    if records is not None and records > len(source):
-        raise ValueError(
-            f"sampler: it samples num_records={records} records, the data source has {len(source)}; "
-            "use num_records=len(source)"
-        )
-    if length == 0:
-        raise ValueError("sampler: it has no indices (len is 0)")
-    checked: Sampler = sampler
-    return checked
-
-
-def _sharding_of(sampler: Any, given: Any) -> Sharding:
-    own = getattr(sampler, "shard_options", None)
-    for name, options in (("shard_options", given), ("the sampler's shard_options", own)):
-        if options is not None and not isinstance(options, Sharding):
-            raise TypeError(
-                f"{name}: expected ShardOptions(...), NoSharding() or ShardByJaxProcess(), got {options!r}"
-            )
-    if given is not None and own is not None and given != own:
-        raise ValueError(
-            f"shard_options: the loader was given {given!r} and the sampler has {own!r}; give one of them"
-        )
-    chosen: Sharding = given or own or NoSharding()
-    return chosen
-
-
-def _at_least(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name}: expected an int, got {value!r}")
-    if value < least:
-        raise ValueError(f"{name}: expected {least} or more, got {value}")
-    return int(value)
 
 
 def _spec_of(leaf: Any) -> Any:

@@ -19,6 +19,7 @@ PACKAGE = Path(__file__).parents[1] / "loaderkit"
 ROOM_OF_FILE = {
     "__init__": "front",
     "__main__": "cli",
+    "_arguments": "loader",
     "_checkpoint_files": "checkpoint",
     "_memory": "memory",
     "_structure": "ground",

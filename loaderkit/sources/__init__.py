@@ -7,6 +7,8 @@ from .fingerprint import fingerprint_of as fingerprint_of
 from .in_memory import InMemoryDataSource as InMemoryDataSource
 from .protocol import RandomAccessDataSource as RandomAccessDataSource
 from .protocol import check_source as check_source
+from .protocol import read_only as read_only
+from .protocol import read_record as read_record
 from .protocol import read_records as read_records
 from .range import RangeDataSource as RangeDataSource
 from .subset import SubsetDataSource as SubsetDataSource

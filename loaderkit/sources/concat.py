@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .fingerprint import fingerprint_of
-from .protocol import check_key, check_keys, read_records, require_methods, short_repr
+from .protocol import check_key, check_keys, read_record, read_records, require_methods, short_repr
 
 
 class ConcatDataSource:
@@ -37,7 +37,7 @@ class ConcatDataSource:
         key = check_key(record_key, len(self), self)
         place = int(np.searchsorted(self._ends, key, side="right"))
         source = self._sources[place]
-        return source[key - int(self._ends[place]) + len(source)]
+        return read_record(source, key - int(self._ends[place]) + len(source))
 
     def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         keys = check_keys(record_keys, len(self), self)

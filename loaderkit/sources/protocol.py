@@ -15,6 +15,11 @@ from typing import Any, Protocol, SupportsIndex, TypeVar, cast, runtime_checkabl
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loaderkit.tree import map_leaves
+
+# What holds the user's own objects and hands out these, not copies.
+_PLAIN = (list, tuple, np.ndarray)
+
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -88,8 +93,7 @@ def short_repr(source: Any) -> str:
     >>> short_repr([1, 2, 3]), short_repr(range(3))
     ('a list of 3 records', 'range(0, 3)')
     """
-    plain = isinstance(source, list | tuple | str | bytes | np.ndarray)
-    text = "" if plain else repr(source)
+    text = "" if isinstance(source, (*_PLAIN, str, bytes)) else repr(source)
     return text if text and len(text) <= 200 else f"a {type(source).__name__} of {len(source)} records"
 
 
@@ -138,20 +142,33 @@ def check_keys(record_keys: ArrayLike, num_records: int, source: Any) -> NDArray
     return keys.astype(np.int64, copy=False)
 
 
+def read_record(source: Any, record_key: int) -> Any:
+    """One record; of a list, tuple or array, which hold the user's own arrays, it is a read-only view.
+
+    Args:
+        source: any data source.
+        record_key: a Python int; some sources of others take nothing else.
+
+    >>> read_record([np.zeros(2)], 0).flags.writeable
+    False
+    """
+    record = source[record_key]
+    return read_only(record) if isinstance(source, _PLAIN) else record
+
+
 def read_records(source: Any, record_keys: Sequence[int]) -> list[Any]:
     """The records of these keys, in one call where the source has `__getitems__`, else one by one.
 
     Args:
         source: any data source.
-        record_keys: Python ints; some sources of others take nothing else. ValueError where the source gives
-            another number of records.
+        record_keys: Python ints. ValueError where the source gives another number of records.
 
     >>> read_records("abc", [2, 0])
     ['c', 'a']
     """
     many = getattr(source, "__getitems__", None)
     if many is None:
-        return [source[key] for key in record_keys]
+        return [read_record(source, key) for key in record_keys]
     records = list(many(record_keys))
     if len(records) != len(record_keys):
         raise ValueError(
@@ -159,3 +176,23 @@ def read_records(source: Any, record_keys: Sequence[int]) -> list[Any]:
             "it has to give one for each, in their order"
         )
     return records
+
+
+def read_only(record: Any) -> Any:
+    """The record in new containers and with read-only views of its arrays, so that writing can't reach the source.
+
+    Args:
+        record: any tree.
+
+    >>> own = {"x": np.zeros(2)}
+    >>> read_only(own)["x"].flags.writeable, own["x"].flags.writeable
+    (False, True)
+    """
+    return map_leaves(_locked, record)
+
+
+def _locked(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray) and leaf.flags.writeable:
+        leaf = leaf.view()
+        leaf.flags.writeable = False
+    return leaf

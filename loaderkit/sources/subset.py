@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .fingerprint import fingerprint_of
-from .protocol import check_key, check_keys, read_records, require_methods, short_repr
+from .protocol import check_key, check_keys, read_record, read_records, require_methods, short_repr
 from .shared_arrays import SharedArrays
 
 
@@ -70,7 +70,7 @@ class SubsetDataSource:
         return len(self._keys)
 
     def __getitem__(self, record_key: SupportsIndex) -> Any:
-        return self._source[self._keys[check_key(record_key, len(self), self)]]
+        return read_record(self._source, self._keys[check_key(record_key, len(self), self)])
 
     def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         return read_records(self._source, self._source_keys(record_keys).tolist())

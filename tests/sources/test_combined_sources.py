@@ -15,6 +15,7 @@ from loaderkit.sources import (
     SubsetDataSource,
     fingerprint_of,
 )
+from loaderkit.tree import flatten
 
 PARTS = st.lists(
     st.lists(st.integers(), max_size=4) | st.builds(RangeDataSource, st.integers(0, 4)), min_size=1
@@ -109,6 +110,19 @@ def test_a_subset_of_a_concatenation_of_subsets():
     source = SubsetDataSource(ConcatDataSource([evens, words, SubsetDataSource(evens, [4])]), [8, 5, 1])
     assert list(source) == [8, "a", 2]
     assert source.__getitems__([2, 1]) == [2, "a"]
+
+
+@pytest.mark.parametrize(
+    "own", [[np.zeros(2), {"x": np.zeros(2)}], (np.zeros(2), [np.zeros(2)]), np.zeros((2, 2))]
+)
+def test_the_users_own_arrays_come_back_read_only(own):
+    """A list hands out the arrays that it holds; through a source of ours nobody can write in them by mistake."""
+    for source in (ConcatDataSource([own]), SubsetDataSource(own, [1, 0]), SubsetDataSource(own, 1.0)):
+        for record in [*source, *source.__getitems__([0, 1])]:
+            arrays, _ = flatten(record)
+            assert not any(array.flags.writeable for array in arrays)
+    arrays, _ = flatten(list(own))
+    assert all(array.flags.writeable for array in arrays)
 
 
 def test_they_travel(in_child):

@@ -6,6 +6,7 @@ A *column* holds the leaves at one place of the tree, of many elements. `_struct
 import copy
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any, NoReturn
 
@@ -16,6 +17,7 @@ __all__ = [
     "StructureMismatch",
     "columns",
     "copy_containers",
+    "copy_each",
     "flatten",
     "leaf_order",
     "map_leaves",
@@ -295,3 +297,21 @@ def copy_containers(element: Any) -> Any:
     if cls is tuple:
         return tuple(map(copy_containers, element))
     return map_leaves(_itself, element)
+
+
+def copy_each(elements: Sequence[Any]) -> list[Any]:
+    """`copy_containers` of each element, at less than half the cost where they are flat dicts of common leaves.
+
+    Args:
+        elements: any trees.
+
+    >>> old = [{"x": 1}, {"x": 2}]
+    >>> new = copy_each(old)
+    >>> new == old, new[0] is old[0]
+    (True, False)
+    """
+    if set(map(type, elements)) == {dict}:
+        leaves = chain.from_iterable(map(dict.values, elements))
+        if COMMON_LEAVES.issuperset(map(type, leaves)):
+            return list(map(dict.copy, elements))
+    return list(map(copy_containers, elements))

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit.sources import read_only
 from loaderkit.transforms.program import Failure
-from loaderkit.tree import copy_containers, map_leaves
+from loaderkit.tree import copy_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Reader:
             failure = Failure(
                 error, f"source {type(self._source).__qualname__}", (int(indices[len(records)]),)
             )
-        return (records if self._guard is None else list(map(self._guard, records))), failure
+        return (records if self._guard is None else self._guard(records)), failure
 
     def _read(self, task: int, keys: np.ndarray) -> tuple[list[Any], Exception | None]:
         if self._threads is not None:
@@ -121,15 +122,8 @@ def _until_error(results: Any) -> tuple[list[Any], Exception | None]:
     return records, None
 
 
-def _guard_of(source: Any) -> Callable[[Any], Any]:
-    # A plain container hands out the very objects that it holds; what other sources give is new, or guarded by them.
-    if isinstance(source, list | tuple | dict):
-        return lambda record: map_leaves(_read_only, record)
-    return copy_containers
-
-
-def _read_only(leaf: Any) -> Any:
-    if isinstance(leaf, np.ndarray) and leaf.flags.writeable:
-        leaf = leaf.view()
-        leaf.flags.writeable = False
-    return leaf
+def _guard_of(source: Any) -> Callable[[list[Any]], list[Any]]:
+    # These hand out the very objects that they hold; what other sources give is new, or guarded by them.
+    if isinstance(source, list | tuple | dict | np.ndarray):
+        return lambda records: [read_only(record) for record in records]
+    return copy_each

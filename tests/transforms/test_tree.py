@@ -19,6 +19,7 @@ from loaderkit.tree import (
     StructureMismatch,
     columns,
     copy_containers,
+    copy_each,
     flatten,
     leaf_order,
     map_leaves,
@@ -285,3 +286,17 @@ def test_a_structure_from_another_process_is_equal() -> None:
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout
     assert {structure_of({"x": 0, "y": [0]}): 1}[pickle.loads(answer)] == 1
     assert isinstance(pickle.loads(answer), Structure)
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from("abc"), st.one_of(st.integers(), st.lists(st.integers()), st.none()))
+    )
+)
+def test_copying_many_is_copying_each(elements):
+    """`copy_each` gives what `copy_containers` gives: equal elements that share no container with the old ones."""
+    copies = copy_each(elements)
+    assert copies == [copy_containers(element) for element in elements] == elements
+    for old, new in zip(elements, copies):
+        assert new is not old
+        assert all(new[key] is not old[key] for key in old if isinstance(old[key], list))

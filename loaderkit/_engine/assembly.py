@@ -19,7 +19,10 @@ class Assembly(Protocol):
     """One iterator's stream in the making."""
 
     def next_task(self) -> Task | None:
-        """Work to give to somebody now; None while nothing may or need be begun."""
+        """Work to give to somebody now; None while nothing may or need be begun.
+
+        MemoryError where there is no room for it: nothing has changed, the same work can be asked for later.
+        """
         ...
 
     def done(self, task: Task, report: Report) -> int:

@@ -7,11 +7,17 @@ waits for those before it. Whenever a line has enough elements in order, they ar
 next line. The last Batch takes an equal share from every stream; its line is the one that is handed out.
 
 A line is *over* behind its last run: at the end of the stream, or at a failure. A failure reaches the user when all
-before it did: the batch that would need a row behind it becomes the failure's place in the next line.
+before it did: the batch that would need a row behind it becomes the failure's place in the next line. Where several
+streams lack rows for a batch, the first of them says what becomes of it, so that the answer doesn't depend on who was
+quicker; the others are read on until it has.
+
+What is to be read next: the stream that has least on its way. It is never asked for less than the rows of one element
+that is handed out, and where every stream has those, the element can be made: so there is always work, or an answer.
 """
 
+import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -39,6 +45,7 @@ class Grouping:
 @dataclass(slots=True)
 class _Run:
     task: int
+    promised: int = 0  # elements that will probably come
     done: bool = False
     size: int = 0
     taken: int = 0
@@ -64,10 +71,19 @@ class _Line:
         self.over = False
         self.ready = 0  # elements in the done runs at the front
 
-    def add(self, task: int) -> _Run:
-        run = _Run(task)
+    def add(self, task: int, promised: int) -> _Run:
+        run = _Run(task, promised)
         self.runs.append(run)
         return run
+
+    def fail(self, error: object) -> None:
+        """Ends the line with a failure that is no task's."""
+        self.runs.append(_Run(-1, done=True, failed=error))
+        self.over = True
+
+    def size(self) -> int:
+        """Elements that are there, with one for each batch on its way; a failure is nothing."""
+        return sum(run.size - run.taken if run.done else run.promised for run in self.runs)
 
     def count(self) -> None:
         """Counts what may be taken: up to the first run that isn't done, or that failed."""
@@ -108,14 +124,27 @@ class _Line:
                 run.taken += n
                 self.ready -= n
                 count -= n
-            self._shed()
+            self.shed()
         return _Taken(spans, indices, begin, end)
 
-    def _shed(self) -> None:
+    def shed(self) -> None:
         while self.runs and self.runs[0].done and self.runs[0].taken == self.runs[0].size:
             if self.runs[0].failed is not None:
                 break
             self.runs.popleft()
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A logical stream: its feed, its lines, and the figures from which follows how much to read."""
+
+    feed: Feed
+    start: Cursor
+    lines: list[_Line]
+    records: tuple[np.ndarray, np.ndarray] | None = None  # from the feed, not given out for want of memory
+    read: int = 0  # records given out
+    arrived: int = 0  # of those, how many came back
+    given: int = 0  # elements that came of them
 
 
 class Chain:
@@ -140,85 +169,84 @@ class Chain:
         nominal: int,
         prefetch: int,
     ) -> None:
-        self._feeds = feeds
         self._supplies = supplies
         self._groupings = groupings
-        self._start = start
         self._nominal = nominal
         self._prefetch = max(prefetch, 1)
         inner = max(len(groupings), 1)
-        self._lines = {stream: [_Line() for _ in range(inner)] for stream in feeds}
-        self._last = _Line() if groupings else next(iter(self._lines.values()))[0]
+        self._streams = {
+            number: _Stream(feed, start[number], [_Line() for _ in range(inner)])
+            for number, feed in feeds.items()
+        }
+        self._last = _Line() if groupings else next(iter(self._streams.values())).lines[0]
+        # Records of one element of each of a stream's lines, if no operation changed their number.
+        self._units = [math.prod(grouping.rows for grouping in groupings[:level]) for level in range(inner)]
         self._reserves = [Reserve(supplies) for _ in range(len(groupings) + 1)]
         self._pending: deque[Task] = deque()  # batches ready to be made
-        self._work: dict[int, tuple[_Line, _Run, int]] = {}  # task id -> line, run, stream
-        self._read = dict.fromkeys(feeds, 0)  # records given out
-        self._arrived = dict.fromkeys(feeds, 0)  # of those, how many came back
-        self._given = dict.fromkeys(feeds, 0)  # elements that came of them
+        self._work: dict[int, tuple[_Line, _Run, _Stream]] = {}  # task id -> line, run, one of its streams
         self._uses: dict[int, int] = {}  # task id -> elements of its output that are still to be used
-        self._stopped = False
 
     # --- work to give out ---------------------------------------------------------------------------------------
 
     def next_task(self) -> Task | None:
         if self._pending:
-            return self._pending.popleft()
-        stream = None if self._stopped else self._hungriest()
+            task = self._pending[0]
+            task = replace(task, reserve=self._reserves[task.level].slot(len(task.indices)))
+            self._pending.popleft()
+            return task
+        stream = self._hungriest()
         return None if stream is None else self._read_task(stream)
 
-    def _hungriest(self) -> int | None:
+    def _hungriest(self) -> _Stream | None:
         """The stream to read from: the one with least on its way, if that is too little."""
-        open_streams = [stream for stream, lines in self._lines.items() if not lines[0].over]
-        stream = min(open_streams, key=self._coming, default=None)
+        if self._last.over:
+            return None
+        going_on = [
+            stream for stream in self._streams.values() if not any(line.over for line in stream.lines)
+        ]
+        stream = min(going_on, key=self._coming, default=None)
         if stream is None:
             return None
-        # How many rows a filter will leave isn't known ahead: when all is done and there is still nothing to hand
-        # out, more is needed, whatever the figures say.
-        stuck = not self._work and not (self._last.runs and self._last.runs[0].done)
         pace = self._supplies.pace
         ahead = max(
             self._prefetch * self._nominal, pace.workers * pace.tasks_ahead() * pace.rows(self._nominal)
         )
-        return stream if stuck or self._coming(stream) + self._made() < ahead / len(self._feeds) else None
+        return stream if self._coming(stream) + self._made() < ahead / len(self._streams) else None
 
-    def _coming(self, stream: int) -> float:
-        """Elements of a stream's line 0 that are there or on their way."""
-        arrived = self._arrived[stream]
-        share = self._given[stream] / arrived if arrived else 1.0
-        return self._lines[stream][0].ready + (self._read[stream] - arrived) * share
+    def _coming(self, stream: _Stream) -> float:
+        """What a stream has and what is on its way, in nominal records."""
+        share = stream.given / stream.arrived if stream.arrived else 1.0
+        there = sum(line.size() * unit for line, unit in zip(stream.lines, self._units, strict=True))
+        return there + (stream.read - stream.arrived) * share
 
     def _made(self) -> float:
-        """What one stream's records were already made into, in records."""
-        if not self._groupings:
-            return 0
-        elements = sum(run.size - run.taken if run.done else 1 for run in self._last.runs)
-        return (elements + len(self._pending)) * self._nominal / len(self._feeds)
+        """What was already made of one stream's records, in nominal records."""
+        return self._last.size() * self._nominal / len(self._streams) if self._groupings else 0
 
-    def _read_task(self, stream: int) -> Task | None:
-        line = self._lines[stream][0]
+    def _read_task(self, stream: _Stream) -> Task | None:
+        line = stream.lines[0]
         try:
-            records = self._feeds[stream].next(self._supplies.pace.rows(self._nominal))
+            records = stream.records or stream.feed.next(self._supplies.pace.rows(self._nominal))
         except Exception as error:  # noqa: BLE001 - a user's sampler may raise anything
-            run = line.add(-1)
-            run.done, run.failed = True, error
-            self._stopped = True
-            line.count()
+            line.fail(error)
             records = None
         if records is None:
             line.over = True
             self._regroup()
             return self.next_task()
-        indices, keys = records
+        indices, keys = stream.records = records
+        reserve = self._reserves[0].slot(len(indices))
+        stream.records = None
         task = Task(
             id=self._supplies.new_id(),
             level=0,
             indices=indices,
             keys=keys,
-            start=self._start[stream],
-            reserve=self._reserves[0].slot(len(indices)),
+            start=stream.start,
+            reserve=reserve,
         )
-        self._read[stream] += len(indices)
-        self._work[task.id] = (line, line.add(task.id), stream)
+        stream.read += len(indices)
+        self._work[task.id] = (line, line.add(task.id, promised=0), stream)
         return task
 
     # --- what came of it ----------------------------------------------------------------------------------------
@@ -234,16 +262,15 @@ class Chain:
             run.begins, run.ends = part.begins, part.ends
         if report.trouble is not None:
             run.failed = report.trouble.error
-            self._stopped = True
+            line.over = True
         if task.level:
             for span in task.inputs:
                 self._use(span)
         else:
             self._supplies.pace.saw(rows=len(task.indices), seconds=report.seconds)
-            self._arrived[stream] += len(task.indices)
-            self._given[stream] += run.size
-        line._shed()
-        line.count()
+            stream.arrived += len(task.indices)
+            stream.given += run.size
+        line.shed()
         if run.size:
             self._uses[task.id] = run.size
         self._regroup()
@@ -258,12 +285,12 @@ class Chain:
     # --- elements become rows -----------------------------------------------------------------------------------
 
     def _regroup(self) -> None:
-        for stream, lines in self._lines.items():
+        for number, stream in self._streams.items():
             for level, grouping in enumerate(self._groupings[:-1], start=1):
-                while self._form(level, grouping, {stream: lines[level - 1]}, lines[level]):
+                while self._form(level, grouping, {number: stream.lines[level - 1]}, stream.lines[level]):
                     pass
         if self._groupings:
-            sources = {stream: lines[-1] for stream, lines in self._lines.items()}
+            sources = {number: stream.lines[-1] for number, stream in self._streams.items()}
             while self._form(len(self._groupings), self._groupings[-1], sources, self._last):
                 pass
 
@@ -272,33 +299,31 @@ class Chain:
         if line.over:
             return False
         rows = dict.fromkeys(sources, grouping.rows)
-        for stream, source in sources.items():
+        for number, source in sources.items():
             source.count()
             if source.ready >= grouping.rows:
                 continue
             failure = source.failure()
             if failure is not None:
-                run = line.add(-1)
-                run.done, run.failed = True, failure
-                line.over = True
-                line.count()
+                line.fail(failure)
                 return False
             if not source.at_end():
                 return False
-            rows[stream] = source.ready if grouping.keep else 0
+            rows[number] = source.ready if grouping.keep else 0
         if any(count < grouping.rows for count in rows.values()):
             # Only a single stream ends (several need an endless sampler): its last rows are a smaller batch or none.
             line.over = True
-            if sum(rows.values()) == 0 or any(count == 0 for count in rows.values()):
+            if not all(rows.values()):
                 return False
         self._batch_task(
-            level, {stream: source.take(rows[stream]) for stream, source in sources.items()}, line
+            level, {number: source.take(rows[number]) for number, source in sources.items()}, line
         )
         return True
 
     def _batch_task(self, level: int, taken: dict[int, _Taken], line: _Line) -> None:
         parts = list(taken.values())
         indices = [index for part in parts for index in part.indices]
+        first = self._streams[next(iter(taken))]
         alone = len(parts) == 1
         task = Task(
             id=self._supplies.new_id(),
@@ -308,20 +333,18 @@ class Chain:
             inputs=tuple(span for part in parts for span in part.spans),
             begin=parts[0].begin,
             end=parts[0].end,
-            start=self._start[next(iter(taken))] if alone else (),
-            reserve=self._reserves[level].slot(len(indices)),
+            start=first.start if alone else (),
         )
-        run = line.add(task.id)
+        run = line.add(task.id, promised=1)
         if not alone:
-            run.group_ends = {stream: part.end for stream, part in taken.items()}
-        self._work[task.id] = (line, run, next(iter(taken)))
+            run.group_ends = {number: part.end for number, part in taken.items()}
+        self._work[task.id] = (line, run, first)
         self._pending.append(task)
 
     # --- what is handed out -------------------------------------------------------------------------------------
 
     def pop(self) -> Outcome | None:
         line = self._last
-        line._shed()
         if not line.runs:
             return End() if line.over else None
         run = line.runs[0]
@@ -331,18 +354,14 @@ class Chain:
             return Broken(run.failed)
         place = run.taken
         run.taken += 1
-        line.ready -= 1
-        if run.group_ends is not None:
-            ends: dict[int, Cursor] | None = run.group_ends
-        elif run.ends is not None:
-            ends = {next(iter(self._feeds)): tuple(run.ends[place].tolist())}
-        else:
-            ends = None
+        line.shed()
+        ends = run.group_ends
+        if ends is None and run.ends is not None:
+            ends = {next(iter(self._streams)): tuple(run.ends[place].tolist())}
         return Ready(task=run.task, place=place, ends=ends)
 
     def taken(self, task: int) -> None:
         self._use(Span(task, 0, 0, 1))
 
     def owned(self) -> tuple[list[Slot], list[int]]:
-        slots = [task.reserve for task in self._pending if task.reserve is not None]
-        return slots, list(self._uses)
+        return [], list(self._uses)

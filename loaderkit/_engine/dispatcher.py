@@ -14,11 +14,14 @@ A task that was being worked on in MAX_DEATHS deaths is given up: the error take
 oldest task of a worker is suspected, for a worker goes through its tasks in order.
 
 Closing a stream while tasks of it are out keeps the bytes they may touch until the last of them is over.
+
+A stream that gets no memory for its next task is asked again when something was given back. Only where nobody works
+and nothing comes back does the error reach its user, behind all that was made.
 """
 
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from loaderkit.errors import WorkerError
 
@@ -49,10 +52,11 @@ class _Out:
     """A task that is not over: to do again, or out."""
 
     stream: StreamId
-    task: Task
+    task: (
+        Task  # its reserve is where the output goes: what the assembly set aside, or what a worker asked for
+    )
     attempt: int = 0
     deaths: int = 0
-    room: Slot | None = None  # where the output goes: the reserve, or what the worker asked for
 
 
 @dataclass(slots=True)
@@ -77,7 +81,7 @@ class Dispatcher:
         self._pace = pace
         self._streams: dict[StreamId, Assembly] = {}
         self._turn: deque[StreamId] = deque()
-        self._no_memory: dict[StreamId, MemoryError] = {}  # streams that asked for more than there is
+        self._no_memory: dict[StreamId, tuple[MemoryError, int]] = {}  # and what had been given back by then
         self._closing: dict[StreamId, _Closing] = {}
         self._workers: dict[WorkerId, dict[int, _Out]] = {}  # tasks out with each, oldest first
         self._again: deque[_Out] = deque()
@@ -99,7 +103,7 @@ class Dispatcher:
         slots, outputs = assembly.owned()
         for out in [out for out in self._again if out.stream == stream]:
             self._again.remove(out)
-            slots += [] if out.room is None else [out.room]
+            slots += [] if out.task.reserve is None else [out.task.reserve]
         waiting = {
             number
             for tasks in self._workers.values()
@@ -112,9 +116,16 @@ class Dispatcher:
     def pop(self, stream: StreamId) -> Outcome | None:
         """The next thing to hand to the stream's user, None while it isn't there."""
         outcome = self._streams[stream].pop()
-        if outcome is None and stream in self._no_memory:
-            return Broken(self._no_memory[stream])
+        if outcome is None and self._starves(stream) and not self._again and not any(self._workers.values()):
+            return Broken(self._no_memory[stream][0])
         return outcome
+
+    def _starves(self, stream: StreamId) -> bool:
+        return stream in self._no_memory and self._no_memory[stream][1] == self._returns
+
+    @property
+    def _returns(self) -> int:
+        return 0 if self._slots is None else self._slots.returns
 
     def taken(self, stream: StreamId, task: int) -> None:
         """The user of a stream has an element of that task's output."""
@@ -143,15 +154,16 @@ class Dispatcher:
         for _ in range(len(self._turn)):
             stream = self._turn[0]
             self._turn.rotate(-1)
-            if stream in self._no_memory:
+            if self._starves(stream):
                 continue
             try:
                 task = self._streams[stream].next_task()
             except MemoryError as error:
-                self._no_memory[stream] = error
+                self._no_memory[stream] = (error, self._returns)
                 continue
+            self._no_memory.pop(stream, None)
             if task is not None:
-                return _Out(stream, task, room=task.reserve)
+                return _Out(stream, task)
         return None
 
     def done(self, worker: WorkerId, task: int, attempt: int, report: Report) -> bool:
@@ -171,15 +183,17 @@ class Dispatcher:
         out = self._current(worker, task, attempt)
         if out is None or self._slots is None:
             return None
-        if out.room is not None:
-            self._slots.free(out.room)
-            out.room = None
+        if out.task.reserve is not None:
+            self._slots.free(out.task.reserve)
+            out.task = replace(out.task, reserve=None)
         try:
-            out.room = self._slots.alloc(nbytes)
+            room = self._slots.alloc(nbytes)
         except MemoryError as error:
             del self._workers[worker][task]
             self._over(out, Report((), trouble=Trouble(error, part=0)))
-        return out.room
+            return None
+        out.task = replace(out.task, reserve=room)
+        return room
 
     def died(self, worker: WorkerId, reason: str, *, blame: bool = True) -> list[Task]:
         """A worker is gone for good: reaped, its channel read to the end. Returns the tasks it had.
@@ -216,7 +230,7 @@ class Dispatcher:
         return out if out is not None and out.attempt == attempt else None
 
     def _over(self, out: _Out, report: Report) -> None:
-        room = out.room
+        room = out.task.reserve
         if room is not None and self._slots is not None:
             if report.nbytes:
                 room = self._slots.trim(room, report.nbytes)

@@ -14,6 +14,7 @@ nothing is begun behind the earliest failing step.
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -57,6 +58,9 @@ class Feed(Protocol):
     def next(self) -> Rows | None:
         """The rows of the next step, None behind the last."""
         ...
+
+
+_AHEAD_NBYTES = 64 << 20  # of batches made ahead, unless prefetch or two tasks a worker need more
 
 
 @dataclass(slots=True)
@@ -107,40 +111,44 @@ class Grid:
         self._reserve = Reserve(supplies)
         self._layout: Layout | None = None
         self._steps: deque[_Step] = deque()  # not handed out yet, in order
+        self._to_give: deque[_Step] = deque()  # those of them that are open, in order
         self._to_finish: deque[_Step] = deque()
         self._work: dict[int, list[_Step]] = {}  # task id -> the step of each of its targets
         self._over = False
+        self._failed = False
 
     def next_task(self) -> Task | None:
         if self._to_finish:
-            return self._finish_task(self._to_finish.popleft())
-        last = self._steps[-1] if self._steps else None
-        if last is not None and last.given < last.rows.rows and last.failed is None:
-            return self._rows_task([last])
-        step = self._open()
-        if step is None:
+            return self._finish_task()
+        if self._failed or not (self._to_give or self._open()):
             return None
-        steps = [step]
-        more = self._supplies.pace.rows(step.rows.rows) // step.rows.rows - 1
-        while len(steps) <= more and (step := self._open()) is not None:
-            steps.append(step)
-        return self._rows_task(steps)
+        first = self._to_give[0]
+        batch = first.rows.rows
+        rows = self._supplies.pace.rows(batch)
+        if first.given or rows < 2 * batch:
+            parts = -(-batch // min(rows, batch))
+            return self._rows_task([first], min(batch, first.given + -(-batch // parts)))
+        count = rows // batch
+        while len(self._to_give) < count and self._open():
+            continue
+        return self._rows_task(list(islice(self._to_give, count)), batch)
 
-    def _open(self) -> _Step | None:
+    def _open(self) -> bool:
         if self._over or len(self._steps) >= self._window():
-            return None
+            return False
         try:
             rows = self._feed.next()
         except Exception as error:  # noqa: BLE001 - a user's sampler may raise anything
             self._over = True
             self._steps.append(_Step(_NO_ROWS, None, None, outcome=Broken(error)))
-            return None
+            return False
         if rows is None:
             self._over = True
-            return None
+            return False
         step = _Step(rows, None, self._layout)
         self._steps.append(step)
-        return step
+        self._to_give.append(step)
+        return True
 
     def _window(self) -> int:
         pace = self._supplies.pace
@@ -148,50 +156,63 @@ class Grid:
         ahead = pace.workers * pace.tasks_ahead() * pace.rows(batch)
         return max(self._prefetch, 1, -(-ahead // batch))
 
-    def _rows_task(self, steps: list[_Step]) -> Task:
-        first_step = steps[0]
-        batch = first_step.rows.rows
-        parts = -(-batch // min(self._supplies.pace.rows(batch), batch))
-        lo = first_step.given
-        hi = batch if len(steps) > 1 else min(batch, lo + -(-batch // parts))
-        targets = tuple(
-            self._target(step, lo, hi if step is first_step else step.rows.rows) for step in steps
-        )
-        group = self._group
+    def _rows_task(self, steps: list[_Step], hi: int) -> Task:
+        """Rows of the first step up to `hi`, and the whole of those behind it. MemoryError changes nothing."""
+        lo = steps[0].given
+        if lo == 0:
+            steps = self._with_slots(steps, whole=hi == steps[0].rows.rows)
+        rows = hi - lo + sum(step.rows.rows for step in steps[1:])
+        try:
+            reserve = None if all(step.slot for step in steps) else self._reserve.slot(rows)
+        except MemoryError:
+            for step in steps if lo == 0 else ():
+                self._free(step)
+            raise
+        targets = tuple(self._target(step, hi if step is steps[0] else step.rows.rows) for step in steps)
+        places = [
+            slice(target.first * self._group, (target.first + target.rows) * self._group)
+            for target in targets
+        ]
         task = Task(
             id=self._supplies.new_id(),
             level=0,
-            indices=_join(
-                [
-                    step.rows.indices[t.first * group : (t.first + t.rows) * group]
-                    for step, t in _pair(steps, targets)
-                ]
-            ),
-            keys=_join(
-                [
-                    step.rows.keys[t.first * group : (t.first + t.rows) * group]
-                    for step, t in _pair(steps, targets)
-                ]
-            ),
+            indices=_join([step.rows.indices[place] for step, place in zip(steps, places, strict=True)]),
+            keys=_join([step.rows.keys[place] for step, place in zip(steps, places, strict=True)]),
             targets=targets,
-            reserve=None
-            if all(target.slot for target in targets)
-            else self._reserve.slot(sum(t.rows for t in targets)),
+            reserve=reserve,
         )
+        while self._to_give and self._to_give[0].given == self._to_give[0].rows.rows:
+            self._to_give.popleft()
         self._work[task.id] = steps
         return task
 
-    def _target(self, step: _Step, lo: int, hi: int) -> Target:
-        rows = step.rows.rows
-        whole = hi - lo == rows
-        if lo == 0 and self._slots is not None and step.layout is not None and not (whole and self._finish):
-            step.slot = self._slots.alloc(step.layout.nbytes(rows))
+    def _with_slots(self, steps: list[_Step], *, whole: bool) -> list[_Step]:
+        """Room for batches that are begun; as many of them as there is memory for."""
+        # A task that makes the whole batch and finishes it at once leaves nothing in place.
+        if self._slots is None or (whole and self._finish):
+            return steps
+        for place, step in enumerate(steps):
+            if step.layout is None:
+                continue
+            try:
+                step.slot = self._slots.alloc(step.layout.nbytes(step.rows.rows))
+            except MemoryError:
+                if place == 0:
+                    raise
+                return steps[:place]
+        return steps
+
+    def _target(self, step: _Step, hi: int) -> Target:
+        lo, rows = step.given, step.rows.rows
         step.given = hi
         step.out += 1
-        return Target(hi - lo, rows, lo, step.slot, whole, step.layout if step.slot else None)
+        return Target(hi - lo, rows, lo, step.slot, hi - lo == rows, step.layout if step.slot else None)
 
-    def _finish_task(self, step: _Step) -> Task:
+    def _finish_task(self) -> Task:
+        step = self._to_finish[0]
         indices = step.rows.indices[:: self._group]
+        reserve = self._reserve.slot(step.rows.rows)
+        self._to_finish.popleft()
         task = Task(
             id=self._supplies.new_id(),
             level=self._level,
@@ -199,7 +220,7 @@ class Grid:
             keys=np.empty(0, np.int64),
             inputs=tuple(step.spans[first] for first in sorted(step.spans)),
             begin=(int(indices[0]),),
-            reserve=self._reserve.slot(step.rows.rows),
+            reserve=reserve,
         )
         step.out += 1
         self._work[task.id] = [step]
@@ -210,12 +231,13 @@ class Grid:
         if report.layout is not None:
             self._layout = report.layout
         if report.nbytes:
-            self._reserve.saw(len(task.indices) // (1 if task.level else self._group), report.nbytes)
+            self._reserve.saw(len(task.indices[:: 1 if task.level else self._group]), report.nbytes)
         if task.level:
             return self._finished(task, steps[0], report)
-        self._supplies.pace.saw(rows=len(task.indices) // self._group, seconds=report.seconds)
+        rows = sum(target.rows for target in task.targets)
+        self._supplies.pace.saw(rows=rows, seconds=report.seconds)
         uses = 0
-        for place, (step, target) in enumerate(_pair(steps, task.targets)):
+        for place, (step, target) in enumerate(zip(steps, task.targets, strict=True)):
             step.out -= 1
             if report.trouble is not None and place >= report.trouble.part:
                 self._fail(step, target.first, report.trouble.error)
@@ -257,7 +279,7 @@ class Grid:
     def _fail(self, step: _Step, row: int, error: object) -> None:
         if step.failed is None or row < step.failed[0]:
             step.failed = (row, error)
-        self._over = True
+        self._over = self._failed = True
 
     def _settle(self, step: _Step) -> None:
         if step.outcome is not None or step.out:
@@ -299,10 +321,6 @@ class Grid:
                 else:
                     outputs.append(step.outcome.task)
         return slots, outputs
-
-
-def _pair(steps: list[_Step], targets: tuple[Target, ...]) -> list[tuple[_Step, Target]]:
-    return list(zip(steps, targets, strict=True))
 
 
 def _join(arrays: list[np.ndarray]) -> np.ndarray:

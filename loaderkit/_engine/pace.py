@@ -3,6 +3,7 @@
 TASK_SECONDS = 1e-3  # a message costs the trainer some 20 us: below 100 us of work the messages are the work
 AHEAD_SECONDS = 20e-3  # work that waits at each worker, so that a trainer busy for that long starves nobody
 _WEIGHT = 0.2  # of the newest figure
+_MOST_TASKS = 64
 
 
 class Pace:
@@ -24,14 +25,12 @@ class Pace:
         self.workers = workers
         self._task_rows = task_rows
         self._row_seconds: float | None = None
-        self._task_seconds: float | None = None
 
     def saw(self, *, rows: int, seconds: float) -> None:
-        """Takes in that a task of so many rows took so long."""
-        if rows > 0:
-            each = seconds / rows
-            self._row_seconds = each if self._row_seconds is None else _mean(self._row_seconds, each)
-        self._task_seconds = seconds if self._task_seconds is None else _mean(self._task_seconds, seconds)
+        """Takes in that a task of so many rows, at least one, took so long."""
+        each = max(seconds / rows, 1e-9)
+        old = self._row_seconds
+        self._row_seconds = each if old is None else old + _WEIGHT * (each - old)
 
     def rows(self, batch: int) -> int:
         """Rows of a next task: at least 1, and possibly several batches of `batch` rows."""
@@ -41,14 +40,18 @@ class Pace:
             return batch
         if self._row_seconds is None:
             return max(1, -(-batch // self.workers))
-        return max(1, int(TASK_SECONDS / max(self._row_seconds, 1e-9)))
+        return max(1, int(TASK_SECONDS / self._row_seconds))
 
     def tasks_ahead(self) -> int:
         """Tasks that each worker is given at once."""
-        if self._task_seconds is None:
+        if self._row_seconds is None:
             return 2
-        return max(2, min(64, int(AHEAD_SECONDS / max(self._task_seconds, 1e-9))))
+        return max(2, min(_MOST_TASKS, int(AHEAD_SECONDS / (self.rows(1) * self._row_seconds))))
 
+    def rows_ahead(self, batch: int) -> int:
+        """Rows that are given to all workers at once."""
+        return self.workers * self.tasks_ahead() * self.rows(batch)
 
-def _mean(old: float, new: float) -> float:
-    return old + _WEIGHT * (new - old)
+    def least_ahead(self, batch: int) -> int:
+        """Rows that have to be given to them at once so that nobody waits for the next message."""
+        return self.workers * 2 * self.rows(batch)

@@ -32,6 +32,7 @@ class Slots:
         self._taken: dict[int, int] = {}  # offset -> nbytes
         self.nbytes = 0
         self.used = 0
+        self.returns = 0  # how often something was given back: who got no memory may ask again when it moves
 
     def alloc(self, nbytes: int) -> Slot:
         """A slot of at least `nbytes` bytes, nobody else's until freed."""
@@ -60,6 +61,7 @@ class Slots:
         self._check(slot)
         self._taken[slot.offset] = kept
         self.used -= slot.nbytes - kept
+        self.returns += 1
         self._add_free(slot.offset + kept, slot.nbytes - kept)
         return Slot(slot.offset, kept, slot.segment, slot.segment_nbytes)
 
@@ -68,6 +70,7 @@ class Slots:
         self._check(slot)
         del self._taken[slot.offset]
         self.used -= slot.nbytes
+        self.returns += 1
         self._add_free(slot.offset, slot.nbytes)
 
     def _check(self, slot: Slot) -> None:

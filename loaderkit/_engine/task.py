@@ -163,7 +163,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The stream is over; `ends` are the cursors behind its very last element, dropped ones included."""
+    """The stream is over."""
 
 
 Outcome = Ready | Broken | End

@@ -74,10 +74,10 @@ def train_step(params, batch):
     steps = int(params["steps"]) + 1
     digest = hashlib.sha256(batch["x"].tobytes() + batch["key"].tobytes()).hexdigest()
     print(json.dumps([steps, len(batch["key"]), digest]), flush=True)
-    if steps == last_step and ending == "killed":
-        manager.wait_until_finished()
-        os.kill(os.getpid(), signal.SIGKILL)
     if steps == last_step:
+        manager.wait_until_finished()
+        if ending == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
         raise SystemExit
     return {"w": params["w"] + batch["x"].mean(0), "steps": params["steps"] + 1}
 """

@@ -54,6 +54,10 @@ class _Run:
     group_ends: dict[int, Cursor] | None = None  # of a batch over several streams: the cursors behind it
     failed: object | None = None
 
+    @property
+    def used_up(self) -> bool:
+        return self.done and self.taken == self.size and self.failed is None
+
 
 @dataclass(slots=True)
 class _Taken:
@@ -128,9 +132,8 @@ class _Line:
         return _Taken(spans, indices, begin, end)
 
     def shed(self) -> None:
-        while self.runs and self.runs[0].done and self.runs[0].taken == self.runs[0].size:
-            if self.runs[0].failed is not None:
-                break
+        """Drops the runs at the front that were used up; a failure stays."""
+        while self.runs and self.runs[0].used_up:
             self.runs.popleft()
 
 
@@ -207,10 +210,7 @@ class Chain:
         stream = min(going_on, key=self._coming, default=None)
         if stream is None:
             return None
-        pace = self._supplies.pace
-        ahead = max(
-            self._prefetch * self._nominal, pace.workers * pace.tasks_ahead() * pace.rows(self._nominal)
-        )
+        ahead = max(self._prefetch * self._nominal, self._supplies.pace.rows_ahead(self._nominal))
         return stream if self._coming(stream) + self._made() < ahead / len(self._streams) else None
 
     def _coming(self, stream: _Stream) -> float:

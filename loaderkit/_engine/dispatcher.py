@@ -49,12 +49,10 @@ class Assignment:
 
 @dataclass(slots=True)
 class _Out:
-    """A task that is not over: to do again, or out."""
+    """A task that is not over: to do again, or out. Its reserve is where the output goes, also one that was asked for."""
 
     stream: StreamId
-    task: (
-        Task  # its reserve is where the output goes: what the assembly set aside, or what a worker asked for
-    )
+    task: Task
     attempt: int = 0
     deaths: int = 0
 

@@ -153,7 +153,10 @@ class Grid:
     def _window(self) -> int:
         pace = self._supplies.pace
         batch = self._steps[0].rows.rows if self._steps else 1
-        ahead = pace.workers * pace.tasks_ahead() * pace.rows(batch)
+        ahead = pace.rows_ahead(batch)
+        if self._layout is not None:
+            affordable = _AHEAD_NBYTES * batch // max(self._layout.nbytes(batch), 1)
+            ahead = min(ahead, max(affordable, pace.least_ahead(batch)))
         return max(self._prefetch, 1, -(-ahead // batch))
 
     def _rows_task(self, steps: list[_Step], hi: int) -> Task:

@@ -12,8 +12,8 @@ class Outputs:
 
     >>> outputs = Outputs()
     >>> outputs.arrived(7, None, uses=2)
-    >>> outputs.drop(7)
-    ... outputs.drop(7)
+    >>> for _ in range(2):
+    ...     outputs.drop(7)
     >>> outputs.take_released()
     [(7, None)]
     """

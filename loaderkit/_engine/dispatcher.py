@@ -49,7 +49,7 @@ class Assignment:
 
 @dataclass(slots=True)
 class _Out:
-    """A task that is not over: to do again, or out. Its reserve is where the output goes, also one that was asked for."""
+    """A task that is not over: to do again, or out. Its reserve is where the output goes, also what was asked for."""
 
     stream: StreamId
     task: Task

@@ -1,72 +1,100 @@
 """A user's exception on its way from a worker to the trainer, with its type, and the worker's traceback as a note.
 
 Not every exception survives a pickle: a class with constructor arguments of its own is rebuilt from `args` alone, and
-may hold what can't travel. So a worker tries the whole way itself first, and sends the parts where that fails.
+may hold what can't travel. So a worker tries the way back itself, of the whole first, then of its parts.
 """
 
 import pickle
 import traceback
 from typing import Any
 
-import cloudpickle
-
 from loaderkit.errors import WorkerError
 
+from .pickling import Packer
 
-def pack_exception(error: BaseException) -> bytes:
+
+def pack_exception(error: BaseException, packer: Packer) -> bytes:
     """An exception as bytes that `unpack_exception` can always read."""
     trace = "".join(traceback.format_exception(error))
-    try:
-        whole = cloudpickle.dumps(error)
-        copy = pickle.loads(whole)
-        if type(copy).__qualname__ == type(error).__qualname__ and str(copy) == str(error):
-            return pickle.dumps((whole, None, trace))
-    except Exception:  # noqa: BLE001 - the user's reduce or constructor may raise anything: take the other way
-        whole = b""
-    parts = (
-        _or_none(type(error)),
-        type(error).__qualname__,
-        [_or_repr(argument) for argument in error.args],
-        {name: _or_repr(value) for name, value in vars(error).items() if name != "__notes__"},
-        str(error),
-    )
-    return pickle.dumps((None, parts, trace))
+    name, text = type(error).__qualname__, _text_of(error)
+    for way in (_whole, _parts):
+        try:
+            packed = way(error, packer)
+            copy = pickle.loads(packed)()
+            if type(copy).__qualname__ == name and _text_of(copy) == text:
+                return pickle.dumps((packed, name, text, trace))
+        except Exception:  # noqa: BLE001 - the user's reduce or constructor may raise anything: take the next way
+            continue
+    return pickle.dumps((None, name, text, trace))
 
 
-def unpack_exception(packed: bytes) -> BaseException:
+def unpack_exception(packed: bytes) -> Exception:
     """The exception, as much like the one that was raised as can be, with the worker's traceback as a note."""
-    whole, parts, trace = pickle.loads(packed)
-    error: BaseException = pickle.loads(whole) if whole is not None else _rebuilt(*parts)
+    way, name, text, trace = pickle.loads(packed)
+    error: Any = None
+    try:
+        if way is not None:
+            error = pickle.loads(way)()
+    except Exception:  # noqa: BLE001 - what a worker can rebuild, the user's class may refuse here
+        error = None
+    if not isinstance(error, Exception):
+        error = WorkerError(f"{name}: {text}")
     error.add_note("Traceback of the worker:\n" + trace.rstrip())
     return error
 
 
-def _or_none(value: Any) -> bytes | None:
+class _Whole:
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __call__(self) -> BaseException:
+        return self._error
+
+
+class _Parts:
+    def __init__(
+        self, kind: type[BaseException], arguments: list[bytes], attributes: dict[str, bytes]
+    ) -> None:
+        self._kind, self._arguments, self._attributes = kind, arguments, attributes
+
+    def __call__(self) -> BaseException:
+        # Not through its constructor: that may want other arguments than `args` holds.
+        error = self._kind.__new__(self._kind)
+        error.args = tuple(map(pickle.loads, self._arguments))
+        for attribute, value in self._attributes.items():
+            try:
+                setattr(error, attribute, pickle.loads(value))
+            except AttributeError:
+                continue  # a read-only attribute: its class computes it
+        return error
+
+
+def _whole(error: BaseException, packer: Packer) -> bytes:
+    return packer.dumps(_Whole(error))
+
+
+def _parts(error: BaseException, packer: Packer) -> bytes:
+    attributes = {name: value for name, value in vars(error).items() if name != "__notes__"}
+    return packer.dumps(
+        _Parts(
+            type(error),
+            [_or_repr(argument, packer) for argument in error.args],
+            {name: _or_repr(value, packer) for name, value in attributes.items()},
+        )
+    )
+
+
+def _or_repr(value: Any, packer: Packer) -> bytes:
     try:
-        packed: bytes = cloudpickle.dumps(value)
+        packed = packer.dumps(value)
         pickle.loads(packed)
     except Exception:  # noqa: BLE001 - whatever it is, it can't travel
-        return None
+        return pickle.dumps(repr(value))
     return packed
 
 
-def _or_repr(value: Any) -> bytes:
-    packed = _or_none(value)
-    return pickle.dumps(repr(value)) if packed is None else packed
-
-
-def _rebuilt(
-    cls: bytes | None, name: str, arguments: list[bytes], attributes: dict[str, bytes], text: str
-) -> BaseException:
-    if cls is None:
-        return WorkerError(f"{name}: {text}")
-    kind: type[BaseException] = pickle.loads(cls)
-    # Not through its constructor: that may want other arguments than `args` holds.
-    error = kind.__new__(kind)
-    error.args = tuple(pickle.loads(argument) for argument in arguments)
-    for attribute, value in attributes.items():
-        try:
-            setattr(error, attribute, pickle.loads(value))
-        except AttributeError:
-            continue  # a read-only attribute: its class computes it
-    return error
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as why:  # noqa: BLE001 - the user's __str__ may raise anything
+        return f"(its text can't be had: {type(why).__qualname__})"

@@ -166,6 +166,7 @@ class Hub:
             try:
                 output = self._objects[ready.task] = self._opened(ready.task)
             except Exception as error:  # noqa: BLE001 - the user's classes are rebuilt here
+                self._dispatcher.taken(stream, ready.task)
                 return Failure(error, "the element, unpickled in the trainer", ())
         part = output[ready.part]
         assert isinstance(part, list)
@@ -179,6 +180,9 @@ class Hub:
         assert self._arena is not None and self._slots is not None and slot is not None
         output: Output
         if self._has_room(slot.nbytes):
+            self._objects[
+                task
+            ] = []  # from here on it is the lease that gives the slot back, a failure included
             output = unpack(memoryview(self._arena.lease(slot)).cast("B"))
         else:
             output = unpack(memoryview(bytearray(memoryview(self._arena.token(slot)).cast("B"))))

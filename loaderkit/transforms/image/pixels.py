@@ -1,0 +1,125 @@
+"""Values and layout of decoded images: floats, normalising, channels first."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from loaderkit.transforms.base import Map
+
+from .arguments import number
+from .leaf import pixels_of, with_leaf
+
+Image = np.ndarray[Any, Any]  # (height, width) or (height, width, channels)
+Floats = np.ndarray[Any, np.dtype[np.float32]]
+
+
+def _largest(dtype: np.dtype[Any]) -> int:
+    # What stands for 1.0: 255 for uint8; floats are taken to be in their units already.
+    if dtype.kind == "f":
+        return 1
+    if dtype.kind not in "ui":
+        raise TypeError(f"expected an image of integers or floats, {dtype} came")
+    return int(np.iinfo(dtype).max)
+
+
+@dataclass(frozen=True)
+class ToFloat(Map):
+    """A decoded image as float32: integers are divided by their dtype's largest, floats keep their values.
+
+    Args:
+        key: the image's key where elements are dicts.
+
+    >>> ToFloat().map(np.array([[0, 51, 255]], np.uint8))
+    array([[0. , 0.2, 1. ]], dtype=float32)
+    """
+
+    key: Hashable = None
+
+    def map(self, element: Any) -> Any:
+        """The element with its image as floats."""
+        return with_leaf(element, self.key, self._floats)
+
+    def _floats(self, image: Any) -> Floats:
+        pixels = pixels_of(image)
+        largest = _largest(pixels.dtype)
+        if largest == 1:
+            return pixels.astype(np.float32)
+        floats: Floats = np.divide(pixels, np.float32(largest), dtype=np.float32)
+        return floats
+
+
+@dataclass(frozen=True)
+class Normalize(Map):
+    """A decoded image as float32, `(image - mean) / std` in each channel.
+
+    Args:
+        mean: one number a channel, in units of an image from 0 to 1; an image of integers is divided by its dtype's
+            largest first, as `ToFloat` does, in the same pass.
+        std: one positive number a channel.
+        key: the image's key where elements are dicts.
+
+    >>> Normalize(mean=(0.5, 0, 0), std=(0.5, 1, 1)).map(np.array([[[255, 0, 255]]], np.uint8))
+    array([[[1., 0., 1.]]], dtype=float32)
+    """
+
+    mean: Sequence[float]
+    std: Sequence[float]
+    key: Hashable = None
+
+    def __post_init__(self) -> None:
+        # As tuples of floats, for a repr and an equality that arrays don't have.
+        object.__setattr__(self, "mean", tuple(number("mean", value) for value in self.mean))
+        object.__setattr__(self, "std", tuple(number("std", value) for value in self.std))
+        if len(self.mean) != len(self.std) or not self.mean:
+            raise ValueError(
+                f"mean, std: expected one number a channel each, {len(self.mean)} and {len(self.std)} came"
+            )
+        if min(self.std) <= 0:
+            raise ValueError(f"std: expected positive numbers, {self.std} came")
+
+    def map(self, element: Any) -> Any:
+        """The element with its image normalised."""
+        return with_leaf(element, self.key, self._normalised)
+
+    def _normalised(self, image: Any) -> Floats:
+        pixels = pixels_of(image)
+        channels = 1 if pixels.ndim == 2 else pixels.shape[2]
+        if channels != len(self.mean):
+            raise ValueError(f"mean, std: {len(self.mean)} numbers came for an image of shape {pixels.shape}")
+        std = np.array(self.std, np.float64)
+        # A row of the image at a time, not a pixel: numpy's inner loop is as long as the last axis.
+        height, width = pixels.shape[:2]
+        factor = np.tile(1 / (std * _largest(pixels.dtype)), width).astype(np.float32)
+        shift = np.tile(np.array(self.mean, np.float64) / std, width).astype(np.float32)
+        out = np.multiply(
+            pixels.reshape(height, width * channels), factor, dtype=np.float32, casting="same_kind"
+        )
+        out -= shift
+        normalised: Floats = out.reshape(pixels.shape)
+        return normalised
+
+
+@dataclass(frozen=True)
+class HWCToCHW(Map):
+    """A decoded image (height, width, channels) as (channels, height, width), C-contiguous, in its own dtype.
+
+    Args:
+        key: the image's key where elements are dicts.
+
+    >>> HWCToCHW().map(np.zeros((4, 5, 3), np.uint8)).shape
+    (3, 4, 5)
+    """
+
+    key: Hashable = None
+
+    def map(self, element: Any) -> Any:
+        """The element with its image's channels first."""
+        return with_leaf(element, self.key, self._channels_first)
+
+    def _channels_first(self, image: Any) -> Image:
+        pixels = pixels_of(image)
+        if pixels.ndim != 3:
+            raise ValueError(f"expected an image (height, width, channels), shape {pixels.shape} came")
+        return np.ascontiguousarray(pixels.transpose(2, 0, 1))

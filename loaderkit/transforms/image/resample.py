@@ -1,0 +1,52 @@
+"""Pixels at another size: the interpolations by name, in OpenCV's hands."""
+
+from typing import Any
+
+import numpy as np
+
+# By name, OpenCV's. "linear" is more than one of them: see `resized`.
+INTERPOLATIONS = ("linear", "area", "cubic", "nearest")
+
+
+def resized(pixels: np.ndarray[Any, Any], size: tuple[int, int], interpolation: str) -> np.ndarray[Any, Any]:
+    """The pixels (height, width) or (height, width, channels) at the size, as a new C-contiguous array or as they came.
+
+    Args:
+        pixels: of a dtype that OpenCV resizes: uint8, uint16, int16, float32, float64.
+        size: (height, width).
+        interpolation: "area" takes means of areas where it shrinks, and is linear where it enlarges; "linear" is
+            that too where an axis shrinks to half or less, for there it would skip pixels, and else takes the nearest
+            two in each axis, which is several times faster; "cubic" and "nearest" don't smooth.
+
+    >>> resized(np.array([[0, 10], [20, 30]], np.uint8), (1, 1), "linear")
+    array([[15]], dtype=uint8)
+    """
+    import cv2
+
+    height, width = pixels.shape[:2]
+    if (height, width) == size:
+        return np.ascontiguousarray(pixels)
+    if interpolation == "linear" and (height >= 2 * size[0] or width >= 2 * size[1]):
+        interpolation = "area"
+    ways = {
+        "linear": cv2.INTER_LINEAR,
+        "area": cv2.INTER_AREA,
+        "cubic": cv2.INTER_CUBIC,
+        "nearest": cv2.INTER_NEAREST,
+    }
+    try:
+        out: np.ndarray[Any, Any] = cv2.resize(pixels, (size[1], size[0]), interpolation=ways[interpolation])
+    except cv2.error as error:
+        raise TypeError(f"OpenCV can't resize {pixels.dtype} of shape {pixels.shape}: {error}") from None
+    # OpenCV leaves out a last axis of length 1.
+    return out.reshape(*size, *pixels.shape[2:])
+
+
+def averaged(pixels: np.ndarray[Any, Any], by: int) -> np.ndarray[Any, Any]:
+    """Means over `by` x `by` pixels; both sides are multiples of `by`.
+
+    >>> averaged(np.array([[0, 10], [20, 30]], np.uint8), 2)
+    array([[15]], dtype=uint8)
+    """
+    height, width = pixels.shape[:2]
+    return resized(pixels, (height // by, width // by), "area")

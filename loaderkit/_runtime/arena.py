@@ -45,8 +45,14 @@ class Arena:
                 f"batches need {nbytes:,} bytes more of shared memory, {left:,} are available (what the kernel and the "
                 f"cgroup leave), {self.nbytes:,} are in use. Lower prefetch_batches, worker_count or the batch size."
             )
-        os.ftruncate(self.fd, self.nbytes + nbytes)
-        self._segments[self.nbytes] = mmap.mmap(self.fd, nbytes, offset=self.nbytes)
+        try:
+            os.ftruncate(self.fd, self.nbytes + nbytes)
+            self._segments[self.nbytes] = mmap.mmap(self.fd, nbytes, offset=self.nbytes)
+        except OSError as error:
+            raise ArenaMemoryError(
+                f"batches need {nbytes:,} bytes more of shared memory, and the system refuses them: {error}; "
+                f"{self.nbytes:,} are in use. Lower prefetch_batches, worker_count or the batch size."
+            ) from error
         self.nbytes += nbytes
 
     def token(self, slot: Slot) -> Any:
@@ -81,11 +87,12 @@ class Arena:
 
     def close(self) -> None:
         """Lets go of the memory; what is leased lives on until its last view has gone."""
-        self._leases.clear()
+        self._leases.clear()  # no callback comes any more
+        self._expired.clear()
         self._segments.clear()  # an mmap unmaps itself when its last export has gone
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 class ArenaView:

@@ -31,14 +31,13 @@ def pack_exception(error: BaseException, packer: Packer) -> bytes:
 def unpack_exception(packed: bytes) -> Exception:
     """The exception, as much like the one that was raised as can be, with the worker's traceback as a note."""
     way, name, text, trace = pickle.loads(packed)
-    error: Any = None
+    rebuilt: Any = None
     try:
         if way is not None:
-            error = pickle.loads(way)()
+            rebuilt = pickle.loads(way)()
     except Exception:  # noqa: BLE001 - what a worker can rebuild, the user's class may refuse here
-        error = None
-    if not isinstance(error, Exception):
-        error = WorkerError(f"{name}: {text}")
+        rebuilt = None
+    error = rebuilt if isinstance(rebuilt, Exception) else WorkerError(f"{name}: {text}")
     error.add_note("Traceback of the worker:\n" + trace.rstrip())
     return error
 

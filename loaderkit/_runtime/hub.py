@@ -76,7 +76,7 @@ class Hub:
             new_id=itertools.count().__next__,
         )
         self._objects: dict[int, Output] = {}  # outputs in this process: made here, or opened from the arena
-        self._copied: set[int] = set()  # those of them that don't hold their slot
+        self._leased: set[int] = set()  # tasks whose lease gives the slot of their output back
         self._streams: set[int] = set()
         self._abandoned: deque[int] = deque()  # streams whose iterator was garbage
         self._new_stream = itertools.count().__next__
@@ -180,13 +180,10 @@ class Hub:
         assert self._arena is not None and self._slots is not None and slot is not None
         output: Output
         if self._has_room(slot.nbytes):
-            self._objects[
-                task
-            ] = []  # from here on it is the lease that gives the slot back, a failure included
+            self._leased.add(task)  # from here on, a failure included
             output = unpack(memoryview(self._arena.lease(slot)).cast("B"))
         else:
             output = unpack(memoryview(bytearray(memoryview(self._arena.token(slot)).cast("B"))))
-            self._copied.add(task)
         return output
 
     def _has_room(self, nbytes: int) -> bool:
@@ -196,10 +193,10 @@ class Hub:
     def _let_go(self) -> None:
         """Gives back what nobody needs any more."""
         for task, slot in self._outputs.take_released():
-            opened = self._objects.pop(task, None)
-            copied = task in self._copied
-            self._copied.discard(task)
-            if slot is not None and (opened is None or copied):
+            self._objects.pop(task, None)
+            if task in self._leased:
+                self._leased.discard(task)
+            elif slot is not None:
                 assert self._slots is not None
                 self._slots.free(slot)
         if self._arena is not None and self._slots is not None:

@@ -7,10 +7,9 @@ Offsets count from the parcel's first byte; each buffer starts at a multiple of 
 
 import pickle
 import struct
-from io import BytesIO
 from typing import Any
 
-import cloudpickle
+from .pickling import Packer
 
 _HEAD = struct.Struct("=QQ")
 _ALIGNMENT = 64
@@ -22,17 +21,18 @@ class Parcel:
 
     Args:
         content: any object that pickle or cloudpickle takes.
+        packer: for what the C pickler can't take.
 
     >>> import numpy as np
-    >>> parcel = Parcel({"x": np.arange(1000)})
+    >>> parcel = Parcel({"x": np.arange(1000)}, Packer())
     >>> room = bytearray(parcel.nbytes)
     >>> parcel.write(memoryview(room))
     >>> int(unpack(memoryview(room))["x"][999])
     999
     """
 
-    def __init__(self, content: Any) -> None:
-        self._pickle, buffers = _pickled(content)
+    def __init__(self, content: Any, packer: Packer) -> None:
+        self._pickle, buffers = _pickled(content, packer)
         self._raws = [buffer.raw() for buffer in buffers]
         self._table: list[tuple[int, int]] = []
         end = _HEAD.size * (1 + len(self._raws)) + len(self._pickle)
@@ -63,7 +63,7 @@ def unpack(room: memoryview) -> Any:
     return pickle.loads(room[place : place + length], buffers=[room[o : o + n] for o, n in table])
 
 
-def _pickled(content: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
+def _pickled(content: Any, packer: Packer) -> tuple[bytes, list[pickle.PickleBuffer]]:
     buffers: list[pickle.PickleBuffer] = []
 
     def beside(buffer: pickle.PickleBuffer) -> bool:
@@ -76,8 +76,6 @@ def _pickled(content: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
         # The C pickler: an order of magnitude faster, and right for all whose class a module holds.
         return pickle.dumps(content, protocol=5, buffer_callback=beside), buffers
     except Exception:  # noqa: BLE001 - the user's reduce may raise anything
-        # Classes of the user's script travel by value, which cloudpickle knows; a second failure is the answer.
+        # Classes of the user's script travel by value, or by number; a second failure is the answer.
         buffers.clear()
-        out = BytesIO()
-        cloudpickle.CloudPickler(out, protocol=5, buffer_callback=beside).dump(content)
-        return out.getvalue(), buffers
+        return packer.dumps(content, beside), buffers

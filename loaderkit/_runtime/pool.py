@@ -14,11 +14,10 @@ import os
 import selectors
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
-
-import cloudpickle
 
 from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._memory import sending
@@ -27,12 +26,19 @@ from loaderkit.transforms.base import label_of
 from loaderkit.transforms.program import Failure
 
 from .arena import Arena
-from .crew import Arrived, Asked, Event, Finished, ProcessWorker, ThreadWorker, Unfit, Worker
+from .crew import Arrived, Asked, Event, Finished, Unfit, Worker
 from .hub import Hub, Step
+from .pickling import Packer
+from .process import ProcessWorker
+from .thread import ThreadWorker
 from .work import Program
 
 _log = logging.getLogger("loaderkit")
 IDLE_SECONDS = 30.0  # workers without an iterator wait that long for the next one
+_END_SECONDS = (
+    0.2  # for all workers together to end by themselves, before those that are processes are killed
+)
+_THREAD_END_SECONDS = 1.0
 _FAILED_STARTS = 4  # workers that die before they are ready, while nobody gets anything done
 
 
@@ -49,6 +55,9 @@ class Pool(Hub):
     def __init__(
         self, program: Program, *, workers: int, kind: str, max_memory: int | None, task_rows: int | None
     ) -> None:
+        self._packer = Packer()
+        # Before anything is opened that would have to be closed again.
+        self._packed, self._descriptors = _packed(program, self._packer) if kind == "process" else (b"", [])
         arena = Arena()
         super().__init__(
             program,
@@ -62,7 +71,6 @@ class Pool(Hub):
         self._workers = workers
         self._kind = kind
         self._pid = os.getpid()
-        self._packed, self._descriptors = _packed(program) if kind == "process" else (b"", [])
         self._changed = threading.Condition(self.lock)
         self._crew: dict[int, Worker] = {}
         self._numbers = 0
@@ -91,8 +99,13 @@ class Pool(Hub):
             return stream
 
     def close(self, stream: int) -> None:
-        super().close(stream)
-        self.wake()
+        if os.getpid() == self._pid:  # in a forked child the lock may be held by a thread that isn't there
+            super().close(stream)
+            self.wake()
+
+    def abandon(self, stream: int) -> None:
+        if os.getpid() == self._pid:
+            super().abandon(stream)
 
     def next(self, stream: int) -> Step:
         self._check_process()
@@ -102,9 +115,12 @@ class Pool(Hub):
                     return Failure(self._unfit, "", ())
                 if self._stopping:
                     raise IteratorClosedError("the loader was closed, and its workers have ended")
+                self._let_go()  # what the user let go of may be the memory that is missing
                 there, step = self._pop(stream)
+                self._give_out()
+                if not there:  # giving out may have found that there is nothing more to give
+                    there, step = self._pop(stream)
                 if there:
-                    self._give_out()
                     return step
                 self._changed.wait()
 
@@ -122,6 +138,8 @@ class Pool(Hub):
         if os.getpid() == self._pid:
             self._stopping = True
             self.wake()
+            if self._thread is None:  # not started, or ended after an idle time
+                self._release()
 
     def shut_down(self) -> None:
         """Ends pump and workers, and returns when they are gone."""
@@ -131,9 +149,6 @@ class Pool(Hub):
         thread = self._thread
         if thread is not None:
             thread.join()
-        else:
-            with self.lock:
-                self._release()
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -173,9 +188,13 @@ class Pool(Hub):
             case Unfit(error):
                 self._unfit = error
 
-    def _lose(self, number: int) -> None:
+    def _lose(self, selector: selectors.BaseSelector, number: int) -> None:
         worker = self._crew.pop(number)
-        reason = worker.end()
+        assert isinstance(worker, ProcessWorker)
+        selector.unregister(worker.connection)
+        if worker.watch is not None:
+            selector.unregister(worker.watch)
+        reason = worker.end(_END_SECONDS)
         if self._stopping or self._unfit is not None:
             return
         started = number in self._dispatcher.workers
@@ -206,12 +225,14 @@ class Pool(Hub):
                 )
                 continue
             try:
-                worker = ProcessWorker(self._packed, self._descriptors, self._shared_arena)
+                worker = ProcessWorker(self._packed, self._descriptors, self._shared_arena, self._packer)
             except OSError as error:
                 self._unfit = WorkerError(f"a worker process can't be started: {error}")
                 return
             self._crew[number] = worker
             selector.register(worker.connection, selectors.EVENT_READ, number)
+            if worker.watch is not None:
+                selector.register(worker.watch, selectors.EVENT_READ, number)
 
     def _told(self, worker: Worker, event: Event) -> None:
         self._events.append((worker, event))
@@ -225,8 +246,8 @@ class Pool(Hub):
                 if key.data is None:
                     with contextlib.suppress(BlockingIOError):
                         self._woken.recv(4096)
-                else:
-                    self._attend(selector, key.data, mask)
+                elif key.data in self._crew:  # else lost in this very turn
+                    self._attend(selector, key, mask)
             numbers = {id(worker): number for number, worker in self._crew.items()}
             while self._events:
                 worker, event = self._events.popleft()
@@ -244,18 +265,19 @@ class Pool(Hub):
             self._changed.notify_all()
         return bool(ready)
 
-    def _attend(self, selector: selectors.BaseSelector, number: int, mask: int) -> None:
+    def _attend(self, selector: selectors.BaseSelector, key: selectors.SelectorKey, mask: int) -> None:
+        number: int = key.data
         worker = self._crew[number]
         assert isinstance(worker, ProcessWorker)
         if mask & selectors.EVENT_WRITE:
             worker.flush()
         if mask & selectors.EVENT_READ:
+            ended = key.fd == worker.watch
             events, open_ = worker.read()
             for event in events:
                 self._hear(number, event)
-            if not open_:
-                selector.unregister(worker.connection)
-                self._lose(number)
+            if ended or not open_:
+                self._lose(selector, number)
 
     def _run(self) -> None:
         selector = selectors.DefaultSelector()
@@ -267,19 +289,21 @@ class Pool(Hub):
             except BaseException as error:  # noqa: BLE001 - whoever waits must not wait for ever
                 _log.exception("the loader's pump failed")
                 self._unfit = WorkerError(f"the loader's pump failed: {error!r}")
-                self._stopping = happened = True
+                happened = True
             with self.lock:
+                if self._unfit is not None:
+                    self._stopping = True  # nobody will get anything from these workers any more
                 if self._stopping or (idle and not happened and not self._streams):
                     self._dismiss(selector)
                     return
 
     def _dismiss(self, selector: selectors.BaseSelector) -> None:
         for number, worker in self._crew.items():
-            if isinstance(worker, ProcessWorker):
-                worker.connection.close()
+            worker.dismiss()
             self._dispatcher.died(number, "dismissed", blame=False)
+        deadline = time.monotonic() + (_END_SECONDS if self._kind == "process" else _THREAD_END_SECONDS)
         for worker in self._crew.values():
-            worker.end()
+            worker.end(max(0.0, deadline - time.monotonic()))
         self._crew.clear()
         selector.close()
         self._thread = None
@@ -298,10 +322,10 @@ def _pump(pool: Pool) -> None:
     pool._run()
 
 
-def _packed(program: Program) -> tuple[bytes, list[int]]:
+def _packed(program: Program, packer: Packer) -> tuple[bytes, list[int]]:
     with sending() as descriptors:
         try:
-            return cloudpickle.dumps(program), list(descriptors)
+            return packer.teach(program), list(descriptors)
         except Exception as error:
             raise TransportError(_what_cannot_travel(program, error)) from error
 
@@ -325,7 +349,7 @@ def _what_cannot_travel(program: Program, error: Exception) -> str:
 def _travels(thing: Any) -> bool:
     try:
         with sending():
-            cloudpickle.dumps(thing)
+            Packer().dumps(thing)
     except Exception:  # noqa: BLE001 - the user's reduce may raise anything
         return False
     return True

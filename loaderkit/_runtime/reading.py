@@ -4,8 +4,8 @@ A failing batched read is repeated record by record, so that the error is that o
 its key, whatever else was in the same call.
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ import numpy as np
 from loaderkit.sources import read_only
 from loaderkit.transforms.program import Failure
 from loaderkit.tree import copy_each
+
+from .ahead import ReadAhead
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +58,16 @@ class Reader:
         self._source = source
         self._batched: Callable[[Sequence[int]], Sequence[Any]] | None = getattr(source, "__getitems__", None)
         self._guard = _guard_of(source) if copy else None
-        self._threads = None
+        self._ahead: ReadAhead | None = None
         if options.num_threads and options.prefetch_buffer_size and self._batched is None:
-            self._threads = ThreadPoolExecutor(options.num_threads, thread_name_prefix="loaderkit-read")
-        self._begun: dict[int, list[Future[Any]]] = {}
+            self._ahead = ReadAhead(
+                source.__getitem__, threads=options.num_threads, records=options.prefetch_buffer_size
+            )
 
     def begin(self, task: int, keys: np.ndarray) -> None:
         """Puts the reads of a task in flight that will be asked for later."""
-        if self._threads is not None and task not in self._begun:
-            self._begun[task] = [self._threads.submit(self._source.__getitem__, key) for key in keys.tolist()]
+        if self._ahead is not None:
+            self._ahead.begin(task, keys.tolist())
 
     def read(self, task: int, keys: np.ndarray, indices: np.ndarray) -> tuple[list[Any], Failure | None]:
         """The records of a task; a failure comes with the records before it.
@@ -82,9 +85,8 @@ class Reader:
         return (records if self._guard is None else self._guard(records)), failure
 
     def _read(self, task: int, keys: np.ndarray) -> tuple[list[Any], Exception | None]:
-        if self._threads is not None:
-            self.begin(task, keys)
-            return _until_error(future.result for future in self._begun.pop(task))
+        if self._ahead is not None:
+            return _until_error(self._ahead.take(task, keys.tolist()))
         wanted: list[int] = keys.tolist()
         if self._batched is not None and len(wanted) > 1:
             try:
@@ -108,15 +110,15 @@ class Reader:
 
     def close(self) -> None:
         """Ends the reading threads."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=True, cancel_futures=True)
+        if self._ahead is not None:
+            self._ahead.close()
 
 
-def _until_error(results: Any) -> tuple[list[Any], Exception | None]:
+def _until_error(reads: Iterator[Future[Any]]) -> tuple[list[Any], Exception | None]:
     records: list[Any] = []
-    for result in results:
+    for read in reads:
         try:
-            records.append(result())
+            records.append(read.result())
         except Exception as error:  # noqa: BLE001 - a source may raise anything
             return records, error
     return records, None

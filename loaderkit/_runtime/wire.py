@@ -1,6 +1,6 @@
 """What the trainer and a worker process say to each other, as bytes.
 
-A message is one kind byte, four bytes of length, and a body. Tasks and reports are vectors of int64, written in one
+A message is one kind byte, eight bytes of length, and a body. Tasks and reports are vectors of int64, written in one
 go: a few microseconds, where a pickle would take as long as a small task. What is rare is a pickle.
 """
 
@@ -9,12 +9,12 @@ import struct
 from array import array
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
 
 from .layout import BatchLayout
+from .pickling import Packer
 
 # From the trainer.
 PROGRAM = 1  # what to run: a pickle
@@ -27,8 +27,9 @@ READY = 16
 UNFIT = 17  # the program can't be set up: a pickled exception
 DONE = 18
 ASK = 19  # task, attempt, bytes: room is needed
+AT = 20  # indices, then as many record keys: what is worked on now, told where an earlier attempt died
 
-HEADER = struct.Struct("=BI")
+HEADER = struct.Struct("=BQ")
 _NO_SLOT = (-1, 0, 0, 0)
 _NO_LAYOUT = -1
 
@@ -155,13 +156,11 @@ def _number(layout: Any, layouts: dict[BatchLayout, int]) -> int:
     return _NO_LAYOUT if layout is None else layouts[layout]
 
 
-def pack_report(task: int, attempt: int, report: Report) -> bytes:
+def pack_report(task: int, attempt: int, report: Report, packer: Packer) -> bytes:
     """A report as a body; its trouble must be portable already."""
     rare = b""
     if report.trouble is not None or report.layout is not None:
-        rare = cloudpickle.dumps(
-            (report.trouble, report.layout)
-        )  # a layout may name a class of the user's script
+        rare = packer.dumps((report.trouble, report.layout))
     values = array(
         "q", (task, attempt, report.nbytes, int(report.seconds * 1e9), len(report.parts), len(rare))
     )

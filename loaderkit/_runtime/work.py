@@ -4,6 +4,7 @@ A worker differs only in its *memory*: how it reaches a slot, and the output of 
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,6 +20,8 @@ from .layout import BatchLayout
 from .reading import Reader, ReadOptions
 
 Output = list[Any]  # one entry a part: a list of rows or elements, or a Block of rows
+Announce = Callable[[np.ndarray, np.ndarray], None]  # takes the indices and record keys that are read next
+_Make = Callable[[int, int], tuple[Run, Failure | None]]  # rows of the records lo..hi of a task
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +71,44 @@ class Bench:
         # A columnar source fills a batch without a Python object for each row.
         self._take = getattr(program.source, "take", None) if self._pipeline.passes_rows else None
 
-    def do(self, task: Task) -> tuple[Report, Output]:
-        """Runs a task; the report's `nbytes` is left to whoever stores the output."""
+    def do(self, task: Task, announce: Announce | None = None) -> tuple[Report, Output]:
+        """Runs a task; the report's `nbytes` is left to whoever stores the output.
+
+        Args:
+            task: what to do.
+            announce: told the records of each row right before they are read, one row after the other; None reads all
+                at once.
+        """
         begun = time.perf_counter()
         if task.level:
             parts, output, trouble, layout = self._batch(task)
         elif task.targets:
-            parts, output, trouble, layout = self._rows(task)
+            parts, output, trouble, layout = self._rows(task, announce)
         else:
-            parts, output, trouble, layout = self._stream(task)
+            parts, output, trouble, layout = self._stream(task, announce)
         failed = None if trouble is None else Trouble(trouble, part=len(parts) if task.targets else 0)
         return Report(tuple(parts), failed, layout, seconds=time.perf_counter() - begun), output
 
     # --- elements and rows in order, however many come ----------------------------------------------------------
 
-    def _stream(self, task: Task) -> "_Result":
-        records, unread = self.reader.read(task.id, task.keys, task.indices)
-        begins = [(index,) for index in task.indices[: len(records)].tolist()]
-        ends = [(begin[0] + 1,) for begin in begins] if self._row_changing else None
-        run, failure = self._pipeline.levels[0].run(Run(records, begins, ends), task.start)
+    def _stream(self, task: Task, announce: Announce | None) -> "_Result":
+        run = Run([], [], [] if self._row_changing else None)
+        failure: Failure | None = None
+        size = max(len(task.indices), 1) if announce is None else 1
+        for lo in range(0, len(task.indices), size):
+            keys, indices = task.keys[lo : lo + size], task.indices[lo : lo + size]
+            if announce is not None:
+                announce(indices, keys)
+            records, unread = self.reader.read(task.id, keys, indices)
+            begins = [(index,) for index in indices[: len(records)].tolist()]
+            ends = [(begin[0] + 1,) for begin in begins] if self._row_changing else None
+            made, failure = self._pipeline.levels[0].run(Run(records, begins, ends), task.start)
+            run.add(made)
+            failure = failure or unread
+            if failure is not None:
+                break
         batched = self._pipeline.levels[-1].batch is not None
-        return self._result(run, failure or unread, as_rows=batched and self._stacks(1))
+        return self._result(run, failure, as_rows=batched and self._stacks(1))
 
     def _batch(self, task: Task) -> "_Result":
         rows = [self._rows_of(span) for span in task.inputs]
@@ -131,10 +151,10 @@ class Bench:
 
     # --- rows of known places -----------------------------------------------------------------------------------
 
-    def _rows(self, task: Task) -> "_Result":
+    def _rows(self, task: Task, announce: Announce | None) -> "_Result":
         if self._take is not None:
-            return self._columns(task)
-        records, unread = self.reader.read(task.id, task.keys, task.indices)
+            return self._columns(task, announce)
+        make = self._made_at_once(task) if announce is None else self._made_row_by_row(task, announce)
         parts: list[Part] = []
         output: Output = []
         layout: BatchLayout | None = None
@@ -142,10 +162,7 @@ class Bench:
         first = 0
         for target in task.targets:
             last = min(first + target.rows * group, len(task.indices))  # the stream's last row may be short
-            run, failure = self._pipeline.make_rows(
-                records[first:last], task.indices[first : min(last, len(records))]
-            )
-            failure = failure or (unread if len(records) < last else None)
+            run, failure = make(first, last)
             if failure is not None:
                 return parts, output, failure, layout
             part, made, failure, seen = self._place(target, run, task.indices[first:last:group])
@@ -154,9 +171,37 @@ class Bench:
             parts.append(part)
             output.append(made)
             layout = seen or layout
-            records[first:last] = [None] * (last - first)  # what is in a batch needn't stay in memory twice
             first = last
         return parts, output, None, layout
+
+    def _made_at_once(self, task: Task) -> _Make:
+        records, unread = self.reader.read(task.id, task.keys, task.indices)
+
+        def make(lo: int, hi: int) -> tuple[Run, Failure | None]:
+            here = records[lo:hi]
+            run, failure = self._pipeline.make_rows(here, task.indices[lo : lo + len(here)])
+            records[lo:hi] = [None] * len(here)  # what is in a batch needn't stay in memory twice
+            return run, failure or (unread if len(here) < hi - lo else None)
+
+        return make
+
+    def _made_row_by_row(self, task: Task, announce: Announce) -> _Make:
+        group = self._pipeline.group
+
+        def make(lo: int, hi: int) -> tuple[Run, Failure | None]:
+            run = Run([], [], None)
+            for first in range(lo, hi, group):
+                last = min(first + group, hi)
+                keys, indices = task.keys[first:last], task.indices[first:last]
+                announce(indices, keys)
+                records, unread = self.reader.read(task.id, keys, indices)
+                row, failure = self._pipeline.make_rows(records, indices[: len(records)])
+                run.add(row)
+                if failure is not None or unread is not None:
+                    return run, failure or unread
+            return run, None
+
+        return make
 
     def _place(
         self, target: Target, run: Run, indices: np.ndarray
@@ -175,7 +220,7 @@ class Bench:
         done, failure = self._pipeline.batch_one(level, [rows], begin, None, indices.tolist(), ())
         return Part(1), done.values, failure, self._layout_of_rows([rows])
 
-    def _columns(self, task: Task) -> "_Result":
+    def _columns(self, task: Task, announce: Announce | None) -> "_Result":
         """Batches of a columnar source that no operation looks at: gathered leaf by leaf, into place if there is."""
         assert self._take is not None
         parts: list[Part] = []
@@ -186,6 +231,8 @@ class Bench:
             keys = task.keys[first : first + target.rows]
             indices = task.indices[first : first + target.rows]
             first += target.rows
+            if announce is not None:
+                announce(indices, keys)
             try:
                 if target.slot is not None:
                     assert isinstance(target.layout, BatchLayout)

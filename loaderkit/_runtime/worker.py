@@ -12,10 +12,14 @@ import pickle
 import select
 import signal
 import socket
+import sys
 import threading
+import traceback
 from collections import deque
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
+
+import numpy as np
 
 from loaderkit._engine.task import Report, Slot, Task, Trouble
 from loaderkit._memory import receiving
@@ -27,6 +31,7 @@ from .arena import ArenaView
 from .exceptions import pack_exception
 from .layout import BatchLayout
 from .parcel import Parcel, unpack
+from .pickling import Packer, all_classes
 from .platform import die_with_parent_thread, open_process
 from .work import Bench, Output, Program
 
@@ -48,11 +53,27 @@ def main(channel: int, arena: int, trainer: int, *descriptors: int) -> None:
         return  # it was gone before we could ask to be told
     if watched is not None:
         threading.Thread(target=_end_with, args=(watched,), name="loaderkit-watch", daemon=True).start()
-    # A broken connection: the trainer is gone, or has had enough of us.
-    with socket.socket(fileno=channel) as connection, contextlib.suppress(ConnectionError):
-        _Worker(connection, ArenaView(arena), list(descriptors)).run()
+    for descriptor in (channel, arena, *descriptors):
+        os.set_inheritable(descriptor, False)  # programs that the user's code runs have no use for them
+    code = 0
+    try:
+        _Worker(socket.socket(fileno=channel), ArenaView(arena), list(descriptors)).run()
+    except ConnectionError:
+        pass  # the trainer is gone, or has had enough of us
+    except SystemExit as wish:  # of the user's code
+        code = wish.code if isinstance(wish.code, int) else int(wish.code is not None)
+    except BaseException:  # noqa: BLE001 - as the interpreter does, but without waiting for anybody
+        traceback.print_exc()
+        code = 1
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
     # Threads of the user's libraries may still run; nobody waits for what they do.
-    os._exit(0)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # closed, or replaced by something of the user's
+            stream.flush()
+    os._exit(code & 0xFF)
 
 
 def _end_with(watched: int) -> None:
@@ -70,7 +91,10 @@ class _Worker:
         self._layouts: dict[int, BatchLayout] = {}
         self._places: dict[int, Slot] = {}  # of the present task
         self._opened: dict[int, Output] = {}
-        self._unplaced: dict[tuple[int, int], tuple[Parcel, Report]] = {}
+        self._unplaced: tuple[int, int, Parcel, Report] | None = (
+            None  # task, attempt, and what has no room yet
+        )
+        self._packer = Packer()
         self._bench: Bench | None = None
 
     def run(self) -> None:
@@ -80,6 +104,9 @@ class _Worker:
                 continue
             if self._tasks:
                 self._work(*self._tasks.popleft())
+            # Not on to the next one before this is over: who dies is suspected of the oldest task it has.
+            while self._unplaced is not None:
+                self._take(wait=True)
 
     # --- messages -----------------------------------------------------------------------------------------------
 
@@ -90,7 +117,7 @@ class _Worker:
         except BlockingIOError:
             return not once
         if not received:
-            os._exit(0)
+            _leave(0)
         self._received += received
         for kind, body in wire.split(self._received):
             self._handle(kind, body)
@@ -101,7 +128,8 @@ class _Worker:
             case wire.TASK:
                 task, attempt, places = wire.unpack_task(body, self._layouts)
                 self._tasks.append((task, attempt, places))
-                if self._bench is not None and not task.level:
+                # Not where an earlier attempt died: each record is told before its read.
+                if self._bench is not None and not task.level and not attempt:
                     self._bench.reader.begin(task.id, task.keys)
             case wire.LAYOUT:
                 number, layout = pickle.loads(body)
@@ -110,8 +138,8 @@ class _Worker:
                 task_id, attempt, *slot = wire.read_numbers(body)
                 self._store(task_id, attempt, Slot(*slot))
             case wire.FORGET:
-                task_id, attempt = wire.read_numbers(body)
-                self._unplaced.pop((task_id, attempt), None)
+                if self._unplaced is not None and [*self._unplaced[:2]] == wire.read_numbers(body):
+                    self._unplaced = None
             case wire.PROGRAM:
                 self._set_up(body)
 
@@ -122,9 +150,10 @@ class _Worker:
         try:
             with receiving(self._descriptors):
                 program: Program = pickle.loads(body)
+            self._packer = Packer(all_classes())
             self._bench = Bench(program, self)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
-            self._send(wire.UNFIT, pack_exception(error))
+            self._send(wire.UNFIT, pack_exception(error, self._packer))
             return
         self._send(wire.READY)
 
@@ -145,18 +174,21 @@ class _Worker:
     def _work(self, task: Task, attempt: int, places: dict[int, Slot]) -> None:
         assert self._bench is not None
         self._places = places
-        report, output = self._bench.do(task)
+        report, output = self._bench.do(task, self._announce if attempt else None)
         self._opened.clear()
         self._finish(task, attempt, report, output)
+
+    def _announce(self, indices: np.ndarray, keys: np.ndarray) -> None:
+        self._send(wire.AT, wire.numbers(*indices.tolist(), *keys.tolist()))
 
     def _finish(self, task: Task, attempt: int, report: Report, output: Output) -> None:
         if not any(len(part) if isinstance(part, list) else part.size for part in output):
             self._done(task.id, attempt, report)
             return
         try:
-            parcel = Parcel(output)
+            parcel = Parcel(output, self._packer)
         except Exception as error:  # noqa: BLE001 - the user's reduce may raise anything
-            report, output = without_unpicklable(task, report, output, error)
+            report, output = without_unpicklable(task, report, output, error, self._packer)
             self._finish(task, attempt, report, output)
             return
         report = replace(report, nbytes=parcel.nbytes)
@@ -164,11 +196,13 @@ class _Worker:
             parcel.write(memoryview(self._arena.token(task.reserve)).cast("B"))
             self._done(task.id, attempt, report)
         else:
-            self._unplaced[task.id, attempt] = (parcel, report)
+            self._unplaced = (task.id, attempt, parcel, report)
             self._send(wire.ASK, wire.numbers(task.id, attempt, parcel.nbytes))
 
     def _store(self, task: int, attempt: int, slot: Slot) -> None:
-        parcel, report = self._unplaced.pop((task, attempt))
+        assert self._unplaced is not None and self._unplaced[:2] == (task, attempt)
+        _, _, parcel, report = self._unplaced
+        self._unplaced = None
         parcel.write(memoryview(self._arena.token(slot)).cast("B"))
         self._done(task, attempt, report)
 
@@ -177,13 +211,13 @@ class _Worker:
         if trouble is not None:
             failure = trouble.error
             assert isinstance(failure, Failure)
-            packed = (pack_exception(failure.error), failure.label, failure.indices)
+            packed = (pack_exception(failure.error, self._packer), failure.label, failure.indices)
             report = replace(report, trouble=Trouble(packed, trouble.part))
-        self._send(wire.DONE, wire.pack_report(task, attempt, report))
+        self._send(wire.DONE, wire.pack_report(task, attempt, report, self._packer))
 
 
 def without_unpicklable(
-    task: Task, report: Report, output: Output, error: Exception
+    task: Task, report: Report, output: Output, error: Exception, packer: Packer
 ) -> tuple[Report, Output]:
     """The report and output cut before the first element that can't be pickled, which becomes its failure."""
     parts = list(report.parts)
@@ -191,7 +225,7 @@ def without_unpicklable(
         values = part if isinstance(part, list) else part.rows(0, part.size)
         for row, value in enumerate(values):
             try:
-                Parcel(value)
+                Parcel(value, packer)
             except Exception as unpicklable:  # noqa: BLE001 - the user's reduce may raise anything
                 begins, ends = parts[place].begins, parts[place].ends
                 index = int(begins[row, 0]) if begins is not None else _index_of(task, place, row)
@@ -224,7 +258,4 @@ def _index_of(task: Task, place: int, row: int) -> int:
 
 def start() -> None:
     """What the starting command calls: the descriptors are its arguments."""
-    import sys
-
-    with contextlib.suppress(KeyboardInterrupt):
-        main(*(int(argument) for argument in sys.argv[1:]))
+    main(*(int(argument) for argument in sys.argv[1:]))

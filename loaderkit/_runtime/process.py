@@ -1,0 +1,198 @@
+"""A worker in a process of its own, from the trainer's side: its start, its channel, its end."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+
+from loaderkit._engine.dispatcher import Assignment
+from loaderkit._engine.task import Report, Slot, Trouble
+from loaderkit.transforms.program import Failure
+
+from . import wire
+from .arena import Arena
+from .crew import Arrived, Asked, Event, Finished, Unfit
+from .exceptions import unpack_exception
+from .layout import BatchLayout
+from .pickling import Packer
+from .platform import open_process, worker_environment
+
+_CHUNK = 1 << 20  # bytes read from a channel at once
+_IGNORED = {signal.SIGINT, signal.SIGTERM}  # what a terminal or a scheduler sends to the whole group
+
+
+class ProcessWorker:
+    """A child process behind a socket pair. Must be made in a thread that lives as long as the worker should.
+
+    Args:
+        packed: the pickled program.
+        descriptors: those that its pickle mentions.
+        arena: the loader's memory.
+        packer: for what the worker is told later.
+
+    Raises OSError where the system starts no more processes.
+    """
+
+    def __init__(self, packed: bytes, descriptors: Sequence[int], arena: Arena, packer: Packer) -> None:
+        self.connection, theirs = socket.socketpair()
+        self.connection.setblocking(False)
+        self._packer = packer
+        self._received = bytearray()
+        self._unsent: deque[memoryview] = deque()
+        self._layouts: dict[BatchLayout, int] = {}
+        self._at: list[int] = []  # indices, then record keys: what it works on, if it says so
+        try:
+            with theirs:
+                self.process = _started((theirs.fileno(), arena.fd), descriptors)
+        except OSError:
+            self.connection.close()
+            raise
+        # Its channel's end would tell too, unless a process that the user's code forked there still holds it.
+        self.watch = open_process(self.process.pid)
+        self._send(wire.frame(wire.PROGRAM, packed))
+
+    # --- to the worker ------------------------------------------------------------------------------------------
+
+    def give(self, assignment: Assignment, outputs: dict[int, Slot]) -> None:
+        task = assignment.task
+        message = b""
+        for layout in (*(target.layout for target in task.targets), *(span.layout for span in task.inputs)):
+            if isinstance(layout, BatchLayout) and layout not in self._layouts:
+                number = self._layouts[layout] = len(self._layouts)
+                message += wire.frame(wire.LAYOUT, self._packer.dumps((number, layout)))
+        message += wire.frame(wire.TASK, wire.pack_task(task, assignment.attempt, self._layouts, outputs))
+        self._send(message)
+
+    def place(self, task: int, attempt: int, slot: Slot | None) -> None:
+        if slot is None:
+            self._send(wire.frame(wire.FORGET, wire.numbers(task, attempt)))
+        else:
+            self._send(wire.frame(wire.PLACE, wire.numbers(task, attempt, *wire.pack_slot(slot))))
+
+    def _send(self, message: bytes) -> None:
+        self._unsent.append(memoryview(message))
+        self.flush()
+
+    def flush(self) -> None:
+        """Sends what the channel takes; a worker that has ended is found by reading from it."""
+        while self._unsent:
+            message = self._unsent[0]
+            try:
+                sent = self.connection.send(message)
+            except BlockingIOError:
+                return
+            except OSError:
+                self._unsent.clear()
+                return
+            if sent < len(message):
+                self._unsent[0] = message[sent:]
+            else:
+                self._unsent.popleft()
+
+    @property
+    def blocked(self) -> bool:
+        """Whether something waits for the channel to take it."""
+        return bool(self._unsent)
+
+    # --- from the worker ----------------------------------------------------------------------------------------
+
+    def read(self) -> tuple[list[Event], bool]:
+        """What it said, and whether it may say more."""
+        open_ = True
+        try:
+            while received := self.connection.recv(_CHUNK):
+                self._received += received
+            open_ = False
+        except BlockingIOError:
+            pass  # all that was there is read
+        except OSError:
+            open_ = False
+        events = []
+        for kind, body in wire.split(self._received):
+            if kind == wire.AT:
+                self._at = wire.read_numbers(body)
+            else:
+                self._at = []
+                events.append(_event(kind, body))
+        return events, open_
+
+    def dismiss(self) -> None:
+        # Not only closed: a child that the user forked may hold another descriptor of it.
+        with contextlib.suppress(OSError):  # the worker has gone already
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def end(self, patience: float) -> str:
+        try:
+            # Dismissed, it leaves as soon as its present task allows.
+            self.process.wait(timeout=patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.connection.close()
+        if self.watch is not None:
+            os.close(self.watch)
+            self.watch = None
+        return _how_it_ended(self.process.returncode) + self._where_it_was()
+
+    def _where_it_was(self) -> str:
+        count = len(self._at) // 2
+        if not count:
+            return ""
+        indices, keys = self._at[:count], self._at[count:]
+        if count == 1:
+            return f" at index {indices[0]} (record_key {keys[0]})"
+        return f" between index {indices[0]} and {indices[-1]} (record keys {', '.join(map(str, keys))})"
+
+
+def _started(channels: tuple[int, int], descriptors: Sequence[int]) -> "subprocess.Popen[bytes]":
+    paths = [str(path) for path in sys.path]  # a pathlib.Path prints as no literal
+    code = (
+        "import signal as s; s.signal(s.SIGINT, s.SIG_IGN); s.signal(s.SIGTERM, s.SIG_IGN);"
+        "s.pthread_sigmask(s.SIG_UNBLOCK, [s.SIGINT, s.SIGTERM]);"
+        f"import sys; sys.path[:] = {paths!r};"
+        "from loaderkit._runtime.worker import start; start()"
+    )
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # multiprocessing's own way
+    arguments = map(str, (*channels, os.getpid(), *descriptors))
+    # Blocked from its first instruction until it ignores them: a Ctrl-C would end an interpreter that is starting.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)
+    try:
+        return subprocess.Popen(
+            [sys.executable, *flags, "-c", code, *arguments],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(*channels, *descriptors),
+            env=worker_environment(),
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _event(kind: int, body: bytes) -> Event:
+    match kind:
+        case wire.READY:
+            return Arrived()
+        case wire.ASK:
+            return Asked(*wire.read_numbers(body))
+        case wire.UNFIT:
+            return Unfit(unpack_exception(body))
+    task, attempt, report = wire.unpack_report(body)
+    trouble = report.trouble
+    if trouble is not None:
+        assert isinstance(trouble.error, tuple)
+        packed, label, indices = trouble.error
+        trouble = Trouble(Failure(unpack_exception(packed), label, indices), trouble.part)
+        report = Report(report.parts, trouble, report.layout, report.nbytes, report.seconds)
+    return Finished(task, attempt, report, None)
+
+
+def _how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"exit code {code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"exit code {code}"

@@ -1,0 +1,119 @@
+"""A worker in a thread of the trainer."""
+
+import contextlib
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from loaderkit._engine.dispatcher import Assignment
+from loaderkit._engine.task import Report, Slot, Task, Trouble
+from loaderkit.errors import WorkerError
+from loaderkit.transforms.program import Failure
+
+from .arena import Arena
+from .crew import Arrived, Event, Finished, Unfit
+from .work import Bench, Output, Program
+
+
+class ThreadWorker:
+    """A thread of the trainer.
+
+    Args:
+        program: what it runs; its operations are shared with other threads, their generators aren't.
+        arena: the loader's memory.
+        objects: the outputs in this process.
+        tell: takes (worker, event) from the thread.
+        name: of the thread.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        arena: Arena,
+        objects: dict[int, Output],
+        tell: Callable[["ThreadWorker", Event], None],
+        name: str,
+    ) -> None:
+        self._program = program
+        self._arena = arena
+        self._objects = objects
+        self._tell = tell
+        self._tasks: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
+        self._dismissed = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def give(self, assignment: Assignment, outputs: dict[int, Slot]) -> None:
+        self._tasks.put(assignment)
+
+    def place(self, task: int, attempt: int, slot: Slot | None) -> None:
+        raise AssertionError("a thread's outputs need no room")
+
+    def dismiss(self) -> None:
+        self._dismissed = True
+        self._tasks.put(None)
+
+    def end(self, patience: float) -> str:
+        self._thread.join(timeout=patience)
+        return "still running" if self._thread.is_alive() else "ended"
+
+    def token(self, slot: Slot) -> Any:
+        """An object over the slot's bytes."""
+        return self._arena.token(slot)
+
+    def output(self, task: int) -> Output:
+        """What an earlier task made."""
+        return self._objects[task]
+
+    def _run(self) -> None:
+        try:
+            bench = Bench(self._program, self)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
+            self._tell(self, Unfit(error))
+            return
+        self._tell(self, Arrived())
+        waiting: deque[Assignment] = deque()
+        while self._take_in(waiting, bench):
+            assignment = waiting.popleft()
+            report, output = self._done(bench, assignment.task)
+            self._tell(self, Finished(assignment.task.id, assignment.attempt, report, output))
+            del report, output, assignment
+        bench.reader.close()
+
+    def _take_in(self, waiting: deque[Assignment], bench: Bench) -> bool:
+        """Takes what is there, at least one; whether to go on. Reads of later tasks start early."""
+        if not waiting:
+            first = self._tasks.get()
+            if first is not None:
+                waiting.append(first)
+        with contextlib.suppress(queue.Empty):
+            while (assignment := self._tasks.get_nowait()) is not None:
+                waiting.append(assignment)
+        if self._dismissed:
+            return False
+        for assignment in waiting:
+            if not assignment.task.level:
+                bench.reader.begin(assignment.task.id, assignment.task.keys)
+        return True
+
+    def _done(self, bench: Bench, task: Task) -> tuple[Report, Output]:
+        try:
+            return bench.do(task)
+        except BaseException:  # noqa: BLE001 - sys.exit in a transform must not end the thread silently
+            at: tuple[int, ...] = ()
+
+        def announce(indices: np.ndarray, keys: np.ndarray) -> None:
+            nonlocal at
+            at = tuple(indices.tolist())
+
+        try:
+            # As after the death of a process: once more, and record by record, so that it can be named.
+            return bench.do(task, announce)
+        except BaseException as error:  # noqa: BLE001 - as above
+            gone = WorkerError(f"a transform would have ended its worker: {error!r}")
+            gone.__cause__ = error
+            return Report((), trouble=Trouble(Failure(gone, "the worker", at), part=0)), []

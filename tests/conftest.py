@@ -5,6 +5,7 @@ The same tests run in both; only the counts differ. HYPOTHESIS_PROFILE chooses o
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline: on a busy machine one slow example says nothing about the code. The leak check of the root
@@ -19,4 +20,11 @@ COMMON = {
 # "nightly" draws new ones and prints how to repeat one that fails.
 settings.register_profile("ci", max_examples=60, stateful_step_count=40, derandomize=True, **COMMON)
 settings.register_profile("nightly", max_examples=3000, stateful_step_count=120, print_blob=True, **COMMON)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+settings.load_profile(PROFILE)
+
+
+@pytest.fixture(scope="session")
+def nightly():
+    """Whether full counts are asked for, for tests whose size hypothesis doesn't choose."""
+    return PROFILE == "nightly"

@@ -59,6 +59,11 @@ class CheckpointSave(ocp.args.CheckpointArgs):  # type: ignore[misc]  # orbax sh
     """Save the position of `item`, the iterator of a loader: `dataset=lk.CheckpointSave(iterator)`.
 
     item: what `iter(loader)` gave. TypeError for anything without `get_state`, such as the loader itself.
+
+    >>> import loaderkit as lk
+    >>> it = iter(lk.load([1, 2]))
+    >>> lk.CheckpointSave(it).item is it
+    True
     """
 
     item: StatefulIterator
@@ -74,6 +79,10 @@ class CheckpointRestore(ocp.args.CheckpointArgs):  # type: ignore[misc]  # orbax
 
     item: what `iter(loader)` gave; None returns the saved state as bytes, for `iterator.set_state`.
     allow: names of state fields that may differ, as in `iterator.set_state`, such as {"global_batch_size"}.
+
+    >>> import loaderkit as lk
+    >>> lk.CheckpointRestore(iter(lk.load([1, 2])), allow={"source"}).allow
+    {'source'}
     """
 
     item: StatefulIterator | None = None

@@ -15,28 +15,81 @@ class LoaderkitError(Exception):
 
 
 class StateError(LoaderkitError, ValueError):
-    """A saved state can't be read: not JSON, another format, a newer version, a malformed or altered field."""
+    """A saved state can't be read: not JSON, another format, a newer version, a malformed or altered field.
+
+    >>> import loaderkit as lk
+    >>> try:
+    ...     iter(lk.load([1, 2])).set_state(b"{}")
+    ... except lk.StateError as error:
+    ...     print(error)
+    format: expected 'loaderkit', got nothing; is it a state of loaderkit's?
+    """
 
 
 class CheckpointMismatchError(LoaderkitError, ValueError):
-    """A saved state is sound, but it belongs to another stream: the differing fields and both values are named."""
+    """A saved state is sound, but it belongs to another stream: the differing fields and both values are named.
+
+    >>> import loaderkit as lk
+    >>> saved = iter(lk.load([1, 2], batch_size=1)).get_state()
+    >>> try:
+    ...     iter(lk.load([1, 2], batch_size=2)).set_state(saved)
+    ... except lk.CheckpointMismatchError as error:
+    ...     print(str(error).splitlines()[1].strip())
+    global_batch_size: saved 1 rows (1 indices), this loader 2 rows (2 indices)
+    """
 
 
 class BatchError(LoaderkitError, ValueError):
-    """Rows of one batch can't be stacked: both records and the path of the leaf are named."""
+    """Rows of one batch can't be stacked: both records and the path of the leaf are named.
+
+    >>> import loaderkit as lk
+    >>> try:
+    ...     next(iter(lk.load([{"x": [1]}, {"x": [1, 2]}], batch_size=2)))
+    ... except lk.BatchError as error:
+    ...     print(str(error).partition(" can't")[0])
+    index 0 and index 1
+    """
 
 
 class TransportError(LoaderkitError, TypeError):
-    """Something can't travel between the trainer and a worker: an operation, a source, or an element."""
+    """Something can't travel between the trainer and a worker: an operation, a source, or an element.
+
+    >>> import loaderkit as lk, threading
+    >>> lock = threading.Lock()
+    >>> try:
+    ...     next(iter(lk.load([1, 2], transformations=[lambda x: (lock, x)], worker_count=1)))
+    ... except lk.TransportError as error:
+    ...     print(str(error).partition(":")[0])
+    operations[0] Map(<lambda>) can't be sent to worker processes
+    """
 
 
 class WorkerError(LoaderkitError, RuntimeError):
-    """A worker can't be started or keeps dying: its exit code and the records it had are named."""
+    """A worker can't be started or keeps dying: its exit code and the records it had are named.
+
+    >>> raise WorkerError("the worker that worked on indices 3..3 died 3 times")
+    Traceback (most recent call last):
+    loaderkit.errors.WorkerError: the worker that worked on indices 3..3 died 3 times
+    """
 
 
 class ArenaMemoryError(LoaderkitError, MemoryError):
-    """The shared memory for batches can't grow: what was asked, what is left and which setting to lower."""
+    """The shared memory for batches can't grow: what was asked, what is left and which setting to lower.
+
+    >>> issubclass(ArenaMemoryError, MemoryError)
+    True
+    """
 
 
 class IteratorClosedError(LoaderkitError, RuntimeError):
-    """The iterator was closed, or belongs to the process that this one was forked from."""
+    """The iterator was closed, or belongs to the process that this one was forked from.
+
+    >>> import loaderkit as lk
+    >>> it = iter(lk.load([1, 2]))
+    >>> it.close()
+    >>> try:
+    ...     next(it)
+    ... except lk.IteratorClosedError as error:
+    ...     print(error)
+    the iterator was closed; iter(loader) gives another
+    """

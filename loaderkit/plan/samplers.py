@@ -42,6 +42,15 @@ class Sampler(Protocol):
     `record_keys(indices: int64 (n,)) -> int64 (n,)`: the keys of many indices at once, which is much faster.
     `seed: int`: what RandomMap draws from. `num_records: int`: the length of one epoch.
     `fingerprint() -> dict` of JSON values: what a saved state compares, not class, length and first keys.
+
+    >>> class Backwards:
+    ...     def __len__(self):
+    ...         return 4
+    ...
+    ...     def __getitem__(self, index):
+    ...         return RecordMetadata(index=index, record_key=3 - index)
+    >>> isinstance(Backwards(), Sampler), record_keys_of(Backwards(), np.arange(4)).tolist()
+    (True, [3, 2, 1, 0])
     """
 
     def __getitem__(self, index: int, /) -> RecordMetadata:

@@ -78,6 +78,7 @@ class DataLoaderIterator:
         self._stream: _Stream | None = None
         self._peeked: Element | None = None
         self._error: Exception | None = None
+        self._raised_at: TracebackType | None = None
         self._moving = False
         self._closed = False
 
@@ -116,7 +117,8 @@ class DataLoaderIterator:
         if self._peeked is not None and not self._moving:
             return self._peeked
         if self._error is not None:
-            raise self._error
+            # Raised again as it came, or its traceback would grow with every call.
+            raise self._error.with_traceback(self._raised_at)
         if self._moving:
             # An interrupt fell between taking an element and moving on: what the stream gives next is uncertain.
             self._move_to(self._position)
@@ -134,7 +136,10 @@ class DataLoaderIterator:
         self._moving = False
         if step is None:
             raise StopIteration
+        # Nothing comes behind a failure. A stream that still held it would hold us too, through its traceback.
+        self._move_to(self._position)
         self._error = self._explained(step)
+        self._raised_at = self._error.__traceback__
         raise self._error
 
     def _running(self) -> _Stream:
@@ -290,7 +295,8 @@ class DataLoaderIterator:
 
     def _move_to(self, position: Position) -> None:
         stream, self._stream = self._stream, None
-        self._position, self._peeked, self._error, self._moving = position, None, None, False
+        self._position, self._peeked, self._moving = position, None, False
+        self._error = self._raised_at = None
         if stream is not None:
             stream.close()
 
@@ -312,6 +318,10 @@ class DataLoaderIterator:
 
     def _explained(self, failure: Failure) -> Exception:
         error = failure.error
+        if isinstance(error, StopIteration):
+            # As it is, it would end the user's loop without a word.
+            ended, error = error, RuntimeError("StopIteration was raised where an element is made")
+            error.__cause__ = ended
         if failure.label:
             error.add_note(f"raised by {failure.label} {self._place_of(failure.indices)}at step {self.step}")
         if isinstance(error, ValueError) and "read-only" in str(error):

@@ -68,8 +68,9 @@ class Bench:
         self._memory = memory
         self._row_changing = program.row_changing
         self.reader = Reader(program.source, program.read_options, copy=not self._pipeline.passes_rows)
-        # A columnar source fills a batch without a Python object for each row.
-        self._take = getattr(program.source, "take", None) if self._pipeline.passes_rows else None
+        # A columnar source fills a batch without a Python object for each row, where nobody looks at the rows.
+        columnar = self._pipeline.passes_rows and self._stacks(1)
+        self._take = getattr(program.source, "take", None) if columnar else None
 
     def do(self, task: Task, announce: Announce | None = None) -> tuple[Report, Output]:
         """Runs a task; the report's `nbytes` is left to whoever stores the output.

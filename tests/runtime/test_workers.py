@@ -1,0 +1,310 @@
+"""Workers that are killed, that exit, that can't start: the stream is the same, or the error says who and what."""
+
+import logging
+import os
+import re
+import signal
+import sys
+import threading
+from typing import Any
+
+import pytest
+from runtime_loaders import Trap, all_same, numbers, row, worker_pids
+
+import loaderkit as lk
+
+WORKERS: dict[str, Any] = {"worker_count": 2, "worker_kind": "process"}
+ONE: dict[str, Any] = {"worker_count": 1, "worker_kind": "process"}  # where starting them is most of the time
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> list[Any]:
+    """The stream that all the killing must not change."""
+    return list(numbers(120, row, lk.Batch(8)))
+
+
+# --- killed -----------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_killed_while_it_works_changes_nothing_and_is_logged(tmp_path, undisturbed, caplog):
+    """Its tasks are done again; the log has the exit code and the records it had."""
+    trap = Trap(tmp_path, at=37)
+    with numbers(120, trap, lk.Batch(8), task_rows=4, **WORKERS) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        os.kill(trap.caught(), signal.SIGKILL)
+        with caplog.at_level(logging.WARNING, "loaderkit"):
+            assert all_same(list(it), undisturbed)
+    assert len(caplog.records) == 1
+    message = caplog.records[0].getMessage()
+    assert "exit code -9 (SIGKILL)" in message
+    first, last = map(int, re.search(r"indices (\d+)\.\.(\d+)", message).groups())
+    assert first <= 36 and last >= 39  # the task that it was in, and perhaps others that it had
+
+
+def test_workers_killed_while_they_idle_are_replaced(undisturbed):
+    """Between two epochs nobody works; the next epoch is the same."""
+    with numbers(120, row, lk.Batch(8), **WORKERS) as loader:
+        assert all_same(list(loader), undisturbed)
+        before = worker_pids(loader)
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        assert all_same(list(loader), undisturbed)
+        assert not set(before) & set(worker_pids(loader))
+
+
+@pytest.mark.parametrize("victims", [1, 2])
+def test_workers_killed_again_and_again_change_nothing(undisturbed, victims):
+    """One of them or all at once, after every third batch."""
+    with numbers(120, row, lk.Batch(8), task_rows=2, prefetch_batches=1, **WORKERS) as loader:
+        batches = []
+        for batch in loader:
+            batches.append(batch)
+            if len(batches) % 3 == 0:
+                for pid in worker_pids(loader)[:victims]:
+                    os.kill(pid, signal.SIGKILL)
+        assert all_same(batches, undisturbed)
+
+
+def test_a_worker_killed_in_a_pipeline_that_changes_rows_changes_nothing(tmp_path):
+    """Filter and FlatMap: runs of elements are made again in their place."""
+    operations = (lk.Filter(lambda x: x["key"] % 3), lk.FlatMap(lambda x: [x] * (x["key"] % 4)), lk.Batch(5))
+    expected = list(numbers(120, row, *operations))
+    trap = Trap(tmp_path, at=50)
+    with numbers(120, trap, *operations, task_rows=7, **WORKERS) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        os.kill(trap.caught(), signal.SIGKILL)
+        assert all_same(list(it), expected)
+
+
+def test_a_dead_worker_whose_own_child_holds_its_channel_is_noticed(tmp_path, undisturbed):
+    """A process that the user's code forked in the worker keeps every descriptor open: nobody may wait for it."""
+    os.mkfifo(tmp_path / "end")
+
+    def forking(x: int) -> dict[str, Any]:
+        if x == 0 and not (tmp_path / "forked").exists():
+            (tmp_path / "forked").touch()
+            if os.fork() == 0:
+                (tmp_path / "end").read_text()
+                os._exit(0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return row(x)
+
+    with numbers(120, forking, lk.Batch(8), **WORKERS) as loader:
+        assert all_same(list(loader), undisturbed)
+    (tmp_path / "end").write_text("")
+
+
+# --- exits ------------------------------------------------------------------------------------------------------
+
+
+def leave_with(how: str) -> None:
+    """Ends the process as a transform or a library might."""
+    if how == "os._exit(0)":
+        os._exit(0)
+    if how == "segfault":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    sys.exit(how)
+
+
+EXITS = {
+    "os._exit(0)": "exit code 0",
+    "segfault": r"exit code -11 \(SIGSEGV\)",
+    "sys.exit(text)": "exit code 1",
+}
+
+
+@pytest.mark.parametrize("how", EXITS)
+def test_a_record_that_ends_its_worker_is_named(how):
+    """However it ends, 0 included: tried again record by record, then a WorkerError that names exactly that one."""
+
+    def decode(x: int) -> dict[str, Any]:
+        if x == 37:
+            leave_with(how)
+        return row(x)
+
+    with numbers(120, decode, lk.Batch(8), task_rows=4, **ONE) as loader:
+        it = iter(loader)
+        assert all_same([next(it) for _ in range(4)], list(numbers(32, row, lk.Batch(8))))
+        with pytest.raises(lk.WorkerError, match=EXITS[how] + r" at index 37 \(record_key 37\)") as first:
+            next(it)
+        with pytest.raises(lk.WorkerError) as again:
+            next(it)
+        assert again.value is first.value
+        it.seek(5)
+        assert next(it)["key"].tolist() == [*range(40, 48)]
+
+
+class Exiting:
+    """A source with one record whose read ends the process."""
+
+    def __len__(self) -> int:
+        return 60
+
+    def __getitem__(self, key: int) -> int:
+        if key == 41:
+            os._exit(9)
+        return key
+
+
+@pytest.mark.parametrize(
+    "operations", [(), (lk.Filter(lambda x: x % 2), lk.Batch(4)), (lk.Batch(3), lk.Batch(2))]
+)
+def test_a_read_that_ends_its_worker_is_named(operations):
+    """In every shape of pipeline; what earlier tasks made is delivered."""
+    expected: list[Any] = list(numbers(36, *operations))
+    loader = numbers(60, *operations, data_source=Exiting(), task_rows=6, **ONE)
+    got: list[Any] = []
+    with loader, pytest.raises(lk.WorkerError, match=r"exit code 9 (at index|between index)") as error:
+        got.extend(iter(loader))
+    assert "41" in str(error.value).split("exit code 9")[1]
+    assert all_same(got, expected[: len(got)]) and len(got) >= len(expected) - 1
+
+
+def test_sys_exit_in_a_thread_worker_is_an_error_that_names_the_record():
+    """It would end the thread without a word."""
+
+    def decode(x: int) -> int:
+        if x == 37:
+            sys.exit(3)
+        return x
+
+    with (
+        numbers(60, decode, lk.Batch(4), worker_count=2, worker_kind="thread", task_rows=4) as loader,
+        pytest.raises(lk.WorkerError, match=r"SystemExit\(3\)") as error,
+    ):
+        list(loader)
+    assert "index 37 (record_key 37)" in error.value.__notes__[-1]
+
+
+# --- can't start, can't travel ----------------------------------------------------------------------------------
+
+
+def _refuse() -> None:
+    raise ValueError("the file is only on the other machine")
+
+
+def _vanish() -> None:
+    os._exit(3)
+
+
+class Unpickled:
+    """A source whose unpickling calls a function."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, key: int) -> int:
+        return key
+
+    def __reduce__(self) -> Any:
+        return self.function, ()
+
+
+def test_a_source_that_cannot_be_unpickled_in_the_worker_says_so():
+    """The error keeps its type and has the worker's traceback; a next iterator tries again and says the same."""
+    with numbers(3, data_source=Unpickled(_refuse), **ONE) as loader:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="only on the other machine") as error:
+                next(iter(loader))
+            assert "Traceback of the worker" in error.value.__notes__[0]
+            assert "_refuse" in error.value.__notes__[0]
+
+
+def test_workers_that_die_before_they_are_ready_are_given_up():
+    """Not started again for ever."""
+    with (
+        numbers(3, data_source=Unpickled(_vanish), **ONE) as loader,
+        pytest.raises(lk.WorkerError, match=r"died before they were ready, the last with exit code 3"),
+    ):
+        next(iter(loader))
+
+
+class Locked(lk.Map):
+    """A transform with something that can't travel."""
+
+    def __init__(self) -> None:
+        self.guard = threading.Lock()
+
+    def map(self, element: Any) -> Any:
+        return element
+
+
+class LockedSource(Exiting):
+    """A source with something that can't travel."""
+
+    def __init__(self) -> None:
+        self.guard = threading.Lock()
+
+
+def _closure() -> Any:
+    guard = threading.Lock()
+    return lambda x: (guard, x)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"operations": [abs, Locked()]}, r"operations\[1\] Locked can't be sent .* its attribute 'guard'"),
+        (
+            {"operations": [_closure()]},
+            r"operations\[0\] Map\(.*lambda.*\) can't be sent .* its attribute 'guard'",
+        ),
+        ({"data_source": LockedSource()}, r"data_source can't be sent .* its attribute 'guard'"),
+    ],
+)
+def test_what_cannot_be_sent_is_named_with_its_attribute(options, named):
+    """Before a worker is started, and with a way out; nothing stays open."""
+    options = {"data_source": lk.RangeDataSource(0, 60, 1), "sampler": lk.SequentialSampler(60), **options}
+    loader = lk.DataLoader(**options, **WORKERS)
+    with pytest.raises(lk.TransportError, match=named) as error:
+        iter(loader)
+    assert "worker_kind='thread'" in str(error.value)
+
+
+@pytest.mark.parametrize("size", [None, 4])
+def test_an_element_that_cannot_be_pickled_is_named_and_all_before_it_delivered(size):
+    """Elements behind a Batch with a batch_fn travel too."""
+
+    def locked(x: int) -> Any:
+        return threading.Lock() if x == 23 else x
+
+    batches = [] if size is None else [lk.Batch(size, batch_fn=tuple)]
+    with numbers(60, locked, *batches, task_rows=10, **ONE) as loader:
+        it = iter(loader)
+        expected = list(numbers(60, *batches))[: 23 // (size or 1)]
+        assert [next(it) for _ in expected] == expected
+        with pytest.raises(lk.TransportError, match="lock") as error:
+            next(it)
+        assert f"index {23 if size is None else 20} " in error.value.__notes__[-1]
+
+
+class OnlyThere:
+    """An element that can't be rebuilt in the trainer."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+
+    def __reduce__(self) -> Any:
+        return _only_in, (self.pid,)
+
+
+def _only_in(pid: int) -> None:
+    if os.getpid() != pid:
+        raise RuntimeError("not here")
+
+
+def test_an_element_that_cannot_be_unpickled_is_an_error_at_its_place():
+    """What was delivered before stays as it is, and the loader can be used again."""
+    with numbers(60, lambda x: OnlyThere() if x == 23 else x, task_rows=1, **ONE) as loader:
+        it = iter(loader)
+        assert [next(it) for _ in range(23)] == [*range(23)]
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="not here"):
+                next(it)
+        it.seek(24)
+        assert [*it] == [*range(24, 60)]

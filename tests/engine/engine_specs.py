@@ -1,0 +1,74 @@
+"""Hypothesis strategies for streams of both kinds, small enough that all their corners are met."""
+
+from engine_twins import ChainSpec, GridSpec
+from hypothesis import strategies as st
+
+WEIGHTS = st.sampled_from([10, 300, 3000, 30000])  # bytes of an element: in and out of the first reserve
+
+
+def few(of: st.SearchStrategy) -> st.SearchStrategy[frozenset]:
+    """Mostly nothing: most streams don't fail."""
+    return st.just(frozenset()) | st.frozensets(of, max_size=2)
+
+
+@st.composite
+def grid_specs(draw: st.DrawFn) -> GridSpec:
+    rows, group = draw(st.integers(1, 9)), draw(st.integers(1, 3))
+    steps = draw(st.integers(0, 8))
+    records = max(steps * rows * group, 1)
+    finish = draw(st.booleans())
+    return GridSpec(
+        rows=rows,
+        steps=steps,
+        last_rows=draw(st.integers(1, rows)),
+        group=group,
+        last_short=draw(st.integers(0, group - 1)),
+        finish=finish,
+        in_place=draw(st.booleans()) if finish else True,
+        prefetch=draw(st.integers(1, 4)),
+        fails=draw(few(st.integers(0, records))),
+        odd=draw(few(st.integers(0, records))),
+        batch_fails=draw(few(st.integers(0, steps))),
+        feed_fails=draw(st.none() | st.integers(0, steps)),
+        nbytes=draw(WEIGHTS),
+    )
+
+
+@st.composite
+def chain_specs(draw: st.DrawFn, most_streams: int = 3) -> ChainSpec:
+    count = draw(st.integers(1, most_streams))
+    groupings = draw(
+        st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=int(count > 1), max_size=3)
+    )
+    levels = len(groupings) + 1
+    plain = not groupings and draw(st.booleans())
+    kinds = [draw(st.sampled_from(["none", "none", "filter", "flat"])) for _ in range(levels)]
+    if count > 1:
+        kinds[-1] = "none"  # what stands behind the last Batch may not change its shards' parts
+    if plain:
+        kinds = ["none"]
+    fans = [draw(_fans(kind)) for kind in kinds]
+    stop = None if count > 1 else draw(st.integers(0, 60))
+    owned = range(count) if count == 1 or draw(st.booleans()) else range(1, count)
+    return ChainSpec(
+        groupings=tuple(groupings),
+        flats=tuple(kind == "flat" for kind in kinds),
+        fans=tuple(fans),
+        streams=count,
+        owned=tuple(owned),
+        stop=stop,
+        piece=draw(st.none() | st.integers(1, 5)),
+        prefetch=draw(st.integers(1, 4)),
+        plain=plain,
+        fails=draw(few(st.tuples(st.integers(0, levels - 1), st.integers(0, 60)))),
+        feed_fails=draw(st.none() | st.integers(0, 60)),
+        nbytes=draw(WEIGHTS),
+    )
+
+
+def _fans(kind: str) -> st.SearchStrategy[tuple[int, ...]]:
+    if kind == "none":
+        return st.just((1,))
+    most = 1 if kind == "filter" else 3
+    # One of them at least leaves something: an endless stream of which nothing is left never ends.
+    return st.lists(st.integers(0, most), min_size=1, max_size=5).map(lambda fans: (*fans, 1))

@@ -1,0 +1,421 @@
+"""Streams as a plain loop makes them, and what a worker makes of the tasks that are cut from them.
+
+A spec says what the plan gives and what the user's functions do, all of it by index: which records raise, which rows
+fit no slot, how many children a record has. `elements()` is the naive twin: generators that know neither tasks nor
+workers. `work(task, reach)` is a worker.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count, takewhile
+from typing import Any
+
+import numpy as np
+
+from loaderkit._engine.assembly import Assembly, Supplies
+from loaderkit._engine.chain import Chain, Grouping
+from loaderkit._engine.grid import Grid
+from loaderkit._engine.task import Cursor, Part, Report, Slot, Span, Task, Trouble
+
+ROW_NBYTES = 1024
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """The layout of batches in this model: rows of ROW_NBYTES."""
+
+    def nbytes(self, rows: int) -> int:
+        return rows * ROW_NBYTES
+
+
+class BoomError(Exception):
+    """What ends a naive stream: `args[0]` is what the engine has to say of it."""
+
+
+@dataclass(frozen=True)
+class Popped:
+    """One element of a naive stream; `ends` as Ready has them."""
+
+    value: Any
+    ends: dict[int, Cursor] | None = None
+
+
+class Reach:
+    """What a worker sees of the world: rows that lie in slots, and outputs of earlier tasks."""
+
+    def row(self, slot: Slot, place: int) -> Any:
+        raise AssertionError
+
+    def put_row(self, slot: Slot, place: int, row: Any) -> None:
+        raise AssertionError
+
+    def output(self, task: int) -> list[list[Any]]:
+        raise AssertionError
+
+    def rows(self, span: Span) -> list[Any]:
+        if span.slot is not None:
+            return [self.row(span.slot, place) for place in range(span.lo, span.hi)]
+        return self.output(span.task)[span.part][span.lo : span.hi]
+
+
+Work = tuple[Report, list[list[Any]]]
+
+
+def key_of(index: int) -> int:
+    return 7 * index + 1
+
+
+def keys_of(indices: np.ndarray) -> np.ndarray:
+    return 7 * indices + 1
+
+
+# --- batches whose rows have a place before they are read -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _GridRows:
+    indices: np.ndarray
+    keys: np.ndarray
+    rows: int
+
+
+@dataclass
+class GridSpec:
+    """A fixed, batched stream: steps of so many rows, each of `group` records but perhaps the very last."""
+
+    rows: int = 4
+    steps: int = 3
+    last_rows: int = 4
+    group: int = 1
+    last_short: int = 0  # records that the very last row lacks
+    finish: bool = False
+    in_place: bool = True
+    prefetch: int = 2
+    fails: frozenset[int] = frozenset()  # indices of records
+    odd: frozenset[int] = frozenset()  # indices of records whose rows fit no slot
+    batch_fails: frozenset[int] = frozenset()  # steps
+    feed_fails: int | None = None  # step
+    nbytes: int = 300  # of one element of an output
+    given_up: dict[Any, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._next = 0
+
+    def plan(self, step: int) -> np.ndarray | None:
+        """The indices of a step."""
+        if step >= self.steps:
+            return None
+        first = step * self.rows * self.group
+        last = step == self.steps - 1
+        n = (self.last_rows if last else self.rows) * self.group - (self.last_short if last else 0)
+        return np.arange(first, first + n)
+
+    def next(self) -> _GridRows | None:
+        step, self._next = self._next, self._next + 1
+        if step == self.feed_fails:
+            raise BoomError(("feed", step))
+        indices = self.plan(step)
+        return (
+            None if indices is None else _GridRows(indices, keys_of(indices), -(-len(indices) // self.group))
+        )
+
+    def assembly(self, supplies: Supplies) -> Assembly:
+        return Grid(
+            self,
+            supplies,
+            level=1,
+            group=self.group,
+            finish=self.finish,
+            in_place=self.in_place,
+            prefetch=self.prefetch,
+        )
+
+    def elements(self) -> Iterator[Popped]:
+        for step in count():
+            if step == self.feed_fails:
+                raise BoomError(("feed", step))
+            indices = self.plan(step)
+            if indices is None:
+                return
+            for index in indices.tolist():
+                if ("record", index) in self.given_up:
+                    raise BoomError(self.given_up["record", index])
+                if index in self.fails:
+                    raise BoomError(("record", index))
+            if ("batch", step) in self.given_up:
+                raise BoomError(self.given_up["batch", step])
+            yield Popped(self._batch(step, self._grouped(indices)))
+
+    def _grouped(self, indices: np.ndarray) -> list[Any]:
+        return [tuple(indices[k : k + self.group].tolist()) for k in range(0, len(indices), self.group)]
+
+    def _batch(self, step: int, rows: list[Any]) -> Any:
+        if step in self.batch_fails:
+            raise BoomError(("batch", step))
+        return ("finished" if self.finish else "batch", *rows)
+
+    def in_slot(self, rows: list[Any]) -> Any:
+        return ("batch", *rows)
+
+    def step_of(self, index: int) -> int:
+        return index // (self.rows * self.group)
+
+    def give_up(self, task: Task, error: object) -> None:
+        """From now on the naive stream breaks where that task has its place."""
+        if task.level:
+            self.given_up["batch", self.step_of(int(task.indices[0]))] = error
+            return
+        first = 0
+        for target in task.targets:
+            self.given_up["record", int(task.indices[first])] = error
+            first += target.rows * self.group
+
+    def work(self, task: Task, reach: Reach) -> Work:
+        if task.level:
+            return self._finish(task, reach)
+        assert np.array_equal(task.keys, keys_of(task.indices))
+        parts: list[Part] = []
+        output: list[list[Any]] = []
+        layout = None
+        first = 0
+        for target in task.targets:
+            indices = task.indices[first : first + target.rows * self.group]
+            first += len(indices)
+            bad = [index for index in indices.tolist() if index in self.fails]
+            if bad:
+                return Report(tuple(parts), Trouble(("record", bad[0]), len(parts)), layout), output
+            rows = self._grouped(indices)
+            assert len(rows) == target.rows
+            odd = not self.odd.isdisjoint(indices.tolist())
+            if target.slot is not None and not odd:
+                for place, row in enumerate(rows, start=target.first):
+                    reach.put_row(target.slot, place, row)
+                parts.append(Part(0, in_place=True))
+                output.append([])
+            elif not target.whole:
+                parts.append(Part(len(rows)))
+                output.append(rows)
+            else:
+                try:
+                    batch = self._batch(self.step_of(int(indices[0])), rows)
+                except BoomError as boom:
+                    return Report(tuple(parts), Trouble(boom.args[0], len(parts)), layout), output
+                parts.append(Part(1))
+                output.append([batch])
+                layout = layout if odd else RowLayout()
+        assert first == len(task.indices)
+        return Report(tuple(parts), None, layout), output
+
+    def _finish(self, task: Task, reach: Reach) -> Work:
+        rows = [row for span in task.inputs for row in reach.rows(span)]
+        step = self.step_of(int(task.indices[0]))
+        indices = self.plan(step)
+        assert task.begin == (rows[0][0],)
+        assert task.indices.tolist() == [row[0] for row in rows]
+        assert rows == self._grouped(indices)
+        try:
+            batch = self._batch(step, rows)
+        except BoomError as boom:
+            return Report((Part(0),), Trouble(boom.args[0], 0)), [[]]
+        odd = not self.odd.isdisjoint(indices.tolist())
+        return Report((Part(1),), None, None if odd else RowLayout()), [[batch]]
+
+
+# --- runs of elements in order, regrouped by what is there ------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Element:
+    value: Any
+    begin: Cursor
+    end: Cursor
+
+
+@dataclass
+class ChainSpec:
+    """A stream whose operations change the number of rows, or hand out single elements.
+
+    `fans[level]` says how many children the elements of a level have, in turn by their first index: with `flats[level]`
+    as a FlatMap, else (0 or 1) as a Filter. `plain`: nothing changes, and there are no cursors to keep.
+    """
+
+    groupings: tuple[tuple[int, bool], ...] = ((3, True),)  # rows of one stream, whether the last is kept
+    flats: tuple[bool, ...] = (False, False)
+    fans: tuple[tuple[int, ...], ...] = ((1,), (1,))
+    streams: int = 1
+    owned: tuple[int, ...] = (0,)
+    start: dict[int, Cursor] = field(default_factory=dict)  # where a stream is entered, if not at its begin
+    stop: int | None = 20  # None: endless
+    piece: int | None = None  # the most records that the feed gives at once
+    prefetch: int = 2
+    plain: bool = False
+    fails: frozenset[tuple[int, int]] = frozenset()  # (level, first index)
+    feed_fails: int | None = None  # index
+    nbytes: int = 300
+    given_up: dict[Any, object] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        return sum(self.flats) + 1
+
+    def padded(self, cursor: Cursor) -> Cursor:
+        return (*cursor, *(0,) * (self.width - len(cursor)))
+
+    def start_of(self, stream: int) -> Cursor:
+        return self.start.get(stream, (0,))
+
+    def assembly(self, supplies: Supplies) -> Assembly:
+        nominal = len(self.owned)
+        for rows, _ in self.groupings:
+            nominal *= rows
+        return Chain(
+            {stream: ChainFeed(self, stream) for stream in self.owned},
+            supplies,
+            groupings=tuple(Grouping(rows, keep) for rows, keep in self.groupings),
+            start={stream: self.start_of(stream) for stream in self.owned},
+            nominal=nominal,
+            prefetch=self.prefetch,
+        )
+
+    def indices(self, stream: int) -> Iterator[int]:
+        first = self.start_of(stream)[0]
+        mine = count(first + (stream - first) % self.streams, self.streams)
+        return takewhile(lambda index: self.stop is None or index < self.stop, mine)
+
+    # --- the naive stream ---------------------------------------------------------------------------------------
+
+    def elements(self) -> Iterator[Popped]:
+        sources = {stream: self._records(stream) for stream in self.owned}
+        for level, (rows, keep) in enumerate(self.groupings[:-1], start=1):
+            sources = {s: self._batches(level, {s: source}, rows, keep) for s, source in sources.items()}
+            sources = {s: (element for element, _ in made) for s, made in sources.items()}
+        if self.groupings:
+            rows, keep = self.groupings[-1]
+            made = self._batches(len(self.groupings), sources, rows, keep)
+        else:
+            (stream, source), *_ = sources.items()
+            made = ((element, {stream: element.end}) for element in source)
+        for element, ends in made:
+            yield Popped(
+                element.value, None if self.plain else {s: self.padded(end) for s, end in ends.items()}
+            )
+
+    def _records(self, stream: int) -> Iterator[_Element]:
+        for index in self.indices(stream):
+            if index == self.feed_fails:
+                raise BoomError(("feed", index))
+            if ("read", stream, index) in self.given_up:
+                raise BoomError(self.given_up["read", stream, index])
+            made, error = self._stage(
+                0, [_Element((stream, index), (index,), (index + 1,))], self.start_of(stream)
+            )
+            yield from made
+            if error is not None:
+                raise BoomError(error)
+
+    def _batches(
+        self, level: int, sources: dict[int, Iterator[_Element]], rows: int, keep: bool
+    ) -> Iterator[tuple[_Element, dict[int, Cursor]]]:
+        while True:
+            taken = {stream: [e for _, e in zip(range(rows), source)] for stream, source in sources.items()}
+            short = any(len(elements) < rows for elements in taken.values())
+            if short and not (keep and all(taken.values())):
+                return
+            first, *_ = taken
+            begin = self.padded(taken[first][0].begin)
+            if ("batch", level, first, begin) in self.given_up:
+                raise BoomError(self.given_up["batch", level, first, begin])
+            values = [element.value for elements in taken.values() for element in elements]
+            start = self.start_of(first) if len(sources) == 1 else ()
+            batch = self._batch(level, values, begin, taken[first][-1].end)
+            made, error = self._stage(level, [batch], start)
+            for element in made:
+                ends = {s: elements[-1].end for s, elements in taken.items()}
+                yield element, ends if len(sources) > 1 else {first: element.end}
+            if error is not None:
+                raise BoomError(error)
+            if short:
+                return
+
+    # --- what a worker does -------------------------------------------------------------------------------------
+
+    def _batch(self, level: int, values: list[Any], begin: Cursor, end: Cursor) -> _Element:
+        return _Element(("batch", level, *values), begin[: sum(self.flats[:level]) + 1], end)
+
+    def _stage(
+        self, level: int, elements: list[_Element], start: Cursor
+    ) -> tuple[list[_Element], tuple[str, int, int] | None]:
+        made: list[_Element] = []
+        depth = sum(self.flats[:level])
+        for element in elements:
+            index = element.begin[0]
+            if (level, index) in self.fails:
+                return made, ("stage", level, index)
+            n = self.fans[level][index % len(self.fans[level])]
+            if not self.flats[level]:
+                made += [element] * n
+                continue
+            entered = element.begin == start[: depth + 1] and len(start) > depth + 1
+            for k in range(start[depth + 1] if entered else 0, n):
+                begin = (*element.begin, k)
+                end = (*element.begin, k + 1) if k < n - 1 else element.end
+                made.append(_Element((*element.value, "child", k), begin, end))
+        return made, None
+
+    def give_up(self, task: Task, error: object) -> None:
+        """From now on the naive stream breaks where that task has its place."""
+        index = int(task.indices[0])
+        stream = index % self.streams
+        place = ("read", stream, index) if task.level == 0 else ("batch", task.level, stream, task.begin)
+        self.given_up[place] = error
+
+    def work(self, task: Task, reach: Reach) -> Work:
+        if task.level == 0:
+            assert np.array_equal(task.keys, keys_of(task.indices))
+            stream = int(task.indices[0]) % self.streams
+            elements = [_Element((stream, i), (i,), (i + 1,)) for i in task.indices.tolist()]
+        else:
+            rows = [row for span in task.inputs for row in reach.rows(span)]
+            assert len(rows) == len(task.indices)
+            assert task.begin[0] == task.indices[0]
+            elements = [self._batch(task.level, rows, task.begin, task.end or ())]
+        made, error = self._stage(task.level, elements, task.start)
+        part = Part(
+            len(made),
+            begins=self._cursors([e.begin for e in made]),
+            ends=self._cursors([e.end for e in made]),
+        )
+        return Report((part,), None if error is None else Trouble(error, 0)), [[e.value for e in made]]
+
+    def _cursors(self, cursors: list[Cursor]) -> np.ndarray | None:
+        if self.plain:
+            return None
+        return np.array([self.padded(c) for c in cursors], np.int64).reshape(len(cursors), self.width)
+
+
+class ChainFeed:
+    """The records of one logical stream, as `indices` of its spec gives them."""
+
+    def __init__(self, spec: ChainSpec, stream: int) -> None:
+        self._spec = spec
+        self._indices = spec.indices(stream)
+        self._broken = False
+
+    def next(self, count: int) -> tuple[np.ndarray, np.ndarray] | None:
+        if self._broken:
+            raise BoomError(("feed", self._spec.feed_fails))
+        taken = []
+        for _, index in zip(range(min(count, self._spec.piece or count)), self._indices):
+            if index == self._spec.feed_fails:
+                self._broken = True
+                break
+            taken.append(index)
+        if taken:
+            return np.array(taken, np.int64), keys_of(np.array(taken, np.int64))
+        if self._broken:
+            raise BoomError(("feed", self._spec.feed_fails))
+        return None
+
+
+Spec = GridSpec | ChainSpec
+Choose = Callable[[int], int]  # of so many, which

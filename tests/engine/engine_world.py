@@ -1,0 +1,401 @@
+"""All that surrounds the engine, without a process: memory that notices who writes where, workers that do what they
+are told when the test says so, users who hold what they were handed.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine_twins import ROW_NBYTES, BoomError, Popped, Reach, RowLayout, Spec
+
+from loaderkit._engine.assembly import Supplies
+from loaderkit._engine.dispatcher import MAX_DEATHS, Assignment, Dispatcher
+from loaderkit._engine.outputs import Outputs
+from loaderkit._engine.pace import Pace
+from loaderkit._engine.slots import PAGE, Slots
+from loaderkit._engine.task import Broken, End, Ready, Report, Slot
+from loaderkit.errors import WorkerError
+
+UNIT = 256  # bytes: what the memory tells apart
+ASKED, SET_ASIDE = "asked for", "set aside"
+
+
+class WatchedSlots(Slots):
+    """The allocator, and beside it who may touch what, and what lies there.
+
+    Args:
+        budget: bytes that all segments may have, None without an end.
+    """
+
+    def __init__(self, budget: int | None) -> None:
+        super().__init__(self._grow)
+        self.budget = budget
+        self.asked = False  # by a worker, for an output that is there; else by the engine, for a task to come
+        self.live: dict[int, int] = {}  # offset -> bytes, kept apart from the allocator's own books
+        self._content: dict[int, Any] = {}  # place of a unit -> what was written over it last
+
+    def _grow(self, nbytes: int) -> None:
+        if self.budget is not None and self.nbytes + nbytes > self.budget:
+            raise MemoryError(ASKED if self.asked else SET_ASIDE)
+
+    def alloc(self, nbytes: int) -> Slot:
+        slot = super().alloc(nbytes)
+        assert slot.offset % PAGE == 0 and slot.nbytes >= nbytes
+        assert slot.segment <= slot.offset and slot.offset + slot.nbytes <= slot.segment + slot.segment_nbytes
+        for offset, size in self.live.items():
+            assert offset + size <= slot.offset or slot.offset + slot.nbytes <= offset, "two slots overlap"
+        self.live[slot.offset] = slot.nbytes
+        return slot
+
+    def trim(self, slot: Slot, nbytes: int) -> Slot:
+        assert self.live[slot.offset] == slot.nbytes
+        left = super().trim(slot, nbytes)
+        self.live[slot.offset] = left.nbytes
+        self._forget(left.offset + left.nbytes, slot.nbytes - left.nbytes)
+        return left
+
+    def free(self, slot: Slot) -> None:
+        assert self.live.pop(slot.offset) == slot.nbytes, "freed in another size"
+        super().free(slot)
+        self._forget(slot.offset, slot.nbytes)
+
+    def _forget(self, offset: int, nbytes: int) -> None:
+        for unit in range(offset // UNIT, (offset + nbytes) // UNIT):
+            self._content.pop(unit, None)
+
+    def put(self, slot: Slot, at: int, nbytes: int, value: Any) -> None:
+        """A process writes in a slot that it was given."""
+        assert self.live.get(slot.offset, 0) >= slot.nbytes, "written to a slot that isn't out any more"
+        assert at + nbytes <= slot.nbytes, "written past the end of a slot"
+        cell = (value,)
+        for unit in range((slot.offset + at) // UNIT, -(-(slot.offset + at + nbytes) // UNIT)):
+            self._content[unit] = cell
+
+    def get(self, slot: Slot, at: int, nbytes: int) -> Any:
+        """What a process finds there; it was all written in one go, and by nobody else since."""
+        units = range((slot.offset + at) // UNIT, -(-(slot.offset + at + nbytes) // UNIT))
+        found = {id(self._content[unit]): self._content[unit] for unit in units}
+        assert len(found) == 1, "torn: parts of different writes"
+        return next(iter(found.values()))[0]
+
+
+@dataclass
+class Made:
+    """A task that a worker has begun: what it will report."""
+
+    report: Report
+    output: list[list[Any]]
+    room: Slot | None = None  # where the output goes, once the worker knows
+
+
+@dataclass
+class Hand:
+    """A worker's queue."""
+
+    tasks: deque[Assignment] = field(default_factory=deque)
+    made: dict[int, Made] = field(default_factory=dict)  # task -> made, not reported
+
+
+@dataclass
+class Lease:
+    """A batch in the user's hands."""
+
+    slot: Slot
+    rows: int
+    expected: tuple[Any, ...]
+
+
+class World(Reach):
+    """Dispatcher, memory, workers and users.
+
+    Args:
+        arena: whether batches lie in slots.
+        reserves: whether outputs do too.
+        budget: bytes of the arena.
+        workers: how many the pace counts on.
+        task_rows: rows of a task, None to adapt.
+    """
+
+    def __init__(
+        self,
+        *,
+        arena: bool = True,
+        reserves: bool = True,
+        budget: int | None = None,
+        workers: int = 2,
+        task_rows: int | None = None,
+    ) -> None:
+        self.slots = WatchedSlots(budget) if arena else None
+        self.reserves = arena and reserves
+        self.outputs = Outputs()
+        self.pace = Pace(workers=workers, task_rows=task_rows)
+        self.dispatcher = Dispatcher(slots=self.slots, outputs=self.outputs, pace=self.pace)
+        self.ids = 0
+        self.supplies = Supplies(
+            slots=self.slots,
+            reserves=self.reserves,
+            outputs=self.outputs,
+            pace=self.pace,
+            new_id=self._new_id,
+        )
+        self.specs: dict[int, Spec] = {}  # of streams that were closed too: workers don't know of that
+        self.twins: dict[int, Any] = {}  # open streams
+        self.over: dict[int, Any] = {}  # stream -> End() or the error it ended with
+        self.hands: dict[int, Hand] = {}
+        self.objects: dict[int, list[list[Any]]] = {}  # outputs that don't lie in the arena
+        self.stale: list[tuple[int, int, int]] = []  # worker, task, attempt: out no more
+        self.deaths: dict[int, int] = {}
+        self.leases: list[Lease] = []
+        self._numbers = 0
+
+    def _new_id(self) -> int:
+        self.ids += 1
+        return self.ids
+
+    # --- streams and their users --------------------------------------------------------------------------------
+
+    def open(self, spec: Spec) -> int:
+        self._numbers += 1
+        stream = self._numbers
+        self.specs[stream] = spec
+        self.twins[stream] = spec.elements()
+        self.dispatcher.open(stream, spec.assembly(self.supplies))
+        return stream
+
+    def close(self, stream: int) -> None:
+        self.dispatcher.close(stream)
+        del self.twins[stream]
+        self.over.pop(stream, None)
+
+    def pop(self, stream: int) -> bool:
+        """Pops and compares with the naive stream; whether there was anything."""
+        outcome = self.dispatcher.pop(stream)
+        if outcome is None:
+            assert stream not in self.over
+            return False
+        if stream in self.over:
+            assert outcome == self.over[stream], "an end or error stays"
+            return True
+        if _is_want_of_memory(outcome):
+            assert not any(hand.tasks for hand in self.hands.values()), (
+                "an error though something may come back"
+            )
+            return True
+        expected = self._expected(stream)
+        if isinstance(outcome, Ready):
+            assert Popped(self._taken(stream, outcome), outcome.ends) == expected
+            return True
+        self.over[stream] = outcome
+        assert (_said(outcome.error) if isinstance(outcome, Broken) else outcome) == expected
+        return True
+
+    def _expected(self, stream: int) -> Any:
+        try:
+            return next(self.twins[stream], End())
+        except BoomError as boom:
+            return boom.args[0]
+
+    def _taken(self, stream: int, ready: Ready) -> Any:
+        if ready.slot is not None:
+            assert isinstance(ready.layout, RowLayout)
+            rows = tuple(self.row(ready.slot, place) for place in range(ready.rows))
+            self.leases.append(Lease(ready.slot, ready.rows, rows))
+            return ("batch", *rows)
+        value = self.output(ready.task)[ready.part][ready.place]
+        self.dispatcher.taken(stream, ready.task)
+        return value
+
+    def release(self, lease: Lease) -> None:
+        """The user lets go of a batch; until now nobody has written to it."""
+        assert tuple(self.row(lease.slot, place) for place in range(lease.rows)) == lease.expected
+        self.leases.remove(lease)
+        self.slots.free(lease.slot)
+
+    def let_go(self) -> None:
+        """Outputs that nobody needs are let go of, as the hub does now and then."""
+        for task, slot in self.outputs.take_released():
+            self.objects.pop(task, None)
+            if slot is not None:
+                self.slots.free(slot)
+
+    # --- what a worker sees -------------------------------------------------------------------------------------
+
+    def row(self, slot: Slot, place: int) -> Any:
+        return self.slots.get(slot, place * ROW_NBYTES, ROW_NBYTES)
+
+    def put_row(self, slot: Slot, place: int, row: Any) -> None:
+        self.slots.put(slot, place * ROW_NBYTES, ROW_NBYTES, row)
+
+    def output(self, task: int) -> list[list[Any]]:
+        slot = self.outputs.slot(task)
+        if slot is None:
+            return self.objects[task]
+        nbytes, _ = self.slots.get(slot, 0, UNIT)
+        return self.slots.get(slot, 0, nbytes)[1]
+
+    # --- workers ------------------------------------------------------------------------------------------------
+
+    def hire(self) -> int:
+        self._numbers += 1
+        self.hands[self._numbers] = Hand()
+        self.dispatcher.ready(self._numbers)
+        return self._numbers
+
+    def give(self) -> bool:
+        """Gives one task out, if there is one."""
+        assignment = self.dispatcher.assign()
+        if assignment is None:
+            return False
+        hand = self.hands[assignment.worker]
+        hand.tasks.append(assignment)
+        assert len(hand.tasks) <= self.pace.tasks_ahead()
+        assert [a.task.id for a in hand.tasks] == [t.id for t in self.dispatcher.busy(assignment.worker)]
+        return True
+
+    def begin(self, worker: int, place: int) -> Made | None:
+        """Works on a task, and asks for room if its output needs it; None if there is none for it."""
+        hand = self.hands[worker]
+        assignment = hand.tasks[place]
+        task = assignment.task
+        if task.id in hand.made:
+            return hand.made[task.id]
+        spec = self.specs[assignment.stream]
+        report, output = spec.work(task, self)
+        made = hand.made[task.id] = Made(report, output)
+        elements = sum(map(len, output))
+        if not self.reserves or not elements:
+            return made
+        # What a user's objects weigh may differ from one time to the next.
+        nbytes = elements * spec.nbytes * (1 + assignment.attempt % 2) + UNIT
+        made.report = Report(report.parts, report.trouble, report.layout, nbytes)
+        made.room = task.reserve
+        if task.reserve is None or task.reserve.nbytes < nbytes:
+            self.slots.asked = True
+            made.room = self.dispatcher.asks(worker, task.id, assignment.attempt, nbytes)
+            self.slots.asked = False
+            if made.room is None:
+                hand.tasks.remove(assignment)
+                del hand.made[task.id]
+                spec.give_up(task, MemoryError)
+                return None
+        return made
+
+    def finish(self, worker: int, place: int = 0, seconds: float = 1e-3) -> None:
+        """A worker is through with a task: its output is written, its report heard."""
+        assignment = self.hands[worker].tasks[place]
+        made = self.begin(worker, place)
+        if made is None:
+            return
+        hand = self.hands[worker]
+        hand.tasks.remove(assignment)
+        del hand.made[assignment.task.id]
+        self._write(made)
+        report = Report(
+            made.report.parts, made.report.trouble, made.report.layout, made.report.nbytes, seconds
+        )
+        if not self.reserves:
+            self.objects[assignment.task.id] = made.output
+        assert self.dispatcher.done(worker, assignment.task.id, assignment.attempt, report)
+        self.stale.append((worker, assignment.task.id, assignment.attempt))
+
+    def _write(self, made: Made) -> None:
+        if made.room is not None:
+            self.slots.put(made.room, 0, made.report.nbytes, (made.report.nbytes, made.output))
+
+    def _scribble(self, worker: int, place: int) -> None:
+        """A worker writes wherever a task of its lets it write, as one does that dies in the middle."""
+        assignment = self.hands[worker].tasks[place]
+        made = self.hands[worker].made.get(assignment.task.id)
+        for target in assignment.task.targets:
+            if target.slot is not None:
+                for row in range(target.first, target.first + target.rows):
+                    self.put_row(target.slot, row, "scribbled")
+        # Its reserve is its own only until it was told of another room.
+        room = assignment.task.reserve if made is None else made.room
+        if room is not None:
+            self.slots.put(room, 0, room.nbytes, "scribbled")
+
+    def die(self, worker: int, *, blame: bool, scribbling: bool) -> None:
+        """A worker was reaped. What is said of its attempts from now on is stale."""
+        for place in range(len(self.hands[worker].tasks) if scribbling else 0):
+            self._scribble(worker, place)
+        hand = self.hands.pop(worker)
+        self.stale += [(worker, a.task.id, a.attempt) for a in hand.tasks]
+        for assignment in list(hand.tasks)[:blame]:
+            task = assignment.task
+            self.deaths[task.id] = self.deaths.get(task.id, 0) + 1
+            if self.deaths[task.id] == MAX_DEATHS:
+                self.specs[assignment.stream].give_up(task, WorkerError)
+        lost = self.dispatcher.died(worker, "SIGKILL", blame=blame)
+        assert [task.id for task in lost] == [a.task.id for a in hand.tasks]
+
+    def tell_stale(self, worker: int, task: int, attempt: int) -> None:
+        """An attempt that isn't out any more is reported, and asks: nothing changes."""
+        before = self.books()
+        assert self.dispatcher.asks(worker, task, attempt, PAGE) is None
+        assert not self.dispatcher.done(worker, task, attempt, Report(()))
+        assert self.books() == before
+
+    def books(self) -> tuple[Any, ...]:
+        taken = None if self.slots is None else (self.slots.used, self.slots.returns, dict(self.slots.live))
+        return taken, len(self.outputs), [self.dispatcher.busy(worker) for worker in self.hands]
+
+    # --- all at once --------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> list[int]:
+        return [worker for worker, hand in self.hands.items() if hand.tasks]
+
+    def never_stuck(self, stream: int) -> None:
+        """Where a worker waits and nobody works, there is something to hand out or something to do."""
+        if stream in self.over or not self.hands or self.busy or self.pop(stream):
+            return
+        assert self.give() or self.pop(stream), "stuck"
+
+    def wind_up(self) -> None:
+        """Closes all streams, ends all work, takes everything back: nothing is left."""
+        for stream in list(self.twins):
+            self.close(stream)
+        for number, worker in enumerate(self.busy):
+            if number % 2:
+                self.die(worker, blame=True, scribbling=True)
+            else:
+                while self.hands[worker].tasks:
+                    self.finish(worker)
+        assert not self.give()
+        for lease in list(self.leases):
+            self.release(lease)
+        self.let_go()
+        assert len(self.outputs) == 0
+        assert not self.objects
+        if self.slots is not None:
+            assert not self.slots.live
+            assert self.slots.used == 0
+
+
+def _is_want_of_memory(outcome: Any) -> bool:
+    """Whether the engine had no memory to set aside; what a worker asked for in vain has its place in the stream."""
+    error = outcome.error if isinstance(outcome, Broken) else None
+    return isinstance(error, MemoryError) and error.args == (SET_ASIDE,)
+
+
+def _said(error: object) -> object:
+    """What an error says, as the naive stream says it."""
+    if isinstance(error, WorkerError | MemoryError):
+        return type(error)
+    return error.args[0] if isinstance(error, BoomError) else error
+
+
+def drain(world: World, stream: int, *, limit: int = 1000) -> int:
+    """Works until the stream is over, the first worker always first; how many elements came."""
+    popped = 0
+    while stream not in world.over and popped < limit:
+        while world.pop(stream):
+            if stream in world.over:
+                return popped
+            popped += 1
+        while world.give():
+            pass
+        if world.busy:
+            world.finish(world.busy[0])
+    return popped

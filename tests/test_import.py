@@ -12,8 +12,8 @@ import loaderkit as lk
 
 # fmt: off
 OPTIONAL = {
-    "attr", "attrs", "cv2", "grain", "jax", "jaxlib", "matplotlib", "orbax", "sklearn", "tensorflow",
-    "tensorflow_datasets", "torch", "tqdm",
+    "attr", "attrs", "cv2", "grain", "jax", "jaxlib", "matplotlib", "orbax", "simplejpeg", "sklearn",
+    "tensorflow", "tensorflow_datasets", "torch", "tqdm",
 }
 # fmt: on
 

@@ -28,8 +28,8 @@ class DecodeRandomResizedCrop(RandomMap):
         size: of the output, one int for both sides or (height, width).
         scale: least and largest share of the picture's area.
         ratio: least and largest width / height of the part.
-        interpolation: "linear", the fastest, which takes means of areas from a shrinking to half on; "area", which
-            always does (antialiased); "cubic"; "nearest".
+        interpolation: "linear", the fastest of the good ones; "area", which takes means wherever it shrinks
+            (antialiased); "cubic"; "nearest".
         key: the picture's key where elements are dicts; other leaves stay as they are.
         decoder: for JPEGs, "opencv" or "simplejpeg", which stops below the crop and is faster. Another decoder is
             another stream, as its pixels may differ, so none stands in for one that isn't installed.

@@ -74,8 +74,9 @@ def decode_crop(
 ) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """The chosen region of an encoded picture at the size, uint8 (height, width, 3), RGB.
 
-    A region that covers the size two, four or eight times in both axes is taken in steps of as many pixels, and each
-    such square becomes one pixel before it is resized: by the decoder where `reduced` and a JPEG, else as a mean.
+    A region that covers the size two, four or eight times in both axes is moved to whole squares of as many pixels
+    (its edges by less than a pixel of the output), and each square becomes one pixel before the rest is resized: by
+    the decoder where `reduced` and a JPEG, else as a mean.
 
     Args:
         data: the file.
@@ -92,13 +93,13 @@ def decode_crop(
         pixels = decode_other(data, upright=upright)
         region = choose(*pixels.shape[:2])
         by = reduction(region, size)
-        pixels = averaged(region.divided(by).times(by).of(pixels), by)
+        pixels = averaged(region.divided(by, *pixels.shape[:2]).times(by).of(pixels), by)
         return resized(pixels, size, interpolation)
     turn = turn_of(header.orientation if upright else 1)
     height, width = turn.swapped((header.height, header.width))
     region = choose(height, width)
     by = reduction(region, size)
-    region = turn.stored(region, height, width).divided(by)
+    region = turn.stored(region, height, width).divided(by, header.height, header.width)
     if reduced:
         pixels = decode_jpeg(data, header, region, by, decoder=decoder)
     else:

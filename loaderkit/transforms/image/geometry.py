@@ -23,8 +23,8 @@ class Resize(Map):
 
     Args:
         size: (height, width); one int is the length of the shorter side, and the other side keeps the shape.
-        interpolation: "linear", which takes means of areas from a shrinking to half on; "area", which always does
-            (antialiased); "cubic"; "nearest", for masks.
+        interpolation: "linear", which takes means of areas where a quarter of the pixels or less is left; "area",
+            which always does (antialiased); "cubic"; "nearest", for masks.
         key: the image's key where elements are dicts.
 
     >>> Resize(10).map(np.zeros((20, 40, 3), np.uint8)).shape

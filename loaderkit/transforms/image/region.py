@@ -37,13 +37,19 @@ class Region:
         """The rectangle as a view of an array (height, width, ...)."""
         return pixels[self.top : self.top + self.height, self.left : self.left + self.width]
 
-    def divided(self, by: int) -> "Region":
-        """The same rectangle of a picture reduced to 1/by, in whole pixels of that picture.
+    def divided(self, by: int, height: int, width: int) -> "Region":
+        """What is nearest to it in whole pixels of its picture, (height, width) large, reduced to 1/by.
 
-        >>> Region(5, 8, 100, 50).divided(2)
-        Region(top=2, left=4, height=50, width=25)
+        The sides are rounded down; the middle moves by at most half a pixel of the reduced picture, or by one at
+        the picture's far edges.
+
+        >>> Region(5, 8, 100, 51).divided(2, 375, 500)
+        Region(top=3, left=4, height=50, width=25)
         """
-        return Region(self.top // by, self.left // by, self.height // by, self.width // by)
+        tall, wide = self.height // by, self.width // by
+        top = (2 * self.top + self.height - by * tall + by) // (2 * by)
+        left = (2 * self.left + self.width - by * wide + by) // (2 * by)
+        return Region(min(top, height // by - tall), min(left, width // by - wide), tall, wide)
 
     def times(self, by: int) -> "Region":
         """The rectangle of the picture that is `by` times as large."""

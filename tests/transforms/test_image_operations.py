@@ -1,0 +1,299 @@
+"""Operations on decoded images against naive twins, and the arguments of all operations."""
+
+import json
+import pickle
+import subprocess
+import sys
+from collections import OrderedDict
+
+import cloudpickle
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from image_files import generator, photograph
+
+import loaderkit as lk
+from loaderkit.transforms import image as lki
+
+dtypes = st.sampled_from(["u1", "i1", "u2", "i2", "u4", "i4", "i8", "f2", "f4", "f8", ">f4", "?"])
+shapes = st.one_of(
+    hnp.array_shapes(min_dims=2, max_dims=2, max_side=9),
+    st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 6)),
+)
+images = dtypes.flatmap(
+    lambda dtype: hnp.arrays(np.dtype(dtype), shapes, elements={"allow_nan": False} if "f" in dtype else None)
+)
+seeds = st.integers(0, 2**64 - 1)
+
+
+def same(one: np.ndarray, other: np.ndarray) -> None:
+    assert (one.dtype, one.shape) == (other.dtype, other.shape)
+    np.testing.assert_array_equal(one, other)
+
+
+@given(images, seeds, st.sampled_from(["horizontal", "vertical"]), st.booleans())
+def test_flip_is_a_mirror(image, seed, axis, transposed):
+    """Either the image or numpy's mirror of it, as the first number of the generator says; also of views."""
+    image = image.swapaxes(0, 1) if transposed else image
+    mirrored = image[:, ::-1] if axis == "horizontal" else image[::-1]
+    expected = mirrored if generator(seed).random() < 0.5 else image
+    same(lki.RandomFlip(axis=axis).random_map(image, generator(seed)), expected)
+    same(lki.RandomFlip(1, axis=axis).random_map(image, generator(seed)), mirrored)
+    same(lki.RandomFlip(0, axis=axis).random_map(image, generator(seed)), image)
+
+
+def test_half_of_the_images_are_flipped():
+    """Near the probability, over many records."""
+    image = np.array([[0, 1]], np.uint8)
+    flipped = sum(int(lki.RandomFlip(0.25).random_map(image, generator(seed))[0, 0]) for seed in range(4000))
+    assert 880 < flipped < 1120
+
+
+@given(images, seeds, st.integers(0, 5), st.data())
+def test_crop_is_pad_and_slice(image, seed, padding, data):
+    """numpy pads, then cuts at the place that the generator's two numbers say."""
+    height, width = image.shape[:2]
+    size = data.draw(
+        st.none() | st.tuples(st.integers(1, height + 2 * padding), st.integers(1, width + 2 * padding))
+    )
+    tall, wide = size or (height, width)
+    border = [(padding, padding)] * 2 + [(0, 0)] * (image.ndim - 2)
+    padded = np.pad(image, border, constant_values=image.dtype.type(1))
+    rng = generator(seed)
+    top, left = rng.integers(0, padded.shape[0] - tall + 1), rng.integers(0, padded.shape[1] - wide + 1)
+    crop = lki.RandomCrop(padding, size, fill=1).random_map(image, generator(seed))
+    same(crop, padded[top : top + tall, left : left + wide])
+    assert crop.flags.c_contiguous
+
+
+def test_crop_reaches_every_place():
+    """All (2 * 2 + 1) squared places of a border of two pixels."""
+    image = np.arange(1, 10, dtype=np.uint8).reshape(3, 3)
+    crops = {lki.RandomCrop(2).random_map(image, generator(seed)).tobytes() for seed in range(600)}
+    assert len(crops) == 25
+
+
+unit = st.floats(-2, 2, width=32)
+
+
+@given(
+    hnp.arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 9), st.just(3))),
+    st.tuples(unit, unit, unit),
+    st.tuples(*[st.floats(0.0625, 4, width=32)] * 3),
+)
+def test_normalize_is_mean_and_deviation(image, mean, std):
+    """Of integers it is ToFloat and Normalize in one, within float32's rounding of the plain formula."""
+    expected = (image / 255 - np.array(mean)) / np.array(std)
+    in_one = lki.Normalize(mean, std).map(image)
+    in_two = lki.Normalize(mean, std).map(lki.ToFloat().map(image))
+    assert in_one.dtype == in_two.dtype == np.float32
+    np.testing.assert_allclose(in_one, expected, rtol=1e-5, atol=2e-5)
+    np.testing.assert_allclose(in_two, expected, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "i4", "u4", "i8", "f4", "f8"])
+def test_floats_are_from_zero_to_one(dtype):
+    """Integers by their largest value, floats as they are; a channel axis isn't needed."""
+    largest = 1 if dtype[0] == "f" else np.iinfo(dtype).max
+    image = np.array([[0, largest]], dtype)
+    same(lki.ToFloat().map(image), np.array([[0, 1]], np.float32))
+    np.testing.assert_allclose(lki.Normalize([0.5], [0.25]).map(image), [[-2, 2]], rtol=1e-6)
+
+
+@given(images)
+def test_channels_first_is_a_transposition(image):
+    """In its own dtype, contiguous; an image without channels is an error."""
+    if image.ndim == 2:
+        with pytest.raises(ValueError, match=r"\(height, width, channels\), shape"):
+            lki.HWCToCHW().map(image)
+        return
+    first = lki.HWCToCHW().map(image)
+    same(first, np.moveaxis(image, 2, 0))
+    assert first.flags.c_contiguous
+
+
+@pytest.mark.parametrize("channels", [(), (1,), (3,), (4,)])
+@pytest.mark.parametrize("interpolation", ["linear", "area", "cubic", "nearest"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+def test_resize_keeps_dtype_and_channels(dtype, interpolation, channels):
+    """One int is the shorter side; a pair is both; an image of the size stays as it is."""
+    image = generator(1).integers(0, 200, (20, 30, *channels)).astype(dtype)
+    for size, shape in [(10, (10, 15)), (40, (40, 60)), ((7, 3), (7, 3)), (20, (20, 30))]:
+        out = lki.Resize(size, interpolation).map(image)
+        assert (out.shape, out.dtype) == ((*shape, *channels), dtype)
+    same(lki.Resize((20, 30), interpolation).map(image), image)
+
+
+def test_shrinking_far_takes_means():
+    """By four in each axis, both smooth interpolations are means of 4 x 4; nearest keeps values of the image."""
+    image = photograph()[:400, :640].astype(np.float32)
+    means = image.reshape(100, 4, 160, 4, 3).mean((1, 3))
+    for interpolation in ("linear", "area"):
+        np.testing.assert_allclose(lki.Resize((100, 160), interpolation).map(image), means, atol=1e-3)
+    mask = generator(2).choice(np.array([3, 200], np.uint8), (50, 50))
+    assert set(np.unique(lki.Resize(20, "nearest").map(mask))) == {3, 200}
+
+
+ALL = [
+    lki.Decode(),
+    lki.DecodeCenterCrop(8),
+    lki.DecodeRandomResizedCrop((8, 9), decoder="simplejpeg"),
+    lki.Resize(8),
+    lki.RandomCrop(4, fill=0.5),
+    lki.RandomFlip(),
+    lki.Normalize([0.5], [0.5]),
+    lki.ToFloat(),
+    lki.HWCToCHW(),
+]
+
+
+@pytest.mark.parametrize("operation", ALL, ids=repr)
+def test_operations_travel_and_show_their_arguments(operation):
+    """Equal after pickling, by either pickler, and a repr that makes an equal one."""
+    assert isinstance(operation, lk.Map | lk.RandomMap)
+    for copy in (pickle.loads(pickle.dumps(operation)), cloudpickle.loads(cloudpickle.dumps(operation))):
+        assert copy == operation
+    assert eval(repr(operation), vars(lki)) == operation
+
+
+PIXELS = [lki.Resize, lki.RandomCrop, lki.RandomFlip, lki.ToFloat, lki.HWCToCHW]
+
+
+def apply(operation, element):
+    if isinstance(operation, lk.RandomMap):
+        return operation.random_map(element, generator(0))
+    return operation.map(element)
+
+
+@pytest.mark.parametrize("kind", PIXELS)
+def test_other_leaves_stay(kind):
+    """With a key only the image changes: the dict keeps its kind, and the given one is left alone."""
+    operation = kind(4, key="x") if kind is lki.Resize else kind(key="x")
+    image = photograph()[:6, :8]
+    element = OrderedDict(y=[1], x=image, z=None)
+    answer = apply(operation, element)
+    assert type(answer) is OrderedDict and list(answer) == ["y", "x", "z"]
+    assert answer["y"] is element["y"] and element["x"] is image
+
+
+@pytest.mark.parametrize("kind", PIXELS)
+def test_elements_that_do_not_fit_are_named(kind):
+    """A missing key, a dict without a key argument, a tuple, bytes that weren't decoded, no pixels."""
+    given = {"size": 4} if kind is lki.Resize else {}
+    image = np.zeros((4, 4, 3), np.uint8)
+    with pytest.raises(KeyError, match=r"key='image': the element has the keys \['img'\]"):
+        apply(kind(**given, key="image"), {"img": image})
+    with pytest.raises(TypeError, match=r"say which of them is the image with key=\.\.\."):
+        apply(kind(**given), {"img": image})
+    with pytest.raises(TypeError, match=r"key='image': expected a dict with this key, tuple came"):
+        apply(kind(**given, key="image"), (image, 1))
+    with pytest.raises(TypeError, match=r"expected a decoded image, bytes came: put Decode\(\)"):
+        apply(kind(**given), b"\xff\xd8")
+    with pytest.raises(TypeError, match=r"expected an array \(height, width, channels\), list came"):
+        apply(kind(**given), [1, 2])
+    with pytest.raises(ValueError, match=r"with pixels, shape \(0, 4, 3\) came"):
+        apply(kind(**given), image[:0])
+
+
+BAD_ARGUMENTS = [
+    (lambda: lki.DecodeRandomResizedCrop(0), ValueError, "size: expected at least 1, 0 came"),
+    (lambda: lki.DecodeRandomResizedCrop(224.0), TypeError, "size: expected an int, 224.0 came"),
+    (
+        lambda: lki.DecodeRandomResizedCrop((1, 2, 3)),
+        ValueError,
+        r"size: expected one int or \(height, width\)",
+    ),
+    (
+        lambda: lki.DecodeRandomResizedCrop(8, scale=(0.5, 1.5)),
+        ValueError,
+        r"scale: .* high <= 1, \(0.5, 1.5\) came",
+    ),
+    (
+        lambda: lki.DecodeRandomResizedCrop(8, scale=0.5),
+        TypeError,
+        r"scale: expected a pair \(low, high\), 0.5 came",
+    ),
+    (
+        lambda: lki.DecodeRandomResizedCrop(8, ratio=(2, 1)),
+        ValueError,
+        r"ratio: .* 0 < low <= high, \(2, 1\) came",
+    ),
+    (
+        lambda: lki.DecodeRandomResizedCrop(8, ratio=(1, np.inf)),
+        ValueError,
+        "ratio: expected a finite number",
+    ),
+    (lambda: lki.DecodeCenterCrop(8, fraction=0), ValueError, "fraction: expected 0 < fraction <= 1, 0 came"),
+    (
+        lambda: lki.DecodeCenterCrop(8, interpolation="bilinear"),
+        ValueError,
+        r"interpolation: .*'linear'.*'bilinear' came",
+    ),
+    (
+        lambda: lki.DecodeCenterCrop(8, decoder="pillow"),
+        ValueError,
+        r"decoder: .*\['opencv', 'simplejpeg'\], 'pillow'",
+    ),
+    (lambda: lki.DecodeCenterCrop(8, reduced=1), TypeError, "reduced: expected True or False, 1 came"),
+    (lambda: lki.Decode(upright=None), TypeError, "upright: expected True or False, None came"),
+    (lambda: lki.RandomCrop(-1), ValueError, "padding: expected at least 0, -1 came"),
+    (lambda: lki.RandomCrop(1, fill="black"), TypeError, "fill: expected a number, 'black' came"),
+    (lambda: lki.RandomFlip(1.5), ValueError, "probability: expected 0 <= probability <= 1, 1.5 came"),
+    (
+        lambda: lki.RandomFlip(axis=1),
+        ValueError,
+        r"axis: expected one of \['horizontal', 'vertical'\], 1 came",
+    ),
+    (lambda: lki.Normalize([0.5], [0.5, 0.5]), ValueError, "one number a channel each, 1 and 2 came"),
+    (lambda: lki.Normalize([0.5], [0.0]), ValueError, r"std: expected positive numbers, \(0.0,\) came"),
+    (lambda: lki.Normalize(["a"], [1]), TypeError, "mean: expected a number, 'a' came"),
+    (lambda: lki.Resize(True), TypeError, "size: expected an int, True came"),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "text"), BAD_ARGUMENTS)
+def test_bad_arguments_are_named(make, error, text):
+    """When the operation is made, not in a worker."""
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_images_that_do_not_fit_the_arguments_are_named():
+    """Both sides of the mismatch are in the error."""
+    image = np.zeros((4, 5, 3), np.uint8)
+    with pytest.raises(ValueError, match=r"size: \(9, 9\) is more than the image of \(4, 5\) with padding=1"):
+        lki.RandomCrop(1, 9).random_map(image, generator(0))
+    with pytest.raises(ValueError, match=r"1 numbers came for an image of shape \(4, 5, 3\)"):
+        lki.Normalize([0.5], [0.5]).map(image)
+    with pytest.raises(TypeError, match="expected an image of integers or floats, bool came"):
+        lki.ToFloat().map(image > 0)
+    with pytest.raises(TypeError, match="OpenCV can't resize complex64"):
+        lki.Resize(2).map(image.astype(np.complex64))
+
+
+@pytest.mark.parametrize("missing", ["cv2", "simplejpeg"])
+def test_a_decoder_that_is_not_installed_is_never_replaced(monkeypatch, missing):
+    """Another decoder would be another stream: the error says what to install."""
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=r"DecodeCenterCrop\(decoder='simplejpeg'\) needs .*: pip install"):
+        lki.DecodeCenterCrop(8, decoder="simplejpeg")
+    if missing == "simplejpeg":
+        assert lki.DecodeCenterCrop(8) == lki.DecodeCenterCrop(8, decoder="opencv")
+        return
+    for make in (lki.Decode, lki.RandomFlip, lambda: lki.Resize(8), lambda: lki.DecodeRandomResizedCrop(8)):
+        with pytest.raises(
+            ImportError, match="needs opencv-python-headless: pip install opencv-python-headless"
+        ):
+            make()
+
+
+def test_operations_import_their_libraries_where_they_run():
+    """A script that makes them for its workers loads no decoder itself."""
+    script = (
+        "import json, sys; from loaderkit.transforms import image; "
+        "image.DecodeRandomResizedCrop(8, decoder='simplejpeg'); print(json.dumps(sorted(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {"cv2", "simplejpeg"} & set(json.loads(ran.stdout))

@@ -1,0 +1,107 @@
+"""One way to run a pipeline, as plain data: its process imports the library, this module never does."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+# The peers, and the distribution and module that each of them needs; what has none is always there.
+LIBRARIES: dict[str, tuple[str, str] | None] = {
+    "bare": None,
+    "loaderkit": None,
+    "grain": ("grain", "grain"),
+    "torch": ("torch", "torch"),
+    "tfdata": ("tensorflow", "tensorflow"),
+    "hf": ("datasets", "datasets"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A name for the tables, the peer, and its settings.
+
+    Args:
+        name: says how many workers there are, so that a table never compares 0 with 2 unsaid.
+        peer: a key of LIBRARIES.
+        workers: 0 for the calling thread alone.
+        kind: "process" or "thread".
+        options: what the peer's module understands besides.
+    """
+
+    name: str
+    peer: str
+    workers: int = 0
+    kind: str = "process"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def installed(peer: str) -> bool:
+    """Whether the peer's library can be imported."""
+    library = LIBRARIES[peer]
+    return library is None or find_spec(library[1]) is not None
+
+
+def bare(name: str = "bare loop", **options: Any) -> Contender:
+    """The loop that one would write without a loader."""
+    return Contender(name, "bare", options=options)
+
+
+def bare_parallel(workers: int, kind: str) -> Contender:
+    """The same loop, independently in several processes or threads; what they make is dropped where it was made."""
+    plural = {"process": "processes", "thread": "threads"}[kind]
+    return Contender(f"bare loop, {workers} {plural}", "bare", workers, kind)
+
+
+def ours(workers: int = 0, kind: str = "process", *, label: str = "", **options: Any) -> Contender:
+    """loaderkit; `label` tells apart two that differ in `options`."""
+    name = f"loaderkit{' ' if label else ''}{label}, {workers_in_words(workers, kind)}"
+    return Contender(name, "loaderkit", workers, kind, options)
+
+
+def grain_tuned(workers: int, api: str = "DataLoader") -> tuple[Contender, ...]:
+    """Grain with each of the read options that pay somewhere, and two batches ahead a worker."""
+    return tuple(
+        Contender(
+            f"grain {api} ({threads},{buffer}), {workers_in_words(workers)}",
+            "grain",
+            workers,
+            options={"api": api, "read": (threads, buffer), "worker_buffer_size": 2},
+        )
+        for threads, buffer in ((0, 0), (2, 16), (16, 16))
+    )
+
+
+def grain_default(workers: int, api: str = "DataLoader") -> Contender:
+    """Grain as it comes."""
+    name = f"grain {api} default, {workers_in_words(workers)}"
+    return Contender(name, "grain", workers, options={"api": api})
+
+
+def grain(*worker_counts: int) -> tuple[Contender, ...]:
+    """Both of Grain's interfaces, as they come and tuned, with each of these worker counts."""
+    return tuple(
+        contender
+        for workers in worker_counts
+        for api in ("DataLoader", "MapDataset")
+        for contender in (grain_default(workers, api), *grain_tuned(workers, api))
+    )
+
+
+def torch(*worker_counts: int) -> tuple[Contender, ...]:
+    """PyTorch's DataLoader as it comes."""
+    return tuple(Contender(f"torch, {workers_in_words(n)}", "torch", n) for n in worker_counts)
+
+
+TFDATA = Contender("tf.data AUTOTUNE, its own threads", "tfdata")
+HF = Contender("HF datasets, 0 workers", "hf")
+
+
+def workers_in_words(workers: int, kind: str = "process") -> str:
+    """ "2 workers" for processes, "2 threads" for threads."""
+    noun = "worker" if kind == "process" else "thread"
+    return f"{workers} {noun}{'' if workers == 1 else 's'}"
+
+
+def named(contenders: tuple[Contender, ...], *words: str) -> tuple[Contender, ...]:
+    """Those of the contenders whose name has all these words."""
+    return tuple(contender for contender in contenders if all(word in contender.name for word in words))

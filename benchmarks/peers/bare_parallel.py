@@ -1,0 +1,136 @@
+"""The plain loop in several processes or threads at once, and the barest way to hand arrays from one process on.
+
+Workers tell the consumer of each row by one byte in a pipe, so that the count is exact at any moment.
+"""
+
+import mmap
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from benchmarks.contender import Contender
+from benchmarks.forking import end, fork
+from benchmarks.measure import Made
+from benchmarks.pipeline import Pipeline
+
+RowsMade = Callable[[Iterable[Any], Iterable[int]], list[Any]]  # records, indices -> rows
+
+
+class _Rows:
+    """Counts the bytes of a pipe: one for each row that was made."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+
+    def __iter__(self) -> Iterator[Made]:
+        while data := os.read(self._pipe, 1 << 16):
+            yield Made(len(data))
+        raise RuntimeError("the workers of the bare loop ended")
+
+
+@contextmanager
+def open_parallel(pipeline: Pipeline, contender: Contender, made: RowsMade) -> Iterator[_Rows]:
+    """Independent workers, each on its own share of the batches."""
+    reading, writing = os.pipe()
+
+    def work(worker: int, ended: Callable[[], bool]) -> None:
+        with suppress(BrokenPipeError):
+            make_share(pipeline, made, worker, contender.workers, writing, ended)
+
+    begin = _processes if contender.kind == "process" else _threads
+    with begin(work, contender.workers, reading, writing):
+        yield _Rows(reading)
+
+
+def make_share(
+    pipeline: Pipeline,
+    made: RowsMade,
+    worker: int,
+    workers: int,
+    pipe: int,
+    ended: Callable[[], bool],
+) -> None:
+    """Makes every `workers`-th batch, from the `worker`-th on, until told to end."""
+    from benchmarks.peers.bare import batches_of_keys, read, stacked
+
+    source = pipeline.source("bare")  # here, since a reader's own threads don't live on in a forked child
+    for indices, keys in islice(batches_of_keys(pipeline, len(source)), worker, None, workers):
+        rows: list[Any] = []
+        for index, record in zip(indices, read(source, keys)):
+            rows += made((record,), (index,))
+            os.write(pipe, b"\0")
+        if pipeline.batch:
+            stacked(rows)
+        if ended():
+            return
+
+
+@contextmanager
+def _processes(
+    work: Callable[[int, Callable[[], bool]], None], count: int, reading: int, writing: int
+) -> Iterator[None]:
+    children = [fork(lambda w=worker: work(w, lambda: False)) for worker in range(count)]
+    os.close(writing)
+    try:
+        yield
+    finally:
+        os.close(reading)
+        end(children)
+
+
+@contextmanager
+def _threads(
+    work: Callable[[int, Callable[[], bool]], None], count: int, reading: int, writing: int
+) -> Iterator[None]:
+    stop = threading.Event()
+    threads = [threading.Thread(target=work, args=(worker, stop.is_set)) for worker in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        os.close(reading)  # who waits for room in the pipe gets an error now
+        for thread in threads:
+            thread.join()
+        os.close(writing)
+
+
+@contextmanager
+def relay(array: np.ndarray, slots: int) -> Iterator[Iterator[np.ndarray]]:
+    """One process copies an array again and again into a ring of shared memory, this one gets views of it.
+
+    A byte in a pipe says "slot filled", one in another "slot free": nothing less than this can move an array that a
+    worker holds.
+    """
+    ring = mmap.mmap(-1, slots * array.nbytes)
+    views = np.frombuffer(ring, array.dtype).reshape(slots, *array.shape)
+    (filled, say_filled), (free, say_free) = os.pipe(), os.pipe()
+
+    def fill() -> None:
+        slot = 0
+        while os.read(free, 1):
+            np.copyto(views[slot], array)
+            os.write(say_filled, b"\0")
+            slot = (slot + 1) % slots
+
+    def arrays() -> Iterator[np.ndarray]:
+        slot = 0
+        while os.read(filled, 1):
+            yield views[slot]
+            os.write(say_free, b"\0")
+            slot = (slot + 1) % slots
+
+    child = fork(fill)
+    os.write(say_free, bytes(slots))
+    try:
+        yield arrays()
+    finally:
+        end([child])
+        for pipe in (filled, say_filled, free, say_free):
+            os.close(pipe)

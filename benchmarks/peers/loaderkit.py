@@ -1,0 +1,38 @@
+"""loaderkit as a contender.
+
+Options of a contender: `source` names one of the pipeline's sources instead of "loaderkit"; `reads_in_flight` is
+`ReadOptions(num_threads=...)`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import loaderkit as lk
+from benchmarks.contender import Contender
+from benchmarks.pipeline import Draw, Pipeline
+
+
+def make_loader(pipeline: Pipeline, contender: Contender) -> lk.DataLoader:
+    """An endless loader of the pipeline."""
+    source = pipeline.source(contender.options.get("source", "loaderkit"))
+    operations: list[lk.Transformation] = [
+        lk.RandomMap(step.function) if isinstance(step, Draw) else lk.Map(step.function)
+        for step in pipeline.steps
+    ]
+    if pipeline.batch is not None:
+        operations.append(lk.Batch(pipeline.batch))
+    return lk.DataLoader(
+        data_source=source,
+        sampler=lk.IndexSampler(len(source), shuffle=pipeline.shuffle, seed=pipeline.seed, num_epochs=None),
+        operations=operations,
+        worker_count=contender.workers,
+        worker_kind=contender.kind,
+        read_options=lk.ReadOptions(num_threads=contender.options.get("reads_in_flight", 0)),
+    )
+
+
+@contextmanager
+def open_loader(pipeline: Pipeline, contender: Contender) -> Iterator[lk.DataLoader]:
+    """The loader; its workers end with the context."""
+    with make_loader(pipeline, contender) as loader:
+        yield loader

@@ -1,0 +1,62 @@
+"""The work that every contender of a benchmark does: the same source, the same functions, the same batches."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A step: `function(element)` gives the next element."""
+
+    function: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A step that draws: `function(element, rng)` gives the next element."""
+
+    function: Callable[[Any, np.random.Generator], Any]
+
+
+Step = Each | Draw
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """An endless stream of batches: read a record, take the steps, stack the rows.
+
+    Args:
+        sources: the data by the name of who reads it; "" is for all who have no source of their own. Each is made in
+            the process that reads it, by a call without arguments.
+        steps: what is done to a record, in order.
+        batch: rows of a batch; None gives elements.
+        shuffle: read in a new random order each epoch, otherwise in order.
+        columns: the same data as a tree of arrays, for those who work on whole columns.
+        graph: the steps as one function of TensorFlow tensors, where tf.data takes part with columns or files.
+    """
+
+    sources: Mapping[str, Callable[[], Any]]
+    steps: tuple[Step, ...] = ()
+    batch: int | None = None
+    shuffle: bool = True
+    columns: Callable[[], dict[str, np.ndarray]] | None = None
+    graph: Callable[[Any], Any] | None = None
+    seed: int = field(default=0, kw_only=True)
+
+    @property
+    def rows(self) -> int:
+        """Records of a batch."""
+        return self.batch or 1
+
+    def source(self, name: str) -> Any:
+        """The data as that peer, or that contender's option "source", reads it."""
+        return self.sources.get(name, self.sources[""])()
+
+    def orders(self, records: int) -> Iterator[np.ndarray]:
+        """The record keys of one epoch after the other, for who has no sampler: (records,) int64 each."""
+        rng = np.random.default_rng(self.seed)
+        while True:
+            yield rng.permutation(records) if self.shuffle else np.arange(records)

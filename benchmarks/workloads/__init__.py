@@ -1,0 +1,16 @@
+"""One module a workload, loaded when it is asked for: its data, its functions, its benchmarks."""
+
+from importlib import import_module
+
+from benchmarks.benchmark import Benchmark
+
+NAMES = (
+    "plan", "small", "mnist", "columnar", "images", "jpeg", "text", "arrayrecord", "transport", "chain", "resume",
+    "start", "memory", "skewed", "slow", "busy",
+)  # fmt: skip
+
+
+def benchmarks_of(name: str) -> tuple[Benchmark, ...]:
+    """The benchmarks of the workload with that name."""
+    found: tuple[Benchmark, ...] = import_module(f"benchmarks.workloads.{name}").BENCHMARKS
+    return found

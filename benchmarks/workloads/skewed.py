@@ -1,0 +1,45 @@
+"""1 record in 50 takes 50 times as long, 2 workers: who waits for the slow one?
+
+A record is its key; the Map works for 0.2 ms of CPU, or 10 ms where key % 50 == 0 (0.396 ms in the mean). Shuffled,
+Batch(64). The bare pool is two processes that each work through their own share without ever waiting for the other.
+Steady records a second, over a window twice the usual one.
+"""
+
+from benchmarks import contender as by
+from benchmarks.benchmark import Benchmark, Bound, Size, speedup
+from benchmarks.measure import stream
+from benchmarks.pipeline import Each, Pipeline
+from benchmarks.work import spin
+
+USUAL_S, SLOW_S = 0.2e-3, 10e-3
+BATCH = 64
+
+
+def work(key: int) -> int:
+    """One Map, of which 1 in 50 is slow."""
+    spin(SLOW_S if key % 50 == 0 else USUAL_S)
+    return key
+
+
+def pipeline(size: Size) -> Pipeline:
+    """The keys and the work."""
+    return Pipeline({"": lambda: range(100_000)}, (Each(work),), size.pick(BATCH, 4))
+
+
+BARE_2, OURS_2 = by.bare_parallel(2, "process"), by.ours(2)
+GRAIN_2 = (by.grain_default(2), *by.grain_tuned(2), *by.grain_tuned(2, "MapDataset"))
+(TORCH_2,) = by.torch(2)
+
+BENCHMARKS = (
+    Benchmark(
+        "skewed",
+        __doc__,
+        (BARE_2, OURS_2, *GRAIN_2, TORCH_2),
+        stream(pipeline, windows=2),
+        (
+            speedup(OURS_2, BARE_2, bound=Bound(">=", 0.9)),
+            speedup(OURS_2, TORCH_2, bound=Bound(">=", 1.2)),
+            speedup(OURS_2, *GRAIN_2, best_of="best of grain, 2 workers", bound=Bound(">=", 1.2)),
+        ),
+    ),
+)

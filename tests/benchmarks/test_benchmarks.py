@@ -1,0 +1,132 @@
+"""The benchmark suite runs, and its arithmetic is right. What it measures here means nothing: see its README."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("psutil", reason="the benchmarks need psutil")
+pytest.importorskip("cv2", reason="the benchmarks need opencv-python-headless")
+
+from benchmarks.benchmark import PER_SECOND, Bound, speedup
+from benchmarks.contender import grain_tuned, ours, torch
+from benchmarks.runner import Outcome
+from benchmarks.summary import summarised
+from benchmarks.table import ahead, of_outcome
+from benchmarks.workloads import NAMES, benchmarks_of
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """What `python -m benchmarks all --smoke` wrote and printed: every benchmark once, with few records."""
+    file = tmp_path_factory.mktemp("smoke") / "figures.json"
+    command = [sys.executable, "-m", "benchmarks", "all", "--smoke", "--json", str(file)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(file.read_text()), ended.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_benchmark_runs_and_every_metric_is_a_positive_number(name, smoke):
+    """loaderkit and the bare loop take part in each benchmark, and each of their metrics is more than zero."""
+    figures, printed = smoke
+    for benchmark in benchmarks_of(name):
+        (found,) = (entry for entry in figures["benchmarks"] if entry["name"] == benchmark.name)
+        (results,) = found["rounds"]
+        expected = {c.name for c in benchmark.contenders if c.peer in ("bare", "loaderkit")}
+        assert results.keys() == expected
+        assert all(
+            value > 0 for metrics in results.values() for key, value in metrics.items() if "a Map" not in key
+        )
+        assert f"## {benchmark.name}\n" in printed and benchmark.what.strip() in printed
+
+
+def test_what_takes_no_part_is_listed(smoke):
+    """Who wasn't run is named in the tables and in the file, with the reason."""
+    figures, printed = smoke
+    (small,) = (entry for entry in figures["benchmarks"] if entry["name"] == "small")
+    assert small["not run"]["torch, 0 workers"] == "not asked for"
+    assert "torch, 0 workers; torch, 2 workers" in printed
+
+
+def test_names_are_unique_and_comparisons_speak_of_contenders_that_exist():
+    """A ratio never goes missing because of a name that no contender has."""
+    names = [benchmark.name for name in NAMES for benchmark in benchmarks_of(name)]
+    assert len(set(names)) == len(names)
+    for name in NAMES:
+        for benchmark in benchmarks_of(name):
+            contenders = [contender.name for contender in benchmark.contenders]
+            assert len(set(contenders)) == len(contenders)
+            everything = Everything(contenders)
+            for comparison in benchmark.comparisons:
+                assert comparison.value(everything) is not None
+
+
+class Everything(dict):
+    """A round in which each contender has every metric, at 1."""
+
+    def __init__(self, contenders):
+        super().__init__({name: Ones() for name in contenders})
+
+
+class Ones(dict):
+    def __missing__(self, metric):
+        return 1.0
+
+
+def rounds(*pairs):
+    return [{"loaderkit, 0 workers": {PER_SECOND: a}, "torch, 0 workers": {PER_SECOND: b}} for a, b in pairs]
+
+
+def test_ratios_are_taken_inside_a_round():
+    """Both were ten times slower in the second round: the ratio of each round is the same."""
+    comparison = speedup(ours(), *torch(0), bound=Bound(">=", 2.0))
+    summary = summarised(comparison, rounds((30, 10), (3, 1), (40, 10)))
+    assert summary.values == (3.0, 3.0, 4.0)
+    assert summary.median == 3.0 and summary.interval == (3.0, 4.0)
+
+
+@pytest.mark.parametrize(("count", "inset"), [(1, 0), (5, 0), (7, 0), (8, 1), (11, 2)])
+def test_the_interval_leaves_out_as_much_as_90_percent_confidence_allows(count, inset):
+    """The order statistics that hold the median with at least 90%; all values where there are few."""
+    values = [float(k) for k in range(1, count + 1)]
+    summary = summarised(speedup(ours(), *torch(0)), rounds(*((value, 1.0) for value in values)))
+    assert summary.interval == (values[inset], values[-1 - inset])
+
+
+def test_a_round_without_one_of_the_two_gives_no_ratio():
+    """A contender that failed leaves the ratios of the other rounds as they are."""
+    comparison = speedup(ours(), *torch(0))
+    partial = [*rounds((30, 10)), {"loaderkit, 0 workers": {PER_SECOND: 1.0}}]
+    assert summarised(comparison, partial).values == (3.0,)
+    assert summarised(comparison, partial[1:]) is None
+
+
+def test_the_best_of_several_counts_in_each_round():
+    """Beside a family of settings, each round compares with the fastest of them, present ones only."""
+    tuned = grain_tuned(0)
+    comparison = speedup(ours(), *tuned, best_of="the best")
+    results = {"loaderkit, 0 workers": {PER_SECOND: 12.0}}
+    results |= {contender.name: {PER_SECOND: rate} for contender, rate in zip(tuned[:2], (2.0, 4.0))}
+    assert comparison.value(results) == 3.0
+
+
+def test_different_worker_counts_are_said():
+    """0 workers are never compared with 2 without a word."""
+    assert "worker counts differ" in speedup(ours(2), *torch(0)).label
+    assert "worker counts differ" not in speedup(ours(2), *torch(2)).label
+
+
+def test_rows_where_a_peer_is_ahead_are_listed():
+    """The last table names each comparison that a peer wins, and no other."""
+    (benchmark,) = (b for b in benchmarks_of("small") if b.name == "small")
+    outcome = Outcome("small", benchmark, rounds((30, 40), (31, 40)))
+    assert "loaderkit, 0 workers / torch, 0 workers" in ahead([outcome])
+    assert "peer ahead" in of_outcome(outcome)
+    outcome.rounds[:] = rounds((50, 40))
+    assert "In no comparison of this run" in ahead([outcome])
+    assert "peer ahead" not in of_outcome(outcome)

@@ -20,7 +20,7 @@ from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._engine.chain import Chain, Feed, Grouping
 from loaderkit._engine.grid import Grid
 from loaderkit._version import __version__
-from loaderkit.plan.batching import Batching, Level
+from loaderkit.plan.batching import Batching, Level, shard_rows
 from loaderkit.plan.feeds import RecordFeed, SingleFeed, StepFeed
 from loaderkit.plan.samplers import Sampler
 from loaderkit.plan.schedule import Schedule
@@ -268,13 +268,23 @@ class Course:
     def _stream_plan(self, q: int) -> StreamPlan:
         return StreamPlan(self.logical_streams, q, self.start, self.stop)
 
+    def reaches(self, index: int) -> bool:
+        """Whether a step that starts at `index` exists for any shard, or is the one right behind the last."""
+        if self.stop is None or index <= self.start:
+            return True
+        batching, shard = self.batching, self.shard
+        records = max(0, min(batching.stride, self.stop - (index - batching.stride)))  # of the step before it
+        last = ShardOptions(shard.shard_count - 1, shard.shard_count, shard.drop_remainder)
+        rows = batching.count_rows(records)
+        return shard_rows(rows, batching.rows, shard=last, remainder=batching.remainder)[1] > 0
+
     def global_rows(self, position: Position, step: int) -> np.ndarray:
         """The indices of every record of a step over all shards, (n,) int64; IndexError behind the last step."""
         index, stride = position.segments.span_of(step)
         batching = replace(self.batching, rows=stride // self.batching.group)
-        # Asked as the only shard there is: another G than ours needn't divide among our shards.
-        whole = ShardOptions(0, 1, self.shard.drop_remainder)
-        part = Schedule(self.sampler, batching, whole, self.start, self.stop).all_rows(index)
+        # Another G than ours needn't divide among our shards: then it is asked as the only shard there is.
+        shard = self.shard if batching.rows % self.shard.shard_count == 0 else ShardOptions(0, 1)
+        part = Schedule(self.sampler, batching, shard, self.start, self.stop).all_rows(index)
         if part is None:
             raise IndexError(f"step: {step} doesn't exist, the stream ends before it")
         return part.indices

@@ -257,7 +257,7 @@ class DataLoaderIterator:
             step = at_least("step", step, 0)
             segments = self._position.segments
             index = segments.seek(step, self._course.batching.stride)
-            self._check_exists(step, index)
+            self._check_exists(index, f"step: {step} doesn't exist")
             self._move_to(Position(step, segments, None))
 
     def skip(self, n: int) -> None:
@@ -277,7 +277,7 @@ class DataLoaderIterator:
             n = at_least("n", n, 0)
             position = self._position
             segments = position.segments.skip(position.step, self._course.index_of(position), n)
-            self._check_exists(position.step, segments.index_of(position.step))
+            self._check_exists(segments.index_of(position.step), f"n: there are no {n} steps left")
             self._move_to(Position(position.step, segments, None))
 
     def records(self, step: int) -> list[RecordMetadata]:
@@ -308,11 +308,10 @@ class DataLoaderIterator:
         if self._course.row_changing:
             raise ValueError(self._course.why_unknown(what))
 
-    def _check_exists(self, step: int, index: int) -> None:
+    def _check_exists(self, index: int, complaint: str) -> None:
         # The place right behind the last step is fine: next() then ends.
-        stop = self._course.stop
-        if stop is not None and index > stop + self._course.batching.stride - 1:
-            raise IndexError(f"step: {step} doesn't exist, the stream ends at index {stop}")
+        if not self._course.reaches(index):
+            raise IndexError(f"{complaint}, the stream ends at index {self._course.stop}")
 
     # --- errors -------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,15 @@ from loaderkit.errors import IteratorClosedError
 from loaderkit.foreign import refuse_foreign_keywords
 from loaderkit.iterator import DataLoaderIterator, metadata_of
 from loaderkit.plan.metadata import RecordMetadata
-from loaderkit.plan.samplers import IndexSampler, Sampler, fingerprint_of, length_of, num_records_of, seed_of
+from loaderkit.plan.samplers import (
+    IndexSampler,
+    Sampler,
+    SequentialSampler,
+    fingerprint_of,
+    length_of,
+    num_records_of,
+    seed_of,
+)
 from loaderkit.plan.sharding import Sharding
 from loaderkit.sources import check_source
 from loaderkit.sources import fingerprint_of as source_fingerprint_of
@@ -289,8 +297,7 @@ class DataLoader:
         if self._epoch is not None:
             records = num_records_of(sampler) or 0
             start, stop = self._epoch * records, (self._epoch + 1) * records
-            if isinstance(sampler, IndexSampler):
-                sampler = dataclasses.replace(sampler, num_epochs=None)
+            sampler = _endless(sampler)
         return Course(
             sampler=sampler,
             operations=self._operations,
@@ -327,6 +334,15 @@ class DataLoader:
             f"DataLoader({type(self._source).__qualname__} with {len(self._source)} records, {self._sampler!r}, "
             f"[{operations}], worker_count={self._worker_count})"
         )
+
+
+def _endless(sampler: Sampler) -> Sampler:
+    """The same order without the sampler's last epoch; one of the user's own says itself where it ends."""
+    if isinstance(sampler, IndexSampler):
+        return dataclasses.replace(sampler, num_epochs=None)
+    if type(sampler) is SequentialSampler:
+        return IndexSampler(sampler.num_records, seed=sampler.seed)
+    return sampler
 
 
 class _Crew:

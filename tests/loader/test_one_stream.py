@@ -64,7 +64,7 @@ def test_equals_the_twin_in_processes(pipeline, running):
     check(pipeline, running)
 
 
-@pytest.mark.parametrize(("place", "name"), enumerate(PIPELINES))
+@pytest.mark.parametrize(("place", "name"), list(enumerate(PIPELINES)))
 def test_processes_show_in_nothing(place, name):
     """One, two or three processes, with tasks of a few rows, give what the interpreter gives."""
     workers = 1 + place % 3

@@ -321,6 +321,7 @@ class DataLoaderIterator:
             # As it is, it would end the user's loop without a word.
             ended, error = error, RuntimeError("StopIteration was raised where an element is made")
             error.__cause__ = ended
+            error.__notes__ = list(getattr(ended, "__notes__", []))
         if failure.label:
             error.add_note(f"raised by {failure.label} {self._place_of(failure.indices)}at step {self.step}")
         if isinstance(error, ValueError) and "read-only" in str(error):

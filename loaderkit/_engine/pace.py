@@ -12,6 +12,7 @@ class Pace:
     Args:
         workers: how many work at once; 0 means the trainer itself.
         task_rows: a fixed number of rows for each task instead, None to adapt.
+        reads: rows that each worker needs ahead to keep as many reads in flight as it was told to.
 
     >>> pace = Pace(workers=2, task_rows=None)
     >>> pace.rows(256), pace.tasks_ahead()
@@ -21,8 +22,9 @@ class Pace:
     1
     """
 
-    def __init__(self, *, workers: int, task_rows: int | None) -> None:
+    def __init__(self, *, workers: int, task_rows: int | None, reads: int = 0) -> None:
         self.workers = workers
+        self._reads = reads
         self._task_rows = task_rows
         self._row_seconds: float | None = None
 
@@ -36,17 +38,18 @@ class Pace:
         """Rows of a next task: at least 1, and possibly several batches of `batch` rows."""
         if self._task_rows is not None:
             return self._task_rows
-        if self.workers == 0:
-            return batch
         if self._row_seconds is None:
-            return max(1, -(-batch // self.workers))
-        return max(1, int(TASK_SECONDS / self._row_seconds))
+            return -(-batch // max(self.workers, 1))
+        rows = max(1, int(TASK_SECONDS / self._row_seconds))
+        return max(rows, batch) if self.workers == 0 else rows
 
     def tasks_ahead(self) -> int:
         """Tasks that each worker is given at once."""
+        each = self.rows(1)
+        reads = -(-self._reads // each)
         if self._row_seconds is None:
-            return 2
-        return max(2, min(_MOST_TASKS, int(AHEAD_SECONDS / (self.rows(1) * self._row_seconds))))
+            return max(2, reads)
+        return max(2, reads, min(_MOST_TASKS, int(AHEAD_SECONDS / (each * self._row_seconds))))
 
     def rows_ahead(self, batch: int) -> int:
         """Rows that are given to all workers at once."""
@@ -54,4 +57,4 @@ class Pace:
 
     def least_ahead(self, batch: int) -> int:
         """Rows that have to be given to them at once so that nobody waits for the next message."""
-        return self.workers * 2 * self.rows(batch)
+        return self.workers * max(2 * self.rows(batch), self._reads)

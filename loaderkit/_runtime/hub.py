@@ -24,6 +24,7 @@ from loaderkit.tree import unflatten
 from .arena import Arena
 from .layout import BatchLayout
 from .parcel import unpack
+from .reading import reads_in_flight
 from .work import Bench, Output, Program
 
 
@@ -65,7 +66,8 @@ class Hub:
         self._arena = arena
         self._max_memory = max_memory
         self._outputs = Outputs()
-        self._pace = Pace(workers=workers, task_rows=task_rows)
+        reads = reads_in_flight(program.source, program.read_options)
+        self._pace = Pace(workers=workers, task_rows=task_rows, reads=2 * reads)
         self._slots = None if arena is None else Slots(arena.extend)
         self._dispatcher = Dispatcher(slots=self._slots, outputs=self._outputs, pace=self._pace)
         self._supplies = Supplies(
@@ -78,6 +80,7 @@ class Hub:
         self._objects: dict[int, Output] = {}  # outputs in this process: made here, or opened from the arena
         self._leased: set[int] = set()  # tasks whose lease gives the slot of their output back
         self._streams: set[int] = set()
+        self._moved = False  # something was used up: there may be room for further tasks
         self._abandoned: deque[int] = deque()  # streams whose iterator was garbage
         self._new_stream = itertools.count().__next__
 
@@ -152,6 +155,7 @@ class Hub:
     def _batch(self, ready: Ready) -> Any:
         assert self._arena is not None and self._slots is not None and ready.slot is not None
         assert isinstance(ready.layout, BatchLayout)
+        self._moved = True
         if self._has_room(ready.slot.nbytes):
             return ready.layout.batch(self._arena.lease(ready.slot), ready.rows)
         leaves = ready.layout.leaves(self._arena.token(ready.slot), ready.rows)
@@ -193,6 +197,7 @@ class Hub:
     def _let_go(self) -> None:
         """Gives back what nobody needs any more."""
         for task, slot in self._outputs.take_released():
+            self._moved = True
             self._objects.pop(task, None)
             if task in self._leased:
                 self._leased.discard(task)

@@ -15,7 +15,6 @@ import selectors
 import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -76,7 +75,6 @@ class Pool(Hub):
         self._numbers = 0
         self._failed_starts = 0
         self._unfit: Exception | None = None
-        self._events: deque[tuple[Worker, Event]] = deque()  # from threads
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._wake_up, self._woken = socket.socketpair()
@@ -117,7 +115,8 @@ class Pool(Hub):
                     raise IteratorClosedError("the loader was closed, and its workers have ended")
                 self._let_go()  # what the user let go of may be the memory that is missing
                 there, step = self._pop(stream)
-                self._give_out()
+                if self._moved or not there:
+                    self._give_out()
                 if not there:  # giving out may have found that there is nothing more to give
                     there, step = self._pop(stream)
                 if there:
@@ -160,6 +159,7 @@ class Pool(Hub):
 
     def _give_out(self) -> None:
         self._let_go()
+        self._moved = False
         while self._unfit is None and (assignment := self._dispatcher.assign()) is not None:
             worker = self._crew[assignment.worker]  # type: ignore[index]  # the numbers that we gave
             outputs = {}
@@ -219,10 +219,10 @@ class Pool(Hub):
             number = self._numbers
             self._numbers += 1
             if self._kind == "thread":
-                name = f"loaderkit-worker-{number}"
-                self._crew[number] = ThreadWorker(
-                    self.program, self._shared_arena, self._objects, self._told, name
+                self._crew[number] = thread = ThreadWorker(
+                    self.program, self._shared_arena, self._objects, self._told, number
                 )
+                thread.start()
                 continue
             try:
                 worker = ProcessWorker(self._packed, self._descriptors, self._shared_arena, self._packer)
@@ -234,9 +234,13 @@ class Pool(Hub):
             if worker.watch is not None:
                 selector.register(worker.watch, selectors.EVENT_READ, number)
 
-    def _told(self, worker: Worker, event: Event) -> None:
-        self._events.append((worker, event))
-        self.wake()
+    def _told(self, worker: ThreadWorker, event: Event) -> None:
+        # In the worker's own thread: it has its next task at once, without waiting for the pump to be scheduled.
+        with self.lock:
+            if self._crew.get(worker.number) is worker:  # else dismissed
+                self._hear(worker.number, event)
+                self._give_out()
+                self._changed.notify_all()
 
     def _turn(self, selector: selectors.BaseSelector, timeout: float | None) -> bool:
         """One turn of the pump; whether anything happened."""
@@ -248,11 +252,6 @@ class Pool(Hub):
                         self._woken.recv(4096)
                 elif key.data in self._crew:  # else lost in this very turn
                     self._attend(selector, key, mask)
-            numbers = {id(worker): number for number, worker in self._crew.items()}
-            while self._events:
-                worker, event = self._events.popleft()
-                if id(worker) in numbers:
-                    self._hear(numbers[id(worker)], event)
             self._sweep()
             if self._streams and not self._stopping:
                 self._hire(selector)
@@ -293,23 +292,32 @@ class Pool(Hub):
             with self.lock:
                 if self._unfit is not None:
                     self._stopping = True  # nobody will get anything from these workers any more
-                if self._stopping or (idle and not happened and not self._streams):
-                    self._dismiss(selector)
-                    return
+                stopping = self._stopping
+                if not stopping and (happened or not idle or self._streams):
+                    continue
+                crew = self._dismissed()
+            self._see_off(crew)  # not under the lock: a thread may be about to tell of its last task
+            selector.close()
+            if stopping:
+                with self.lock:
+                    self._release()
+            return
 
-    def _dismiss(self, selector: selectors.BaseSelector) -> None:
+    def _dismissed(self) -> list[Worker]:
+        crew = [*self._crew.values()]
         for number, worker in self._crew.items():
             worker.dismiss()
             self._dispatcher.died(number, "dismissed", blame=False)
-        deadline = time.monotonic() + (_END_SECONDS if self._kind == "process" else _THREAD_END_SECONDS)
-        for worker in self._crew.values():
-            worker.end(max(0.0, deadline - time.monotonic()))
         self._crew.clear()
-        selector.close()
-        self._thread = None
-        if self._stopping:
-            self._release()
+        if not self._stopping:
+            self._thread = None  # a stream that is opened from now on starts another
         self._changed.notify_all()
+        return crew
+
+    def _see_off(self, crew: list[Worker]) -> None:
+        deadline = time.monotonic() + (_END_SECONDS if self._kind == "process" else _THREAD_END_SECONDS)
+        for worker in crew:
+            worker.end(max(0.0, deadline - time.monotonic()))
 
     def _release(self) -> None:
         self._wake_up.close()

@@ -45,6 +45,17 @@ class ReadOptions:
                 raise ValueError(f"{name} must be 0 or more, got {value}")
 
 
+def reads_in_flight(source: Any, options: ReadOptions) -> int:
+    """How many records of a source a worker reads at once; 0 where it reads in the thread that transforms.
+
+    >>> reads_in_flight([1, 2], ReadOptions(num_threads=4))
+    4
+    """
+    if hasattr(source, "__getitems__"):  # reads many in one call, and knows best how
+        return 0
+    return min(options.num_threads, options.prefetch_buffer_size)
+
+
 class Reader:
     """Reads from one source, for one worker.
 
@@ -59,7 +70,7 @@ class Reader:
         self._batched: Callable[[Sequence[int]], Sequence[Any]] | None = getattr(source, "__getitems__", None)
         self._guard = _guard_of(source) if copy else None
         self._ahead: ReadAhead | None = None
-        if options.num_threads and options.prefetch_buffer_size and self._batched is None:
+        if reads_in_flight(source, options):
             self._ahead = ReadAhead(
                 source.__getitem__, threads=options.num_threads, records=options.prefetch_buffer_size
             )

@@ -27,7 +27,7 @@ class ThreadWorker:
         arena: the loader's memory.
         objects: the outputs in this process.
         tell: takes (worker, event) from the thread.
-        name: of the thread.
+        number: the worker's.
     """
 
     def __init__(
@@ -36,15 +36,19 @@ class ThreadWorker:
         arena: Arena,
         objects: dict[int, Output],
         tell: Callable[["ThreadWorker", Event], None],
-        name: str,
+        number: int,
     ) -> None:
+        self.number = number
         self._program = program
         self._arena = arena
         self._objects = objects
         self._tell = tell
         self._tasks: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
         self._dismissed = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"loaderkit-worker-{number}", daemon=True)
+
+    def start(self) -> None:
+        """Begins; what it tells refers to it by its number, so the number must be known by then."""
         self._thread.start()
 
     def give(self, assignment: Assignment, outputs: dict[int, Slot]) -> None:

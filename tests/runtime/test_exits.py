@@ -1,0 +1,209 @@
+"""However a script ends, it ends at once, without noise, and nobody stays behind."""
+
+import os
+import signal
+
+import pytest
+from child_scripts import start, still_alive
+
+KINDS = ["process", "thread"]
+
+HEAD = """
+import gc, os, sys, threading
+import numpy as np
+import loaderkit as lk
+
+folder, kind = sys.argv[1:3]
+
+def stuck(x):
+    if x == 20:
+        open(os.path.join(folder, "inside"), "w").close()
+        print("here", flush=True)
+        with open(os.path.join(folder, "never")) as never:
+            never.read()
+    return {"x": np.full(100, x)}
+
+def broken(x):
+    if x == 20:
+        raise ValueError("the twentieth")
+    return {"x": np.full(100, x)}
+
+def whole(x):
+    return {"x": np.full(100, x)}
+
+def loader(function=whole):
+    return lk.DataLoader(data_source=lk.RangeDataSource(0, 10**9, 1), sampler=lk.IndexSampler(10**9),
+                         operations=[function, lk.Batch(10)], worker_count=2, worker_kind=kind)
+"""
+
+# What the script does, the exit code, and what its stderr must end with.
+ENDINGS = {
+    "break": ("for batch in loader():\n    break\nprint('end')", 0, ""),
+    "exception": ("for batch in loader():\n    raise KeyError('mine')", 1, "KeyError: 'mine'\n"),
+    "sys_exit": ("for batch in loader():\n    sys.exit(3)", 3, ""),
+    "alive_at_the_end": ("it, other = iter(loader()), iter(loader())\nnext(it), next(other).copy()", 0, ""),
+    "never_begun": ("it = iter(loader())", 0, ""),
+    "stuck_at_the_end": (
+        """it = iter(loader(stuck))
+it.start_prefetch()
+while not os.path.exists(os.path.join(folder, 'inside')):
+    pass""",
+        0,
+        "",
+    ),
+    "closed_twice": (
+        "l = loader()\nit = iter(l)\nb = next(it)\nl.close()\nit.close()\nl.close()\ndel b",
+        0,
+        "",
+    ),
+    "garbage": (
+        """it = iter(loader())
+b = next(it)
+del it
+gc.collect()
+while any(thread.name.startswith('loaderkit') for thread in threading.enumerate()):
+    pass
+print(b['x'][3, 0])""",
+        0,
+        "",
+    ),
+    "cycle": (
+        "it = iter(loader())\nnext(it)\nhere = [it]\nhere.append(here)\ndel it, here\ngc.collect()",
+        0,
+        "",
+    ),
+    "error": ("for batch in loader(broken):\n    pass", 1, "ValueError: the twentieth"),
+    "thread": ("t = threading.Thread(target=next, args=(iter(loader()),))\nt.start()\nt.join()", 0, ""),
+    "os_exit": ("it = iter(loader())\nnext(it)\nos._exit(5)", 5, ""),
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    os.mkfifo(tmp_path / "never")
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_script_ends_cleanly(folder, kind, ending):
+    """The right exit code, nothing on stderr but the script's own error, no process left."""
+    body, expected, said = ENDINGS[ending]
+    script = start(folder, HEAD + body, folder, kind)
+    try:
+        code, _, err = script.finish()
+        assert code == expected, err
+        # A worker process adds its own traceback as a note; a thread's frames are in the one that is there.
+        assert err.count("Traceback (most recent") == bool(said) + (
+            ending == "error" and kind == "process"
+        ), err
+        assert said in err if said else err == ""
+        assert "Exception ignored" not in err
+        assert still_alive(script.members()) == []
+    finally:
+        script.stop()
+
+
+INTERRUPTED = """
+it = iter(loader(stuck))
+try:
+    for batch in it:
+        pass
+except KeyboardInterrupt:
+    print("interrupted at", it.step, flush=True)
+    if sys.argv[3] == "go on":
+        sys.stdin.readline()
+        it.seek(5)
+        print("then", next(it)["x"][0, 0], flush=True)
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("then", ["end", "go on"])
+def test_ctrl_c_while_waiting_reaches_the_script(folder, kind, then):
+    """SIGINT to the whole group: the workers ignore it, the trainer raises, and ends or goes on."""
+    script = start(folder, HEAD + INTERRUPTED, folder, kind, then)
+    try:
+        assert script.line() == "here"
+        script.interrupt()
+        assert script.line() in {f"interrupted at {step}" for step in range(3)}
+        if then == "go on":
+            (folder / "never").write_text("")  # what it was interrupted in ends after all
+            script.process.stdin.write("\n")
+        code, out, err = script.finish()
+        assert (code, out, err) == (0, "then 50\n" if then == "go on" else "", "")
+        assert still_alive(script.members()) == []
+    finally:
+        script.stop()
+
+
+def test_ctrl_c_while_the_workers_start_is_as_quiet(folder):
+    """An interpreter that is just starting would print a traceback of its own."""
+    text = (
+        HEAD
+        + "it = iter(loader())\nit.start_prefetch()\nprint('started', flush=True)\nnext(it)\nsys.stdin.read()\n"
+    )
+    script = start(folder, text, folder, "process")
+    try:
+        assert script.line() == "started"
+        while not script.members():
+            pass  # the first worker is about to exist
+        script.interrupt()
+        code, _, err = script.finish()
+        assert code == -signal.SIGINT
+        assert err.count("Traceback (most recent") == 1 and err.endswith("KeyboardInterrupt\n"), err
+        assert still_alive(script.members()) == []
+    finally:
+        script.stop()
+
+
+ORPHANS = """
+it = iter(loader(stuck if sys.argv[3] == "stuck" else whole))
+next(it)
+if sys.argv[3] == "forked":
+    if os.fork() == 0:
+        open(os.path.join(folder, "never")).read()
+        os._exit(0)
+print(*(worker.process.pid for worker in it._hub._crew.values()), flush=True)
+for batch in it:
+    pass
+"""
+
+
+@pytest.mark.parametrize("how", ["working", "stuck", "forked"])
+def test_no_worker_outlives_a_killed_trainer(folder, how):
+    """SIGKILL of the trainer, also while a worker is stuck, also while a child that the user forked lives on."""
+    script = start(folder, HEAD + ORPHANS, folder, "process", how)
+    try:
+        words = [word for _ in range(1 + (how == "stuck")) for word in script.line().split()]
+        workers = [int(word) for word in words if word != "here"]
+        assert len(workers) == 2
+        os.kill(script.process.pid, signal.SIGKILL)
+        script.process.wait()
+        assert still_alive(workers) == []
+        assert len(script.members()) == (how == "forked")
+    finally:
+        script.stop()
+
+
+def test_sigterm_to_the_group_leaves_the_workers_to_the_trainer(folder):
+    """Pre-emption: the trainer's handler runs, its iterator still works, then it ends with its workers."""
+    text = (
+        "import signal\n"
+        "signal.signal(signal.SIGTERM, lambda *_: print('saving at', it.step, len(it.get_state()) > 100, flush=True))\n"
+        "it = iter(loader())\nfor _ in range(3):\n    next(it)\nprint('ready', flush=True)\nsys.stdin.readline()\n"
+        "print(next(it)['x'][0, 0], flush=True)\n"
+    )
+    script = start(folder, HEAD + text, folder, "process")
+    try:
+        assert script.line() == "ready"
+        workers = script.members()
+        os.killpg(script.process.pid, signal.SIGTERM)
+        assert script.line() == "saving at 3 True"
+        assert script.members() == workers
+        script.process.stdin.write("go\n")
+        code, out, err = script.finish()
+        assert (code, out, err) == (0, "30\n", "")
+        assert still_alive(workers) == []
+    finally:
+        script.stop()

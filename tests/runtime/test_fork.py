@@ -1,0 +1,88 @@
+"""Children that the user forks: they can't use the iterator, and what ends in them is nothing of ours."""
+
+from child_scripts import run
+
+FORKED = """
+import gc, os, sys, warnings
+import numpy as np
+import loaderkit as lk
+
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12's, on any fork with threads
+
+def loader():
+    return lk.DataLoader(data_source=lk.RangeDataSource(0, 10**6, 1), sampler=lk.IndexSampler(10**6),
+                         operations=[lambda x: {"x": np.full(50, x)}, lk.Batch(10)], worker_count=2,
+                         worker_kind=sys.argv[1])
+
+def in_child(function):
+    if (pid := os.fork()) == 0:
+        try:
+            function()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0, function.__name__
+
+first = loader()
+it = iter(first)
+batch = next(it)  # not in the arena: what batches look like isn't known yet
+arena = first._crew._hub._shared_arena
+kept = next(it)
+while not arena.leased:
+    kept = next(it)
+leased, step = arena.leased, it.step
+expected = np.arange(10 * step - 10, 10 * step)
+
+def iterates():
+    for use in (lambda: next(it), it.peek, lambda: first._crew._hub.next(0)):
+        try:
+            use()
+        except lk.IteratorClosedError as error:
+            assert "forked" in str(error) and "iter(loader)" in str(error)
+        else:
+            raise AssertionError("it went on")
+
+def looks():
+    assert it.step == step and len(it.get_state()) > 100
+    assert (kept["x"][:, 0] == expected).all()
+
+def leaves():
+    global it, first, batch, kept
+    with it:
+        pass
+    first.close()
+    del it, first, batch, kept
+    gc.collect()
+
+def begins_anew():
+    with iter(first) as own:
+        assert [next(own)["x"][0, 0] for _ in range(3)] == [0, 10, 20]
+    first.close()
+
+def drops_batches():
+    global batch, kept
+    del batch, kept
+    gc.collect()
+    assert not arena._expired
+
+for function in (iterates, looks, leaves, begins_anew, drops_batches):
+    in_child(function)
+assert arena.leased == leased and not arena._expired
+assert (kept["x"][:, 0] == expected).all()
+for step in range(step, step + 200):
+    assert (next(it)["x"][:, 0] == np.arange(10 * step, 10 * step + 10)).all()
+assert (kept["x"][:, 0] == expected).all()
+first.close()
+print("all its own")
+"""
+
+
+def test_a_forked_child_touches_nothing_of_the_trainer(tmp_path):
+    """Process workers: using, closing, collecting and beginning anew in a child leave the trainer's stream as it is."""
+    assert run(tmp_path, FORKED, "process") == "all its own\n"
+
+
+def test_a_forked_child_touches_nothing_of_the_trainers_threads(tmp_path):
+    """The same with threads, of which the child has none."""
+    assert run(tmp_path, FORKED, "thread") == "all its own\n"

@@ -1,0 +1,181 @@
+"""A batch's memory is used again when the last view of it has gone, wherever that view went, and not before."""
+
+import gc
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from child_scripts import run
+from runtime_loaders import all_same, numbers, row
+
+import loaderkit as lk
+from loaderkit._runtime.arena import Arena
+from loaderkit._runtime.platform import available_memory
+
+
+def rich(x: int) -> dict[str, np.ndarray]:
+    """A row with a plain leaf and one of two fields."""
+    return {"x": np.full((2, 8), x, np.float32), "c": np.full(3, complex(x, -x))}
+
+
+def _torch(batch: Any) -> Any:
+    return pytest.importorskip("torch").from_numpy(batch["x"])[1:]
+
+
+def _jax(batch: Any) -> Any:
+    jax = pytest.importorskip("jax")
+    return jax.device_put(batch["x"], jax.devices("cpu")[0])
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "leaf": lambda batch: batch["x"],
+    "row": lambda batch: batch["x"][3],
+    "field": lambda batch: batch["c"].imag,
+    "reshape": lambda batch: batch["x"].reshape(-1),
+    "transpose of a slice": lambda batch: batch["x"][::2].T,
+    "dtype view": lambda batch: batch["x"].view(np.int32),
+    "memoryview": lambda batch: memoryview(batch["x"])[2:5],
+    "dlpack": lambda batch: np.from_dlpack(batch["x"]),
+    "broadcast": lambda batch: np.broadcast_to(batch["x"], (2, 10, 2, 8)),
+    "iterator": lambda batch: batch["x"].flat,
+    "subclass": lambda batch: batch["x"].view(np.recarray),
+    "torch.from_numpy": _torch,
+    "jax.device_put": _jax,
+}
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_slot_of_a_view_is_not_used_again_while_it_lives(view, kind):
+    """The view keeps its content while many batches pass; the bytes come back when it goes."""
+    if kind == "process" and view not in ("row", "jax.device_put"):
+        pytest.skip(
+            "the lease is the trainer's: two kinds of views are enough to see that workers respect it"
+        )
+    loader = numbers(10**6, rich, lk.Batch(10), worker_count=1, worker_kind=kind)
+    with loader, iter(loader) as it:
+        batch = leased_batch(loader, it)
+        arena = loader._crew._hub._shared_arena
+        address = address_of(batch)
+        held = VIEWS[view](batch)
+        expected = np.asarray(held).copy()
+        del batch
+        gc.collect()
+        if view != "jax.device_put":  # JAX may also have copied
+            assert all(address_of(next(it)) != address for _ in range(60))
+            assert arena.leased > 0
+        assert all(next(it)["x"][9, 0, 0] == 10 * it.step - 1 for _ in range(60))
+        assert np.array_equal(np.asarray(held), expected)
+        del held
+        gc.collect()
+        assert any(address_of(next(it)) == address for _ in range(2000))
+        loader._crew._hub._let_go()  # as the next call of next() does
+        assert arena.leased == 0
+
+
+def leased_batch(loader: lk.DataLoader, it: Any) -> Any:
+    """The first batch that lies in the arena: of the very first ones it wasn't known what they look like."""
+    for batch in itertools.islice(it, 1000):
+        if loader._crew._hub._shared_arena.leased:
+            return batch
+    raise AssertionError("no batch lies in the arena")
+
+
+def address_of(batch: Any) -> int:
+    address: int = batch["x"].__array_interface__["data"][0]
+    return address
+
+
+def test_elements_that_travelled_hold_their_memory_too():
+    """Arrays of elements without a Batch look into the arena; each keeps its task's bytes."""
+    big = lambda x: np.full(1000, x)  # noqa: E731 - as users write it
+    with numbers(300, big, worker_count=1, task_rows=4) as loader:
+        kept = []
+        for k, element in enumerate(loader):
+            if k % 7 == 0:
+                kept.append(element[500:])
+        arena = loader._crew._hub._shared_arena
+        assert arena.leased > 0
+        assert [view[0] for view in kept] == [*range(0, 300, 7)]
+        element = None
+        kept.clear()
+        assert list(loader)[299][0] == 299
+        gc.collect()
+        next(iter(loader))
+        assert arena.leased < 100 * 8000
+
+
+MANY = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+import numpy as np
+import loaderkit as lk
+
+loader = lk.DataLoader(data_source=lk.RangeDataSource(0, 10**6, 1), sampler=lk.SequentialSampler(10**6),
+                       operations=[lambda x: {"x": np.full(64, x)}, lk.Batch(4)], worker_count=2)
+with iter(loader) as it:
+    kept = [next(it) for _ in range(2000)]
+    assert loader._crew._hub._shared_arena.leased > 1500 * 2048
+    for k, batch in enumerate(kept):
+        assert (batch["x"] == np.arange(4 * k, 4 * k + 4)[:, None]).all(), k
+print("all kept")
+"""
+
+
+def test_two_thousand_batches_are_kept_with_few_descriptors(tmp_path):
+    """Under `ulimit -n 256`: a batch costs no descriptor."""
+    assert run(tmp_path, MANY) == "all kept\n"
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+@pytest.mark.parametrize("operations", [(row, lk.Batch(8)), (row,), (lambda x: {"b": b"x" * x}, lk.Batch(8))])
+@pytest.mark.parametrize("budget", [0, 20_000])
+def test_above_the_budget_batches_are_copied_out(kind, operations, budget):
+    """All of them kept: the content is right, nobody waits for ever, and no more than the budget is leased."""
+    with numbers(400, *operations, worker_count=1, worker_kind=kind, max_memory=budget) as loader:
+        kept = list(loader)
+        assert loader._crew._hub._shared_arena.leased <= budget
+        assert all_same(kept, list(numbers(400, *operations)))
+
+
+def test_what_cannot_fit_is_an_error_that_says_what_was_asked_and_what_is_left():
+    """Before the kernel would kill somebody: nothing of it was touched. The loader goes on with what fits."""
+    left = available_memory()
+    if left is None:
+        pytest.skip("this system doesn't say how much memory is available")
+
+    def huge(x: int) -> Any:
+        return np.zeros(left + (32 << 20), np.uint8) if x == 5 else x
+
+    with numbers(10, huge, worker_count=1, task_rows=1) as loader:
+        it = iter(loader)
+        assert [next(it) for _ in range(5)] == [*range(5)]
+        with pytest.raises(
+            lk.ArenaMemoryError, match=r"need [\d,]+ bytes more .* [\d,]+ are available"
+        ) as error:
+            next(it)
+        assert "prefetch_batches" in str(error.value)
+        assert isinstance(error.value, MemoryError)
+        it.seek(6)
+        assert [*it] == [6, 7, 8, 9]
+
+
+def test_a_lease_outlives_its_arena_and_leaves_nothing():
+    """Closing lets go of the memory; what is leased stays readable until it goes."""
+    from loaderkit._engine.slots import Slots
+
+    arena = Arena()
+    slots = Slots(arena.extend)
+    slot = slots.alloc(100)
+    token = arena.lease(slot)
+    early = arena.lease(slots.alloc(100))
+    token[0:3] = b"abc"
+    del early
+    arena.close()
+    arena.close()
+    assert token[0:3] == b"abc"
+    assert arena.expired() == []
+    del token
+    assert arena.expired() == []

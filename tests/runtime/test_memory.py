@@ -1,0 +1,64 @@
+"""A long run needs no more memory, descriptors or mappings at its end than at its beginning."""
+
+import gc
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from runtime_loaders import numbers, worker_pids
+
+import loaderkit as lk
+
+# The nightly profile tries many more examples; here it means many more batches.
+STEPS = 100_000 if settings().max_examples > 1000 else 4_000
+MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a process takes of the machine."""
+
+    pss: int  # bytes
+    descriptors: int
+    mappings: int
+
+
+def footprint(pid: int) -> Footprint:
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    pss = next(int(line.split()[1]) * 1024 for line in rollup if line.startswith("Pss:"))
+    mappings = Path(f"/proc/{pid}/maps").read_bytes().count(b"memfd:loaderkit")
+    return Footprint(pss, len(os.listdir(f"/proc/{pid}/fd")), mappings)
+
+
+def in_place(x: int) -> dict[str, np.ndarray]:
+    return {"x": np.full(256, x, np.float32)}
+
+
+def travelling(x: int) -> dict[str, object]:
+    return {"x": np.full(1000 + x % 7, x, np.float32), "text": f"record {x}"}
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+@pytest.mark.parametrize("operations", [(in_place, lk.Batch(4)), (travelling,)], ids=["batches", "elements"])
+def test_memory_is_flat(kind, operations):
+    """In the trainer and in each worker, from the first quarter of the run to its end."""
+    loader = numbers(10**9, *operations, worker_count=2, worker_kind=kind)
+    with loader, iter(loader) as it:
+        pids = [os.getpid()]
+        for step in range(STEPS):
+            next(it)
+            if step == STEPS // 4:
+                pids += worker_pids(loader) if kind == "process" else []
+                gc.collect()
+                before = [footprint(pid) for pid in pids]
+        gc.collect()
+        after = [footprint(pid) for pid in pids]
+        assert it.step == STEPS
+    assert len(pids) == (3 if kind == "process" else 1)
+    for early, late in zip(before, after, strict=True):
+        assert late.pss - early.pss < 6 * MEGABYTE
+        assert late.descriptors <= early.descriptors + 2
+        assert late.mappings <= early.mappings + 2

@@ -1,0 +1,200 @@
+"""Reads: several in flight, a bounded number ahead, batched ones that fail said record by record."""
+
+import os
+import queue
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runtime_loaders import numbers
+
+import loaderkit as lk
+from loaderkit._runtime.ahead import ReadAhead
+from loaderkit._runtime.reading import Reader
+
+PATIENCE_S = 20.0
+
+
+class Together:
+    """A source whose reads end only when three of them are under way."""
+
+    def __init__(self) -> None:
+        self.barrier = threading.Barrier(3)
+
+    def __len__(self) -> int:
+        return 30
+
+    def __getitem__(self, key: int) -> int:
+        self.barrier.wait(timeout=PATIENCE_S)
+        return key
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_reads_of_one_worker_overlap(workers):
+    """As many as there are threads; otherwise the source would break its barrier."""
+    options = {
+        "worker_count": workers,
+        "worker_kind": "thread",
+        "read_options": lk.ReadOptions(num_threads=3),
+    }
+    with numbers(30, lk.Batch(6), data_source=Together(), **options) as loader:
+        assert [batch.tolist() for batch in loader] == [[*range(k, k + 6)] for k in range(0, 30, 6)]
+
+
+class Pipes:
+    """A source whose reads 0 and 1 end only together, in whichever process they are."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        os.mkfifo(folder / "pipe")
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, key: int) -> int:
+        if key == 0:
+            (self.folder / "pipe").read_text()
+        if key == 1:
+            (self.folder / "pipe").write_text("")
+        return key
+
+
+def test_reads_of_a_worker_process_overlap_across_its_tasks(tmp_path):
+    """Reads of the next task are under way while the first waits: here each is a task of its own."""
+    options = {"worker_count": 1, "read_options": lk.ReadOptions(num_threads=2), "task_rows": 1}
+    with numbers(8, data_source=Pipes(tmp_path), **options) as loader:
+        assert list(loader) == [*range(8)]
+
+
+@pytest.mark.parametrize("records", [1, 3])
+def test_no_more_is_read_ahead_than_allowed(records):
+    """The rest begins as records are asked for."""
+    begun: queue.SimpleQueue[int] = queue.SimpleQueue()
+    ahead = ReadAhead(lambda key: begun.put(key) or key, threads=4, records=records)
+    ahead.begin(0, [*range(10)])
+    ahead.begin(1, [*range(10, 20)])
+    seen = [begun.get(timeout=PATIENCE_S) for _ in range(records)]
+    taken = ahead.take(0, [*range(10)])
+    for count in range(10):
+        assert next(taken).result(timeout=PATIENCE_S) == count
+        seen.append(begun.get(timeout=PATIENCE_S))  # one more for each that was asked for
+        assert sorted(seen) == [*range(records + count + 1)]
+    ahead.close()
+    assert begun.empty()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 7)), max_size=8),
+    st.integers(1, 5),
+    st.integers(1, 3),
+)
+def test_reads_come_in_order_whatever_fails_before_them(tasks, records, threads):
+    """Tasks whose taking stops at a failing record leave nothing behind that disturbs the next ones."""
+
+    def read(key: int) -> int:
+        if key < 0:
+            raise KeyError(key)
+        return key
+
+    ahead = ReadAhead(read, threads=threads, records=records)
+    lists = [
+        [-1 if place == bad else 10 * number + place for place in range(size)]
+        for number, (size, bad) in enumerate(tasks)
+    ]
+    for number, keys in enumerate(lists):
+        ahead.begin(number, keys)
+    for number, keys in enumerate(lists):
+        got = []
+        taken = ahead.take(number, keys)
+        for future in taken:
+            if future.exception() is not None:
+                break
+            got.append(future.result())
+        taken.close()
+        assert got == keys[: keys.index(-1) if -1 in keys else None]
+    assert ahead._ahead == 0 and not ahead._waiting and not ahead._flying
+    ahead.close()
+
+
+class Broken:
+    """A batched source that says only that something was wrong, and a single read that says what."""
+
+    def __init__(self, bad: int, *, batched: bool) -> None:
+        self.bad, self.calls = bad, []
+        if batched:
+            self.__getitems__ = self._all
+
+    def __len__(self) -> int:
+        return 20
+
+    def _all(self, keys: list[int]) -> list[int]:
+        self.calls.append(keys)
+        if self.bad in keys:
+            raise OSError("somewhere in there")
+        return list(keys)
+
+    def __getitem__(self, key: int) -> int:
+        if key == self.bad:
+            raise KeyError(f"record {key} is damaged")
+        return key
+
+
+@pytest.mark.parametrize("options", [lk.ReadOptions(), lk.ReadOptions(num_threads=2)])
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_failing_batched_read_is_repeated_record_by_record(batched, options):
+    """The error is that of the record, with those before it; every way to read says the same."""
+    source = Broken(13, batched=batched)
+    reader = Reader(source, options, copy=False)
+    keys, indices = np.array([11, 12, 13, 14]), np.array([100, 101, 102, 103])
+    records, failure = reader.read(0, keys, indices)
+    assert records == [11, 12]
+    assert failure is not None
+    assert (str(failure.error), failure.indices) == ("'record 13 is damaged'", (102,))
+    assert reader.read(1, keys[:2], indices[:2]) == ([11, 12], None)
+    assert bool(source.calls) == batched
+    reader.close()
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_a_damaged_record_is_named_by_the_loader(kind):
+    """With its key, its index and the source; the batches before it are delivered."""
+    loader = numbers(20, lk.Batch(4), data_source=Broken(13, batched=False), worker_count=1, worker_kind=kind)
+    with loader, iter(loader) as it:
+        assert [next(it).tolist() for _ in range(3)] == [[*range(k, k + 4)] for k in (0, 4, 8)]
+        with pytest.raises(KeyError, match="record 13 is damaged") as error:
+            next(it)
+        assert "source Broken for index 13 (record_key 13)" in error.value.__notes__[-1]
+
+
+def test_a_batched_read_that_gives_too_few_records_is_an_error():
+    """Rows would move up unseen."""
+
+    class Short(Broken):
+        def _all(self, keys: list[int]) -> Any:
+            return keys[1:]
+
+    records, failure = Reader(Short(-1, batched=True), lk.ReadOptions(), copy=False).read(
+        0, np.arange(3), np.arange(3)
+    )
+    assert records == [] and failure is not None and "gave 2 records for 3 keys" in str(failure.error)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"num_threads": -1}, ValueError),
+        ({"num_threads": True}, TypeError),
+        ({"num_threads": 2.0}, TypeError),
+        ({"prefetch_buffer_size": -1}, ValueError),
+        ({"prefetch_buffer_size": None}, TypeError),
+    ],
+)
+def test_read_options_are_checked(arguments, error):
+    """The argument, and what came."""
+    (name,) = arguments
+    with pytest.raises(error, match=f"{name} must be .* got"):
+        lk.ReadOptions(**arguments)

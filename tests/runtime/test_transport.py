@@ -1,0 +1,256 @@
+"""What travels between trainer and workers arrives as it was: elements, batches, tasks, reports."""
+
+import datetime
+import pickle
+from collections import OrderedDict, namedtuple
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from runtime_loaders import all_same, numbers, same
+
+import loaderkit as lk
+from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
+from loaderkit._runtime import wire
+from loaderkit._runtime.layout import ALIGNMENT, BatchLayout
+from loaderkit._runtime.parcel import Parcel, unpack
+from loaderkit._runtime.pickling import Packer
+from loaderkit.transforms.stack import RowSpec
+from loaderkit.tree import structure_of
+
+Point = namedtuple("Point", "x y")
+STRUCTURED = np.dtype([("a", ">i4"), ("b", "S3"), ("c", np.float16, (2,))])
+
+
+def leaves_of(x: int) -> dict[str, Any]:
+    """One leaf of every sort."""
+    grid = np.arange(24, dtype=np.float64).reshape(4, 6) + x
+    structured = np.zeros(3, STRUCTURED)
+    structured["a"], structured["b"] = x, b"ab\0"
+    return {
+        "0 bytes": np.zeros((0, 3), np.int16),
+        "scalar array": np.array(x, np.int8),
+        "bool": x % 2 == 0,
+        "int": x,
+        "float": x / 3,
+        "complex": complex(x, -1),
+        "numpy scalar": np.float16(x),
+        "float16": np.full(5, x, np.float16),
+        "complex64": np.full(5, x * 1j, np.complex64),
+        "longdouble": np.full(2, x, np.longdouble),
+        "datetime64": np.array(["2020-01-01", "NaT"], "datetime64[s]") + np.timedelta64(x),
+        "timedelta64": np.array([x, 2 * x], "timedelta64[ms]"),
+        "big-endian": np.full(5, x, ">f8"),
+        "structured": structured,
+        "S": np.array([b"a", b"bcd"]),
+        "U": np.array(["ä", "text"]),
+        "object": np.array([x, None, "text"], object),
+        "Fortran": np.asfortranarray(grid),
+        "negative strides": grid[::-1, ::-2],
+        "every other": grid[::2, 1::3],
+        "broadcast": np.broadcast_to(np.float32(x), (3, 4)),
+        "transposed": grid.T,
+        "read-only": np.frombuffer(bytes([x % 256] * 8), np.uint8),
+        "nan": np.array([np.nan, -0.0, np.inf]),
+    }
+
+
+def others_of(x: int) -> dict[str, Any]:
+    """What is no array: unlike values in every row, and containers of every sort."""
+    return {
+        "str": "ä" * (x % 5) + "s",
+        "bytes": b"ends in zeros\0\0",
+        "none": None,
+        "tuple": (x, [x, {"deep": Point(x, "y")}]),
+        "ordered": OrderedDict(b=1, a=x),
+        "big int": 2**80 + x,
+        "date": datetime.date(2020, 1, 1),
+        "set": frozenset({x}),
+    }
+
+
+def bfloat16_of(x: int) -> Any:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    return {"b": np.full(4, x, ml_dtypes.bfloat16), "f": np.full(2, x, ml_dtypes.float8_e4m3fn)}
+
+
+def stackable(x: int) -> dict[str, Any]:
+    return {name: leaf for name, leaf in leaves_of(x).items() if name not in ("object", "structured")}
+
+
+def many(x: int) -> list[Any]:
+    return [np.full(2, x + k, np.int32) for k in range(10_000)]
+
+
+def large(x: int) -> dict[str, Any]:
+    return {"x": np.full(100 << 20, x, np.uint8)}
+
+
+CASES: dict[str, tuple[int, tuple[Any, ...]]] = {
+    "leaves": (12, (leaves_of,)),
+    "leaves in batches": (12, (leaves_of, lk.Batch(3))),
+    "leaves in place": (60, (stackable, lk.Batch(3))),
+    "others": (12, (others_of,)),
+    "others in batches": (12, (others_of, lk.Batch(5))),
+    "batch_fn": (12, (others_of, lk.Batch(5, batch_fn=tuple))),
+    "bfloat16": (12, (bfloat16_of,)),
+    "bfloat16 in place": (60, (bfloat16_of, lk.Batch(3))),
+    "many leaves": (4, (many, lk.Batch(2))),
+    "large": (2, (large,)),
+    "large batch": (2, (large, lk.Batch(2))),
+    "behind a batch": (12, (leaves_of, lk.Batch(3), lambda batch: {**batch, "more": [1, "two"]})),
+    "empty": (12, (lambda x: {}, lk.Batch(4))),
+    "numbers of many types": (12, (lambda x: [x, float(x), np.uint8(x)][x % 3], lk.Batch(4))),
+    "shapes that change": (40, (lambda x: np.zeros((x // 8, 2)), lk.Batch(4))),
+}
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+@pytest.mark.parametrize("case", CASES)
+def test_what_workers_make_is_what_the_trainer_would_make(case, kind):
+    """Structure, types, dtypes with byte order, shapes and values, for every kind of leaf."""
+    count, operations = CASES[case]
+    expected = list(numbers(count, *operations))
+    with numbers(count, *operations, worker_count=1, worker_kind=kind) as loader:
+        assert all_same(list(loader), expected)
+
+
+@given(
+    hnp.arrays(hnp.array_dtypes() | hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, min_side=0)),
+    st.booleans(),
+)
+def test_a_parcel_gives_back_what_was_put_in(array, large_enough_to_lie_beside):
+    """Any dtype and shape, inside the pickle or beside it, in C and in Fortran order."""
+    if large_enough_to_lie_beside and array.size:
+        array = np.resize(array, (1 + 3000 // max(1, array.nbytes), *array.shape))
+    for content in (array, np.asfortranarray(array), array[..., ::-1] if array.ndim else array):
+        parcel = Parcel({"x": content, "again": [content]}, Packer())
+        room = bytearray(parcel.nbytes)
+        parcel.write(memoryview(room))
+        back = unpack(memoryview(room))
+        assert same(back["x"], content)
+        assert same(back["again"][0], content)
+
+
+small = st.integers(0, 2**40)
+slots = st.none() | st.builds(Slot, small, small, small, small)
+int64s = hnp.arrays(np.int64, st.integers(0, 9), elements=st.integers(-(2**63), 2**63 - 1))
+LAYOUT = BatchLayout(RowSpec(structure_of(0), ()))
+cursors = st.lists(small, max_size=3).map(tuple)
+
+
+@st.composite
+def tasks(draw: Any) -> Task:
+    place = {"slot": slots, "layout": st.sampled_from([None, LAYOUT])}
+    indices = draw(int64s)
+    return Task(
+        id=draw(small),
+        level=draw(st.integers(0, 5)),
+        indices=indices,
+        keys=indices[::-1].copy() if draw(st.booleans()) else np.empty(0, np.int64),
+        targets=tuple(
+            draw(st.lists(st.builds(Target, small, small, small, whole=st.booleans(), **place), max_size=3))
+        ),
+        inputs=tuple(
+            draw(st.lists(st.builds(Span, small, small, small, small, batch=small, **place), max_size=3))
+        ),
+        begin=draw(cursors),
+        end=draw(st.none() | cursors),
+        start=draw(cursors),
+        reserve=draw(slots),
+    )
+
+
+@given(tasks(), small, st.data())
+def test_a_task_arrives_as_it_was_sent(task, attempt, data):
+    """Every field of it, its attempt, and where its inputs lie."""
+    outputs = {span.task: data.draw(st.builds(Slot, small, small, small, small)) for span in task.inputs}
+    body = wire.pack_task(task, attempt, {LAYOUT: 7}, outputs)
+    back, back_attempt, back_outputs = wire.unpack_task(body, {7: LAYOUT})
+    assert (back_attempt, back_outputs) == (attempt, outputs)
+    for name in Task.__dataclass_fields__:
+        assert np.array_equal(getattr(back, name), getattr(task, name)) or getattr(back, name) == getattr(
+            task, name
+        )
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.sampled_from([None, 1, 2])), max_size=4),
+    st.sampled_from([None, Trouble((b"packed", "label", (1, 2)), 1)]),
+    st.sampled_from([None, LAYOUT]),
+)
+def test_a_report_arrives_as_it_was_sent(parts, trouble, layout):
+    """Parts with and without cursors, trouble, and what the rows look like."""
+    made = []
+    for size, in_place, width in parts:
+        begins = None if width is None else np.arange(size * width).reshape(size, width)
+        made.append(Part(size, in_place, begins, None if begins is None else begins + 1))
+    report = Report(tuple(made), trouble, layout, 12345, 0.25)
+    task, attempt, back = wire.unpack_report(wire.pack_report(3, 4, report, Packer()))
+    assert (task, attempt, back.trouble, back.layout, back.nbytes, back.seconds) == (
+        3,
+        4,
+        trouble,
+        layout,
+        12345,
+        0.25,
+    )
+    for one, other in zip(back.parts, report.parts, strict=True):
+        assert (one.size, one.in_place) == (other.size, other.in_place)
+        for name in ("begins", "ends"):
+            mine, theirs = getattr(one, name), getattr(other, name)
+            assert (mine is None) == (theirs is None) and np.array_equal(mine, theirs)
+
+
+@given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=40))), st.lists(st.integers(1, 30)))
+def test_messages_are_whole_however_the_channel_cuts_them(messages, cuts):
+    """Each comes once, in order, when its last byte is there."""
+    stream = b"".join(wire.frame(kind, body) for kind, body in messages)
+    received, got = bytearray(), []
+    for cut in [*cuts, len(stream)]:
+        received += stream[:cut]
+        stream = stream[cut:]
+        got += wire.split(received)
+    assert got == messages and not received
+
+
+@given(
+    st.lists(
+        st.tuples(hnp.array_shapes(min_dims=0, min_side=0), hnp.scalar_dtypes()), min_size=1, max_size=5
+    ),
+    st.integers(1, 9),
+)
+def test_leaves_of_a_slot_are_aligned_and_do_not_touch(leaves, rows):
+    """Each starts at a multiple of 64 bytes behind the end of the one before, and all fit in the slot."""
+    from loaderkit.transforms.stack import LeafSpec
+
+    spec = RowSpec(structure_of([0] * len(leaves)), tuple(LeafSpec(shape, dtype) for shape, dtype in leaves))
+    layout = BatchLayout(spec)
+    nbytes = layout.nbytes(rows)
+    room = np.zeros(nbytes + ALIGNMENT, np.uint8)
+    base = room.__array_interface__["data"][0]
+    end = 0
+    for array, (shape, dtype) in zip(layout.leaves(memoryview(room), rows), leaves, strict=True):
+        begin = array.__array_interface__["data"][0] - base
+        assert array.shape == (rows, *shape) and array.dtype == dtype and array.flags.c_contiguous
+        assert not array.nbytes or (begin >= end and begin % ALIGNMENT == 0)
+        end = max(end, begin + array.nbytes) if array.nbytes else end
+    assert end <= nbytes
+
+
+def test_classes_that_both_sides_know_travel_by_number():
+    """The class arrives as itself, and nothing that was changed on it since is undone."""
+
+    class Local:
+        count = 0
+
+    packer = Packer()
+    pickle.loads(packer.teach(Local))
+    Local.count = 5
+    packed = packer.dumps([Local, Local()])
+    Local.count = 6
+    kind, instance = pickle.loads(packed)
+    assert kind is Local and type(instance) is Local and Local.count == 6

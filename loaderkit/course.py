@@ -155,11 +155,8 @@ class Course:
         return index if self.stop is None else min(index, self.stop)
 
     def after(self, position: Position, ends: Mapping[int, Cursor] | None) -> Position:
-        """The position behind an element that was handed out; `ends` are its cursors where rows change."""
-        cursors = position.cursors
-        if cursors is not None and ends is not None:
-            cursors = {**cursors, **ends}
-        return Position(position.step + 1, position.segments, cursors)
+        """The position behind an element that was handed out; `ends`: where each stream goes on, if rows change."""
+        return Position(position.step + 1, position.segments, position.cursors if ends is None else ends)
 
     # --- states -------------------------------------------------------------------------------------------------
 

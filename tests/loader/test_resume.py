@@ -1,5 +1,7 @@
 """Saved anywhere, restored anywhere: the rest of the stream is the same, and so is the state."""
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from stream_twin import assert_same, outcomes
 
 import loaderkit as lk
 
-few = settings(max_examples=max(1, settings().max_examples // 15))
+few = settings(max_examples=max(1, settings().max_examples // 30))
 
 FIXED = Pipeline("arrays", 10, True, 2, (Step("draw", 3), Step("batch", 3)))
 CHANGING = Pipeline(
@@ -207,3 +209,31 @@ def test_a_refused_state_changes_nothing():
         with pytest.raises(TypeError):
             it.set_state("text")
         assert_same(list(it), expected[1:])
+
+
+def test_cursors_are_the_documented_ones():
+    """FlatMap adds the next child's ordinal, a last child ends as its parent, a Batch as its last row."""
+    sampler = lk.IndexSampler(4, num_epochs=1)
+
+    def cursors(*operations: lk.Transformation) -> list[list[int]]:
+        it = iter(lk.DataLoader(data_source=range(4), sampler=sampler, operations=operations))
+        found = [json.loads(it.get_state())["cursors"]["0"]]
+        while next(it, None) is not None:
+            found.append(json.loads(it.get_state())["cursors"]["0"])
+        return found
+
+    twice, thrice = lk.FlatMap(lambda x: [x, x]), lk.FlatMap(lambda x: [x, x, x])
+    assert cursors(lk.Filter(lambda x: x % 2)) == [[0], [2], [4]]
+    assert cursors(twice)[:5] == [[0], [0, 1], [1], [1, 1], [2]]
+    assert cursors(twice, thrice)[:8] == [
+        [0],
+        [0, 0, 1],
+        [0, 0, 2],
+        [0, 1],
+        [0, 1, 1],
+        [0, 1, 2],
+        [1],
+        [1, 0, 1],
+    ]
+    assert cursors(twice, lk.Batch(3)) == [[0], [1, 1], [3], [4]]
+    assert cursors(lk.Filter(bool), lk.Batch(2), twice) == [[0], [1, 1], [3], [3, 1], [4]]

@@ -35,6 +35,7 @@ class Pipeline:
         batch: rows of a batch; None gives elements.
         shuffle: read in a new random order each epoch, otherwise in order.
         columns: the same data as a tree of arrays, for those who work on whole columns.
+        records: how many records there are, where opening the source to ask it would start threads before a fork.
         graph: the steps as one function of TensorFlow tensors, where tf.data takes part with columns or files.
     """
 
@@ -44,6 +45,7 @@ class Pipeline:
     shuffle: bool = True
     columns: Callable[[], dict[str, np.ndarray]] | None = None
     graph: Callable[[Any], Any] | None = None
+    records: int | None = None
     seed: int = field(default=0, kw_only=True)
 
     @property

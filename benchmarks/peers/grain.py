@@ -23,7 +23,10 @@ logging.set_verbosity(logging.ERROR)
 
 class _Map(grain.MapTransform):
     def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.map = function
+        self._function = function
+
+    def map(self, element: Any) -> Any:
+        return self._function(element)
 
 
 class _RandomMap(grain.RandomMapTransform):
@@ -44,10 +47,15 @@ def open_loader(pipeline: Pipeline, contender: Contender) -> Iterator[Any]:
 def make_data_loader(pipeline: Pipeline, contender: Contender, *filters: Any) -> grain.DataLoader:
     """Grain's DataLoader of the pipeline, its operations behind the filters."""
     source = pipeline.source("grain")
-    operations: list[Any] = [*filters, *_operations(pipeline)]
+    operations: list[Any] = [
+        *filters,
+        *(
+            _RandomMap(step.function) if isinstance(step, Draw) else _Map(step.function)
+            for step in pipeline.steps
+        ),
+    ]
     if pipeline.batch is not None:
         operations.append(grain.Batch(pipeline.batch))
-    extra = {name: contender.options[name] for name in ("worker_buffer_size",) if name in contender.options}
     return grain.DataLoader(
         data_source=source,
         sampler=grain.IndexSampler(
@@ -59,8 +67,8 @@ def make_data_loader(pipeline: Pipeline, contender: Contender, *filters: Any) ->
         ),
         operations=operations,
         worker_count=contender.workers,
+        worker_buffer_size=contender.options.get("worker_buffer_size", 1),
         read_options=_read_options(contender),
-        **extra,
     )
 
 
@@ -70,8 +78,8 @@ def make_dataset(pipeline: Pipeline, contender: Contender) -> grain.IterDataset:
     if pipeline.shuffle:
         dataset = dataset.shuffle()
     dataset = dataset.repeat()
-    for step, operation in zip(pipeline.steps, _operations(pipeline)):
-        dataset = dataset.random_map(operation) if isinstance(step, Draw) else dataset.map(operation)
+    for step in pipeline.steps:
+        dataset = (dataset.random_map if isinstance(step, Draw) else dataset.map)(step.function)
     if pipeline.batch is not None:
         dataset = dataset.batch(pipeline.batch)
     iterable = dataset.to_iter_dataset(_read_options(contender))
@@ -82,13 +90,6 @@ def make_dataset(pipeline: Pipeline, contender: Contender) -> grain.IterDataset:
         )
         iterable = iterable.mp_prefetch(options)
     return iterable
-
-
-def _operations(pipeline: Pipeline) -> list[Any]:
-    return [
-        _RandomMap(step.function) if isinstance(step, Draw) else _Map(step.function)
-        for step in pipeline.steps
-    ]
 
 
 def _read_options(contender: Contender) -> grain.ReadOptions:

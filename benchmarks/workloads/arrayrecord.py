@@ -30,7 +30,8 @@ def records(count: int) -> list[bytes]:
 
 def pipeline(size: Size) -> Pipeline:
     """Parse."""
-    path = record_file(size.folder / "small.array_record", lambda: records(size.pick(200_000, 100)))
+    count = size.pick(200_000, 100)
+    path = record_file(size.folder / "small.array_record", lambda: records(count))
     return Pipeline(
         {
             "": lambda: array_record_reader(path),
@@ -38,6 +39,7 @@ def pipeline(size: Size) -> Pipeline:
         },
         (Each(parse),),
         size.pick(BATCH, 10),
+        records=count,
     )
 
 

@@ -90,6 +90,7 @@ def pipeline(size: Size) -> Pipeline:
         },
         (Each(decode), Draw(augment)),
         size.pick(BATCH, 4),
+        records=len(encoded_photographs(size.pick(334, 4))),
         columns=lambda: {"data": np.array(list(encoded_photographs(size.pick(334, 4))), object)},
         graph=in_graph,
     )
@@ -112,6 +113,7 @@ def decode_pipeline(size: Size) -> Pipeline:
         },
         (Each(decode),),
         size.pick(BATCH, 4),
+        records=size.pick(2_000, 4),
     )
 
 

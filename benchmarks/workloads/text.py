@@ -28,7 +28,8 @@ def texts(count: int) -> list[bytes]:
 
 def pipeline(size: Size) -> Pipeline:
     """No steps."""
-    path = record_file(size.folder / "text.array_record", lambda: texts(size.pick(50_000, 100)))
+    count = size.pick(50_000, 100)
+    path = record_file(size.folder / "text.array_record", lambda: texts(count))
     return Pipeline(
         {
             "": lambda: array_record_reader(path),
@@ -36,6 +37,7 @@ def pipeline(size: Size) -> Pipeline:
             "loaderkit": lambda: lk.ArrayRecordDataSource(str(path)),
         },
         batch=size.pick(BATCH, 10),
+        records=count,
     )
 
 

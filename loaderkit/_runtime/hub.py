@@ -228,10 +228,13 @@ class Inline(Hub):
     def __init__(self, program: Program, *, task_rows: int | None) -> None:
         super().__init__(program, workers=0, arena=None, reserves=False, max_memory=None, task_rows=task_rows)
         self._bench = Bench(program, self)
+        self._closed = False
         self._dispatcher.ready(0)
 
     def next(self, stream: int) -> Step:
         with self.lock:
+            if self._closed:
+                raise IteratorClosedError("the loader was closed")
             while True:
                 there, step = self._pop(stream)
                 if there:
@@ -262,5 +265,6 @@ class Inline(Hub):
         return self._objects[task]
 
     def shut_down(self) -> None:
-        """Ends the reading threads, if there are any."""
+        """Ends the reading threads, if there are any; nothing is made any more."""
+        self._closed = True
         self._bench.reader.close()

@@ -130,9 +130,8 @@ def test_closing_the_loader(running):
     next(it)
     loader.close()
     loader.close()
-    if running.workers:
-        with pytest.raises(lk.IteratorClosedError):
-            next(it)
+    with pytest.raises(lk.IteratorClosedError, match="the loader was closed"):
+        next(it)
     with pytest.raises(lk.IteratorClosedError, match="the loader was closed"):
         iter(loader)
     assert it.step == 1

@@ -292,16 +292,19 @@ class Pool(Hub):
             with self.lock:
                 if self._unfit is not None:
                     self._stopping = True  # nobody will get anything from these workers any more
-                stopping = self._stopping
-                if not stopping and (happened or not idle or self._streams):
+                if not self._stopping and (happened or not idle or self._in_use()):
                     continue
                 crew = self._dismissed()
             self._see_off(crew)  # not under the lock: a thread may be about to tell of its last task
             selector.close()
-            if stopping:
-                with self.lock:
-                    self._release()
+            with self.lock:
+                if self._stopping and self._thread in (None, threading.current_thread()):
+                    self._release()  # else a next pump was started since, and does it
             return
+
+    def _in_use(self) -> bool:
+        # Also by a task of a stream that was closed: as long as it writes, its slots are nobody else's.
+        return bool(self._streams) or any(map(self._dispatcher.busy, self._crew))
 
     def _dismissed(self) -> list[Worker]:
         crew = [*self._crew.values()]

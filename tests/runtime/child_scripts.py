@@ -23,7 +23,14 @@ class Script:
     def line(self) -> str:
         """Waits for its next line of output."""
         assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
+        out, got = self.process.stdout.fileno(), b""
+        while not got.endswith(b"\n"):
+            if not select.select([out], [], [], ENDS_WITHIN)[0]:
+                raise TimeoutError(f"the script wrote {got!r} and no more")
+            if not (byte := os.read(out, 1)):
+                raise EOFError(f"the script ended after {got!r}")
+            got += byte
+        return got.decode().strip()
 
     def interrupt(self) -> None:
         """What Ctrl-C does: SIGINT to everybody in the group."""

@@ -18,7 +18,7 @@ folder, kind = sys.argv[1:3]
 def stuck(x):
     if x == 20:
         open(os.path.join(folder, "inside"), "w").close()
-        print("here", flush=True)
+        os.write(1, b"here\\n")  # in one go: the trainer may write too
         with open(os.path.join(folder, "never")) as never:
             never.read()
     return {"x": np.full(100, x)}
@@ -33,12 +33,12 @@ def whole(x):
 
 def loader(function=whole):
     return lk.DataLoader(data_source=lk.RangeDataSource(0, 10**9, 1), sampler=lk.IndexSampler(10**9),
-                         operations=[function, lk.Batch(10)], worker_count=2, worker_kind=kind)
+                         operations=[function, lk.Batch(10)], worker_count=int(sys.argv[3]), worker_kind=kind)
 """
 
-# What the script does, the exit code, and what its stderr must end with.
+# What the script does, its exit code, what stands in its stderr.
 ENDINGS = {
-    "break": ("for batch in loader():\n    break\nprint('end')", 0, ""),
+    "break": ("for batch in loader():\n    break", 0, ""),
     "exception": ("for batch in loader():\n    raise KeyError('mine')", 1, "KeyError: 'mine'\n"),
     "sys_exit": ("for batch in loader():\n    sys.exit(3)", 3, ""),
     "alive_at_the_end": ("it, other = iter(loader()), iter(loader())\nnext(it), next(other).copy()", 0, ""),
@@ -51,15 +51,12 @@ while not os.path.exists(os.path.join(folder, 'inside')):
         0,
         "",
     ),
-    "closed_twice": (
-        "l = loader()\nit = iter(l)\nb = next(it)\nl.close()\nit.close()\nl.close()\ndel b",
-        0,
-        "",
-    ),
     "garbage": (
         """it = iter(loader())
 b = next(it)
-del it
+here = [it]
+here.append(here)
+del it, here
 gc.collect()
 while any(thread.name.startswith('loaderkit') for thread in threading.enumerate()):
     pass
@@ -67,15 +64,11 @@ print(b['x'][3, 0])""",
         0,
         "",
     ),
-    "cycle": (
-        "it = iter(loader())\nnext(it)\nhere = [it]\nhere.append(here)\ndel it, here\ngc.collect()",
-        0,
-        "",
-    ),
     "error": ("for batch in loader(broken):\n    pass", 1, "ValueError: the twentieth"),
-    "thread": ("t = threading.Thread(target=next, args=(iter(loader()),))\nt.start()\nt.join()", 0, ""),
-    "os_exit": ("it = iter(loader())\nnext(it)\nos._exit(5)", 5, ""),
 }
+# With threads there is less to end: the cases in which somebody works at the end.
+CASES = [(name, "process") for name in ENDINGS]
+CASES += [(name, "thread") for name in ("alive_at_the_end", "stuck_at_the_end", "garbage", "error")]
 
 
 @pytest.fixture
@@ -84,12 +77,11 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(("ending", "kind"), CASES)
 def test_a_script_ends_cleanly(folder, kind, ending):
     """The right exit code, nothing on stderr but the script's own error, no process left."""
     body, expected, said = ENDINGS[ending]
-    script = start(folder, HEAD + body, folder, kind)
+    script = start(folder, HEAD + body, folder, kind, 1)
     try:
         code, _, err = script.finish()
         assert code == expected, err
@@ -111,7 +103,7 @@ try:
         pass
 except KeyboardInterrupt:
     print("interrupted at", it.step, flush=True)
-    if sys.argv[3] == "go on":
+    if sys.argv[4] == "go on":
         sys.stdin.readline()
         it.seek(5)
         print("then", next(it)["x"][0, 0], flush=True)
@@ -119,10 +111,10 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("then", ["end", "go on"])
+@pytest.mark.parametrize("then", ["go on", "end"])
 def test_ctrl_c_while_waiting_reaches_the_script(folder, kind, then):
     """SIGINT to the whole group: the workers ignore it, the trainer raises, and ends or goes on."""
-    script = start(folder, HEAD + INTERRUPTED, folder, kind, then)
+    script = start(folder, HEAD + INTERRUPTED, folder, kind, 2, then)
     try:
         assert script.line() == "here"
         script.interrupt()
@@ -143,7 +135,7 @@ def test_ctrl_c_while_the_workers_start_is_as_quiet(folder):
         HEAD
         + "it = iter(loader())\nit.start_prefetch()\nprint('started', flush=True)\nnext(it)\nsys.stdin.read()\n"
     )
-    script = start(folder, text, folder, "process")
+    script = start(folder, text, folder, "process", 2)
     try:
         assert script.line() == "started"
         while not script.members():
@@ -158,13 +150,19 @@ def test_ctrl_c_while_the_workers_start_is_as_quiet(folder):
 
 
 ORPHANS = """
-it = iter(loader(stuck if sys.argv[3] == "stuck" else whole))
-next(it)
-if sys.argv[3] == "forked":
+it = iter(loader(stuck if sys.argv[4] == "stuck" else whole))
+it.start_prefetch()
+if sys.argv[4] == "stuck":
+    while not os.path.exists(os.path.join(folder, "inside")):
+        pass
+else:
+    next(it)
+if sys.argv[4] == "forked":
     if os.fork() == 0:
-        open(os.path.join(folder, "never")).read()
+        with open(os.path.join(folder, "never")) as never:
+            never.read()
         os._exit(0)
-print(*(worker.process.pid for worker in it._hub._crew.values()), flush=True)
+os.write(1, f"workers {' '.join(str(worker.process.pid) for worker in it._hub._crew.values())}\\n".encode())
 for batch in it:
     pass
 """
@@ -173,10 +171,10 @@ for batch in it:
 @pytest.mark.parametrize("how", ["working", "stuck", "forked"])
 def test_no_worker_outlives_a_killed_trainer(folder, how):
     """SIGKILL of the trainer, also while a worker is stuck, also while a child that the user forked lives on."""
-    script = start(folder, HEAD + ORPHANS, folder, "process", how)
+    script = start(folder, HEAD + ORPHANS, folder, "process", 2, how)
     try:
-        words = [word for _ in range(1 + (how == "stuck")) for word in script.line().split()]
-        workers = [int(word) for word in words if word != "here"]
+        lines = [script.line() for _ in range(1 + (how == "stuck"))]
+        workers = [int(pid) for line in lines for pid in line.split()[1:]]
         assert len(workers) == 2
         os.kill(script.process.pid, signal.SIGKILL)
         script.process.wait()
@@ -194,7 +192,7 @@ def test_sigterm_to_the_group_leaves_the_workers_to_the_trainer(folder):
         "it = iter(loader())\nfor _ in range(3):\n    next(it)\nprint('ready', flush=True)\nsys.stdin.readline()\n"
         "print(next(it)['x'][0, 0], flush=True)\n"
     )
-    script = start(folder, HEAD + text, folder, "process")
+    script = start(folder, HEAD + text, folder, "process", 1)
     try:
         assert script.line() == "ready"
         workers = script.members()

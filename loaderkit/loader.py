@@ -71,7 +71,7 @@ class DataLoader:
         operations: transformations in order; a bare function is a Map.
         worker_count: 0 works in the calling thread; None takes the CPUs that this process may use.
         worker_kind: "process" or "thread".
-        prefetch_batches: elements made ahead of the one handed out.
+        prefetch_batches: elements that the workers make ahead of the one handed out.
         read_options: how a worker reads.
         shard_options: which part of each global batch this process loads; the sampler's own, or all, if not given.
         max_memory: bytes of batches that may be held in shared memory; above it they are copied out of it. Half of the
@@ -160,7 +160,8 @@ class DataLoader:
         self._iterated = True
         course = self._course()
         self._warn_of_unequal_steps(course)
-        return DataLoaderIterator(self._crew, course, self._hub(), self._prefetch)
+        prefetch = self._prefetch if self._worker_count else 1  # nobody would work ahead
+        return DataLoaderIterator(self._crew, course, self._hub(), prefetch)
 
     @property
     def _repeats_order(self) -> bool:

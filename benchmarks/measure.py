@@ -62,7 +62,7 @@ def steady(pipeline: Pipeline, contender: Contender, size: Size, *, windows: flo
     """Runs a pipeline: the first batch, a warm-up, then a window in which nothing but batches is taken.
 
     Args:
-        windows: length of the window in `size.seconds`; the warm-up is a quarter of it.
+        windows: length of the window in `size.seconds`; the warm-up is half of it.
 
     The first batch's clock starts before the source is opened and the loader is made, with the library imported;
     workers start inside it. CPU seconds are those of this process and all its children.
@@ -74,7 +74,7 @@ def steady(pipeline: Pipeline, contender: Contender, size: Size, *, windows: flo
         batches = iter(loader)
         rows_of(next(batches), pipeline)
         first_s = time.perf_counter() - begin
-        take(batches, pipeline, seconds=window / 4, least=0 if size.smoke else 2)
+        take(batches, pipeline, seconds=window / 2, least=0 if size.smoke else 2)
         cpu = cpu_seconds()
         records, seconds = take(batches, pipeline, seconds=window, least=1 if size.smoke else 3)
         return Steady(first_s, records, seconds, cpu_seconds() - cpu)

@@ -1,9 +1,9 @@
 """Memory of a 1 GB source in memory, shuffled, Batch(32), with 4 worker processes.
 
-250,000 records, each a uint8 array of 4,096 bytes: loaderkit's InMemoryDataSource, a Python list for the others. The
-sum of the proportional set sizes (PSS, pages shared by n processes count 1/n in each) of the trainer and all its
-children, in MB: after 1,000 batches, and after 100,000 or what 60 seconds allow (the column "batches" says). The list
-that loaderkit's source was made from is gone by then.
+250,000 records, each 4,096 bytes of uint8, rows of one array: loaderkit's InMemoryDataSource, a Python list for the
+others. The sum of the proportional set sizes (PSS, pages shared by n processes count 1/n in each) of the trainer and
+all its children, in MB: after 1,000 batches, and after 100,000 or what 60 seconds allow (the column "batches" says).
+The array that loaderkit's source was made from is gone by then.
 """
 
 import time
@@ -24,9 +24,8 @@ EARLY, LATE, BATCHES = "PSS MB early", "PSS MB late", "batches"
 
 
 def records(count: int) -> list[np.ndarray]:
-    """Arrays that own their 4,096 bytes each."""
-    rng = np.random.default_rng(0)
-    return [rng.integers(0, 256, 4096, np.uint8) for _ in range(count)]
+    """Rows of one array, whose memory goes back to the system when the last of them goes."""
+    return list(np.random.default_rng(0).integers(0, 256, (count, 4096), np.uint8))
 
 
 def pipeline(size: Size) -> Pipeline:

@@ -140,6 +140,7 @@ class World(Reach):
         )
         self.specs: dict[int, Spec] = {}  # of streams that were closed too: workers don't know of that
         self.twins: dict[int, Any] = {}  # open streams
+        self.wanting: set[int] = set()  # streams that last gave an error for want of memory
         self.over: dict[int, Any] = {}  # stream -> End() or the error it ended with
         self.hands: dict[int, Hand] = {}
         self.objects: dict[int, list[list[Any]]] = {}  # outputs that don't lie in the arena
@@ -176,14 +177,17 @@ class World(Reach):
         if stream in self.over:
             assert outcome == self.over[stream], "an end or error stays"
             return True
+        self.wanting.discard(stream)
         if _is_want_of_memory(outcome):
+            self.wanting.add(stream)
             assert not any(hand.tasks for hand in self.hands.values()), (
                 "an error though something may come back"
             )
             return True
         expected = self._expected(stream)
         if isinstance(outcome, Ready):
-            assert Popped(self._taken(stream, outcome), outcome.ends) == expected
+            popped = Popped(self._taken(stream, outcome), outcome.ends)
+            assert popped == expected, f"{popped} where the naive stream has {expected}"
             return True
         self.over[stream] = outcome
         assert (_said(outcome.error) if isinstance(outcome, Broken) else outcome) == expected
@@ -280,7 +284,7 @@ class World(Reach):
                 return None
         return made
 
-    def finish(self, worker: int, place: int = 0, seconds: float = 1e-3) -> None:
+    def finish(self, worker: int, place: int = 0, row_seconds: float = 1e-3) -> None:
         """A worker is through with a task: its output is written, its report heard."""
         assignment = self.hands[worker].tasks[place]
         made = self.begin(worker, place)
@@ -290,6 +294,7 @@ class World(Reach):
         hand.tasks.remove(assignment)
         del hand.made[assignment.task.id]
         self._write(made)
+        seconds = row_seconds * len(assignment.task.indices)
         report = Report(
             made.report.parts, made.report.trouble, made.report.layout, made.report.nbytes, seconds
         )
@@ -352,6 +357,11 @@ class World(Reach):
             return
         assert self.give() or self.pop(stream), "stuck"
 
+    def slots_without_end(self) -> None:
+        """From now on there is memory enough."""
+        if self.slots is not None:
+            self.slots.budget = None
+
     def wind_up(self) -> None:
         """Closes all streams, ends all work, takes everything back: nothing is left."""
         for stream in list(self.twins):
@@ -386,16 +396,22 @@ def _said(error: object) -> object:
     return error.args[0] if isinstance(error, BoomError) else error
 
 
-def drain(world: World, stream: int, *, limit: int = 1000) -> int:
-    """Works until the stream is over, the first worker always first; how many elements came."""
+def drain(world: World, stream: int, *, turns: int = 150) -> int:
+    """Works until the stream is over or wants memory, or for so many turns; how many elements came."""
     popped = 0
-    while stream not in world.over and popped < limit:
-        while world.pop(stream):
-            if stream in world.over:
+    for _ in range(turns):
+        gave = world.give()
+        while gave and world.give():
+            continue
+        if world.pop(stream):
+            if stream in world.over or stream in world.wanting:
                 return popped
             popped += 1
-        while world.give():
-            pass
-        if world.busy:
+            while world.leases:
+                world.release(world.leases[0])
+            world.let_go()
+        elif world.busy:
             world.finish(world.busy[0])
+        else:
+            assert world.give() or world.pop(stream), "stuck"
     return popped

@@ -5,7 +5,8 @@ a write and are heard of again later; streams open and close; users pop and hold
 """
 
 from engine_specs import chain_specs, grid_specs
-from engine_world import World
+from engine_world import World, drain
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -17,9 +18,11 @@ from hypothesis.stateful import (
     rule,
 )
 
+from loaderkit._engine.slots import PAGE
+
 MOST_STREAMS = 3
 MOST_WORKERS = 3
-PAGES = 4096
+SECONDS = (3e-5, 1e-4, 1e-3, 1e-2)  # that a row took
 
 streams = Bundle("streams")
 
@@ -28,21 +31,44 @@ class EngineMachine(RuleBasedStateMachine):
     world: World
 
     @initialize(
-        arena=st.sampled_from(["none", "batches", "all"]),
+        target=streams,
+        arena=st.sampled_from(["none", "batches", "all", "all"]),
         pages=st.none() | st.integers(8, 400),
         task_rows=st.none() | st.integers(1, 9),
         workers=st.integers(0, MOST_WORKERS),
+        to_the_end=st.booleans(),
+        spec=grid_specs() | chain_specs(),
     )
-    def begin(self, arena, pages, task_rows, workers):
+    def begin(self, arena, pages, task_rows, workers, to_the_end, spec):
         self.world = World(
             arena=arena != "none",
             reserves=arena == "all",
-            budget=None if pages is None else pages * PAGES,
+            budget=None if pages is None else pages * PAGE,
             workers=workers,
             task_rows=task_rows,
         )
+        self.to_the_end = to_the_end
+        for _ in range(workers):
+            self.world.hire()
+        return self.world.open(spec)
 
-    # --- streams --------------------------------------------------------------------------------------------------
+    @rule(events=st.lists(st.integers(0, 2**16 - 1), min_size=10, max_size=60))
+    def time_passes(self, events):
+        """Tasks are given out and done, elements are popped and let go of, in some order."""
+        for event in events:
+            which, of = divmod(event, 8)
+            if of < 3:
+                self.world.give()
+            elif of < 5 and self.world.busy:
+                worker = pick(self.world.busy, which)
+                place = which // 64 % len(self.world.hands[worker].tasks)
+                self.world.finish(worker, place if of == 4 else 0, SECONDS[which % len(SECONDS)])
+            elif of < 7 and self.world.twins:
+                self.world.pop(pick(list(self.world.twins), which))
+            elif which % 2 and self.world.leases:
+                self.world.release(pick(self.world.leases, which // 2))
+            else:
+                self.world.let_go()
 
     @precondition(lambda self: len(self.world.twins) < MOST_STREAMS)
     @rule(target=streams, spec=grid_specs() | chain_specs())
@@ -53,23 +79,9 @@ class EngineMachine(RuleBasedStateMachine):
     def close(self, stream):
         self.world.close(stream)
 
-    @rule(stream=streams, count=st.integers(1, 6))
-    def pop(self, stream, count):
-        for _ in range(count):
-            self.world.pop(stream)
-
     @rule(stream=streams)
     def progress(self, stream):
         self.world.never_stuck(stream)
-
-    @precondition(lambda self: self.world.leases)
-    @rule(data=st.data())
-    def release(self, data):
-        self.world.release(data.draw(st.sampled_from(self.world.leases)))
-
-    @rule()
-    def let_go(self):
-        self.world.let_go()
 
     # --- workers --------------------------------------------------------------------------------------------------
 
@@ -77,19 +89,6 @@ class EngineMachine(RuleBasedStateMachine):
     @rule()
     def hire(self):
         self.world.hire()
-
-    @rule(count=st.integers(1, 8))
-    def give(self, count):
-        for _ in range(count):
-            self.world.give()
-
-    @precondition(lambda self: self.world.busy)
-    @rule(data=st.data(), seconds=st.sampled_from([0.0, 1e-5, 1e-3, 0.1]))
-    def finish_some(self, data, seconds):
-        worker = data.draw(st.sampled_from(self.world.busy))
-        for _ in range(data.draw(st.integers(1, len(self.world.hands[worker].tasks)))):
-            place = data.draw(st.integers(0, len(self.world.hands[worker].tasks) - 1))
-            self.world.finish(worker, place, seconds)
 
     @precondition(lambda self: self.world.busy)
     @rule(data=st.data())
@@ -125,7 +124,7 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.world.slots is not None)
     @rule(pages=st.none() | st.integers(0, 100))
     def memory_is_left(self, pages):
-        self.world.slots.budget = None if pages is None else self.world.slots.nbytes + pages * PAGES
+        self.world.slots.budget = None if pages is None else self.world.slots.nbytes + pages * PAGE
 
     @invariant()
     def books_agree(self):
@@ -134,8 +133,20 @@ class EngineMachine(RuleBasedStateMachine):
             assert slots.used == sum(slots.live.values())
 
     def teardown(self):
-        if hasattr(self, "world"):
-            self.world.wind_up()
+        if not hasattr(self, "world"):
+            return
+        if self.to_the_end:
+            self.world.hire()
+            self.world.slots_without_end()
+            for stream in list(self.world.twins):
+                drain(self.world, stream)
+        self.world.wind_up()
+
+
+def pick(among, which):
+    return among[which % len(among)]
 
 
 TestEngine = EngineMachine.TestCase
+# Most of what goes wrong needs several things to go wrong at once.
+TestEngine.settings = settings(max_examples=max(200, settings.default.max_examples))

@@ -11,14 +11,14 @@ import numpy as np
 class Each:
     """A step: `function(element)` gives the next element."""
 
-    function: Callable[[Any], Any]
+    function: Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
     """A step that draws: `function(element, rng)` gives the next element."""
 
-    function: Callable[[Any, np.random.Generator], Any]
+    function: Callable[..., Any]
 
 
 Step = Each | Draw

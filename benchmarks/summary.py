@@ -57,7 +57,7 @@ def _inset(count: int) -> tuple[int, float]:
 
 def _confidence(count: int, inset: int) -> float:
     # The median lies outside where at most `inset` values fall on one side of it.
-    return 1 - 2 * sum(comb(count, k) for k in range(inset + 1)) / 2**count
+    return 1 - sum(comb(count, k) for k in range(inset + 1)) / 2.0 ** (count - 1)
 
 
 def medians(rounds: Sequence[Round], contender: str) -> dict[str, float]:

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -74,7 +75,7 @@ def make_share(
 def _processes(
     work: Callable[[int, Callable[[], bool]], None], count: int, reading: int, writing: int
 ) -> Iterator[None]:
-    children = [fork(lambda w=worker: work(w, lambda: False)) for worker in range(count)]
+    children = [fork(partial(work, worker, lambda: False)) for worker in range(count)]
     os.close(writing)
     try:
         yield

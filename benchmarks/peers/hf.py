@@ -35,7 +35,7 @@ class _Epochs:
             return batch
         rows: list[Any] = [dict(zip(batch, row)) for row in zip(*batch.values())]
         for step in self._pipeline.steps:
-            rows = [step.function(row) for row in rows]  # type: ignore[call-arg]
+            rows = [step.function(row) for row in rows]
         return stacked(rows)
 
 

@@ -58,9 +58,10 @@ def step_ms(step: Callable[[], None], contender: Contender, size: Size) -> float
     pipeline = Pipeline({"": lambda: range(100_000)}, (Each(work),), BATCH)
     with open_loader(pipeline, contender) as loader:
         batches = iter(loader)
+        batch = next(batches)
         for _ in range(size.pick(WARM_UP, 1)):
-            batch = next(batches)
             step()
+            batch = next(batches)
         begin = time.perf_counter()
         for _ in range(steps):
             batch = next(batches)

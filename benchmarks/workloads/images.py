@@ -63,6 +63,7 @@ def ready_next(contender: Contender, size: Size) -> float:
     spent = []
     with open_loader(pipeline(size), contender) as loader:
         batches = iter(loader)
+        batch = next(batches)
         for _ in range(size.pick(17, 2)):
             batch = next(batches)
             time.sleep(size.pick(300, 1) / 1000)

@@ -41,7 +41,8 @@ def measure(contender: Contender, size: Size) -> Metrics:
     early, late = size.pick(1_000, 2), size.pick(100_000, 4)
     with open_loader(pipeline(size), contender) as loader:
         batches = iter(loader)
-        for _ in range(early):
+        batch = next(batches)
+        for _ in range(early - 1):
             batch = next(batches)
         at_first = pss_bytes()
         taken, begin = early, time.monotonic()

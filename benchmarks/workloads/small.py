@@ -6,6 +6,8 @@ a batch. Steady records a second, CPU of all processes, and time to the first ba
 gives tensors, all others numpy arrays.
 """
 
+from typing import Any
+
 import numpy as np
 
 from benchmarks import contender as by
@@ -37,12 +39,12 @@ class Records:
         return {"x": np.arange(len(self)), "y": self.y}
 
 
-def double(record: dict) -> dict:
+def double(record: dict[str, Any]) -> dict[str, Any]:
     """One Map."""
     return {"x": record["x"], "y": record["y"] * 2}
 
 
-def jitter(record: dict, rng: np.random.Generator) -> dict:
+def jitter(record: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     """One RandomMap that draws one number."""
     return {"x": record["x"], "y": record["y"] * np.float32(rng.random())}
 

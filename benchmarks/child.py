@@ -1,10 +1,12 @@
 """The process of one contender: `python -m benchmarks.child`, started by the runner, writes its metrics to a file.
 
-In a smoke run one process takes several contenders in turn.
+In a smoke run one process takes several contenders in turn, none with more than one worker: most of its time is the
+start of processes.
 """
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.benchmark import Size
@@ -26,7 +28,10 @@ def main() -> None:
     (benchmark,) = (b for b in benchmarks_of(asked.workload) if b.name == asked.benchmark)
     by_name = {contender.name: contender for contender in benchmark.contenders}
     size = Size(seconds=asked.seconds, smoke=asked.smoke, folder=asked.folder)
-    metrics = {name: benchmark.measure(by_name[name], size) for name in asked.contenders}
+    contenders = [by_name[name] for name in asked.contenders]
+    if size.smoke:
+        contenders = [replace(contender, workers=min(contender.workers, 1)) for contender in contenders]
+    metrics = {contender.name: benchmark.measure(contender, size) for contender in contenders}
     asked.out.write_text(json.dumps(metrics))
 
 

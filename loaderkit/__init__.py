@@ -47,11 +47,20 @@ _LAZY = {
 }
 
 
+_PACKAGES = {"orbax": "orbax-checkpoint", "jax": "jax"}
+
+
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from importlib import import_module
 
-        return getattr(import_module(_LAZY[name]), name)
+        try:
+            return getattr(import_module(_LAZY[name]), name)
+        except ModuleNotFoundError as error:
+            package = _PACKAGES.get(error.name or "", error.name)
+            raise ImportError(
+                f"lk.{name} needs {package}, which isn't installed: pip install {package}"
+            ) from error
     ours = foreign_attribute(name)
     advice = "" if ours is None else f"; instead of it use {ours}"
     raise AttributeError(f"module 'loaderkit' has no attribute {name!r}{advice}")

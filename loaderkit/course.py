@@ -11,17 +11,17 @@ A course knows its whole stream and holds no position. A *position* is a frozen 
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from loaderkit._engine.assembly import Assembly, Supplies
-from loaderkit._engine.chain import Chain, Feed, Grouping
+from loaderkit._engine.chain import Chain, Grouping
 from loaderkit._engine.grid import Grid
 from loaderkit._version import __version__
+from loaderkit.errors import StateError
 from loaderkit.plan.batching import Batching, Level, shard_rows
-from loaderkit.plan.feeds import RecordFeed, SingleFeed, StepFeed
+from loaderkit.plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices
 from loaderkit.plan.samplers import Sampler
 from loaderkit.plan.schedule import Schedule
 from loaderkit.plan.segments import Segments
@@ -32,6 +32,7 @@ from loaderkit.transforms.base import Batch, Filter, FlatMap, Transformation
 from loaderkit.transforms.program import draws
 
 Cursor = tuple[int, ...]
+_LEAST_PATIENCE = 100_000  # records that may pass without one left, where an epoch is shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,7 @@ class Course:
             owned = plan.owned(self.batching.rows, self.shard)
             missing = [stream for stream in owned if stream not in state.cursors]
             if missing:
-                raise ValueError(
+                raise StateError(
                     f"the state has no cursor of logical streams {missing}: give the states of all processes"
                 )
             cursors = {stream: state.cursors[stream] for stream in owned}
@@ -200,6 +201,15 @@ class Course:
                 state.step, None if cursors is not None else state.cursors[0][0], stride
             )
         return Position(state.step, segments, cursors)
+
+    def check_cursor(self, state: State) -> None:
+        """Raises StateError where the cursor isn't the one that step and segments give: two positions in one."""
+        if state.streams is None:
+            cursor, index = state.cursors[0][0], state.segments.index_of(state.step)
+            if cursor != (index if self.stop is None else min(index, self.stop)):
+                raise StateError(
+                    f"cursors: step {state.step} and the segments say index {index}, got {cursor}"
+                )
 
     def _operations_fingerprint(self) -> list[dict[str, Any]]:
         # What users' functions do isn't compared; that an operation is there, and where, is.
@@ -231,17 +241,18 @@ class Course:
                 in_place=last.batch_fn is None,
                 prefetch=prefetch,
             )
-        feeds: dict[int, Feed]
+        indices: dict[int, Indices]
         start: dict[int, Cursor]
         if position.cursors is None:
-            feeds, start = {0: SingleFeed(self._steps(position))}, {0: ()}
+            start = {0: ()}
+            indices = {
+                0: ShardIndices(position.segments, step=position.step, stop=self.stop, shard=self.shard)
+            }
         else:
             plan = self._stream_plan(q)
             start = dict(position.cursors)
-            feeds = {
-                stream: RecordFeed(self.sampler, partial(plan.indices, stream), cursor[0], self.num_records)
-                for stream, cursor in start.items()
-            }
+            indices = {stream: StreamIndices(plan, stream, cursor[0]) for stream, cursor in start.items()}
+        feeds = {stream: RecordFeed(self.sampler, of, self.num_records) for stream, of in indices.items()}
         return Chain(
             feeds,
             supplies,
@@ -249,6 +260,8 @@ class Course:
             start=start,
             nominal=batching.stride // self.shard.shard_count,
             prefetch=prefetch,
+            # An endless stream of which nothing is left would be waited for without end.
+            patience=None if self.stop is not None else max(2 * self.num_records, _LEAST_PATIENCE),
         )
 
     def _steps(self, position: Position) -> StepFeed:

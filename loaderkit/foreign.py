@@ -4,7 +4,7 @@ Who brings a script along gets our spelling in the error, instead of "unexpected
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Never
 
 _SHARDS = "shard_options=lk.ShardOptions(shard_index, shard_count) of DataLoader, or lk.ShardByJaxProcess()"
 _SAMPLER = "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None), given as sampler="
@@ -94,6 +94,19 @@ ATTRIBUTES: Mapping[str, str] = {
 }
 
 
+# method of a loader or an iterator -> what to write instead
+METHODS: Mapping[str, str] = {
+    "state_dict": "get_state() of iter(loader)",
+    "load_state_dict": "set_state(state) of iter(loader)",
+    "get_state": "get_state() of iter(loader)",
+    "set_state": "set_state(state) of iter(loader)",
+    "element_spec": "element_spec of the loader",
+    "dataset": "the data_source that it was given",
+    "batch_size": "the Batch that it was given",
+    "set_epoch": "loader.epoch(e)",
+}
+
+
 def refuse_foreign_keywords(callable_name: str, keywords: Mapping[str, Any]) -> None:
     """Raises TypeError for keyword arguments that ours doesn't have, with our spelling of the known ones.
 
@@ -124,3 +137,20 @@ def foreign_attribute(name: str) -> str | None:
     'lk.Map'
     """
     return ATTRIBUTES.get(name)
+
+
+def refuse_foreign_method(owner: object, name: str) -> Never:
+    """Raises AttributeError for a method that a loader or an iterator doesn't have, with ours where it is known.
+
+    Args:
+        owner: whose attribute was asked for.
+        name: of the attribute.
+
+    >>> refuse_foreign_method([], "state_dict")
+    Traceback (most recent call last):
+    AttributeError: 'list' object has no attribute 'state_dict'; instead of it use get_state() of iter(loader)
+    """
+    advice = f"; instead of it use {METHODS[name]}" if name in METHODS else ""
+    raise AttributeError(
+        f"{type(owner).__name__!r} object has no attribute {name!r}{advice}", name=name, obj=owner
+    )

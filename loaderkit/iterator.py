@@ -10,16 +10,17 @@ Invariants, all under one lock:
 import threading
 import warnings
 import weakref
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Never, Self
 
 import numpy as np
 
 from loaderkit._arguments import at_least
-from loaderkit._runtime.hub import Element, Hub
+from loaderkit._runtime.hub import Element, Hub, TornError
 from loaderkit.course import Course, Position
 from loaderkit.errors import IteratorClosedError
+from loaderkit.foreign import refuse_foreign_method
 from loaderkit.plan.comparison import compare
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.rng import generator
@@ -66,11 +67,11 @@ class DataLoaderIterator:
     array([2, 3])
     """
 
-    def __init__(self, owner: object, course: Course, hub: Hub, prefetch: int) -> None:
+    def __init__(self, hub: Callable[[], Hub], course: Course, prefetch: int) -> None:
         self.allow: Collection[str] = ()
-        self._owner = owner  # ends the workers when it goes: it must outlive us
+        self._find_hub = hub  # holds the loader's workers, which end when nobody does
         self._course = course
-        self._hub = hub
+        self._hub = hub()
         self._prefetch = prefetch
         self._lock = threading.RLock()
         self._position = course.first_position()
@@ -126,6 +127,9 @@ class DataLoaderIterator:
         self._moving = True
         try:
             step = stream.next()
+        except TornError:  # by an interrupt in this or another iterator of the loader: on with a new hub
+            self._move_to(self._position)
+            return self._next_element()
         except BaseException:
             self._move_to(self._position)
             raise
@@ -144,6 +148,8 @@ class DataLoaderIterator:
 
     def _running(self) -> _Stream:
         if self._stream is None:
+            if self._hub.torn:
+                self._hub = self._find_hub()
             course, position, q, prefetch = self._course, self._position, self._q, self._prefetch
             number = self._hub.open(lambda supplies: course.assembly(position, q, prefetch, supplies))
             self._stream = _Stream(self._hub, number)
@@ -233,6 +239,8 @@ class DataLoaderIterator:
             notices = compare(saved, self._course.state_of(self._position, self._q), allow)
             if saved.digest_missing:
                 notices.append("the state has no digest: it was edited by hand and is taken as it is")
+            if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere
+                self._course.check_cursor(saved)
             position = self._course.position_of(saved)
             if saved.streams is not None:
                 self._q = saved.streams.q
@@ -332,7 +340,10 @@ class DataLoaderIterator:
         if not indices:
             return ""
         shown = np.array(indices[:_MENTIONED], np.int64)
-        keys = record_keys_of(self._course.sampler, shown)
+        try:
+            keys = record_keys_of(self._course.sampler, shown)
+        except Exception:  # noqa: BLE001 - a user's sampler may raise anything; the user's error must be heard
+            return f"for index {shown[0]}, "
         named = ", ".join(
             f"index {i} (record_key {k})" for i, k in zip(shown.tolist(), keys.tolist(), strict=True)
         )
@@ -351,6 +362,9 @@ class DataLoaderIterator:
         from loaderkit._checkpoint_files import load_async
 
         return await load_async(self, directory)
+
+    def __getattr__(self, name: str) -> Never:
+        refuse_foreign_method(self, name)
 
     def __repr__(self) -> str:
         return f"<DataLoaderIterator at step {self.step}, index {self.index}>"

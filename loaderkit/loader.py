@@ -3,24 +3,25 @@
 import atexit
 import copy
 import dataclasses
+import threading
 import warnings
 import weakref
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Never, Self
 
 import numpy as np
 
 from loaderkit._arguments import at_least, checked_sampler, sharding_of
-from loaderkit._runtime.hub import Element, Hub, Inline
+from loaderkit._runtime.hub import Hub, Inline
 from loaderkit._runtime.platform import available_cpus, available_memory
 from loaderkit._runtime.pool import Pool
 from loaderkit._runtime.reading import ReadOptions
 from loaderkit._runtime.work import Program
 from loaderkit.course import Course, changes_rows
 from loaderkit.errors import IteratorClosedError
-from loaderkit.foreign import refuse_foreign_keywords
+from loaderkit.foreign import refuse_foreign_keywords, refuse_foreign_method
 from loaderkit.iterator import DataLoaderIterator, metadata_of
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.samplers import (
@@ -93,7 +94,7 @@ class DataLoader:
 
     def __init__(
         self,
-        *,
+        *positional: Never,
         data_source: Any,
         sampler: Sampler,
         operations: Iterable[Operation] = (),
@@ -106,6 +107,11 @@ class DataLoader:
         logical_streams: int = 1,
         **foreign: Never,
     ) -> None:
+        if positional:
+            raise TypeError(
+                "DataLoader() takes keyword arguments: DataLoader(data_source=source, sampler=lk.IndexSampler(...), "
+                "operations=[...]); for the most common ones there is lk.load(source, batch_size=32)"
+            )
         refuse_foreign_keywords("DataLoader", foreign)
         check_source(data_source)
         self._source = data_source
@@ -161,7 +167,7 @@ class DataLoader:
         course = self._course()
         self._warn_of_unequal_steps(course)
         prefetch = self._prefetch if self._worker_count else 1  # nobody would work ahead
-        return DataLoaderIterator(self._crew, course, self._hub(), prefetch)
+        return DataLoaderIterator(partial(self._crew.hub, self), course, prefetch)
 
     @property
     def _repeats_order(self) -> bool:
@@ -185,7 +191,8 @@ class DataLoader:
         """That epoch alone, as a loader that shares this one's workers; e may be past the sampler's last.
 
         Args:
-            e: 0 or more. A state of its iterators restores only into the same epoch.
+            e: 0 or more, the sampler's num_epochs is no limit. A state of its iterators restores only into the same
+                epoch.
 
         Raises TypeError where the sampler doesn't say how long an epoch is.
 
@@ -228,18 +235,13 @@ class DataLoader:
         {'x': ArraySpec(shape=(2,), dtype=dtype('float64'))}
         """
         hub = Inline(self._program(), task_rows=None)
-        course = self._course()
-        first = course.first_position()
-        q = max(1, course.batching.stride // course.logical_streams)
         try:
-            step = hub.next(hub.open(lambda supplies: course.assembly(first, q, 1, supplies)))
+            first = DataLoaderIterator(lambda: hub, self._course(), 1).peek()
+        except StopIteration:
+            raise ValueError("element_spec: the loader gives no element") from None
         finally:
             hub.shut_down()
-        if step is None:
-            raise ValueError("element_spec: the loader gives no element")
-        if not isinstance(step, Element):
-            raise step.error
-        return map_leaves(_spec_of, step.value)
+        return map_leaves(_spec_of, first)
 
     # --- workers ------------------------------------------------------------------------------------------------
 
@@ -259,9 +261,6 @@ class DataLoader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _hub(self) -> Hub:
-        return self._crew.hub(self)
 
     def _program(self) -> Program:
         return Program(
@@ -334,7 +333,11 @@ class DataLoader:
         return (
             f"DataLoader({type(self._source).__qualname__} with {len(self._source)} records, {self._sampler!r}, "
             f"[{operations}], worker_count={self._worker_count})"
+            + ("" if self._epoch is None else f".epoch({self._epoch})")
         )
+
+    def __getattr__(self, name: str) -> Never:
+        refuse_foreign_method(self, name)
 
 
 def _endless(sampler: Sampler) -> Sampler:
@@ -352,11 +355,17 @@ class _Crew:
     def __init__(self) -> None:
         self._hub: Hub | None = None
         self._closed = False
+        self._lock = threading.Lock()
 
     def hub(self, loader: DataLoader) -> Hub:
+        """The hub to use now; another one where the last can't be used, or runs what the operations were before."""
+        with self._lock:
+            return self._current(loader)
+
+    def _current(self, loader: DataLoader) -> Hub:
         if self._closed:
             raise IteratorClosedError("the loader was closed")
-        if self._hub is None or not self._hub.usable:
+        if self._hub is None or not self._hub.usable or not self._hub.runs(loader._program()):
             self._hub = loader._make_hub()
             if isinstance(self._hub, Pool):
                 weakref.finalize(self, self._hub.stop).atexit = False
@@ -366,6 +375,9 @@ class _Crew:
         self._closed = True
         if self._hub is not None:
             self._hub.shut_down()
+
+
+_LOADER_OPTIONS = {"worker_kind", "prefetch_batches", "max_memory", "logical_streams"}
 
 
 def load(
@@ -386,7 +398,7 @@ def load(
 
     Args:
         source: anything with `__len__` and `__getitem__`.
-        num_epochs, shuffle, seed: as IndexSampler takes them.
+        num_epochs, shuffle, seed: as IndexSampler takes them; without num_epochs the stream has no end.
         shard_options, worker_count, read_options: as DataLoader takes them.
         transformations: its operations.
         batch_size, drop_remainder: of a Batch behind them, None for none.
@@ -396,6 +408,11 @@ def load(
     >>> [batch.tolist() for batch in lk.load([1, 2, 3], num_epochs=1, batch_size=2)]
     [[1, 2], [3]]
     """
+    if "operations" in options:
+        raise TypeError("load() has no argument operations; instead of it write: transformations=[...]")
+    refuse_foreign_keywords("load", {name: options[name] for name in options.keys() - _LOADER_OPTIONS})
+    if drop_remainder and batch_size is None:
+        raise ValueError("drop_remainder: there is no batch to drop; give batch_size too")
     check_source(source)
     operations = [*transformations]
     if batch_size is not None:

@@ -58,6 +58,7 @@ class Supplies:
     new_id: Callable[[], int]
 
 
+AHEAD_NBYTES = 64 << 20  # of what is made ahead, unless prefetch or two tasks a worker need more
 _FIRST_RESERVE = 1 << 16  # bytes: enough for small rows; larger ones ask once
 
 
@@ -74,6 +75,10 @@ class Reserve:
             return None
         wanted = _FIRST_RESERVE if self._row_nbytes is None else int(1.25 * self._row_nbytes * rows) + 4096
         return self._supplies.slots.alloc(wanted)
+
+    def rows_in(self, nbytes: int) -> int | None:
+        """How many rows' outputs fit in so much room, None while that isn't known."""
+        return None if not self._row_nbytes else int(nbytes / self._row_nbytes)
 
     def saw(self, rows: int, nbytes: int) -> None:
         """Takes in that an output of so many rows took so much room; large ones are forgotten slowly."""

@@ -17,12 +17,13 @@ that is handed out, and where every stream has those, the element can be made: s
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
-from .assembly import Reserve, Supplies
+from .assembly import AHEAD_NBYTES, Reserve, Supplies
 from .task import Broken, Cursor, End, Outcome, Ready, Report, Slot, Span, Task
 
 
@@ -46,6 +47,7 @@ class Grouping:
 class _Run:
     task: int
     promised: int = 0  # elements that will probably come
+    records: int = 0  # that were read for it
     done: bool = False
     size: int = 0
     taken: int = 0
@@ -74,6 +76,7 @@ class _Line:
         self.runs: deque[_Run] = deque()
         self.over = False
         self.ready = 0  # elements in the done runs at the front
+        self.barren = 0  # records at the front that gave no element, since the last that did
 
     def add(self, task: int, promised: int) -> _Run:
         run = _Run(task, promised)
@@ -134,7 +137,8 @@ class _Line:
     def shed(self) -> None:
         """Drops the runs at the front that were used up; a failure stays."""
         while self.runs and self.runs[0].used_up:
-            self.runs.popleft()
+            run = self.runs.popleft()
+            self.barren = 0 if run.size else self.barren + run.records
 
 
 @dataclass(slots=True)
@@ -160,18 +164,21 @@ class Chain:
         start: where each stream was entered, by number.
         nominal: records of one element that is handed out, if no operation changed their number.
         prefetch: elements to make ahead of the one handed out last.
+        patience: records of a stream that may give nothing before that is an error, None for any number.
     """
 
     def __init__(
         self,
-        feeds: dict[int, Feed],
+        feeds: Mapping[int, Feed],
         supplies: Supplies,
         *,
         groupings: tuple[Grouping, ...],
         start: dict[int, Cursor],
         nominal: int,
         prefetch: int,
+        patience: int | None,
     ) -> None:
+        self._patience = patience
         self._supplies = supplies
         self._groupings = groupings
         self._nominal = nominal
@@ -210,7 +217,12 @@ class Chain:
         stream = min(going_on, key=self._coming, default=None)
         if stream is None:
             return None
-        ahead = max(self._prefetch * self._nominal, self._supplies.pace.rows_ahead(self._nominal))
+        pace = self._supplies.pace
+        least = max(self._prefetch * self._nominal, pace.least_ahead(self._nominal))
+        ahead = max(least, pace.rows_ahead(self._nominal))
+        affordable = self._reserves[0].rows_in(AHEAD_NBYTES)
+        if affordable is not None:
+            ahead = min(ahead, max(affordable, least))
         return stream if self._coming(stream) + self._made() < ahead / len(self._streams) else None
 
     def _coming(self, stream: _Stream) -> float:
@@ -246,7 +258,9 @@ class Chain:
             reserve=reserve,
         )
         stream.read += len(indices)
-        self._work[task.id] = (line, line.add(task.id, promised=0), stream)
+        run = line.add(task.id, promised=0)
+        run.records = len(indices)
+        self._work[task.id] = (line, run, stream)
         return task
 
     # --- what came of it ----------------------------------------------------------------------------------------
@@ -271,6 +285,13 @@ class Chain:
             stream.arrived += len(task.indices)
             stream.given += run.size
         line.shed()
+        if self._patience is not None and line.barren >= self._patience and not line.over:
+            line.fail(
+                ValueError(
+                    f"{line.barren:,} records in a row gave no element: the Filters and FlatMaps let nothing pass, "
+                    "and the sampler is endless"
+                )
+            )
         if run.size:
             self._uses[task.id] = run.size
         self._regroup()

@@ -262,6 +262,6 @@ def _killer(out: _Out, reason: str) -> WorkerError:
     if task.level == 0 and len(task.keys):
         what += f" (record keys {', '.join(map(str, task.keys[:8].tolist()))}{', …' if len(task.keys) > 8 else ''})"
     return WorkerError(
-        f"the worker that worked on {what} died {out.deaths} times, last: {reason}. "
-        "Run the loader with worker_count=0 to see what these records do."
+        f"{out.deaths} workers died at the same work, the last with {reason}; they had {what}. "
+        "Read the record alone in a process of its own, source[record_key], and apply the operations to it."
     )

@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from .assembly import Reserve, Supplies
+from .assembly import AHEAD_NBYTES, Reserve, Supplies
 from .task import Broken, End, Layout, Outcome, Part, Ready, Report, Slot, Span, Target, Task
 
 
@@ -58,9 +58,6 @@ class Feed(Protocol):
     def next(self) -> Rows | None:
         """The rows of the next step, None behind the last."""
         ...
-
-
-_AHEAD_NBYTES = 64 << 20  # of batches made ahead, unless prefetch or two tasks a worker need more
 
 
 @dataclass(slots=True)
@@ -155,7 +152,7 @@ class Grid:
         batch = self._steps[0].rows.rows if self._steps else 1
         ahead = pace.rows_ahead(batch)
         if self._layout is not None:
-            affordable = _AHEAD_NBYTES * batch // max(self._layout.nbytes(batch), 1)
+            affordable = AHEAD_NBYTES * batch // max(self._layout.nbytes(batch), 1)
             ahead = min(ahead, max(affordable, pace.least_ahead(batch)))
         return max(self._prefetch, 1, -(-ahead // batch))
 

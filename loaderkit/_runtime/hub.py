@@ -39,6 +39,10 @@ class Element:
 Step = Element | Failure | None  # None: the stream is over
 
 
+class TornError(Exception):
+    """An interrupt fell into a move of the hub's engine; it can't be used any more."""
+
+
 class Hub:
     """Base of the ways to run a loader.
 
@@ -79,6 +83,9 @@ class Hub:
         )
         self._objects: dict[int, Output] = {}  # outputs in this process: made here, or opened from the arena
         self._leased: set[int] = set()  # tasks whose lease gives the slot of their output back
+        # True while the engine is between two states. An interrupt that falls into such a move leaves it true, and
+        # then nobody touches this hub again: its iterators go on with another, from their positions.
+        self.torn = False
         self._streams: set[int] = set()
         self._moved = False  # something was used up: there may be room for further tasks
         self._abandoned: deque[int] = deque()  # streams whose iterator was garbage
@@ -91,19 +98,33 @@ class Hub:
             make: makes its assembly.
         """
         with self.lock:
+            self._check_whole()
+            assembly = make(self._supplies)
+            self.torn = True
             self._sweep()
             stream = self._new_stream()
-            self._dispatcher.open(stream, make(self._supplies))
+            self._dispatcher.open(stream, assembly)
             self._streams.add(stream)
+            self.torn = False
             return stream
 
     def close(self, stream: int) -> None:
         """Ends a stream; what is being done for it is thrown away when it comes."""
         with self.lock:
-            if stream in self._streams:
-                self._streams.discard(stream)
-                self._dispatcher.close(stream)
-                self._let_go()
+            if not self.torn:
+                self.torn = True
+                self._close(stream)
+                self.torn = False
+
+    def _close(self, stream: int) -> None:
+        if stream in self._streams:
+            self._streams.discard(stream)
+            self._dispatcher.close(stream)
+            self._let_go()
+
+    def _check_whole(self) -> None:
+        if self.torn:
+            raise TornError
 
     def abandon(self, stream: int) -> None:
         """Closes a stream soon; may be called from anywhere, the garbage collector included."""
@@ -118,6 +139,10 @@ class Hub:
     @property
     def usable(self) -> bool:
         """Whether new streams can be opened."""
+        return not self.torn
+
+    def runs(self, program: Program) -> bool:
+        """Whether what is run here is that program as it is now."""
         return True
 
     def shut_down(self) -> None:
@@ -129,18 +154,21 @@ class Hub:
 
     def _sweep(self) -> None:
         while self._abandoned:
-            self.close(self._abandoned.popleft())
+            self._close(self._abandoned.popleft())
 
     def next(self, stream: int) -> Step:
         """The next element of a stream, the failure in its place, or None at the end. Waits for it."""
         raise AssertionError("a hub is Inline or a Pool")
 
-    def _pop(self, stream: int) -> tuple[bool, Step]:
-        """Whether there is something to hand out, and what. A failure stays where it is."""
+    def _check_open(self, stream: int) -> None:
+        self._check_whole()
         if stream not in self._streams:
             raise IteratorClosedError(
                 "the iterator was closed while another thread waited for its next element"
             )
+
+    def _pop(self, stream: int) -> tuple[bool, Step]:
+        """Whether there is something to hand out, and what. A failure stays where it is."""
         match self._dispatcher.pop(stream):
             case None:
                 return False, None
@@ -158,11 +186,11 @@ class Hub:
         self._moved = True
         if self._has_room(ready.slot.nbytes):
             return ready.layout.batch(self._arena.lease(ready.slot), ready.rows)
-        leaves = ready.layout.leaves(self._arena.token(ready.slot), ready.rows)
-        batch = unflatten(ready.layout.spec.structure, [leaf.copy() for leaf in leaves])
-        del leaves
-        self._slots.free(ready.slot)
-        return batch
+        try:
+            leaves = ready.layout.leaves(self._arena.token(ready.slot), ready.rows)
+            return unflatten(ready.layout.spec.structure, [leaf.copy() for leaf in leaves])
+        finally:
+            self._slots.free(ready.slot)
 
     def _element(self, stream: int, ready: Ready) -> Any:
         output = self._objects.get(ready.task)
@@ -237,23 +265,31 @@ class Inline(Hub):
         with self.lock:
             if self._closed:
                 raise IteratorClosedError("the loader was closed")
+            self._check_open(stream)
             while True:
+                self.torn = True
+                self._sweep()
                 there, step = self._pop(stream)
-                if there:
-                    return step
-                assignment = self._dispatcher.assign()
+                assignment = None if there else self._dispatcher.assign()
                 if assignment is not None:  # else the plan has just said that there is no more
                     self._work(assignment)
+                self.torn = False
+                if there:
+                    return step
 
     def _work(self, assignment: Assignment) -> None:
         task = assignment.task
         try:
+            self.torn = False
             report, output = self._bench.do(task)
         except BaseException:
             # Ctrl-C in the middle of the user's code: the task is done again when the next element is asked for.
+            self.torn = True
             self._dispatcher.died(0, "interrupted", blame=False)
             self._dispatcher.ready(0)
+            self.torn = False
             raise
+        self.torn = True
         self._objects[task.id] = output
         self._dispatcher.done(0, task.id, assignment.attempt, report)
         self._let_go()
@@ -262,8 +298,8 @@ class Inline(Hub):
         """There are no slots here."""
         raise TypeError("the trainer's own work has no slots")
 
-    def output(self, task: int) -> Output:
-        """What an earlier task made."""
+    def output(self, task: int, *, private: bool) -> Output:
+        """What an earlier task made; it is made again if need be, and taken once."""
         return self._objects[task]
 
     def shut_down(self) -> None:

@@ -18,6 +18,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import cloudpickle
+
 from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._memory import sending
 from loaderkit.errors import IteratorClosedError, TransportError, WorkerError
@@ -57,6 +59,7 @@ class Pool(Hub):
         self._packer = Packer()
         # Before anything is opened that would have to be closed again.
         self._packed, self._descriptors = _packed(program, self._packer) if kind == "process" else (b"", [])
+        self._as_sent = _operations_now(program) if kind == "process" else b""
         arena = Arena()
         super().__init__(
             program,
@@ -86,20 +89,24 @@ class Pool(Hub):
     def open(self, make: Callable[[Supplies], Assembly]) -> int:
         self._check_process()
         with self.lock:
+            if self._stopping:
+                raise IteratorClosedError("the loader was closed, and its workers have ended")
             stream = super().open(make)
+            self.torn = True
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=_pump, args=(self,), name="loaderkit-pump", daemon=True
                 )
                 self._thread.start()
             self._give_out()
+            self.torn = False
             self.wake()  # workers may have to be hired
             return stream
 
     def close(self, stream: int) -> None:
         if os.getpid() == self._pid:  # in a forked child the lock may be held by a thread that isn't there
             super().close(stream)
-            self.wake()
+            self.wake()  # also where an interrupt tore the engine: the pump ends the workers then
 
     def abandon(self, stream: int) -> None:
         if os.getpid() == self._pid:
@@ -113,12 +120,15 @@ class Pool(Hub):
                     return Failure(self._unfit, "", ())
                 if self._stopping:
                     raise IteratorClosedError("the loader was closed, and its workers have ended")
+                self._check_open(stream)
+                self.torn = True
                 self._let_go()  # what the user let go of may be the memory that is missing
                 there, step = self._pop(stream)
                 if self._moved or not there:
                     self._give_out()
                 if not there:  # giving out may have found that there is nothing more to give
                     there, step = self._pop(stream)
+                self.torn = False
                 if there:
                     return step
                 self._changed.wait()
@@ -130,7 +140,10 @@ class Pool(Hub):
 
     @property
     def usable(self) -> bool:
-        return self._unfit is None and not self._stopping and os.getpid() == self._pid
+        return super().usable and self._unfit is None and not self._stopping and os.getpid() == self._pid
+
+    def runs(self, program: Program) -> bool:
+        return self._kind == "thread" or self._as_sent == _operations_now(program)
 
     def stop(self) -> None:
         """Asks for the end of pump and workers; may be called from anywhere, the garbage collector included."""
@@ -203,10 +216,12 @@ class Pool(Hub):
             self._failed_starts += 1
         records = [index for task in lost for index in task.indices.tolist()]
         _log.warning(
-            "a worker died with %s; it had %d tasks, indices %s; they are done again",
+            "loaderkit: worker process %d died with %s; %s",
+            worker.process.pid,
             reason,
-            len(lost),
-            f"{min(records)}..{max(records)}" if records else "none",
+            f"indices {min(records)} to {max(records)}, {len(lost)} tasks, are done again"
+            if records
+            else "it had nothing to do",
         )
         if self._failed_starts >= _FAILED_STARTS:
             self._unfit = WorkerError(
@@ -237,15 +252,27 @@ class Pool(Hub):
     def _told(self, worker: ThreadWorker, event: Event) -> None:
         # In the worker's own thread: it has its next task at once, without waiting for the pump to be scheduled.
         with self.lock:
-            if self._crew.get(worker.number) is worker:  # else dismissed
+            if self._crew.get(worker.number) is not worker or self.torn:  # dismissed, or soon to be
+                return
+            try:
                 self._hear(worker.number, event)
                 self._give_out()
-                self._changed.notify_all()
+            except BaseException as error:  # noqa: BLE001 - whoever waits must not wait for ever
+                self._fail(error)
+            self._changed.notify_all()
+
+    def _fail(self, error: BaseException) -> None:
+        _log.error("loaderkit: the engine failed", exc_info=error)
+        self._unfit = WorkerError(f"the loader's engine failed: {error!r}")
+        self.torn = True
+        self.wake()
 
     def _turn(self, selector: selectors.BaseSelector, timeout: float | None) -> bool:
         """One turn of the pump; whether anything happened."""
         ready = selector.select(timeout)
         with self.lock:
+            if self.torn:
+                return True
             for key, mask in ready:
                 if key.data is None:
                     with contextlib.suppress(BlockingIOError):
@@ -286,11 +313,10 @@ class Pool(Hub):
             try:
                 happened = self._turn(selector, IDLE_SECONDS if idle else None)
             except BaseException as error:  # noqa: BLE001 - whoever waits must not wait for ever
-                _log.exception("the loader's pump failed")
-                self._unfit = WorkerError(f"the loader's pump failed: {error!r}")
+                self._fail(error)
                 happened = True
             with self.lock:
-                if self._unfit is not None:
+                if self._unfit is not None or self.torn:
                     self._stopping = True  # nobody will get anything from these workers any more
                 if not self._stopping and (happened or not idle or self._in_use()):
                     continue
@@ -310,7 +336,8 @@ class Pool(Hub):
         crew = [*self._crew.values()]
         for number, worker in self._crew.items():
             worker.dismiss()
-            self._dispatcher.died(number, "dismissed", blame=False)
+            if not self.torn:
+                self._dispatcher.died(number, "dismissed", blame=False)
         self._crew.clear()
         if not self._stopping:
             self._thread = None  # a stream that is opened from now on starts another
@@ -339,6 +366,13 @@ def _packed(program: Program, packer: Packer) -> tuple[bytes, list[int]]:
             return packer.teach(program), list(descriptors)
         except Exception as error:
             raise TransportError(_what_cannot_travel(program, error)) from error
+
+
+def _operations_now(program: Program) -> bytes:
+    # Processes have the operations as they were when they were sent; the trainer's may have been changed since.
+    with sending():
+        operations: bytes = cloudpickle.dumps(program.operations)
+    return operations
 
 
 def _what_cannot_travel(program: Program, error: Exception) -> str:

@@ -69,15 +69,15 @@ class ThreadWorker:
         """An object over the slot's bytes."""
         return self._arena.token(slot)
 
-    def output(self, task: int) -> Output:
-        """What an earlier task made."""
+    def output(self, task: int, *, private: bool) -> Output:
+        """What an earlier task made; it is taken once."""
         return self._objects[task]
 
     def _run(self) -> None:
         try:
             bench = Bench(self._program, self)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
-            self._tell(self, Unfit(error))
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
+            self._tell(self, Unfit(error if isinstance(error, Exception) else WorkerError(repr(error))))
             return
         self._tell(self, Arrived())
         waiting: deque[Assignment] = deque()
@@ -107,7 +107,9 @@ class ThreadWorker:
     def _done(self, bench: Bench, task: Task) -> tuple[Report, Output]:
         try:
             return bench.do(task)
-        except BaseException:  # noqa: BLE001 - sys.exit in a transform must not end the thread silently
+        except BaseException as error:  # noqa: BLE001 - sys.exit in a transform must not end the thread silently
+            if task.level:  # its rows may have been written to: there is no second time
+                return _would_have_ended(error, tuple(task.indices.tolist()))
             at: tuple[int, ...] = ()
 
         def announce(indices: np.ndarray, keys: np.ndarray) -> None:
@@ -118,6 +120,10 @@ class ThreadWorker:
             # As after the death of a process: once more, and record by record, so that it can be named.
             return bench.do(task, announce)
         except BaseException as error:  # noqa: BLE001 - as above
-            gone = WorkerError(f"a transform would have ended its worker: {error!r}")
-            gone.__cause__ = error
-            return Report((), trouble=Trouble(Failure(gone, "the worker", at), part=0)), []
+            return _would_have_ended(error, at)
+
+
+def _would_have_ended(error: BaseException, at: tuple[int, ...]) -> tuple[Report, Output]:
+    gone = WorkerError(f"a transform would have ended its worker: {error!r}")
+    gone.__cause__ = error
+    return Report((), trouble=Trouble(Failure(gone, "the worker", at), part=0)), []

@@ -50,8 +50,8 @@ class Memory(Protocol):
         """An object over the slot's bytes."""
         ...
 
-    def output(self, task: int) -> Output:
-        """What an earlier task made."""
+    def output(self, task: int, *, private: bool) -> Output:
+        """What an earlier task made; `private`: its arrays may be written to, and nobody else will see it."""
         ...
 
 
@@ -112,8 +112,14 @@ class Bench:
         return self._result(run, failure, as_rows=batched and self._stacks(1))
 
     def _batch(self, task: Task) -> "_Result":
-        rows = [self._rows_of(span) for span in task.inputs]
         indices = task.indices.tolist()
+        try:
+            # A batch_fn may write into its rows: those that a next attempt starts from must stay as they were made.
+            private = not self._stacks(task.level)
+            rows = [self._rows_of(span, private=private) for span in task.inputs]
+        except Exception as error:  # noqa: BLE001 - the user's classes are rebuilt here
+            lost = Failure(error, "an element, unpickled in a worker", tuple(indices))
+            return self._result(Run([], [], None if task.end is None else []), lost, as_rows=False)
         run, failure = self._pipeline.batch_one(task.level, rows, task.begin, task.end, indices, task.start)
         last = task.level == len(self._pipeline.levels) - 1
         result = self._result(run, failure, as_rows=not last and self._stacks(task.level + 1))
@@ -137,11 +143,11 @@ class Bench:
             len(cursors), width
         )
 
-    def _rows_of(self, span: Span) -> Block | list[Any]:
+    def _rows_of(self, span: Span, *, private: bool) -> Block | list[Any]:
         if span.slot is not None:
             assert isinstance(span.layout, BatchLayout)
             return span.layout.block(self._memory.token(span.slot), span.batch, span.lo, span.hi)
-        part = self._memory.output(span.task)[span.part]
+        part = self._memory.output(span.task, private=private)[span.part]
         return part[span.lo : span.hi] if isinstance(part, list) else part.slice(span.lo, span.hi)
 
     def _layout_of_rows(self, rows: list[Block | list[Any]]) -> BatchLayout | None:
@@ -180,9 +186,10 @@ class Bench:
 
         def make(lo: int, hi: int) -> tuple[Run, Failure | None]:
             here = records[lo:hi]
-            run, failure = self._pipeline.make_rows(here, task.indices[lo : lo + len(here)])
+            missing = unread if len(here) < hi - lo else None
+            made = self._pipeline.make_rows(here, task.indices[lo : lo + len(here)], unread=missing)
             records[lo:hi] = [None] * len(here)  # what is in a batch needn't stay in memory twice
-            return run, failure or (unread if len(here) < hi - lo else None)
+            return made
 
         return make
 
@@ -196,10 +203,10 @@ class Bench:
                 keys, indices = task.keys[first:last], task.indices[first:last]
                 announce(indices, keys)
                 records, unread = self.reader.read(task.id, keys, indices)
-                row, failure = self._pipeline.make_rows(records, indices[: len(records)])
+                row, failure = self._pipeline.make_rows(records, indices[: len(records)], unread=unread)
                 run.add(row)
-                if failure is not None or unread is not None:
-                    return run, failure or unread
+                if failure is not None:
+                    return run, failure
             return run, None
 
         return make

@@ -163,10 +163,11 @@ class _Worker:
         """An object over the slot's bytes."""
         return self._arena.token(slot)
 
-    def output(self, task: int) -> Output:
-        """What an earlier task made, read from the arena."""
+    def output(self, task: int, *, private: bool) -> Output:
+        """What an earlier task made, read from the arena; `private`: copied out of it first."""
         if task not in self._opened:
-            self._opened[task] = unpack(memoryview(self._arena.token(self._places[task])).cast("B"))
+            room = memoryview(self._arena.token(self._places[task])).cast("B")
+            self._opened[task] = unpack(memoryview(bytearray(room)) if private else room)
         return self._opened[task]
 
     # --- work ---------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def train(data: Path, run: Path, workers: Workers, *, epochs: int, title: str, k
     with (
         errors.open("wb") as stderr,
         _training(data, run, workers, epochs, stderr) as process,
-        tqdm(desc=title, unit=" steps", dynamic_ncols=True, miniters=1, smoothing=0) as bar,
+        tqdm(desc=title, unit=" steps", dynamic_ncols=True, smoothing=0, mininterval=_redrawn()) as bar,
     ):
         for line in process.stdout:
             _note(json.loads(line), record)
@@ -140,3 +140,8 @@ def compare(peaceful: Record, killed: Record, resumed: Record) -> Comparison:
         differing=tuple(sorted(missing | wrong)),
         same_params=peaceful.params is not None and peaceful.params == resumed.params,
     )
+
+
+def _redrawn() -> float:
+    """Seconds between two drawings of a progress bar: seldom where each becomes a line of a log."""
+    return 0.1 if sys.stderr.isatty() else 5.0

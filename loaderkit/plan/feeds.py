@@ -3,7 +3,7 @@
 A feed moves on with every call; to start elsewhere, make another.
 """
 
-from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from loaderkit.plan.samplers import Sampler, record_keys_of
 from loaderkit.plan.schedule import BLOCK_INDICES, Part, Planner, Schedule
 from loaderkit.plan.segments import Segments
+from loaderkit.plan.sharding import ShardOptions
+from loaderkit.plan.streams import StreamPlan, Strided
 
 Int64Array = NDArray[np.int64]
 
@@ -68,85 +70,113 @@ class StepFeed:
         return part
 
 
-class SingleFeed:
-    """A shard's records one after the other where no Batch groups them: a step has one for each shard.
+class ShardIndices:
+    """The indices of a shard where no Batch groups them: step t gives shard h of H the h-th index of the step.
 
-    steps: gives the steps.
+    segments: where each step begins. step: the first. stop: the stream's end, None without one. shard: h and H.
 
-    >>> from loaderkit.plan.batching import Batching
-    >>> from loaderkit.plan.samplers import SequentialSampler
     >>> from loaderkit.plan.sharding import ShardOptions
-    >>> batching = Batching(inner=(), rows=2, remainder="keep", batched=False)
-    >>> schedule = Schedule(SequentialSampler(6), batching, ShardOptions(1, 2), start=0, stop=6)
-    >>> feed = SingleFeed(StepFeed(schedule, Segments(((0, 0, 2),)), 0, 6))
-    >>> feed.next(2), feed.next(2), feed.next(2)
-    ((array([1, 3]), array([1, 3])), (array([5]), array([5])), None)
+    >>> segments = Segments(((0, 0, 2), (3, 20, 2)))
+    >>> indices = ShardIndices(segments, step=1, stop=30, shard=ShardOptions(1, 2))
+    >>> indices.next(9), indices.next(2), indices.next(9)
+    (array([3, 5]), array([21, 23]), array([25, 27, 29]))
     """
 
-    def __init__(self, steps: StepFeed) -> None:
-        self._steps = steps
-        self._refused: Exception | None = None
+    def __init__(self, segments: Segments, *, step: int, stop: int | None, shard: ShardOptions) -> None:
+        self._segments = segments
+        self._step = step
+        self._stop = stop
+        self._shard = shard
 
-    def next(self, count: int) -> tuple[Int64Array, Int64Array] | None:
-        """Indices and keys of up to `count` next records, None behind the last. Raises as StepFeed does."""
-        parts: list[Part] = []
-        while self._refused is None and len(parts) < count:
-            try:
-                part = self._steps.next()
-            except Exception as error:  # noqa: BLE001 - said when what stands before it was handed on
-                self._refused = error
-                break
-            if part is None:
-                break
-            parts.append(part)
-        if parts:
-            return np.concatenate([p.indices for p in parts]), np.concatenate([p.keys for p in parts])
-        if self._refused is not None:
-            raise self._refused
-        return None
+    def next(self, n: int) -> Int64Array:
+        """Up to n next indices, int64, none behind the last.
+
+        Raises ValueError at a step that was made with another global batch size.
+        """
+        first = self._segments.seek(self._step, self._shard.shard_count)
+        behind = self._segments.end_of(self._step)
+        steps = n if behind is None else min(n, behind - self._step)
+        indices = Strided(first, self._stop, self._shard).indices(first, steps)
+        self._step += len(indices)
+        return indices
+
+
+class StreamIndices:
+    """The indices of one logical stream.
+
+    plan: which index belongs to which stream. stream: its number. index: where to begin.
+
+    >>> indices = StreamIndices(StreamPlan(count=2, q=3, start=0, stop=14), stream=1, index=4)
+    >>> indices.next(3), indices.next(9)
+    (array([4, 5, 9]), array([10, 11]))
+    """
+
+    def __init__(self, plan: StreamPlan, stream: int, index: int) -> None:
+        self._plan = plan
+        self._stream = stream
+        self._index = index
+
+    def next(self, n: int) -> Int64Array:
+        """Up to n next indices, int64, none behind the last."""
+        indices = self._plan.indices(self._stream, self._index, n)
+        if len(indices):
+            self._index = int(indices[-1]) + 1
+        return indices
+
+
+class Indices(Protocol):
+    """Indices in order, as many as are asked for."""
+
+    def next(self, n: int) -> Int64Array:
+        """Up to n next indices, none behind the last."""
+        ...
 
 
 class RecordFeed:
     """Records one after the other, as many as are asked for.
 
-    sampler: gives the record keys. indices: (first_index, n) -> the next n indices of the stream in question, int64
-    (<=n,). index: where to begin. num_records: the source's length.
+    sampler: gives the record keys. indices: which indices. num_records: the source's length.
 
     >>> from loaderkit.plan.samplers import SequentialSampler
-    >>> feed = RecordFeed(SequentialSampler(5), lambda first, n: np.arange(first, min(5, first + n)), 0, 5)
+    >>> plan = StreamPlan(count=1, q=1, start=0, stop=5)
+    >>> feed = RecordFeed(SequentialSampler(5), StreamIndices(plan, 0, 0), 5)
     >>> feed.next(3), feed.next(3), feed.next(3)
     ((array([0, 1, 2]), array([0, 1, 2])), (array([3, 4]), array([3, 4])), None)
     """
 
-    def __init__(
-        self, sampler: Sampler, indices: Callable[[int, int], Int64Array], index: int, num_records: int
-    ) -> None:
+    def __init__(self, sampler: Sampler, indices: Indices, num_records: int) -> None:
         self._sampler = sampler
-        self._plan = indices
-        self._index = index
+        self._source = indices
         self._num_records = num_records
         self._block = BLOCK_INDICES if hasattr(sampler, "record_keys") else 1
         self._indices: Int64Array = np.empty(0, np.int64)
-        self._keys: Int64Array = np.empty(0, np.int64)
+        self._keys: Int64Array = np.empty(0, np.int64)  # of the first of them
 
     def next(self, count: int) -> tuple[Int64Array, Int64Array] | None:
-        """Indices and keys of up to `count` next records, None behind the last. Raises as StepFeed does."""
+        """Indices and keys of up to `count` next records, None behind the last.
+
+        Raises what the sampler raises, IndexError for a key that the source doesn't have, and ValueError at a step
+        that was made with another global batch size; each when the records before it were given.
+        """
         if not len(self._indices):
-            indices = self._plan(self._index, max(count, self._block))
-            if not len(indices):
+            self._indices = self._source.next(max(count, self._block))
+            if not len(self._indices):
                 return None
-            try:
-                keys = record_keys_of(self._sampler, indices)
-                check_keys(keys, indices, self._num_records)
-            except Exception:
-                if self._block == 1 and count == 1:
-                    raise
-                self._block = (
-                    1  # asked one by one from here on, the error comes with the record it belongs to
-                )
-                return self.next(1)
-            self._indices, self._keys = indices, keys
-            self._index = int(indices[-1]) + 1
+        if not len(self._keys):
+            self._keys = self._planned(self._indices)
+        count = min(count, len(self._keys))
         taken = self._indices[:count], self._keys[:count]
         self._indices, self._keys = self._indices[count:], self._keys[count:]
         return taken
+
+    def _planned(self, indices: Int64Array) -> Int64Array:
+        ahead = indices[: self._block]
+        try:
+            keys = record_keys_of(self._sampler, ahead)
+            check_keys(keys, ahead, self._num_records)
+        except Exception:
+            if len(ahead) == 1:
+                raise
+            self._block = 1  # asked one by one from here on, the error comes with the record it belongs to
+            return self._planned(indices)
+        return keys

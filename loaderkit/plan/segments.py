@@ -85,6 +85,17 @@ class Segments:
             raise IndexError(f"step: {step} starts at index {index}, past 2**63")
         return index, segment.stride
 
+    def end_of(self, step: int) -> int | None:
+        """The first step behind the segment that a step is in, None where no other follows.
+
+        Raises IndexError for a negative step.
+
+        >>> Segments(((0, 0, 256), (100, 25600, 512))).end_of(7)
+        100
+        """
+        behind = [entry.first_step for entry in self.entries if entry.first_step > self._at(step).first_step]
+        return min(behind, default=None)
+
     def stride_of(self, step: int) -> int:
         """Number of indices (nominal G) of a step. Raises IndexError for a negative one.
 

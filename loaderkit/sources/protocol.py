@@ -10,6 +10,7 @@ A record_key is a row of the source, from 0 to len(source) - 1. The optional par
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import index
+from os import PathLike
 from typing import Any, Protocol, SupportsIndex, TypeVar, cast, runtime_checkable
 
 import numpy as np
@@ -50,6 +51,11 @@ def check_source(source: Any) -> None:
     TypeError: data_source: a list_iterator has no __len__ and no __getitem__; records are read by key, in any
     order...
     """
+    if isinstance(source, str | bytes | PathLike):
+        raise TypeError(
+            f"data_source: {source!r:.80} came, which would be read character by character; for files write "
+            f"ArrayRecordDataSource({source!r:.80})"
+        )
     require_methods(source, argument="data_source")
     if len(source) == 0:
         raise ValueError(f"data_source: {short_repr(source)} is empty; there is no record to read")

@@ -338,14 +338,18 @@ class Pipeline:
             self.last.batch is not None and self.last.batch.batch_fn is not None
         )
 
-    def make_rows(self, records: list[Any], indices: np.ndarray) -> tuple[Run, Failure | None]:
+    def make_rows(
+        self, records: list[Any], indices: np.ndarray, *, unread: Failure | None
+    ) -> tuple[Run, Failure | None]:
         """The rows that enter the last Batch, for a pipeline that never changes their number.
 
         Args:
             records: what the source gave.
             indices: (n,) int64, the records' indices.
+            unread: why there are no more records, where reading the next one failed.
         """
         run, failure = self.levels[0].run(Run(records, Singles(indices), None), ())
+        failure = failure or unread
         for level in self.levels[1:-1]:
             assert level.batch is not None and level.batch.batch_size is not None
             run, earlier = _batch_up(run, level, level.batch.batch_size, partial=failure is None)

@@ -275,6 +275,7 @@ class ChainSpec:
             start={stream: self.start_of(stream) for stream in self.owned},
             nominal=nominal,
             prefetch=self.prefetch,
+            patience=None,
         )
 
     def indices(self, stream: int) -> Iterator[int]:

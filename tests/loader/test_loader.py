@@ -320,7 +320,7 @@ def test_any_source_with_length_and_items(running):
     plain = [] if running.kind == "process" else [squares, tuple(squares), np.array(squares)]
     for source in (Own(), Batched(), *plain):
         assert elements_of(running, int, data_source=source, sampler=Some()) == [16, 1, 9, 0]
-    assert elements_of(Running(), data_source="abcdef", sampler=Some()) == ["e", "b", "d", "a"]
+    assert elements_of(Running(), data_source=[*"abcdef"], sampler=Some()) == ["e", "b", "d", "a"]
 
 
 @every_running

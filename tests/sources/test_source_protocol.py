@@ -1,5 +1,7 @@
 """What every source shares: which objects are sources, and which keys they have."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,7 +24,7 @@ class Unreadable:
         return 3
 
 
-@pytest.mark.parametrize("source", [Squares(), [1], (1,), "a", np.zeros(2), range(3), RangeDataSource(3)])
+@pytest.mark.parametrize("source", [Squares(), [1], (1,), np.zeros(2), range(3), RangeDataSource(3)])
 def test_anything_with_len_and_getitem_is_a_source(source):
     """Nothing has to be inherited or registered."""
     check_source(source)
@@ -32,6 +34,9 @@ def test_anything_with_len_and_getitem_is_a_source(source):
 @pytest.mark.parametrize(
     ("source", "error", "says"),
     [
+        ("train-*.array_record", TypeError, r"character by character.*ArrayRecordDataSource\('train-"),
+        (b"records", TypeError, "character by character"),
+        (Path("train.array_record"), TypeError, r"ArrayRecordDataSource\("),
         (iter([1, 2]), TypeError, "a list_iterator has no __len__ and no __getitem__"),
         ({1, 2}, TypeError, "a set has no __getitem__"),
         (Unreadable(), TypeError, "a Unreadable has no __getitem__"),

@@ -1,0 +1,180 @@
+"""Pipelines that change the number of rows: elements, their groups and their cursors are those of plain generators."""
+
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+from engine_specs import chain_specs
+from engine_twins import ChainSpec
+from engine_world import World, drain
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loaderkit._engine.task import Broken, End
+
+CUTS = {
+    "workers": st.integers(0, 3),
+    "memory": st.sampled_from(["none", "batches", "all"]),
+    "task_rows": st.none() | st.integers(1, 20),
+}
+
+
+def world_of(workers, memory="none", **knobs):
+    world = World(workers=workers, arena=memory != "none", reserves=memory == "all", **knobs)
+    for _ in range(max(workers, 1)):
+        world.hire()
+    return world
+
+
+def fresh(spec, **changes):
+    return replace(spec, given_up={}, **changes)
+
+
+@given(chain_specs(), CUTS["workers"], CUTS["memory"], CUTS["task_rows"])
+def test_elements_and_cursors_are_those_of_plain_generators(spec, workers, memory, task_rows):
+    """Filter, FlatMap and Batch in any nesting, one stream or several, however tasks are cut; errors in their place."""
+    world = world_of(workers, memory, task_rows=task_rows)
+    stream = world.open(spec)
+    drain(world, stream)
+    assert stream in world.over or spec.streams > 1
+    world.wind_up()
+
+
+@given(chain_specs(), st.integers(1, 20), st.integers(0, 10))
+def test_entered_at_the_cursors_behind_an_element_a_stream_goes_on_there(spec, task_rows, popped):
+    """Saved after any element and resumed with every operation empty: the rest, and none of it twice."""
+    # An endless stream of which nothing is left would keep the plain loop busy for ever.
+    fans = spec.fans if spec.stop is not None else tuple(tuple(n or 1 for n in level) for level in spec.fans)
+    spec = fresh(spec, plain=False, fans=fans, fails=frozenset(), feed_fails=None)
+    whole = spec.elements()
+    heads = list(islice(whole, popped))
+    left = [element.value for element in islice(whole, 20)]
+    start = {stream: spec.start_of(stream) for stream in spec.owned}
+    for head in heads:
+        start |= head.ends
+    resumed = fresh(spec, start=start)
+    assert [element.value for element in islice(resumed.elements(), 20)] == left
+    world = world_of(2, "all", task_rows=task_rows)
+    drain(world, world.open(resumed), turns=400)
+    world.wind_up()
+
+
+@pytest.mark.parametrize("task_rows", [1, 2, 5, 50])
+@pytest.mark.parametrize("at", range(12))
+def test_a_failure_comes_behind_all_before_it(at, task_rows):
+    """Whatever row fails, the batches of the rows before it are handed out first; the group it breaks is not."""
+    world = world_of(2, "all", task_rows=task_rows)
+    stream = world.open(ChainSpec(groupings=((3, True),), stop=12, fails=frozenset([(0, at)])))
+    assert drain(world, stream) == at // 3
+    assert world.over[stream] == Broken(("stage", 0, at))
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_a_failure_behind_an_inner_batch_keeps_the_rows_before_it(level):
+    world = world_of(2, "all", task_rows=4)
+    spec = ChainSpec(
+        groupings=((2, True), (2, True)),
+        flats=(False,) * 3,
+        fans=((1,),) * 3,
+        stop=24,
+        fails=frozenset([(level, 12)]),
+    )
+    stream = world.open(spec)
+    assert drain(world, stream) == 3
+    assert world.over[stream] == Broken(("stage", level, 12))
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+@pytest.mark.parametrize("task_rows", [1, 7, 30])
+def test_where_one_of_several_streams_fails_the_others_are_read_until_its_batch(failing, task_rows):
+    """Filters leave little of the others, so much of them is read: the failure waits for its place, and comes."""
+    fans = [(1, 0, 0, 0, 0)] * 3  # indices count round robin: each stream keeps every fifth of its own
+    world = world_of(2, "all", task_rows=task_rows)
+    spec = ChainSpec(
+        groupings=((2, True),),
+        flats=(False, False),
+        fans=(fans[0], (1,)),
+        streams=3,
+        owned=(0, 1, 2),
+        stop=None,
+        fails=frozenset([(0, 60 + failing)]),
+    )
+    stream = world.open(spec)
+    popped = drain(world, stream, turns=2000)
+    assert world.over[stream] == Broken(("stage", 0, 60 + failing))
+    assert popped == 2
+
+
+def test_of_two_failing_streams_the_first_is_the_error_whoever_was_quicker():
+    world = world_of(1, "all", task_rows=1)
+    spec = ChainSpec(
+        groupings=((2, True),),
+        streams=2,
+        owned=(0, 1),
+        stop=None,
+        fails=frozenset([(0, 2), (0, 1)]),
+    )
+    stream = world.open(spec)
+    while world.give():
+        continue
+    for place in reversed(range(len(world.hands[world.busy[0]].tasks))):
+        world.finish(world.busy[0], place)
+    drain(world, stream)
+    assert world.over[stream] == Broken(("stage", 0, 2))
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("inner_keep", [True, False])
+def test_the_last_rows_of_a_stream_are_a_smaller_batch_or_none(keep, inner_keep):
+    world = world_of(2, task_rows=3)
+    groupings = ((3, inner_keep), (2, keep))
+    stream = world.open(ChainSpec(groupings=groupings, flats=(False,) * 3, fans=((1,),) * 3, stop=8))
+    inner = 3 if inner_keep else 2  # of 8 records: two threes, and a two
+    assert drain(world, stream) == (-(-inner // 2) if keep else inner // 2)
+    assert world.over[stream] == End()
+
+
+def test_a_filter_that_leaves_nothing_ends_without_an_element():
+    world = world_of(2, "all", task_rows=3)
+    stream = world.open(ChainSpec(fans=((0,), (1,)), stop=100))
+    assert drain(world, stream) == 0
+    assert world.over[stream] == End()
+
+
+def test_a_filter_that_leaves_one_in_a_thousand_reads_on():
+    world = world_of(1, task_rows=100)
+    stream = world.open(ChainSpec(groupings=(), flats=(False,), fans=((1, *(0,) * 999),), stop=3500))
+    assert drain(world, stream, turns=1000) == 4
+
+
+def test_what_is_made_ahead_of_a_user_who_rests_is_bounded():
+    """Workers that are quicker than the user stop: what they made is a few batches, not the data set."""
+    for fans in [((1,), (1,)), ((3,), (1,)), ((0, 0, 1), (1,))]:
+        world = world_of(2, "all", task_rows=4)
+        world.open(ChainSpec(fans=fans, flats=(True, False), stop=100_000, prefetch=3))
+        while world.give():
+            for worker in world.busy:
+                world.finish(worker)
+        assert len(world.outputs) <= 40
+
+
+def test_a_stream_that_lags_is_read_before_those_that_have_enough():
+    """One stream keeps one in ten: it alone is read on, and what the other gives doesn't pile up."""
+    spec = ChainSpec(
+        groupings=((2, True), (2, True)),
+        flats=(False,) * 3,
+        fans=((1, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0), (1,), (1,)),
+        streams=2,
+        owned=(0, 1),
+        stop=None,
+    )
+    world = world_of(1, task_rows=1)
+    stream = world.open(spec)
+    most = 0
+    for _ in range(5):
+        while not world.pop(stream):
+            while world.give():
+                continue
+            world.finish(world.busy[0])
+            most = max(most, len(world.outputs))
+    assert most <= 30

@@ -1,0 +1,67 @@
+"""Tasks are as long as the work in them asks for, never nothing, and what is ahead is bounded."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loaderkit._engine.pace import AHEAD_SECONDS, TASK_SECONDS, Pace
+
+TASKS = st.lists(st.tuples(st.integers(1, 10**6), st.floats(0, 100)), max_size=20)
+
+
+@given(st.integers(0, 64), st.none() | st.integers(1, 100), TASKS, st.integers(1, 10**6), st.integers(0, 500))
+def test_whatever_was_seen_a_task_has_rows_and_a_worker_two_tasks(workers, task_rows, tasks, batch, reads):
+    """Work stays in both directions: an interval of 0 seconds or of an hour is no reason to stop."""
+    pace = Pace(workers=workers, task_rows=task_rows, reads=reads)
+    for rows, seconds in tasks:
+        pace.saw(rows=rows, seconds=seconds)
+    assert pace.rows(batch) >= 1
+    assert pace.tasks_ahead() >= 2
+    assert 0 <= pace.least_ahead(batch) <= pace.rows_ahead(batch)
+    assert pace.workers == 0 or pace.least_ahead(batch) >= workers * max(2 * pace.rows(batch), reads)
+
+
+@given(st.floats(1e-6, 1e-1), st.integers(1, 8))
+def test_a_steady_pace_gives_tasks_of_the_wanted_length_and_enough_of_them(row_seconds, workers):
+    pace = Pace(workers=workers, task_rows=None)
+    for _ in range(5):
+        pace.saw(rows=10, seconds=10 * row_seconds)
+    task_seconds = pace.rows(1) * row_seconds
+    assert pace.rows(1) == 1 or TASK_SECONDS / 2 < task_seconds <= TASK_SECONDS * (1 + 1e-9)
+    assert pace.tasks_ahead() == 2 or pace.tasks_ahead() * task_seconds <= AHEAD_SECONDS * (1 + 1e-9)
+    assert (pace.tasks_ahead() + 1) * task_seconds > AHEAD_SECONDS * (1 - 1e-9)
+
+
+def test_a_fixed_number_of_rows_stays():
+    pace = Pace(workers=2, task_rows=7)
+    pace.saw(rows=7, seconds=100.0)
+    assert pace.rows(256) == 7
+
+
+def test_before_anything_is_known_a_batch_is_shared_by_all_workers():
+    """The first batch comes as early as can be."""
+    assert [Pace(workers=workers, task_rows=None).rows(256) for workers in (1, 2, 3)] == [256, 128, 86]
+
+
+def test_the_trainer_alone_makes_whole_batches_and_more_of_cheap_rows():
+    pace = Pace(workers=0, task_rows=None)
+    assert pace.rows(256) == 256
+    pace.saw(rows=1, seconds=1.0)
+    assert pace.rows(256) == 256
+    assert pace.rows_ahead(256) == 0
+
+
+def test_the_mean_follows_a_change():
+    pace = Pace(workers=1, task_rows=None)
+    pace.saw(rows=1, seconds=1e-5)
+    rows = [pace.rows(1)]
+    for _ in range(20):
+        pace.saw(rows=1, seconds=1e-4)
+        rows.append(pace.rows(1))
+    assert rows == sorted(rows, reverse=True)
+    assert rows[0] in (99, 100)
+    assert 10 <= rows[-1] <= 11
+
+
+def test_reads_in_flight_need_rows_ahead():
+    pace = Pace(workers=1, task_rows=4, reads=64)
+    assert pace.tasks_ahead() * pace.rows(1) >= 64

@@ -285,9 +285,12 @@ class Inline(Hub):
         except BaseException:
             # Ctrl-C in the middle of the user's code: the task is done again when the next element is asked for.
             self.torn = True
-            self._dispatcher.died(0, "interrupted", blame=False)
-            self._dispatcher.ready(0)
-            self.torn = False
+            if (
+                not task.level
+            ):  # else its rows may have been written to: they have to be made anew, in another hub
+                self._dispatcher.died(0, "interrupted", blame=False)
+                self._dispatcher.ready(0)
+                self.torn = False
             raise
         self.torn = True
         self._objects[task.id] = output

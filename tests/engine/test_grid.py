@@ -40,16 +40,16 @@ def test_no_row_is_given_out_twice_or_left_out(spec, task_rows, random):
     """The targets of all tasks partition the rows of the steps that are made."""
     world = world_of(2, task_rows=task_rows)
     stream = world.open(spec)
-    rows = Counter()
+    tasks = []
     while stream not in world.over:
         while world.give():
             continue
         if not world.pop(stream):
             worker = random.choice(world.busy)
-            task = world.hands[worker].tasks[0].task
-            if task.level == 0:
-                rows.update(task.indices.tolist())
+            tasks.append(world.hands[worker].tasks[0].task)
             world.finish(worker)
+    tasks += [assignment.task for hand in world.hands.values() for assignment in hand.tasks]
+    rows = Counter(index for task in tasks if task.level == 0 for index in task.indices.tolist())
     assert set(rows.values()) <= {1}
     if isinstance(world.over[stream], Broken):
         assert sorted(rows) == list(range(len(rows))), "a gap before the error"

@@ -38,7 +38,7 @@ def test_a_worker_killed_while_it_works_changes_nothing_and_is_logged(tmp_path, 
     assert len(caplog.records) == 1
     message = caplog.records[0].getMessage()
     assert "exit code -9 (SIGKILL)" in message
-    first, last = map(int, re.search(r"indices (\d+)\.\.(\d+)", message).groups())
+    first, last = map(int, re.search(r"indices (\d+) to (\d+)", message).groups())
     assert first <= 36 and last >= 39  # the task that it was in, and perhaps others that it had
 
 

@@ -34,9 +34,13 @@ def test_anything_with_len_and_getitem_is_a_source(source):
 @pytest.mark.parametrize(
     ("source", "error", "says"),
     [
-        ("train-*.array_record", TypeError, r"character by character.*ArrayRecordDataSource\('train-"),
-        (b"records", TypeError, "character by character"),
-        (Path("train.array_record"), TypeError, r"ArrayRecordDataSource\("),
+        (
+            "train-*.array_record",
+            TypeError,
+            r"'train-.* character by character; for files write ArrayRecordDataSource\('train-",
+        ),
+        (b"records", TypeError, "b'records' came, which would be read character by character"),
+        (Path("train.array_record"), TypeError, r".*for files write ArrayRecordDataSource\("),
         (iter([1, 2]), TypeError, "a list_iterator has no __len__ and no __getitem__"),
         ({1, 2}, TypeError, "a set has no __getitem__"),
         (Unreadable(), TypeError, "a Unreadable has no __getitem__"),

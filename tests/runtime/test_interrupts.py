@@ -1,0 +1,137 @@
+"""Ctrl-C at any line: what the user gets afterwards is what comes behind the last element that was handed out."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runtime_loaders import all_same, numbers, row
+
+import loaderkit
+import loaderkit as lk
+
+PACKAGE = str(Path(loaderkit.__file__).parent)
+PIPELINES = {
+    "batches": (row, lk.Batch(4)),
+    "elements": (row,),
+    "survivors": (lk.Filter(lambda x: x % 3), row, lk.Batch(4)),
+}
+
+
+class InterruptAt:
+    """Raises KeyboardInterrupt at the n-th line of the package that this thread comes to, as a signal would."""
+
+    def __init__(self, line: int) -> None:
+        self.left = line
+
+    def __call__(self, frame: Any, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+def next_interrupted(it: Any, line: int) -> bool:
+    """Asks for an element and interrupts that at a line; whether it came so far."""
+    tracer = sys.gettrace()
+    sys.settrace(InterruptAt(line))
+    try:
+        next(it)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(tracer)
+    return False
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_an_interrupt_at_any_line_loses_nothing_in_process(name):
+    """Without workers: interrupted at each line in turn, the rest is exact, and another iterator goes on too."""
+    operations = PIPELINES[name]
+    expected = list(numbers(60, *operations))
+    line = 0
+    while True:
+        line += 1
+        with numbers(60, *operations) as loader:
+            it, other = iter(loader), iter(loader)
+            given = [next(it), next(it)]
+            beside = [next(other)]
+            if not next_interrupted(it, line):
+                break
+            assert it.step in (2, 3)
+            assert all_same([*given, *expected[2 : it.step], *it], expected), f"line {line}"
+            assert all_same([*beside, *other], expected), f"line {line}"
+    assert line > 60  # else hardly anything was interrupted
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_an_interrupt_at_any_line_loses_nothing_with_workers(name, nightly):
+    """With workers, at lines some way apart: they find the engine whole or not at all."""
+    operations = PIPELINES[name]
+    expected = list(numbers(60, *operations))
+    interrupted = 0
+    for line in range(1, 400, 1 if nightly else 13):
+        with numbers(60, *operations, worker_count=2, worker_kind="thread", task_rows=3) as loader:
+            it = iter(loader)
+            given = [next(it), next(it)]
+            interrupted += next_interrupted(it, line)
+            assert all_same([*given, *expected[2 : it.step], *it], expected), f"line {line}"
+    assert interrupted > 3
+
+
+def test_rows_that_a_batch_fn_wrote_to_are_made_anew(tmp_path):
+    """A batch_fn that writes into its rows and takes its worker down: the second time it gets the rows as made."""
+    import os
+
+    import numpy as np
+
+    def double(rows: list[Any]) -> Any:
+        for one in rows:
+            one *= 2
+        if rows[0][0] == 0 and not (tmp_path / "died").exists():
+            (tmp_path / "died").touch()
+            os._exit(9)
+        return np.stack(rows)
+
+    def wide(x: int) -> Any:
+        return np.full(1000, float(x))
+
+    for operations in ([wide], [wide, lk.Filter(lambda _: True)]):
+        (tmp_path / "died").unlink(missing_ok=True)
+        with numbers(8, *operations, lk.Batch(4, batch_fn=double), worker_count=2, task_rows=2) as loader:
+            assert [batch[:, 0].tolist() for batch in loader] == [[0, 2, 4, 6], [8, 10, 12, 14]]
+        assert (tmp_path / "died").exists()
+
+
+class Scaled(lk.Map):
+    def __init__(self) -> None:
+        self.factor = 1
+
+    def map(self, element):
+        return element * self.factor
+
+
+@pytest.mark.parametrize(
+    "how", [{"worker_count": 0}, {"worker_count": 1}, {"worker_count": 1, "worker_kind": "thread"}]
+)
+def test_an_operation_changed_between_epochs_counts_from_the_next_iterator_on(count, kind):
+    """What a curriculum does between epochs is seen by every kind of worker."""
+    scaled = Scaled()
+    with numbers(4, scaled, lk.Batch(4), worker_count=count, worker_kind=kind) as loader:
+        first = next(iter(loader.epoch(0)))
+        scaled.factor = 10
+        assert next(iter(loader.epoch(1))).tolist() == (10 * first).tolist()
+
+
+@pytest.mark.parametrize("how", [{"worker_count": 0}, {"worker_count": 1, "worker_kind": "thread"}])
+def test_an_endless_stream_that_nothing_survives_is_an_error(how):
+    """It would be waited for without end."""
+    nothing = lk.Filter(lambda _: False)
+    with (
+        lk.load([1, 2, 3], transformations=[nothing], batch_size=2, **how) as loader,
+        pytest.raises(ValueError, match="records in a row gave no element"),
+    ):
+        next(iter(loader))

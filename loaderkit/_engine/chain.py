@@ -47,7 +47,9 @@ class Grouping:
 class _Run:
     task: int
     promised: int = 0  # elements that will probably come
-    records: int = 0  # that were read for it
+    records: int = 0  # that it was made of; 1 if that is a batch
+    places: np.ndarray | None = None  # (size,) int64, the record of each element among them
+    seen: bool = False  # by `give_up`
     done: bool = False
     size: int = 0
     taken: int = 0
@@ -76,7 +78,7 @@ class _Line:
         self.runs: deque[_Run] = deque()
         self.over = False
         self.ready = 0  # elements in the done runs at the front
-        self.barren = 0  # records at the front that gave no element, since the last that did
+        self._barren = 0  # records without an element, behind the last element of the runs that were seen
 
     def add(self, task: int, promised: int) -> _Run:
         run = _Run(task, promised)
@@ -137,8 +139,26 @@ class _Line:
     def shed(self) -> None:
         """Drops the runs at the front that were used up; a failure stays."""
         while self.runs and self.runs[0].used_up:
-            run = self.runs.popleft()
-            self.barren = 0 if run.size else self.barren + run.records
+            self.runs.popleft()
+
+    def give_up(self, patience: int, what: str) -> None:
+        """Ends the line at the first `patience` records in a row that gave nothing, however they were cut in tasks."""
+        for run in self.runs:
+            if not run.done or self.over:
+                return
+            if run.seen or run.places is None:
+                continue
+            run.seen = True
+            # gaps: (size + 1,) records without an element before each element, and behind the last
+            gaps = np.diff(run.places, prepend=-1 - self._barren, append=run.records) - 1
+            self._barren = int(gaps[-1])
+            if gaps.max() >= patience:
+                run.size = int(np.argmax(gaps >= patience))
+                run.failed = ValueError(
+                    f"{patience:,} {what} in a row gave no element: the Filters and FlatMaps let nothing pass, "
+                    "and the sampler is endless"
+                )
+                self.over = True
 
 
 @dataclass(slots=True)
@@ -164,7 +184,7 @@ class Chain:
         start: where each stream was entered, by number.
         nominal: records of one element that is handed out, if no operation changed their number.
         prefetch: elements to make ahead of the one handed out last.
-        patience: records of a stream that may give nothing before that is an error, None for any number.
+        patience: records in a row, or batches, that may give nothing before that is an error, None for any number.
     """
 
     def __init__(
@@ -258,9 +278,7 @@ class Chain:
             reserve=reserve,
         )
         stream.read += len(indices)
-        run = line.add(task.id, promised=0)
-        run.records = len(indices)
-        self._work[task.id] = (line, run, stream)
+        self._work[task.id] = (line, line.add(task.id, promised=0), stream)
         return task
 
     # --- what came of it ----------------------------------------------------------------------------------------
@@ -274,6 +292,10 @@ class Chain:
             part = report.parts[0]
             run.size = part.size
             run.begins, run.ends = part.begins, part.ends
+            if self._patience is not None and part.begins is not None:
+                run.records = 1 if task.level else len(task.indices)
+                firsts = part.begins[:, 0]
+                run.places = np.zeros_like(firsts) if task.level else np.searchsorted(task.indices, firsts)
         if report.trouble is not None:
             run.failed = report.trouble.error
             line.over = True
@@ -284,14 +306,9 @@ class Chain:
             self._supplies.pace.saw(rows=len(task.indices), seconds=report.seconds)
             stream.arrived += len(task.indices)
             stream.given += run.size
+        if self._patience is not None:
+            line.give_up(self._patience, "batches" if task.level else "records")
         line.shed()
-        if self._patience is not None and line.barren >= self._patience and not line.over:
-            line.fail(
-                ValueError(
-                    f"{line.barren:,} records in a row gave no element: the Filters and FlatMaps let nothing pass, "
-                    "and the sampler is endless"
-                )
-            )
         if run.size:
             self._uses[task.id] = run.size
         self._regroup()

@@ -125,18 +125,6 @@ class Schedule:
         low, high = self.span_at(index + whole * self.batching.stride)
         return whole + (high > low)
 
-    def next_index(self, index: int) -> int:
-        """The end cursor of the step that starts at `index`: the start of the next, or the stream's end.
-
-        >>> from loaderkit.plan.samplers import SequentialSampler
-        >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
-        >>> schedule = Schedule(SequentialSampler(10), batching, ShardOptions(0, 1), start=0, stop=10)
-        >>> schedule.next_index(4), schedule.next_index(8)
-        (8, 10)
-        """
-        after = index + self.batching.stride
-        return after if self.stop is None else min(after, self.stop)
-
     def shards_without(self, index: int) -> int:
         """Number of shards that don't make the step at `index` while others do: 0 everywhere but at the end.
 

@@ -163,19 +163,6 @@ def test_the_shards_that_miss_a_step_are_counted(plan: tuple[Batching, int, bool
         assert schedules[-1].shards_without(index) == expected
 
 
-@given(plans())
-def test_the_end_of_a_step_is_the_next_ones_start_or_the_streams_end(
-    plan: tuple[Batching, int, bool, int, int],
-) -> None:
-    """next_index moves by G, never past the end; without an end it always moves by G."""
-    batching, _, _, start, stop = plan
-    finite = schedules_of(plan)[0]
-    endless = Schedule(finite.sampler, batching, finite.shard, start, None)
-    for index in range(start, stop, batching.stride):
-        assert finite.next_index(index) == min(index + batching.stride, stop)
-        assert endless.next_index(index) == index + batching.stride
-
-
 MAKERS: list[Callable[[int], Sampler]] = [
     lambda n: IndexSampler(n, shuffle=True, seed=1, num_epochs=None),
     SequentialSampler,

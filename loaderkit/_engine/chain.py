@@ -24,6 +24,7 @@ from typing import Protocol
 import numpy as np
 
 from .assembly import AHEAD_NBYTES, Reserve, Supplies
+from .line import Line, Run, Taken
 from .task import Broken, Cursor, End, Outcome, Ready, Report, Slot, Span, Task
 
 
@@ -44,130 +45,12 @@ class Grouping:
 
 
 @dataclass(slots=True)
-class _Run:
-    task: int
-    promised: int = 0  # elements that will probably come
-    records: int = 0  # that it was made of; 1 if that is a batch
-    places: np.ndarray | None = None  # (size,) int64, the record of each element among them
-    seen: bool = False  # by `give_up`
-    done: bool = False
-    size: int = 0
-    taken: int = 0
-    begins: np.ndarray | None = None  # (size, depth + 1) int64
-    ends: np.ndarray | None = None
-    group_ends: dict[int, Cursor] | None = None  # of a batch over several streams: the cursors behind it
-    failed: object | None = None
-
-    @property
-    def used_up(self) -> bool:
-        return self.done and self.taken == self.size and self.failed is None
-
-
-@dataclass(slots=True)
-class _Taken:
-    spans: list[Span]
-    indices: list[int]
-    begin: Cursor
-    end: Cursor
-
-
-class _Line:
-    """Runs of elements in order, taken from the front."""
-
-    def __init__(self) -> None:
-        self.runs: deque[_Run] = deque()
-        self.over = False
-        self.ready = 0  # elements in the done runs at the front
-        self._barren = 0  # records without an element, behind the last element of the runs that were seen
-
-    def add(self, task: int, promised: int) -> _Run:
-        run = _Run(task, promised)
-        self.runs.append(run)
-        return run
-
-    def fail(self, error: object) -> None:
-        """Ends the line with a failure that is no task's."""
-        self.runs.append(_Run(-1, done=True, failed=error))
-        self.over = True
-
-    def size(self) -> int:
-        """Elements that are there, with one for each batch on its way; a failure is nothing."""
-        return sum(run.size - run.taken if run.done else run.promised for run in self.runs)
-
-    def count(self) -> None:
-        """Counts what may be taken: up to the first run that isn't done, or that failed."""
-        self.ready = 0
-        for run in self.runs:
-            if not run.done:
-                break
-            self.ready += run.size - run.taken
-            if run.failed is not None:
-                break
-
-    def at_end(self) -> bool:
-        """Whether nothing will come behind the elements that are ready, but perhaps a failure."""
-        return self.over and all(run.done for run in self.runs)
-
-    def failure(self) -> object | None:
-        """The failure right behind the elements that are ready."""
-        for run in self.runs:
-            if not run.done or run.failed is not None:
-                return run.failed
-        return None
-
-    def take(self, count: int) -> _Taken:
-        spans: list[Span] = []
-        indices: list[int] = []
-        begin: Cursor = ()
-        end: Cursor = ()
-        while count:
-            run = self.runs[0]
-            n = min(count, run.size - run.taken)
-            if n:
-                assert run.begins is not None and run.ends is not None
-                lo, hi = run.taken, run.taken + n
-                begin = begin or tuple(run.begins[lo].tolist())
-                end = tuple(run.ends[hi - 1].tolist())
-                spans.append(Span(run.task, 0, lo, hi))
-                indices += run.begins[lo:hi, 0].tolist()
-                run.taken += n
-                self.ready -= n
-                count -= n
-            self.shed()
-        return _Taken(spans, indices, begin, end)
-
-    def shed(self) -> None:
-        """Drops the runs at the front that were used up; a failure stays."""
-        while self.runs and self.runs[0].used_up:
-            self.runs.popleft()
-
-    def give_up(self, patience: int, what: str) -> None:
-        """Ends the line at the first `patience` records in a row that gave nothing, however they were cut in tasks."""
-        for run in self.runs:
-            if not run.done or self.over:
-                return
-            if run.seen or run.places is None:
-                continue
-            run.seen = True
-            # gaps: (size + 1,) records without an element before each element, and behind the last
-            gaps = np.diff(run.places, prepend=-1 - self._barren, append=run.records) - 1
-            self._barren = int(gaps[-1])
-            if gaps.max() >= patience:
-                run.size = int(np.argmax(gaps >= patience))
-                run.failed = ValueError(
-                    f"{patience:,} {what} in a row gave no element: the Filters and FlatMaps let nothing pass, "
-                    "and the sampler is endless"
-                )
-                self.over = True
-
-
-@dataclass(slots=True)
 class _Stream:
     """A logical stream: its feed, its lines, and the figures from which follows how much to read."""
 
     feed: Feed
     start: Cursor
-    lines: list[_Line]
+    lines: list[Line]
     records: tuple[np.ndarray, np.ndarray] | None = None  # from the feed, not given out for want of memory
     read: int = 0  # records given out
     arrived: int = 0  # of those, how many came back
@@ -205,15 +88,15 @@ class Chain:
         self._prefetch = max(prefetch, 1)
         inner = max(len(groupings), 1)
         self._streams = {
-            number: _Stream(feed, start[number], [_Line() for _ in range(inner)])
+            number: _Stream(feed, start[number], [Line() for _ in range(inner)])
             for number, feed in feeds.items()
         }
-        self._last = _Line() if groupings else next(iter(self._streams.values())).lines[0]
+        self._last = Line() if groupings else next(iter(self._streams.values())).lines[0]
         # Records of one element of each of a stream's lines, if no operation changed their number.
         self._units = [math.prod(grouping.rows for grouping in groupings[:level]) for level in range(inner)]
         self._reserves = [Reserve(supplies) for _ in range(len(groupings) + 1)]
         self._pending: deque[Task] = deque()  # batches ready to be made
-        self._work: dict[int, tuple[_Line, _Run, _Stream]] = {}  # task id -> line, run, one of its streams
+        self._work: dict[int, tuple[Line, Run, _Stream]] = {}  # task id -> line, run, one of its streams
         self._uses: dict[int, int] = {}  # task id -> elements of its output that are still to be used
 
     # --- work to give out ---------------------------------------------------------------------------------------
@@ -332,7 +215,7 @@ class Chain:
             while self._form(len(self._groupings), self._groupings[-1], sources, self._last):
                 pass
 
-    def _form(self, level: int, grouping: Grouping, sources: dict[int, _Line], line: _Line) -> bool:
+    def _form(self, level: int, grouping: Grouping, sources: dict[int, Line], line: Line) -> bool:
         """Makes the task of one more batch if its rows are there; ends the line when there can be no more."""
         if line.over:
             return False
@@ -358,7 +241,7 @@ class Chain:
         )
         return True
 
-    def _batch_task(self, level: int, taken: dict[int, _Taken], line: _Line) -> None:
+    def _batch_task(self, level: int, taken: dict[int, Taken], line: Line) -> None:
         parts = list(taken.values())
         indices = [index for part in parts for index in part.indices]
         first = self._streams[next(iter(taken))]

@@ -51,6 +51,10 @@ def chain_specs(draw: st.DrawFn, most_streams: int = 3) -> ChainSpec:
     fans = [draw(_fans(kind)) for kind in kinds]
     stop = None if count > 1 else draw(st.integers(0, 60))
     owned = range(count) if count == 1 or draw(st.booleans()) else range(1, count)
+    fails = draw(few(st.tuples(st.integers(0, levels - 1), st.integers(0, 60))))
+    feed_fails = draw(st.none() | st.none() | st.none() | st.integers(0, 60))
+    # Which is the error where a record fails that nothing stands before may depend on the cut.
+    patient = plain or fails or feed_fails is not None
     return ChainSpec(
         groupings=tuple(groupings),
         flats=tuple(kind == "flat" for kind in kinds),
@@ -61,8 +65,9 @@ def chain_specs(draw: st.DrawFn, most_streams: int = 3) -> ChainSpec:
         piece=draw(st.none() | st.integers(1, 5)),
         prefetch=draw(st.integers(1, 4)),
         plain=plain,
-        fails=draw(few(st.tuples(st.integers(0, levels - 1), st.integers(0, 60)))),
-        feed_fails=draw(st.none() | st.none() | st.none() | st.integers(0, 60)),
+        patience=None if patient else draw(st.none() | st.integers(1, 6)),
+        fails=fails,
+        feed_fails=feed_fails,
         nbytes=draw(WEIGHTS),
     )
 

@@ -249,6 +249,7 @@ class ChainSpec:
     piece: int | None = None  # the most records that the feed gives at once
     prefetch: int = 2
     plain: bool = False
+    patience: int | None = None
     fails: frozenset[tuple[int, int]] = frozenset()  # (level, first index)
     feed_fails: int | None = None  # index
     nbytes: int = 300
@@ -275,7 +276,7 @@ class ChainSpec:
             start={stream: self.start_of(stream) for stream in self.owned},
             nominal=nominal,
             prefetch=self.prefetch,
-            patience=None,
+            patience=self.patience,
         )
 
     def indices(self, stream: int) -> Iterator[int]:
@@ -302,6 +303,7 @@ class ChainSpec:
             )
 
     def _records(self, stream: int) -> Iterator[_Element]:
+        barren = 0
         for index in self.indices(stream):
             if index == self.feed_fails:
                 raise BoomError(("feed", index))
@@ -313,10 +315,18 @@ class ChainSpec:
             yield from made
             if error is not None:
                 raise BoomError(error)
+            barren = self._barren(barren, made)
+
+    def _barren(self, barren: int, made: list[_Element]) -> int:
+        barren = 0 if made else barren + 1
+        if self.patience is not None and barren >= self.patience:
+            raise BoomError(ValueError)
+        return barren
 
     def _batches(
         self, level: int, sources: dict[int, Iterator[_Element]], rows: int, keep: bool
     ) -> Iterator[tuple[_Element, dict[int, Cursor]]]:
+        barren = 0
         while True:
             taken = {stream: [e for _, e in zip(range(rows), source)] for stream, source in sources.items()}
             short = any(len(elements) < rows for elements in taken.values())
@@ -335,6 +345,7 @@ class ChainSpec:
                 yield element, ends if len(sources) > 1 else {first: element.end}
             if error is not None:
                 raise BoomError(error)
+            barren = self._barren(barren, made)
             if short:
                 return
 

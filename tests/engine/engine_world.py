@@ -391,7 +391,7 @@ def _is_want_of_memory(outcome: Any) -> bool:
 
 def _said(error: object) -> object:
     """What an error says, as the naive stream says it."""
-    if isinstance(error, WorkerError | MemoryError):
+    if isinstance(error, WorkerError | MemoryError | ValueError):
         return type(error)
     return error.args[0] if isinstance(error, BoomError) else error
 
@@ -399,7 +399,7 @@ def _said(error: object) -> object:
 def drain(world: World, stream: int, *, turns: int = 150) -> int:
     """Works until the stream is over or wants memory, or for so many turns; how many elements came."""
     popped = 0
-    for _ in range(turns):
+    for turn in range(turns):
         gave = world.give()
         while gave and world.give():
             continue
@@ -411,7 +411,7 @@ def drain(world: World, stream: int, *, turns: int = 150) -> int:
                 world.release(world.leases[0])
             world.let_go()
         elif world.busy:
-            world.finish(world.busy[0])
+            world.finish(world.busy[turn % len(world.busy)])
         else:
             assert world.give() or world.pop(stream), "stuck"
     return popped

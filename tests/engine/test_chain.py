@@ -45,7 +45,7 @@ def test_entered_at_the_cursors_behind_an_element_a_stream_goes_on_there(spec, t
     """Saved after any element and resumed with every operation empty: the rest, and none of it twice."""
     # An endless stream of which nothing is left would keep the plain loop busy for ever.
     fans = spec.fans if spec.stop is not None else tuple(tuple(n or 1 for n in level) for level in spec.fans)
-    spec = fresh(spec, plain=False, fans=fans, fails=frozenset(), feed_fails=None)
+    spec = fresh(spec, plain=False, fans=fans, fails=frozenset(), feed_fails=None, patience=None)
     whole = spec.elements()
     heads = list(islice(whole, popped))
     left = [element.value for element in islice(whole, 20)]
@@ -178,3 +178,21 @@ def test_a_stream_that_lags_is_read_before_those_that_have_enough():
             world.finish(world.busy[0])
             most = max(most, len(world.outputs))
     assert most <= 30
+
+
+@pytest.mark.parametrize("task_rows", [1, 2, 3, 7, 50])
+def test_an_endless_stream_of_which_nothing_is_left_ends_in_the_same_place_however_it_is_cut(task_rows):
+    """Two elements that wait for a third, and then nothing: an error, not a loader that reads for ever."""
+    world = world_of(2, "all", task_rows=task_rows)
+    fans = (1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, *(0,) * 1000)
+    stream = world.open(ChainSpec(groupings=((3, True),), fans=(fans, (1,)), stop=None, patience=5))
+    assert drain(world, stream) == 1
+    assert "5 records in a row gave no element" in str(world.over[stream].error)
+
+
+def test_an_endless_stream_of_batches_of_which_nothing_is_left_ends():
+    world = world_of(2, "all", task_rows=4)
+    fans = ((1,), (1, *(0,) * 1000))
+    stream = world.open(ChainSpec(groupings=((2, True),), fans=fans, stop=None, patience=5))
+    assert drain(world, stream) == 1
+    assert "5 batches in a row gave no element" in str(world.over[stream].error)

@@ -1,0 +1,160 @@
+"""A line: runs of elements in order, each in the place of the task that it came from.
+
+A run that arrives early waits for those before it. A line is *over* behind its last run: at the end of its stream, or
+at a failure, which stays at the front once all before it was taken.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from .task import Cursor, Span
+
+
+@dataclass(slots=True)
+class Run:
+    """What came of one task, or will.
+
+    task      its id; -1 for a failure that is no task's
+    promised  elements that will probably come
+    records   that it was made of; 1 if that is a batch
+    places    (size,) int64, the record of each element among them; None where nobody asks
+    seen      by `Line.give_up`
+    size, taken   elements that came, and how many of them were taken
+    begins, ends  (size, depth + 1) int64 cursors
+    group_ends    of a batch over several streams: the cursors behind it
+    failed    what ended it
+    """
+
+    task: int
+    promised: int = 0
+    records: int = 0
+    places: np.ndarray | None = None
+    seen: bool = False
+    done: bool = False
+    size: int = 0
+    taken: int = 0
+    begins: np.ndarray | None = None
+    ends: np.ndarray | None = None
+    group_ends: dict[int, Cursor] | None = None
+    failed: object | None = None
+
+    @property
+    def used_up(self) -> bool:
+        """Whether nothing is left of it."""
+        return self.done and self.taken == self.size and self.failed is None
+
+
+@dataclass(slots=True)
+class Taken:
+    """Elements taken from a line: where they are, the index of each, the cursors of the first and behind the last."""
+
+    spans: list[Span]
+    indices: list[int]
+    begin: Cursor
+    end: Cursor
+
+
+class Line:
+    """Runs of elements in order, taken from the front.
+
+    >>> line = Line()
+    >>> early, late = line.add(1, promised=1), line.add(2, promised=1)
+    >>> late.done, late.size = True, 3
+    >>> line.count(), line.ready
+    (None, 0)
+    >>> early.done, early.size = True, 2
+    >>> line.count(), line.ready
+    (None, 5)
+    """
+
+    def __init__(self) -> None:
+        self.runs: deque[Run] = deque()
+        self.over = False
+        self.ready = 0  # elements in the done runs at the front
+        self._barren = 0  # records without an element, behind the last element of the runs that were seen
+
+    def add(self, task: int, promised: int) -> Run:
+        """A run that will come, behind all others."""
+        run = Run(task, promised)
+        self.runs.append(run)
+        return run
+
+    def fail(self, error: object) -> None:
+        """Ends the line with a failure that is no task's."""
+        self.runs.append(Run(-1, done=True, failed=error))
+        self.over = True
+
+    def size(self) -> int:
+        """Elements that are there, with one for each batch on its way; a failure is nothing."""
+        return sum(run.size - run.taken if run.done else run.promised for run in self.runs)
+
+    def count(self) -> None:
+        """Counts what may be taken: up to the first run that isn't done, or that failed."""
+        self.ready = 0
+        for run in self.runs:
+            if not run.done:
+                break
+            self.ready += run.size - run.taken
+            if run.failed is not None:
+                break
+
+    def at_end(self) -> bool:
+        """Whether nothing will come behind the elements that are ready, but perhaps a failure."""
+        return self.over and all(run.done for run in self.runs)
+
+    def failure(self) -> object | None:
+        """The failure right behind the elements that are ready."""
+        for run in self.runs:
+            if not run.done or run.failed is not None:
+                return run.failed
+        return None
+
+    def take(self, count: int) -> Taken:
+        """The next `count` elements, of those that are ready."""
+        spans: list[Span] = []
+        indices: list[int] = []
+        begin: Cursor = ()
+        end: Cursor = ()
+        while count:
+            run = self.runs[0]
+            n = min(count, run.size - run.taken)
+            if n:
+                assert run.begins is not None and run.ends is not None
+                lo, hi = run.taken, run.taken + n
+                begin = begin or tuple(run.begins[lo].tolist())
+                end = tuple(run.ends[hi - 1].tolist())
+                spans.append(Span(run.task, 0, lo, hi))
+                indices += run.begins[lo:hi, 0].tolist()
+                run.taken += n
+                self.ready -= n
+                count -= n
+            self.shed()
+        return Taken(spans, indices, begin, end)
+
+    def shed(self) -> None:
+        """Drops the runs at the front that were used up; a failure stays."""
+        while self.runs and self.runs[0].used_up:
+            self.runs.popleft()
+
+    def give_up(self, patience: int, what: str) -> None:
+        """Ends the line at the first `patience` records in a row that gave nothing, however they were cut in tasks."""
+        for run in self.runs:
+            if not run.done:
+                return
+            if run.seen or run.places is None:
+                continue
+            run.seen = True
+            # gaps: (size + 1,) records without an element before each element, and behind the last
+            gaps = np.diff(run.places, prepend=-1 - self._barren, append=run.records) - 1
+            self._barren = int(gaps[-1])
+            if run.failed is not None:
+                gaps = gaps[:-1]  # its last records weren't looked at
+            if np.any(gaps >= patience):
+                run.size = int(np.argmax(gaps >= patience))
+                run.failed = ValueError(
+                    f"{patience:,} {what} in a row gave no element: the Filters and FlatMaps let nothing pass, "
+                    "and the sampler is endless"
+                )
+                self.over = True

@@ -253,7 +253,6 @@ class World(Reach):
         hand = self.hands[assignment.worker]
         hand.tasks.append(assignment)
         assert len(hand.tasks) <= self.pace.tasks_ahead()
-        assert [a.task.id for a in hand.tasks] == [t.id for t in self.dispatcher.busy(assignment.worker)]
         return True
 
     def begin(self, worker: int, place: int) -> Made | None:
@@ -343,7 +342,7 @@ class World(Reach):
 
     def books(self) -> tuple[Any, ...]:
         taken = None if self.slots is None else (self.slots.used, self.slots.returns, dict(self.slots.live))
-        return taken, len(self.outputs), [self.dispatcher.busy(worker) for worker in self.hands]
+        return taken, len(self.outputs), self.dispatcher.workers
 
     # --- all at once --------------------------------------------------------------------------------------------
 

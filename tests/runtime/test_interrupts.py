@@ -114,9 +114,7 @@ class Scaled(lk.Map):
         return element * self.factor
 
 
-@pytest.mark.parametrize(
-    "how", [{"worker_count": 0}, {"worker_count": 1}, {"worker_count": 1, "worker_kind": "thread"}]
-)
+@pytest.mark.parametrize(("count", "kind"), [(0, "process"), (1, "process"), (1, "thread")])
 def test_an_operation_changed_between_epochs_counts_from_the_next_iterator_on(count, kind):
     """What a curriculum does between epochs is seen by every kind of worker."""
     scaled = Scaled()

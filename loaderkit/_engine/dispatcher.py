@@ -219,6 +219,10 @@ class Dispatcher:
         """Those who are ready."""
         return frozenset(self._workers)
 
+    def busy(self, worker: WorkerId) -> list[Task]:
+        """The tasks that are out with a worker, oldest first."""
+        return [out.task for out in self._workers.get(worker, {}).values()]
+
     def _current(self, worker: WorkerId, task: int, attempt: int) -> _Out | None:
         out = self._workers.get(worker, {}).get(task)
         return out if out is not None and out.attempt == attempt else None

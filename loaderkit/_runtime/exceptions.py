@@ -21,7 +21,8 @@ def pack_exception(error: BaseException, packer: Packer) -> bytes:
         try:
             packed = way(error, packer)
             copy = pickle.loads(packed)()
-            if type(copy).__qualname__ == name and _text_of(copy) == text:
+            # Of parts, what can't travel is only its repr: the text may differ, the type is what callers catch.
+            if type(copy).__qualname__ == name and (way is _parts or _text_of(copy) == text):
                 return pickle.dumps((packed, name, text, trace))
         except Exception:  # noqa: BLE001 - the user's reduce or constructor may raise anything: take the next way
             continue

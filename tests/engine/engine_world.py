@@ -253,7 +253,8 @@ class World(Reach):
         hand = self.hands[assignment.worker]
         hand.tasks.append(assignment)
         assert len(hand.tasks) <= self.pace.tasks_ahead()
-        assert self.dispatcher.busy(assignment.worker) == [given.task for given in hand.tasks]
+        out = self.dispatcher.busy(assignment.worker)
+        assert [task.id for task in out] == [given.task.id for given in hand.tasks]
         return True
 
     def begin(self, worker: int, place: int) -> Made | None:

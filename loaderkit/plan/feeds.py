@@ -94,6 +94,8 @@ class ShardIndices:
         Raises ValueError at a step that was made with another global batch size.
         """
         first = self._segments.seek(self._step, self._shard.shard_count)
+        if self._stop is not None and first >= self._stop:
+            return np.empty(0, np.int64)
         behind = self._segments.end_of(self._step)
         steps = n if behind is None else min(n, behind - self._step)
         indices = Strided(first, self._stop, self._shard).indices(first, steps)

@@ -61,6 +61,7 @@ def test_memory_is_flat(kind, operations):
     assert len(pids) == (3 if kind == "process" else 1)
     for early, late in zip(before, after, strict=True):
         assert late.own - early.own < 16 * MEGABYTE  # a leak of 200 bytes a batch shows in the nightly run
-        # One descriptor and one mapping a segment, and each segment is twice as large as the one before.
-        assert late.descriptors <= early.descriptors + 3
-        assert late.mappings <= early.mappings + 3
+        # One descriptor and one mapping a segment, and each segment is twice as large as the one before. A worker
+        # that had met none of them yet has them all to come, and thousands of batches that leaked would be more.
+        assert late.descriptors <= early.descriptors + 8
+        assert late.mappings <= early.mappings + 8

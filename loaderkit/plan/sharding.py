@@ -7,6 +7,7 @@ because the number of processes may not be known when a script builds its loader
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from loaderkit.plan.ending import Store
 from loaderkit.plan.integers import as_int
 
 
@@ -24,6 +25,7 @@ class ShardOptions:
 
     shard_index: int in [0, shard_count). shard_count: int >= 1. drop_remainder: whether a last, partial batch
     gives each shard the same number of rows and drops the rest, instead of one row more to the first shards.
+    store: where the processes agree on the last step, needed only for Filter or FlatMap with remainder="pad".
     A number of the wrong type is a TypeError, one out of range a ValueError.
 
     >>> ShardOptions(shard_index=1, shard_count=4)
@@ -33,6 +35,7 @@ class ShardOptions:
     shard_index: int
     shard_count: int
     drop_remainder: bool = False
+    store: Store | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         count = as_int(
@@ -63,7 +66,7 @@ class ShardOptions:
         >>> NoSharding().resolve()
         ShardOptions(shard_index=0, shard_count=1, drop_remainder=False)
         """
-        return ShardOptions(self.shard_index, self.shard_count, self.drop_remainder)
+        return ShardOptions(self.shard_index, self.shard_count, self.drop_remainder, self.store)
 
 
 @dataclass(frozen=True)
@@ -77,3 +80,4 @@ class NoSharding(ShardOptions):
     shard_index: int = field(default=0, init=False)
     shard_count: int = field(default=1, init=False)
     drop_remainder: bool = field(default=False, init=False)
+    store: None = field(default=None, init=False, compare=False, repr=False)

@@ -1,0 +1,139 @@
+"""One process's seat at the store where processes agree when a run ends; the rules are in plan/ending.py.
+
+All of it happens in the thread that asks for an element. What waits does so in slices, so that another thread can
+close the iterator and an interrupt is heard.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+
+from loaderkit.errors import IteratorClosedError
+from loaderkit.plan.ending import Ending, Post, Store, Verdict
+
+_SLICE_SECONDS = 0.1
+_PREFIX = "loaderkit/steps"
+
+
+class Companions:
+    """Says for one pass over the data which steps this process may hand out.
+
+    Args:
+        store: this process's.
+        name: of the stream, the same in all processes; the n-th pass of each process under it is one pass.
+    """
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self._ending = Ending(store.process, store.processes)
+        self._prefix = f"{_PREFIX}/{name}/{store.count(name)}/"
+        self._key = f"{self._prefix}{store.process}"
+        self.closed = False
+
+    def before(self, step: int, *, sure: int) -> None:
+        """Said before step number `step` (the first is 1) is handed out, a real one of `sure` that are coming."""
+        self._post(self._ending.before(step, sure=sure))
+
+    def goes_past(self, step: int, total: int) -> bool:
+        """Whether step number `step` is made, of which this process has no rows; it has `total` steps.
+
+        Waits until that is known. TimeoutError names the processes that don't say it, RuntimeError those that stopped.
+        """
+        self._post(self._ending.dry(total))
+        verdict = self._ending.past(step)
+        deadline = time.monotonic() + self._store.timeout
+        while verdict not in (Verdict.MASK, Verdict.END):
+            self._hear()
+            verdict = self._ending.past(step)
+            if verdict is Verdict.ABANDONED:
+                raise RuntimeError(
+                    f"step {step}: processes {self._named(self._ending.stopped())} stopped before the end of their "
+                    "data, by an error or by close(), so it can't be known how many steps there are"
+                )
+            if verdict is Verdict.WAIT:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(
+                        f"step {step}: this process has no more rows, and within {self._store.timeout:g} s processes "
+                        f"{self._named(self._ending.awaited())} didn't say whether they have any; did they stop?"
+                    )
+                self._store.wait(self._prefix, min(left, _SLICE_SECONDS))
+            if self.closed:
+                raise IteratorClosedError("the iterator was closed while it waited for other processes")
+        return verdict is Verdict.MASK
+
+    def stop(self) -> None:
+        """Tells the others that this process goes no further."""
+        self._post(self._ending.stop())
+
+    def _hear(self) -> None:
+        said = self._store.read(self._prefix)
+        self._ending.hear({int(key.rpartition("/")[2]): Post.parse(value) for key, value in said.items()})
+
+    def _post(self, post: Post | None) -> None:
+        if post is not None:
+            self._store.post(self._key, post.text())
+
+    @staticmethod
+    def _named(processes: list[int]) -> str:
+        return ", ".join(map(str, processes[:8])) + (
+            f" and {len(processes) - 8} more" if len(processes) > 8 else ""
+        )
+
+
+class _Board:
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+        self.posts = 0
+        self.changed = threading.Condition()
+
+
+class MemoryStore:
+    """A process's store where all "processes" are threads of this one, or are taken in turn: for tests.
+
+    Args:
+        process, processes: which one this is.
+        timeout: seconds.
+        board: what they share.
+
+    >>> first, second = MemoryStore.of(2, timeout=1)
+    >>> first.post("a/0", "7")
+    >>> second.read("a/"), second.count("a"), second.count("a")
+    ({'a/0': '7'}, 0, 1)
+    """
+
+    def __init__(self, process: int, processes: int, timeout: float, board: _Board) -> None:
+        self.process, self.processes, self.timeout = process, processes, timeout
+        self._board = board
+        self._counts: Counter[str] = Counter()
+        self._seen = 0  # posts that there were when this process read last
+
+    @classmethod
+    def of(cls, processes: int, *, timeout: float) -> "list[MemoryStore]":
+        """The stores of all processes."""
+        board = _Board()
+        return [cls(process, processes, timeout, board) for process in range(processes)]
+
+    def count(self, name: str) -> int:
+        """How often this was asked for that name before."""
+        self._counts[name] += 1
+        return self._counts[name] - 1
+
+    def post(self, key: str, value: str) -> None:
+        """Sets a key."""
+        with self._board.changed:
+            self._board.values[key] = value
+            self._board.posts += 1
+            self._board.changed.notify_all()
+
+    def read(self, prefix: str) -> Mapping[str, str]:
+        """The keys that begin with `prefix`."""
+        with self._board.changed:
+            self._seen = self._board.posts
+            return {key: value for key, value in self._board.values.items() if key.startswith(prefix)}
+
+    def wait(self, prefix: str, seconds: float) -> None:
+        """Returns when something was posted since the last read, at the latest after so many seconds."""
+        with self._board.changed:
+            self._board.changed.wait_for(lambda: self._board.posts != self._seen, seconds)

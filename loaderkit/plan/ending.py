@@ -1,0 +1,179 @@
+"""When a run ends whose processes can't know it ahead: which step each may hand out, agreed over a small store.
+
+Filter and FlatMap change the number of rows, so the streams of each process run dry at a step of their own. But
+processes that train together must all make a step or none. So where the last Batch pads, a process whose streams
+are dry hands out masked batches for as long as another one has rows. The rules, with steps counted from 1:
+
+    sure    steps that real rows of a process back: made, or known to come
+    total   its steps in all, known as soon as its streams are dry
+
+1. Before a process hands out the last step that it posted, it posts how many it surely has by now.
+2. It posts its total as soon as its streams are dry.
+3. A dry process hands out masked batch t when some process has posted t or more.
+4. It ends when the totals of all are posted and t is past the largest.
+5. Until one of the two is known, it waits in the store. It waits for no process that said it stopped early.
+
+Why nobody waits for ever, also where a trainer runs ahead of its devices: say that t is the lowest step that some
+process waits to know about. All others that are not dry were asked for step t too, or will be, for they run the same
+program and every step before t was made by all; and a process answers by posting before it hands anything out. Why
+all end equal: a post is a fact, never taken back, so masked batch t has a real one beside it, and nobody ends while
+a larger total may come. Rule 1 is "before", or a process could wait on its devices for the others, who wait for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, Protocol, runtime_checkable
+
+State = Literal["going", "dry", "stopped"]
+GOING: State = "going"
+DRY: State = "dry"
+STOPPED: State = "stopped"
+
+
+@runtime_checkable
+class Store(Protocol):
+    """A small key-value store that all processes of a run share, such as that of JAX's coordination service.
+
+    process, processes: which one this is, and of how many that load together. timeout: seconds that a process waits
+    for others before that is an error. No call waits for another process but `wait`, and none starts a collective.
+    The calls come from the thread that asks for an element.
+    """
+
+    process: int
+    processes: int
+    timeout: float
+
+    def count(self, name: str) -> int:
+        """How often this was asked for that name before, by anybody in this process: 0, 1, …
+
+        Each pass over the data gets keys of its own by it, the same ones in all processes, for all make the same
+        passes in the same order.
+        """
+        ...
+
+    def post(self, key: str, value: str) -> None:
+        """Sets a key, in place of what it had; returns when others can read it."""
+        ...
+
+    def read(self, prefix: str) -> Mapping[str, str]:
+        """All keys that begin with `prefix`, whole, and their values as they are now."""
+        ...
+
+    def wait(self, prefix: str, seconds: float) -> None:
+        """Returns when a key that begins with `prefix` may have changed, at the latest after so many seconds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """What a process says of itself: the steps it surely has, and whether more may come.
+
+    >>> Post(7, "dry").text(), Post.parse("7 dry")
+    ('7 dry', Post(sure=7, state='dry'))
+    """
+
+    sure: int
+    state: State
+
+    def text(self) -> str:
+        """What is put in the store."""
+        return f"{self.sure} {self.state}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Post":
+        """The post that `text` made."""
+        sure, _, state = text.partition(" ")
+        if state not in (GOING, DRY, STOPPED):
+            raise ValueError(f"post: expected a number and going, dry or stopped, got {text!r:.80}")
+        return cls(int(sure), state)
+
+
+class Verdict(Enum):
+    """What a dry process does about its next step."""
+
+    MASK = "hand out a masked batch: another process has rows for it"
+    END = "end: no process has rows for it"
+    WAIT = "wait: it isn't known yet"
+    ABANDONED = "fail: it can't become known, for a process stopped early"
+
+
+class Ending:
+    """One process's part in the agreement. Steps are numbers of elements handed out: the first has number 1.
+
+    process: of `processes`.
+
+    >>> ending = Ending(0, 2)
+    >>> ending.before(1, sure=3)
+    Post(sure=3, state='going')
+    >>> ending.before(2, sure=3)
+    >>> ending.dry(3)
+    Post(sure=3, state='dry')
+    >>> ending.past(4), ending.hear({1: Post(4, "going")}), ending.past(4)
+    (<Verdict.WAIT: ...>, None, <Verdict.MASK: ...>)
+    """
+
+    def __init__(self, process: int, processes: int) -> None:
+        if not 0 <= process < processes:
+            raise ValueError(f"process: expected 0 to {processes - 1}, got {process}")
+        self._process = process
+        self._posts: dict[int, Post | None] = dict.fromkeys(range(processes))
+
+    def before(self, step: int, *, sure: int) -> Post | None:
+        """What to post before step number `step` is handed out, a real one; None: nothing new need be said.
+
+        sure: steps that this process surely has by now, `step` or more.
+        """
+        if sure < step:
+            raise ValueError(f"sure: expected {step} (step) or more, got {sure}")
+        said = self._said()
+        if said is not None and (said.state != GOING or said.sure > step):
+            return None
+        return self._say(Post(sure, GOING)) if said is None or sure > said.sure else None
+
+    def dry(self, total: int) -> Post | None:
+        """What to post when the streams of this process are dry after `total` steps."""
+        return self._say(Post(total, DRY)) if self._open else None
+
+    def stop(self) -> Post | None:
+        """What to post when this process goes no further although its streams aren't dry; None if they are."""
+        said = self._said()
+        return self._say(Post(0 if said is None else said.sure, STOPPED)) if self._open else None
+
+    def hear(self, posts: Mapping[int, Post]) -> None:
+        """Takes in what the others posted."""
+        for process in self._posts.keys() & posts.keys():
+            if process != self._process:
+                self._posts[process] = posts[process]
+
+    def past(self, step: int) -> Verdict:
+        """What becomes of step number `step`, for which this process has no rows of its own."""
+        posts = self._posts.values()
+        if any(post is not None and post.sure >= step for post in posts):
+            return Verdict.MASK
+        if all(post is not None and post.state == DRY for post in posts):
+            return Verdict.END
+        open_ = any(post is None or post.state == GOING for post in posts)
+        return Verdict.WAIT if open_ else Verdict.ABANDONED
+
+    def awaited(self) -> list[int]:
+        """The processes that may still have more steps than they said."""
+        return [process for process, post in self._posts.items() if post is None or post.state == GOING]
+
+    def stopped(self) -> list[int]:
+        """The processes that stopped early."""
+        return [
+            process for process, post in self._posts.items() if post is not None and post.state == STOPPED
+        ]
+
+    @property
+    def _open(self) -> bool:
+        said = self._said()
+        return said is None or said.state == GOING
+
+    def _said(self) -> Post | None:
+        return self._posts[self._process]
+
+    def _say(self, post: Post) -> Post:
+        self._posts[self._process] = post
+        return post

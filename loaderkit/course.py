@@ -25,7 +25,7 @@ from loaderkit.plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, St
 from loaderkit.plan.samplers import Sampler
 from loaderkit.plan.schedule import Schedule
 from loaderkit.plan.segments import Segments
-from loaderkit.plan.sharding import ShardOptions
+from loaderkit.plan.sharding import Shard, ShardBlocks, ShardOptions
 from loaderkit.plan.state import State, Streams
 from loaderkit.plan.streams import StreamPlan, check_streams, stream_block
 from loaderkit.transforms.base import Batch, Filter, FlatMap, Transformation
@@ -54,7 +54,7 @@ def changes_rows(operations: Sequence[Transformation]) -> bool:
     return any(isinstance(op, Filter | FlatMap) for op in operations)
 
 
-def batching_of(operations: Sequence[Transformation], shard: ShardOptions) -> Batching:
+def batching_of(operations: Sequence[Transformation], shard: Shard) -> Batching:
     """The Batches among the operations as one value.
 
     >>> batching_of([Batch(4), Batch(global_batch_size=8)], ShardOptions(0, 2)).stride
@@ -79,7 +79,7 @@ class Course:
 
     sampler: Sampler
     operations: tuple[Transformation, ...]
-    shard: ShardOptions
+    shard: Shard
     start: int
     stop: int | None
     logical_streams: int
@@ -89,6 +89,8 @@ class Course:
     epoch: int | None
 
     def __post_init__(self) -> None:
+        if isinstance(self.shard, ShardBlocks):
+            self._check_blocks(self.shard)
         _ = self.schedule  # refuses rows that can't be cut in equal shards
         if self.row_changing:
             self._check_streams()
@@ -106,6 +108,33 @@ class Course:
     @property
     def schedule(self) -> Schedule:
         return Schedule(self.sampler, self.batching, self.shard, self.start, self.stop)
+
+    def _check_blocks(self, shard: ShardBlocks) -> None:
+        """Several shards may hold the same block, so a batch's rows can't be counted from theirs."""
+        batches = [op for op in self.operations if isinstance(op, Batch)]
+        if not batches:
+            raise ValueError(
+                "shard_options: rows that follow a sharding are those of a global batch, and operations have no Batch; "
+                "add lk.Batch(global_batch_size=...)"
+            )
+        if batches[-1].batch_size is not None:
+            raise ValueError(
+                f"batch_size: rows that follow a sharding are those of a global batch, {batches[-1]!r} says only those "
+                "of one shard; use lk.Batch(global_batch_size=...)"
+            )
+        self.check_equal_parts(f"shard_options: the sharding cuts a batch in {shard.shard_count} parts")
+
+    def check_equal_parts(self, why: str) -> None:
+        """Raises ValueError where a last, partial step would give the shards unequal parts."""
+        if self.stop is None or self.row_changing or self.batching.remainder != "keep":
+            return
+        count, stride = self.shard.shard_count, self.batching.stride
+        rows = self.batching.count_rows((self.stop - self.start) % stride)
+        if rows % count and not self.shard.drop_remainder:
+            raise ValueError(
+                f"{why}, and the last step has {rows} rows, which can't be cut in {count} equal parts: use "
+                "remainder='drop' in the last Batch"
+            )
 
     def _check_streams(self) -> None:
         count, batching = self.logical_streams, self.batching
@@ -165,7 +194,7 @@ class Course:
         """The document of a position."""
         batching, count = self.batching, self.logical_streams
         cursors: Mapping[int, Cursor] = position.cursors or {0: (self.index_of(position),)}
-        per_process = count // self.shard.shard_count
+        per_block = count // self.shard.shard_count
         return State(
             step=position.step,
             cursors={stream: _trimmed(cursor) for stream, cursor in cursors.items()},
@@ -175,7 +204,7 @@ class Course:
             operations=self._operations_fingerprint(),
             rows=batching.rows,
             stride=batching.stride,
-            streams=Streams(count, q, tuple(s // per_process for s in range(count)))
+            streams=Streams(count, q, tuple(self.shard.writers[s // per_block] for s in range(count)))
             if self.row_changing
             else None,
             epoch=self.epoch,
@@ -244,6 +273,7 @@ class Course:
         indices: dict[int, Indices]
         start: dict[int, Cursor]
         if position.cursors is None:
+            assert isinstance(self.shard, ShardOptions)  # blocks need a Batch
             start = {0: ()}
             indices = {
                 0: ShardIndices(position.segments, step=position.step, stop=self.stop, shard=self.shard)
@@ -256,9 +286,9 @@ class Course:
         return Chain(
             feeds,
             supplies,
-            groupings=self._groupings(len(feeds)),
+            groupings=self._groupings(),
             start=start,
-            nominal=batching.stride // self.shard.shard_count,
+            nominal=batching.stride // self.shard.shard_count * len(self.shard.blocks),
             prefetch=prefetch,
             # An endless stream of which nothing is left would be waited for without end.
             patience=None if self.stop is not None else max(2 * self.num_records, _LEAST_PATIENCE),
@@ -267,12 +297,12 @@ class Course:
     def _steps(self, position: Position) -> StepFeed:
         return StepFeed(self.schedule, position.segments, position.step, self.num_records)
 
-    def _groupings(self, streams: int) -> tuple[Grouping, ...]:
+    def _groupings(self) -> tuple[Grouping, ...]:
         batching = self.batching
         if not batching.batched:
             return ()
         inner = [Grouping(level.size, level.remainder == "keep") for level in batching.inner]
-        own = batching.rows // self.shard.shard_count // streams
+        own = batching.rows // self.logical_streams
         return (*inner, Grouping(own, batching.remainder == "keep"))
 
     def _stream_plan(self, q: int) -> StreamPlan:

@@ -11,6 +11,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Never, Self
 
@@ -75,6 +76,8 @@ class DataLoaderIterator:
         self._prefetch = prefetch
         self._lock = threading.RLock()
         self._position = course.first_position()
+        self._received: Position | None = None  # the user's place, while somebody takes elements ahead
+        self._moves = 0  # by the user, to another place
         self._q = max(1, course.batching.stride // course.logical_streams)
         self._stream: _Stream | None = None
         self._peeked: Element | None = None
@@ -93,12 +96,8 @@ class DataLoaderIterator:
 
     def __next__(self) -> Any:
         with self._lock:
-            element = self._next_element()
-            self._moving = True
-            self._peeked = None
-            self._position = self._course.after(self._position, element.ends)
-            self._moving = False
-            return element.value
+            self._check_not_wrapped()
+            return self._take().value
 
     def peek(self) -> Any:
         """The element that next() will give; the position stays. Raises what next() would.
@@ -109,8 +108,17 @@ class DataLoaderIterator:
         (5, 0, 5)
         """
         with self._lock:
+            self._check_not_wrapped()
             self._peeked = self._next_element()
             return self._peeked.value
+
+    def _take(self) -> Element:
+        element = self._next_element()
+        self._moving = True
+        self._peeked = None
+        self._position = self._course.after(self._position, element.ends)
+        self._moving = False
+        return element
 
     def _next_element(self) -> Element:
         if self._closed:
@@ -199,12 +207,12 @@ class DataLoaderIterator:
     @property
     def step(self) -> int:
         """Elements handed out so far by this run, resumed ones included."""
-        return self._position.step
+        return self._standing.step
 
     @property
     def index(self) -> int:
         """The index of the next record: its place in the endless stream of all epochs."""
-        return self._course.index_of(self._position)
+        return self._course.index_of(self._standing)
 
     @property
     def epoch(self) -> int | None:
@@ -220,7 +228,7 @@ class DataLoaderIterator:
         True
         """
         with self._lock:
-            return dumps(self._course.state_of(self._position, self._q))
+            return dumps(self._course.state_of(self._standing, self._q))
 
     def set_state(self, state: bytes | Sequence[bytes], allow: Collection[str] = ()) -> None:
         """Goes to the position that `get_state` gave, of this iterator or of another of the same stream.
@@ -244,7 +252,7 @@ class DataLoaderIterator:
             position = self._course.position_of(saved)
             if saved.streams is not None:
                 self._q = saved.streams.q
-            self._move_to(position)
+            self._go_to(position)
         for notice in notices:
             warnings.warn(notice, stacklevel=2)
 
@@ -263,10 +271,10 @@ class DataLoaderIterator:
             self._check_open()
             self._check_known("seek(step)")
             step = at_least("step", step, 0)
-            segments = self._position.segments
+            segments = self._standing.segments
             index = segments.seek(step, self._course.batching.stride)
             self._check_exists(index, f"step: {step} doesn't exist")
-            self._move_to(Position(step, segments, None))
+            self._go_to(Position(step, segments, None))
 
     def skip(self, n: int) -> None:
         """Leaves the next n steps out: the step stays, the data moves on.
@@ -283,10 +291,10 @@ class DataLoaderIterator:
             self._check_open()
             self._check_known("skip(n)")
             n = at_least("n", n, 0)
-            position = self._position
+            position = self._standing
             segments = position.segments.skip(position.step, self._course.index_of(position), n)
             self._check_exists(segments.index_of(position.step), f"n: there are no {n} steps left")
-            self._move_to(Position(position.step, segments, None))
+            self._go_to(Position(position.step, segments, None))
 
     def records(self, step: int) -> list[RecordMetadata]:
         """Metadata of every record of a step over all shards, in order; reads no data.
@@ -298,8 +306,18 @@ class DataLoaderIterator:
         [0, 1]
         """
         self._check_known("records(step)")
-        indices = self._course.global_rows(self._position, at_least("step", step, 0))
+        indices = self._course.global_rows(self._standing, at_least("step", step, 0))
         return metadata_of(self._course, indices)
+
+    @property
+    def _standing(self) -> Position:
+        return self._position if self._received is None else self._received
+
+    def _go_to(self, position: Position) -> None:
+        self._move_to(position)
+        self._moves += 1
+        if self._received is not None:
+            self._received = position
 
     def _move_to(self, position: Position) -> None:
         stream, self._stream = self._stream, None
@@ -312,6 +330,13 @@ class DataLoaderIterator:
         if self._closed:
             raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
 
+    def _check_not_wrapped(self) -> None:
+        if self._received is not None:
+            raise RuntimeError(
+                "this iterator is wrapped, and its elements go to the wrapper: take them there. Its position, state, "
+                "seek and close work here too"
+            )
+
     def _check_known(self, what: str) -> None:
         if self._course.row_changing:
             raise ValueError(self._course.why_unknown(what))
@@ -320,6 +345,29 @@ class DataLoaderIterator:
         # The place right behind the last step is fine: next() then ends.
         if not self._course.reaches(index):
             raise IndexError(f"{complaint}, the stream ends at index {self._course.stop}")
+
+    # --- somebody who takes elements ahead of the user ----------------------------------------------------------
+
+    def wrap(self) -> "Ahead":
+        """Hands the elements to a wrapper that takes them ahead; from now on the position is what its user received.
+
+        Raises RuntimeError where there is one already.
+
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load([5, 6]))
+        >>> ahead = it.wrap()
+        >>> taken = ahead.take()
+        >>> taken.element.value, it.step
+        (5, 0)
+        >>> ahead.received(taken)
+        >>> it.step
+        1
+        """
+        with self._lock:
+            self._check_open()
+            self._check_not_wrapped()
+            self._received = self._position
+            return Ahead(self)
 
     # --- errors -------------------------------------------------------------------------------------------------
 
@@ -368,6 +416,44 @@ class DataLoaderIterator:
 
     def __repr__(self) -> str:
         return f"<DataLoaderIterator at step {self.step}, index {self.index}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An element taken ahead, and the positions before and behind it."""
+
+    element: Element
+    before: Position
+    after: Position
+
+
+class Ahead:
+    """What `DataLoaderIterator.wrap` gives: the iterator's elements, before its user has them.
+
+    lock: held by whoever moves the iterator. course: the stream.
+    """
+
+    def __init__(self, iterator: DataLoaderIterator) -> None:
+        self._iterator = iterator
+        self.lock = iterator._lock
+        self.course = iterator._course
+
+    @property
+    def moves(self) -> int:
+        """A number that changes when the iterator is moved: what was taken before is then void."""
+        return self._iterator._moves
+
+    def take(self) -> Taken:
+        """The next element. Raises what next() would."""
+        iterator = self._iterator
+        with self.lock:
+            before = iterator._position
+            element = iterator._take()
+            return Taken(element, before, iterator._position)
+
+    def received(self, taken: Taken) -> None:
+        """The user has this element now."""
+        self._iterator._received = taken.after
 
 
 def metadata_of(course: Course, indices: np.ndarray) -> list[RecordMetadata]:

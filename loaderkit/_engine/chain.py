@@ -243,20 +243,21 @@ class Chain:
 
     def _batch_task(self, level: int, taken: dict[int, Taken], line: Line) -> None:
         parts = list(taken.values())
-        indices = [index for part in parts for index in part.indices]
+        begins = np.concatenate([part.begins for part in parts])
         first = self._streams[next(iter(taken))]
         alone = len(parts) == 1
         task = Task(
             id=self._supplies.new_id(),
             level=level,
-            indices=np.array(indices, np.int64),
+            indices=begins[:, 0].copy(),
             keys=np.empty(0, np.int64),
             inputs=tuple(span for part in parts for span in part.spans),
-            begin=parts[0].begin,
+            begin=tuple(begins[0].tolist()),
             end=parts[0].end,
             start=first.start if alone else (),
         )
         run = line.add(task.id, promised=1)
+        run.rows = begins
         if not alone:
             run.group_ends = {number: part.end for number, part in taken.items()}
         self._work[task.id] = (line, run, first)
@@ -279,7 +280,7 @@ class Chain:
         ends = run.group_ends
         if ends is None and run.ends is not None:
             ends = {next(iter(self._streams)): tuple(run.ends[place].tolist())}
-        return Ready(task=run.task, place=place, ends=ends)
+        return Ready(task=run.task, place=place, ends=ends, begins=run.rows)
 
     def taken(self, task: int) -> None:
         self._use(Span(task, 0, 0, 1))

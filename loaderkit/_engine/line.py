@@ -24,6 +24,7 @@ class Run:
     size, taken   elements that came, and how many of them were taken
     begins, ends  (size, depth + 1) int64 cursors
     group_ends    of a batch over several streams: the cursors behind it
+    rows      of a batch: (n, depth + 1) int64, the cursor where each of its rows begins
     failed    what ended it
     """
 
@@ -38,6 +39,7 @@ class Run:
     begins: np.ndarray | None = None
     ends: np.ndarray | None = None
     group_ends: dict[int, Cursor] | None = None
+    rows: np.ndarray | None = None
     failed: object | None = None
 
     @property
@@ -48,11 +50,10 @@ class Run:
 
 @dataclass(slots=True)
 class Taken:
-    """Elements taken from a line: where they are, the index of each, the cursors of the first and behind the last."""
+    """Elements taken from a line: where they are, the cursor of each, (n, depth + 1) int64, and the end of the last."""
 
     spans: list[Span]
-    indices: list[int]
-    begin: Cursor
+    begins: np.ndarray
     end: Cursor
 
 
@@ -114,8 +115,7 @@ class Line:
     def take(self, count: int) -> Taken:
         """The next `count` elements, of those that are ready."""
         spans: list[Span] = []
-        indices: list[int] = []
-        begin: Cursor = ()
+        begins: list[np.ndarray] = []
         end: Cursor = ()
         while count:
             run = self.runs[0]
@@ -123,15 +123,14 @@ class Line:
             if n:
                 assert run.begins is not None and run.ends is not None
                 lo, hi = run.taken, run.taken + n
-                begin = begin or tuple(run.begins[lo].tolist())
                 end = tuple(run.ends[hi - 1].tolist())
                 spans.append(Span(run.task, 0, lo, hi))
-                indices += run.begins[lo:hi, 0].tolist()
+                begins.append(run.begins[lo:hi])
                 run.taken += n
                 self.ready -= n
                 count -= n
             self.shed()
-        return Taken(spans, indices, begin, end)
+        return Taken(spans, np.concatenate(begins), end)
 
     def shed(self) -> None:
         """Drops the runs at the front that were used up; a failure stays."""

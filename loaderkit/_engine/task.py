@@ -143,6 +143,7 @@ class Ready:
     slot      a batch of `rows` rows written in place; the taker owns the slot now
     task, part, place   else: element `place` of part `part` of that task's output; the taker says when it took it
     ends      the cursor of each stream behind it; None where the plan knows it
+    begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None where the plan knows it
     """
 
     rows: int = 0
@@ -152,6 +153,7 @@ class Ready:
     part: int = 0
     place: int = 0
     ends: dict[int, Cursor] | None = None
+    begins: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True)

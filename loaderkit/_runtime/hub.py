@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._engine.dispatcher import Assignment, Dispatcher
 from loaderkit._engine.outputs import Outputs
@@ -30,10 +32,16 @@ from .work import Bench, Output, Program
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """Something to hand to the user, and where each logical stream goes on behind it (None: the plan knows)."""
+    """Something to hand to the user.
+
+    value     it
+    ends      where each logical stream goes on behind it; None: the plan knows
+    begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None: the plan knows
+    """
 
     value: Any
     ends: dict[int, Cursor] | None
+    begins: np.ndarray | None
 
 
 Step = Element | Failure | None  # None: the stream is over
@@ -178,7 +186,7 @@ class Hub:
                 return True, as_failure(error)
             case Ready() as ready:
                 value = self._batch(ready) if ready.slot is not None else self._element(stream, ready)
-                return True, value if isinstance(value, Failure) else Element(value, ready.ends)
+                return True, value if isinstance(value, Failure) else Element(value, ready.ends, ready.begins)
 
     def _batch(self, ready: Ready) -> Any:
         assert self._arena is not None and self._slots is not None and ready.slot is not None

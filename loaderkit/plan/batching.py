@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from loaderkit.plan.sharding import ShardOptions
+from loaderkit.plan.sharding import Shard, ShardOptions
 
 Remainder = Literal["keep", "drop"]
 
@@ -148,3 +148,26 @@ def shard_rows(rows_present: int, rows: int, *, shard: ShardOptions, remainder: 
         return index * each, (index + 1) * each
     low = index * each + min(index, left)
     return low, low + each + (index < left)
+
+
+def shard_spans(
+    rows_present: int, rows: int, *, shard: Shard, remainder: Remainder
+) -> tuple[tuple[int, int], ...]:
+    """The half-open ranges of rows of one step that a shard gets, ascending and apart; none where it gets no row.
+
+    As `shard_rows` cuts them, for each block of the shard.
+
+    >>> from loaderkit.plan.sharding import ShardBlocks
+    >>> blocks = ShardBlocks(blocks=(0, 1, 3), shard_count=4, writers=(0, 0, 1, 0))
+    >>> shard_spans(8, 8, shard=blocks, remainder="keep")
+    ((0, 4), (6, 8))
+    """
+    spans: list[tuple[int, int]] = []
+    for block in shard.blocks:
+        one = ShardOptions(block, shard.shard_count, shard.drop_remainder)
+        low, high = shard_rows(rows_present, rows, shard=one, remainder=remainder)
+        if spans and spans[-1][1] == low:
+            low, _ = spans.pop()
+        if low < high:
+            spans.append((low, high))
+    return tuple(spans)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit.plan.batching import Batching, shard_rows
+from loaderkit.plan.batching import Batching, shard_rows, shard_spans
 from loaderkit.plan.samplers import Sampler, record_keys_of
-from loaderkit.plan.sharding import ShardOptions
+from loaderkit.plan.sharding import Shard, ShardOptions
 
 # A call of the sampler costs about as much as a few thousand keys, so keys are planned this many at a time.
 BLOCK_INDICES = 16_384
@@ -64,12 +64,12 @@ class Schedule:
 
     sampler: Sampler
     batching: Batching
-    shard: ShardOptions
+    shard: Shard
     start: int
     stop: int | None
 
     def __post_init__(self) -> None:
-        shard_rows(0, self.batching.rows, shard=self.shard, remainder=self.batching.remainder)
+        shard_spans(0, self.batching.rows, shard=self.shard, remainder=self.batching.remainder)
         if self.start < 0:
             raise ValueError(f"start: expected 0 or more, got {self.start}")
         if self.stop is not None and self.stop < self.start:
@@ -84,8 +84,8 @@ class Schedule:
         >>> batching = Batching(inner=(), rows=4, remainder="drop", batched=True)
         >>> Schedule(SequentialSampler(10), batching, ShardOptions(0, 1), start=0, stop=10).rows_at(8)
         """
-        low, high = self.span_at(index)
-        return None if low == high else self._part(index, low, high)
+        spans = self.spans_at(index)
+        return self._part(index, spans) if spans else None
 
     def all_rows(self, index: int) -> Part | None:
         """Every row of the step whose first record is `index`, over all shards; None where no shard makes it.
@@ -101,7 +101,7 @@ class Schedule:
         _, high = shard_rows(
             self._rows_present(index), self.batching.rows, shard=last, remainder=self.batching.remainder
         )
-        return None if high == 0 else self._part(index, 0, high)
+        return None if high == 0 else self._part(index, ((0, high),))
 
     def steps_from(self, index: int) -> int | None:
         """Number of steps that this shard makes from there on; None where the stream has no end.
@@ -122,8 +122,7 @@ class Schedule:
         whole, left = divmod(max(0, self.stop - index), self.batching.stride)
         if left == 0:
             return whole
-        low, high = self.span_at(index + whole * self.batching.stride)
-        return whole + (high > low)
+        return whole + bool(self.spans_at(index + whole * self.batching.stride))
 
     def shards_without(self, index: int) -> int:
         """Number of shards that don't make the step at `index` while others do: 0 everywhere but at the end.
@@ -141,17 +140,17 @@ class Schedule:
             return 0
         return max(0, self.shard.shard_count - part_rows)
 
-    def span_at(self, index: int) -> tuple[int, int]:
-        """The rows [lo, hi) of the step at `index` that this shard gets; no key is asked for.
+    def spans_at(self, index: int) -> tuple[tuple[int, int], ...]:
+        """The rows of the step at `index` that this shard gets, as ranges [lo, hi); no key is asked for.
 
         index: from `start` on, else IndexError.
 
         >>> from loaderkit.plan.samplers import SequentialSampler
         >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
-        >>> Schedule(SequentialSampler(9), batching, ShardOptions(1, 2), start=0, stop=9).span_at(4)
-        (2, 4)
+        >>> Schedule(SequentialSampler(9), batching, ShardOptions(1, 2), start=0, stop=9).spans_at(4)
+        ((2, 4),)
         """
-        return shard_rows(
+        return shard_spans(
             self._rows_present(index), self.batching.rows, shard=self.shard, remainder=self.batching.remainder
         )
 
@@ -169,11 +168,15 @@ class Schedule:
     def _rows_present(self, index: int) -> int:
         return self.batching.count_rows(self._records_present(index))
 
-    def _part(self, index: int, low: int, high: int) -> Part:
-        group = self.batching.group
-        end = min(high * group, self.batching.count_used(self._records_present(index)))
-        indices = np.arange(index + low * group, index + end, dtype=np.int64)
-        return Part(indices, record_keys_of(self.sampler, indices), high - low)
+    def _part(self, index: int, spans: tuple[tuple[int, int], ...]) -> Part:
+        used = self.batching.count_used(self._records_present(index))
+        indices = index + _records_of(spans, self.batching.group)
+        indices = indices[: np.searchsorted(indices, index + used)]  # the stream's last row may be shorter
+        return Part(indices, record_keys_of(self.sampler, indices), sum(high - low for low, high in spans))
+
+
+def _records_of(spans: tuple[tuple[int, int], ...], group: int) -> NDArray[np.int64]:
+    return np.concatenate([np.arange(low * group, high * group, dtype=np.int64) for low, high in spans])
 
 
 class Planner:
@@ -191,15 +194,11 @@ class Planner:
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
-        whole = shard_rows(
-            schedule.batching.rows,
-            schedule.batching.rows,
-            shard=schedule.shard,
-            remainder=schedule.batching.remainder,
-        )
-        self._offset = whole[0] * schedule.batching.group
-        self._length = (whole[1] - whole[0]) * schedule.batching.group
-        self._rows = whole[1] - whole[0]
+        rows = schedule.batching.rows
+        spans = shard_spans(rows, rows, shard=schedule.shard, remainder=schedule.batching.remainder)
+        self._offsets = _records_of(spans, schedule.batching.group)  # (length,) int64, within a whole step
+        self._length = len(self._offsets)
+        self._rows = sum(high - low for low, high in spans)
         self._ahead = max(1, BLOCK_INDICES // self._length) if hasattr(schedule.sampler, "record_keys") else 1
         self._first = 0
         self._indices: NDArray[np.int64] = np.empty((0, self._length), np.int64)
@@ -232,8 +231,8 @@ class Planner:
 
     def _plan(self, index: int, steps: int) -> bool:
         stride = self.schedule.batching.stride
-        firsts = np.arange(steps, dtype=np.int64) * stride + (index + self._offset)  # (steps,) int64
-        indices = firsts[:, None] + np.arange(self._length, dtype=np.int64)  # (steps, length) int64
+        firsts = np.arange(steps, dtype=np.int64) * stride + index  # (steps,) int64
+        indices = firsts[:, None] + self._offsets  # (steps, length) int64
         try:
             keys = record_keys_of(self.schedule.sampler, indices.reshape(-1))
         except Exception:  # noqa: BLE001 - a user's sampler may raise anything, for a step far ahead

@@ -1,11 +1,11 @@
-"""Which part of the global batch one process loads, said as "number h of H".
+"""Which part of the global batch one process loads, said as "number h of H", or as several of H equal blocks.
 
-A sharding is anything with `resolve() -> ShardOptions`: it is asked when iteration starts and never earlier,
-because the number of processes may not be known when a script builds its loader.
+A sharding is anything with `resolve() -> Shard`: it is asked when iteration starts and never earlier, because the
+number of processes may not be known when a script builds its loader.
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from loaderkit.plan.ending import Store
 from loaderkit.plan.integers import as_int
@@ -15,7 +15,7 @@ from loaderkit.plan.integers import as_int
 class Sharding(Protocol):
     """What `shard_options` takes: something that can say which shard this process is."""
 
-    def resolve(self) -> "ShardOptions":
+    def resolve(self) -> "Shard":
         """The shard of this process, asked when iteration starts."""
 
 
@@ -60,6 +60,24 @@ class ShardOptions:
         object.__setattr__(self, "shard_count", count)
         object.__setattr__(self, "shard_index", index)
 
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """The blocks of the shard, among `shard_count` equal ones: its own.
+
+        >>> ShardOptions(1, 4).blocks
+        (1,)
+        """
+        return (self.shard_index,)
+
+    @property
+    def writers(self) -> tuple[int, ...]:
+        """The process that writes what a state says of each block: shard h is process h.
+
+        >>> ShardOptions(1, 2).writers
+        (0, 1)
+        """
+        return tuple(range(self.shard_count))
+
     def resolve(self) -> "ShardOptions":
         """The shard itself, as a plain ShardOptions.
 
@@ -81,3 +99,43 @@ class NoSharding(ShardOptions):
     shard_count: int = field(default=1, init=False)
     drop_remainder: bool = field(default=False, init=False)
     store: None = field(default=None, init=False, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class ShardBlocks:
+    """Some of `shard_count` equal blocks: of each global batch of N rows, [b*N/H, (b+1)*N/H) for each block b.
+
+    blocks: ascending ints in [0, shard_count), one or more; several shards may hold the same. writers: for each of all
+    blocks, the process that writes what a state says of it. Every step gives every block the same number of rows. store:
+    as in `ShardOptions`. ValueError for anything else.
+
+    >>> ShardBlocks(blocks=(0, 3), shard_count=4, writers=(0, 1, 1, 0)).drop_remainder
+    False
+    """
+
+    blocks: tuple[int, ...]
+    shard_count: int
+    writers: tuple[int, ...]
+    store: Store | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.blocks or list(self.blocks) != sorted({*self.blocks} & {*range(self.shard_count)}):
+            raise ValueError(
+                f"blocks: expected some of 0 to {self.shard_count - 1}, ascending, got {self.blocks}"
+            )
+        if len(self.writers) != self.shard_count:
+            raise ValueError(
+                f"writers: expected one for each of {self.shard_count} blocks, got {self.writers}"
+            )
+
+    @property
+    def drop_remainder(self) -> bool:
+        """Nothing is dropped; where a last step can't give equal parts, `shard_spans` raises.
+
+        >>> ShardBlocks(blocks=(1,), shard_count=2, writers=(0, 0)).drop_remainder
+        False
+        """
+        return False
+
+
+Shard: TypeAlias = ShardOptions | ShardBlocks

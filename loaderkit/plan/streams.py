@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit.plan.batching import Batching
-from loaderkit.plan.sharding import ShardOptions
+from loaderkit.plan.sharding import Shard, ShardOptions
 
 _MAX_INDEX = 2**63 - 1
 
@@ -119,17 +119,17 @@ class StreamPlan:
         turn, inside = np.divmod(np.arange(first, last, dtype=np.int64), self.q)
         return (turn * self.count + stream) * self.q + inside
 
-    def owned(self, rows: int, shard: ShardOptions) -> range:
+    def owned(self, rows: int, shard: Shard) -> tuple[int, ...]:
         """The streams whose rows a shard holds; stream s makes rows [s*N/S, (s+1)*N/S) of a batch of N rows.
 
         Raises as `check_streams` does.
 
         >>> StreamPlan(count=4, q=2, start=0, stop=None).owned(8, ShardOptions(1, 2))
-        range(2, 4)
+        (2, 3)
         """
         check_streams(self.count, rows=rows, shard_count=shard.shard_count)
         each = self.count // shard.shard_count
-        return range(shard.shard_index * each, (shard.shard_index + 1) * each)
+        return tuple(stream for block in shard.blocks for stream in range(block * each, (block + 1) * each))
 
     # A stream's own indices are numbered from 0: its place p is index (p // q * S + stream) * q + p % q.
 

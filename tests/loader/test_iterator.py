@@ -297,3 +297,32 @@ def test_notices_of_a_state():
     plain = iter(loader_of(Running()))
     with pytest.warns(UserWarning, match="the RandomMaps changed"):
         plain.set_state(state)
+
+
+def test_a_wrapped_iterator_stands_where_its_user_stands():
+    """What a wrapper took ahead counts when the user has it: in the state, and in every way to ask for the place."""
+    loader = lk.load(range(20), batch_size=2)
+    with iter(loader) as plain, iter(loader) as it:
+        next(it)
+        ahead = it.wrap()
+        taken = [ahead.take() for _ in range(3)]
+        next(plain)
+        assert (it.step, it.index, it.get_state()) == (1, 2, plain.get_state())
+        next(plain)
+        ahead.received(taken[0])
+        assert (it.step, it.index, it.get_state()) == (2, 4, plain.get_state())
+        assert [one.element.value.tolist() for one in taken] == [[2, 3], [4, 5], [6, 7]]
+        moves = ahead.moves
+        it.skip(2)
+        plain.skip(2)
+        assert ahead.moves != moves and it.get_state() == plain.get_state()
+        assert ahead.take().element.value.tolist() == next(plain).tolist() == [8, 9]
+
+
+def test_elements_of_a_wrapped_iterator_are_the_wrappers():
+    """Two consumers would each miss what the other took: the second is refused."""
+    with iter(lk.load(range(20))) as it:
+        it.wrap()
+        for use in (it.__next__, it.peek, it.wrap):
+            with pytest.raises(RuntimeError, match="this iterator is wrapped"):
+                use()

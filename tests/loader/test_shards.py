@@ -1,5 +1,7 @@
 """Shards: all processes together load each global batch once, whatever their number."""
 
+import contextlib
+import itertools
 import json
 import warnings
 
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import loaderkit as lk
+from loaderkit.plan.sharding import ShardBlocks
 
 
 def shards_of(
@@ -337,4 +340,77 @@ def test_streams_that_cant_be(operations, options, says):
     """What can't be shared by the shards is an error when iteration starts, with the line to paste."""
     loader = shards_of(50, operations, **{"epochs": None, **options})[0]
     with pytest.raises(ValueError, match=says):
+        iter(loader)
+
+
+def shards_of_blocks(*several: tuple[int, ...], count: int = 4) -> list[object]:
+    class Blocks:
+        def __init__(self, blocks: tuple[int, ...]) -> None:
+            self.blocks = blocks
+
+        def resolve(self) -> ShardBlocks:
+            writers = tuple(min(h for h, own in enumerate(several) if b in own) for b in range(count))
+            return ShardBlocks(self.blocks, count, writers)
+
+    return [Blocks(blocks) for blocks in several]
+
+
+@pytest.mark.parametrize("changing", [False, True], ids=["plain", "row-changing"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_shards_of_several_blocks_make_the_global_batches(changing, workers):
+    """Shards that hold blocks apart, or the same ones, deliver those rows of one global batch; a lone one resumes."""
+    operations = [lk.Filter(lambda x: x % 3 > 0)] if changing else []
+    how = {
+        "data_source": lk.RangeDataSource(0, 64, 1),
+        "sampler": lk.IndexSampler(64, shuffle=True, seed=1, num_epochs=None if changing else 1),
+        "operations": [*operations, lk.Batch(global_batch_size=16)],
+        "logical_streams": 4,
+        "worker_count": workers,
+    }
+    whole = list(itertools.islice(lk.DataLoader(**how), 4))
+    owned = [(0, 3), (1, 2), (1, 2)]
+    with contextlib.ExitStack() as stack:
+        its = [
+            stack.enter_context(iter(lk.DataLoader(**how, shard_options=shard)))
+            for shard in shards_of_blocks(*owned)
+        ]
+        for step in range(4):
+            for blocks, it in zip(owned, its, strict=True):
+                rows = [row for b in blocks for row in whole[step][4 * b : 4 * b + 4].tolist()]
+                assert next(it).tolist() == rows
+            if step == 1:
+                states = [it.get_state() for it in its]
+        single = stack.enter_context(iter(lk.DataLoader(**how)))
+        single.set_state(states)
+        assert next(single).tolist() == whole[2].tolist()
+        one, two = (json.loads(state) for state in states[:2])
+        if changing:
+            assert (list(one["cursors"]), list(two["cursors"])) == (["0", "3"], ["1", "2"])
+            assert one["streams"]["writers"] == two["streams"]["writers"] == [0, 1, 1, 0]
+        else:
+            assert one == two
+
+
+@pytest.mark.parametrize(
+    ("operations", "text"),
+    [
+        ([], "operations have no Batch; add lk.Batch\\(global_batch_size=...\\)"),
+        ([lk.Batch(4)], "batch_size: .*Batch\\(batch_size=4\\) says only those of one shard"),
+        ([lk.Batch(global_batch_size=6)], "6 rows can't be cut in equal parts for 4 shards"),
+        (
+            [lk.Batch(global_batch_size=8)],
+            "last step has 2 rows, which can't be cut in 4 equal parts: use remainder=",
+        ),
+    ],
+)
+def test_blocks_need_a_global_batch_in_equal_parts(operations, text):
+    """The rows of others can't be counted from one's own, so what would need that is refused when iteration starts."""
+    (shard,) = shards_of_blocks((0, 1, 2, 3))
+    loader = lk.DataLoader(
+        data_source=lk.RangeDataSource(0, 10, 1),
+        sampler=lk.SequentialSampler(10),
+        operations=operations,
+        shard_options=shard,
+    )
+    with pytest.raises(ValueError, match=text):
         iter(loader)

@@ -12,7 +12,7 @@ from loaderkit.plan.batching import Batching, Level
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.samplers import IndexSampler, Sampler, SequentialSampler
 from loaderkit.plan.schedule import BLOCK_INDICES, Part, Planner, Schedule
-from loaderkit.plan.sharding import ShardOptions
+from loaderkit.plan.sharding import ShardBlocks, ShardOptions
 
 LEVELS = st.lists(st.builds(Level, st.integers(1, 4), st.sampled_from(["keep", "drop"])), max_size=2)
 
@@ -269,3 +269,26 @@ def test_a_malformed_schedule_is_refused(start: int, stop: int, rows: int, text:
     batching = Batching(inner=(), rows=rows, remainder="keep", batched=True)
     with pytest.raises(ValueError, match=text):
         Schedule(OneByOne(), batching, ShardOptions(0, 2), start, stop)
+
+
+@given(plans(), st.data())
+def test_a_shard_of_several_blocks_reads_what_shards_of_one_block_read(
+    plan: tuple[Batching, int, bool, int, int], data: st.DataObject
+) -> None:
+    """Some of H blocks together are the rows of those shards of H in order, in every step, planned ahead or not."""
+    batching, count, _, start, stop = plan
+    blocks = tuple(sorted(data.draw(st.sets(st.integers(0, count - 1), min_size=1))))
+    singles = schedules_of((batching, count, False, start, stop))
+    several = Schedule(singles[0].sampler, batching, ShardBlocks(blocks, count, (0,) * count), start, stop)
+    planner = Planner(several)
+    for step in range((stop - start) // batching.stride + 2):
+        index = start + step * batching.stride
+        parts = [part for block in blocks if (part := singles[block].rows_at(index)) is not None]
+        for joined in (several.rows_at(index), planner.part(index)):
+            if joined is None:
+                assert not parts
+                continue
+            assert joined.indices.tolist() == [i for part in parts for i in part.indices.tolist()]
+            assert joined.keys.tolist() == [key for part in parts for key in part.keys.tolist()]
+            assert joined.rows == sum(part.rows for part in parts)
+    assert several.steps_from(start) == max(singles[block].steps_from(start) for block in blocks)

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from loaderkit.plan.sharding import NoSharding, Sharding, ShardOptions
+from loaderkit.plan.sharding import NoSharding, ShardBlocks, Sharding, ShardOptions
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,16 @@ def test_bad_numbers_are_refused_by_name(arguments, error, text):
     """The error names the argument, what was expected, what came and what to do."""
     with pytest.raises(error, match=text):
         ShardOptions(*arguments)
+
+
+@pytest.mark.parametrize("blocks", [(), (2,), (1, 0), (0, 0), (-1,)])
+def test_bad_blocks_are_refused(blocks):
+    """They are ascending, and among the blocks that there are."""
+    with pytest.raises(ValueError, match="blocks: expected some of 0 to 1, ascending"):
+        ShardBlocks(blocks, 2, (0, 0))
+
+
+def test_each_block_has_a_writer():
+    """A state names the process that writes each part of it."""
+    with pytest.raises(ValueError, match="writers: expected one for each of 2 blocks"):
+        ShardBlocks((0,), 2, (0,))

@@ -99,8 +99,8 @@ def test_every_stream_has_one_owner_and_an_error_proposes_a_number_that_works(
         return
     assert [stream for streams in owned for stream in streams] == list(range(count))
     for shard, streams in enumerate(owned):
-        assert streams.start * rows // count == shard * rows // shards
-        assert streams.stop * rows // count == (shard + 1) * rows // shards
+        assert streams[0] * rows // count == shard * rows // shards
+        assert (streams[-1] + 1) * rows // count == (shard + 1) * rows // shards
 
 
 @pytest.mark.parametrize(

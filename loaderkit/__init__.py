@@ -7,6 +7,7 @@ from loaderkit._version import __version__ as __version__
 from loaderkit.errors import ArenaMemoryError as ArenaMemoryError
 from loaderkit.errors import BatchError as BatchError
 from loaderkit.errors import CheckpointMismatchError as CheckpointMismatchError
+from loaderkit.errors import ChecksumError as ChecksumError
 from loaderkit.errors import IteratorClosedError as IteratorClosedError
 from loaderkit.errors import LoaderkitError as LoaderkitError
 from loaderkit.errors import StateError as StateError

@@ -64,6 +64,14 @@ class TransportError(LoaderkitError, TypeError):
     """
 
 
+class ChecksumError(LoaderkitError, RuntimeError):
+    """With `verify=True`: memory that a worker wrote holds something else when it is read.
+
+    >>> issubclass(ChecksumError, RuntimeError)
+    True
+    """
+
+
 class WorkerError(LoaderkitError, RuntimeError):
     """A worker can't be started or keeps dying: its exit code and the records it had are named.
 

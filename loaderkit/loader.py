@@ -78,6 +78,8 @@ class DataLoader:
         max_memory: bytes of batches that may be held in shared memory; above it they are copied out of it. Half of the
             memory available at the start, if not given.
         logical_streams: for operations that change the number of rows: how many independent streams there are.
+        verify: workers write checksums beside their rows and elements, and whoever reads them compares; what differs
+            is a ChecksumError.
 
     What is wrong with them is raised here, as TypeError or ValueError; what depends on the shards, when iteration
     starts.
@@ -105,6 +107,7 @@ class DataLoader:
         shard_options: Sharding | None = None,
         max_memory: int | None = None,
         logical_streams: int = 1,
+        verify: bool = False,
         **foreign: Never,
     ) -> None:
         if positional:
@@ -129,6 +132,9 @@ class DataLoader:
         self._read_options = read_options or ReadOptions()
         self._max_memory = None if max_memory is None else at_least("max_memory", max_memory, 0)
         self._logical_streams = at_least("logical_streams", logical_streams, 1)
+        if not isinstance(verify, bool):
+            raise TypeError(f"verify: expected True or False, got {verify!r}")
+        self._verify = verify
         self._sharding = sharding_of(sampler, shard_options)
         self._check_operations()
         self._epoch: int | None = None
@@ -269,6 +275,7 @@ class DataLoader:
             seed=seed_of(self._sampler),
             read_options=self._read_options,
             row_changing=changes_rows(self._operations),
+            verify=self._verify,
         )
 
     def _make_hub(self) -> Hub:
@@ -377,7 +384,7 @@ class _Crew:
             self._hub.shut_down()
 
 
-_LOADER_OPTIONS = {"worker_kind", "prefetch_batches", "max_memory", "logical_streams"}
+_LOADER_OPTIONS = {"worker_kind", "prefetch_batches", "max_memory", "logical_streams", "verify"}
 
 
 def load(

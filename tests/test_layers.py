@@ -20,6 +20,7 @@ ROOM_OF_FILE = {
     "__init__": "front",
     "__main__": "cli",
     "_arguments": "loader",
+    "_byte_order": "ground",
     "_checkpoint_files": "checkpoint",
     "_memory": "memory",
     "_structure": "ground",

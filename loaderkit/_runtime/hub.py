@@ -19,7 +19,7 @@ from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.slots import Slots
 from loaderkit._engine.task import Broken, Cursor, End, Ready
-from loaderkit.errors import IteratorClosedError
+from loaderkit.errors import ChecksumError, IteratorClosedError
 from loaderkit.transforms.program import Failure
 from loaderkit.tree import unflatten
 
@@ -192,6 +192,11 @@ class Hub:
         assert self._arena is not None and self._slots is not None and ready.slot is not None
         assert isinstance(ready.layout, BatchLayout)
         self._moved = True
+        try:
+            ready.layout.check(self._arena.token(ready.slot), ready.rows, 0, ready.rows)
+        except ChecksumError as error:
+            self._slots.free(ready.slot)
+            return Failure(error, "the check of a batch (verify=True)", ())
         if self._has_room(ready.slot.nbytes):
             return ready.layout.batch(self._arena.lease(ready.slot), ready.rows)
         try:

@@ -1,15 +1,22 @@
-"""How the leaves of a batch lie in its slot: one after the other, each at a multiple of 64 bytes, C order."""
+"""How the leaves of a batch lie in its slot: one after the other, each at a multiple of 64 bytes, C order.
+
+With `verify` a table of seals lies behind them, (rows, 2) uint32: who wrote rows first..first+n leaves n and their
+checksum in its row `first`, and whoever reads the rows compares.
+"""
 
 import math
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
+from loaderkit.errors import ChecksumError
 from loaderkit.transforms.stack import Block, RowSpec
 from loaderkit.tree import unflatten
 
 ALIGNMENT = 64  # bytes: a cache line, and what JAX asks of an array that it takes over without a copy
+_SEAL = np.dtype(np.uint32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +25,16 @@ class BatchLayout:
 
     Args:
         spec: structure, shapes and dtypes of one row.
+        verify: whether there are seals.
     """
 
     spec: RowSpec
+    verify: bool = False
 
     def nbytes(self, rows: int) -> int:
         """Bytes of a slot for so many rows."""
-        return sum(_padded(leaf.shape, leaf.dtype, rows) for leaf in self.spec.leaves)
+        seals = _padded((2,), _SEAL, rows) if self.verify else 0
+        return self._seals_at(rows) + seals
 
     def leaves(self, token: Any, rows: int) -> list[np.ndarray]:
         """The arrays over a slot, each (rows, *shape); they keep the token alive."""
@@ -41,6 +51,40 @@ class BatchLayout:
     def block(self, token: Any, rows: int, lo: int, hi: int) -> Block:
         """Rows lo..hi of the batch that lies in a slot, by column."""
         return Block(self.spec.structure, tuple(leaf[lo:hi] for leaf in self.leaves(token, rows)), hi - lo)
+
+    def seal(self, token: Any, rows: int, lo: int, hi: int) -> None:
+        """Says that rows lo..hi are written, where there are seals."""
+        if self.verify:
+            self._seals(token, rows)[lo] = hi - lo, self._checksum(token, rows, lo, hi)
+
+    def check(self, token: Any, rows: int, lo: int, hi: int) -> None:
+        """ChecksumError where rows lo..hi aren't what was sealed, whoever wrote which part of them."""
+        if not self.verify:
+            return
+        seals = self._seals(token, rows)
+        while lo < hi:
+            written, checksum = seals[lo].tolist()
+            if not 0 < written <= hi - lo or self._checksum(token, rows, lo, lo + written) != checksum:
+                raise ChecksumError(
+                    f"rows {lo} to {lo + max(written, 1) - 1} of a batch of {rows} changed between the worker that "
+                    "wrote them and their reader; something else writes to its memory"
+                )
+            lo += written
+
+    def _seals_at(self, rows: int) -> int:
+        return sum(_padded(leaf.shape, leaf.dtype, rows) for leaf in self.spec.leaves)
+
+    def _seals(self, token: Any, rows: int) -> np.ndarray:
+        return np.ndarray((rows, 2), _SEAL, buffer=token, offset=self._seals_at(rows))
+
+    def _checksum(self, token: Any, rows: int, lo: int, hi: int) -> int:
+        checksum, offset = 0, 0
+        room = memoryview(token).cast("B")
+        for leaf in self.spec.leaves:
+            size = math.prod(leaf.shape) * leaf.dtype.itemsize
+            checksum = crc32(room[offset + lo * size : offset + hi * size], checksum)
+            offset += _padded(leaf.shape, leaf.dtype, rows)
+        return checksum
 
 
 def _padded(shape: tuple[int, ...], dtype: np.dtype, rows: int) -> int:

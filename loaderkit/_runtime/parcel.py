@@ -1,17 +1,24 @@
 """Any Python object as bytes in a slot, arrays beside the pickle instead of inside, so that they aren't copied again.
 
-    uint64 count | uint64 length of the pickle | count times (uint64 offset, uint64 length) | the pickle | the buffers
+    uint64 count | uint64 length of the pickle | uint64 size of the whole | uint64 checksum
+    count times (uint64 offset, uint64 length) | the pickle | the buffers
 
-Offsets count from the parcel's first byte; each buffer starts at a multiple of 64.
+Offsets count from the parcel's first byte; each buffer starts at a multiple of 64. The checksum is one more than the
+CRC-32 of all behind it, 0 where there is none.
 """
 
 import pickle
 import struct
 from typing import Any
+from zlib import crc32
+
+from loaderkit._byte_order import PlainPickler
+from loaderkit.errors import ChecksumError
 
 from .pickling import Packer
 
-_HEAD = struct.Struct("=QQ")
+_HEAD = struct.Struct("=QQQQ")
+_ENTRY = struct.Struct("=QQ")
 _ALIGNMENT = 64
 _SMALL = 2048  # bytes: a buffer below that is cheaper inside the pickle
 
@@ -22,6 +29,7 @@ class Parcel:
     Args:
         content: any object that pickle or cloudpickle takes.
         packer: for what the C pickler can't take.
+        verify: write a checksum, which who unpacks it compares.
 
     >>> import numpy as np
     >>> parcel = Parcel({"x": np.arange(1000)}, Packer())
@@ -31,11 +39,12 @@ class Parcel:
     999
     """
 
-    def __init__(self, content: Any, packer: Packer) -> None:
+    def __init__(self, content: Any, packer: Packer, *, verify: bool = False) -> None:
+        self._verify = verify
         self._pickle, buffers = _pickled(content, packer)
         self._raws = [buffer.raw() for buffer in buffers]
         self._table: list[tuple[int, int]] = []
-        end = _HEAD.size * (1 + len(self._raws)) + len(self._pickle)
+        end = _HEAD.size + _ENTRY.size * len(self._raws) + len(self._pickle)
         for raw in self._raws:
             offset = -(-end // _ALIGNMENT) * _ALIGNMENT
             self._table.append((offset, raw.nbytes))
@@ -44,22 +53,28 @@ class Parcel:
 
     def write(self, room: memoryview) -> None:
         """Writes it to the first `nbytes` bytes of `room`."""
-        _HEAD.pack_into(room, 0, len(self._raws), len(self._pickle))
         place = _HEAD.size
         for entry in self._table:
-            _HEAD.pack_into(room, place, *entry)
-            place += _HEAD.size
+            _ENTRY.pack_into(room, place, *entry)
+            place += _ENTRY.size
         room[place : place + len(self._pickle)] = self._pickle
         for (offset, length), raw in zip(self._table, self._raws, strict=True):
             room[offset : offset + length] = raw
+        checksum = 1 + crc32(room[_HEAD.size : self.nbytes]) if self._verify else 0
+        _HEAD.pack_into(room, 0, len(self._raws), len(self._pickle), self.nbytes, checksum)
 
 
 def unpack(room: memoryview) -> Any:
-    """The object of a parcel; its arrays look into `room` and keep it alive."""
-    count, length = _HEAD.unpack_from(room, 0)
+    """The object of a parcel; its arrays look into `room` and keep it alive.
+
+    ChecksumError where it isn't what was written.
+    """
+    count, length, nbytes, checksum = _HEAD.unpack_from(room, 0)
     place = _HEAD.size
-    table = [_HEAD.unpack_from(room, place + k * _HEAD.size) for k in range(count)]
-    place += count * _HEAD.size
+    if checksum and 1 + crc32(room[place:nbytes]) != checksum:
+        raise ChecksumError("an element changed between the worker that wrote it and its reader")
+    table = [_ENTRY.unpack_from(room, place + k * _ENTRY.size) for k in range(count)]
+    place += count * _ENTRY.size
     return pickle.loads(room[place : place + length], buffers=[room[o : o + n] for o, n in table])
 
 
@@ -74,7 +89,7 @@ def _pickled(content: Any, packer: Packer) -> tuple[bytes, list[pickle.PickleBuf
 
     try:
         # The C pickler: an order of magnitude faster, and right for all whose class a module holds.
-        return pickle.dumps(content, protocol=5, buffer_callback=beside), buffers
+        return PlainPickler(beside).dumps(content), buffers
     except Exception:  # noqa: BLE001 - the user's reduce may raise anything
         # Classes of the user's script travel by value, or by number; a second failure is the answer.
         buffers.clear()

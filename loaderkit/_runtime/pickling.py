@@ -6,14 +6,18 @@ attribute of that class anew: methods that see copies of their globals, counters
 know a class, only its number travels.
 """
 
+import copyreg
 import pickle
 from collections.abc import Callable, Collection
 from io import BytesIO
 from typing import Any
 
 import cloudpickle
+import numpy as np
 from cloudpickle.cloudpickle import _DYNAMIC_CLASS_TRACKER_BY_CLASS as _NUMBERS
 from cloudpickle.cloudpickle import _DYNAMIC_CLASS_TRACKER_BY_ID as _CLASSES
+
+from loaderkit._byte_order import reduce_array
 
 Beside = Callable[[pickle.PickleBuffer], Any]
 
@@ -58,6 +62,8 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]  # cloudpickle s
         self.met: set[str] = set()
 
     def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, np.ndarray) and type(obj) not in copyreg.dispatch_table:
+            return reduce_array(obj)
         if not isinstance(obj, type):
             return super().reducer_override(obj)
         number = _NUMBERS.get(obj)

@@ -34,6 +34,7 @@ class Program:
         seed: the sampler's, or None.
         read_options: how to read.
         row_changing: whether cursors have to be kept.
+        verify: whether what is written for others carries checksums.
     """
 
     source: Any
@@ -41,6 +42,7 @@ class Program:
     seed: int | None
     read_options: ReadOptions
     row_changing: bool
+    verify: bool = False
 
 
 class Memory(Protocol):
@@ -67,6 +69,7 @@ class Bench:
         self._pipeline = Pipeline(program.operations, program.seed)
         self._memory = memory
         self._row_changing = program.row_changing
+        self._verify = program.verify
         self.reader = Reader(program.source, program.read_options, copy=not self._pipeline.passes_rows)
         # A columnar source fills a batch without a Python object for each row, where nobody looks at the rows.
         columnar = self._pipeline.passes_rows and self._stacks(1)
@@ -146,7 +149,9 @@ class Bench:
     def _rows_of(self, span: Span, *, private: bool) -> Block | list[Any]:
         if span.slot is not None:
             assert isinstance(span.layout, BatchLayout)
-            return span.layout.block(self._memory.token(span.slot), span.batch, span.lo, span.hi)
+            token = self._memory.token(span.slot)
+            span.layout.check(token, span.batch, span.lo, span.hi)
+            return span.layout.block(token, span.batch, span.lo, span.hi)
         part = self._memory.output(span.task, private=private)[span.part]
         return part[span.lo : span.hi] if isinstance(part, list) else part.slice(span.lo, span.hi)
 
@@ -154,7 +159,7 @@ class Bench:
         """What a next batch's rows will probably look like: as these, if these are all alike."""
         specs = {block.spec() if isinstance(block, Block) else _spec_of(block) for block in rows}
         spec = specs.pop() if len(specs) == 1 else None
-        return None if spec is None else BatchLayout(spec)
+        return None if spec is None else BatchLayout(spec, self._verify)
 
     # --- rows of known places -----------------------------------------------------------------------------------
 
@@ -216,9 +221,10 @@ class Bench:
     ) -> tuple[Part, list[Any] | Block, Failure | None, BatchLayout | None]:
         if target.slot is not None:
             assert isinstance(target.layout, BatchLayout)
-            leaves = target.layout.leaves(self._memory.token(target.slot), target.batch)
-            places = [leaf[target.first : target.first + target.rows] for leaf in leaves]
+            token, last = self._memory.token(target.slot), target.first + target.rows
+            places = [leaf[target.first : last] for leaf in target.layout.leaves(token, target.batch)]
             if write(run.values, target.layout.spec, places):
+                target.layout.seal(token, target.batch, target.first, last)
                 return Part(0, in_place=True), [], None, None
         level = len(self._pipeline.levels) - 1
         rows = as_block(run.values) if self._stacks(level) else run.values
@@ -244,8 +250,10 @@ class Bench:
             try:
                 if target.slot is not None:
                     assert isinstance(target.layout, BatchLayout)
-                    leaves = target.layout.leaves(self._memory.token(target.slot), target.batch)
-                    self._take(keys, out=[leaf[target.first : target.first + target.rows] for leaf in leaves])
+                    token, last = self._memory.token(target.slot), target.first + target.rows
+                    leaves = target.layout.leaves(token, target.batch)
+                    self._take(keys, out=[leaf[target.first : last] for leaf in leaves])
+                    target.layout.seal(token, target.batch, target.first, last)
                     parts.append(Part(0, in_place=True))
                     output.append([])
                     continue
@@ -254,7 +262,7 @@ class Bench:
                 return parts, output, Failure(error, "source", tuple(indices.tolist())), layout
             block = Block(structure, tuple(leaves), target.rows)
             spec = block.spec()
-            layout = None if spec is None else BatchLayout(spec)
+            layout = None if spec is None else BatchLayout(spec, self._verify)
             if not target.whole:
                 parts.append(Part(target.rows))
                 output.append(block)

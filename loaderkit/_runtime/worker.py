@@ -96,6 +96,7 @@ class _Worker:
         )
         self._packer = Packer()
         self._bench: Bench | None = None
+        self._verify = False
 
     def run(self) -> None:
         while self._take(wait=not self._tasks):
@@ -151,6 +152,7 @@ class _Worker:
             with receiving(self._descriptors):
                 program: Program = pickle.loads(body)
             self._packer = Packer(all_classes())
+            self._verify = program.verify
             self._bench = Bench(program, self)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
             self._send(wire.UNFIT, pack_exception(error, self._packer))
@@ -187,7 +189,7 @@ class _Worker:
             self._done(task.id, attempt, report)
             return
         try:
-            parcel = Parcel(output, self._packer)
+            parcel = Parcel(output, self._packer, verify=self._verify)
         except Exception as error:  # noqa: BLE001 - the user's reduce may raise anything
             report, output = without_unpicklable(task, report, output, error, self._packer)
             self._finish(task, attempt, report, output)

@@ -17,6 +17,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from loaderkit._byte_order import reduce_array
 from loaderkit.errors import TransportError
 
 from .fingerprint import content_hash, sampled_keys
@@ -122,8 +123,8 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if type(value) is np.ndarray and not value.dtype.hasobject and not value.flags.forc:
             # numpy gives no buffer for an array with gaps, and what comes back would be a writable copy.
-            return np.array(value, order="C").__reduce_ex__(5)
-        return NotImplemented
+            value = np.array(value, order="C")
+        return reduce_array(value) if isinstance(value, np.ndarray) else NotImplemented
 
     def persistent_id(self, value: Any) -> int | None:
         if not isinstance(value, type | types.FunctionType) or _is_importable(value):

@@ -47,21 +47,23 @@ def test_memory_is_flat(kind, operations):
     """In the trainer and in each worker, from the first quarter of the run to its end."""
     loader = numbers(10**9, *operations, worker_count=2, worker_kind=kind)
     with loader, iter(loader) as it:
-        pids = [os.getpid()]
-        for step in range(STEPS):
+        for _ in range(STEPS // 4):
             next(it)
-            if step == STEPS // 4:
-                pids += worker_pids(loader) if kind == "process" else []
-                gc.collect()
-                before = [footprint(pid) for pid in pids]
+        workers = worker_pids(loader) if kind == "process" else []
+        # A worker maps the arena when it first works; on a busy machine the other one may have done all so far.
+        while not all(footprint(pid).mappings for pid in workers):
+            next(it)
+        gc.collect()
+        pids = [os.getpid(), *workers]
+        before = [footprint(pid) for pid in pids]
+        for _ in range(STEPS - STEPS // 4):
+            next(it)
         gc.collect()
         after = [footprint(pid) for pid in pids]
-        assert it.step == STEPS
         assert loader._crew._hub._shared_arena.nbytes < 256 * MEGABYTE
     assert len(pids) == (3 if kind == "process" else 1)
     for early, late in zip(before, after, strict=True):
         assert late.own - early.own < 16 * MEGABYTE  # a leak of 200 bytes a batch shows in the nightly run
-        # One descriptor and one mapping a segment, and each segment is twice as large as the one before. A worker
-        # that had met none of them yet has them all to come, and thousands of batches that leaked would be more.
-        assert late.descriptors <= early.descriptors + 8
-        assert late.mappings <= early.mappings + 8
+        # One descriptor and one mapping a segment, of which there are few; thousands of batches that leaked are more.
+        assert late.descriptors <= early.descriptors + 3
+        assert late.mappings <= early.mappings + 3

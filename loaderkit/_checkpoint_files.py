@@ -87,6 +87,12 @@ def read_state(directory: Path) -> SavedState:
 
     StateError where a document is missing.
     """
+    documents = list(_documents(directory).values())
+    return documents if len(documents) > 1 else documents[0]
+
+
+def _documents(directory: Path) -> dict[str, bytes]:
+    """This process's document first, then those of the writers that it names; by name."""
     names = sorted(entry.name for entry in directory.iterdir())
     documents = [match for name in names if (match := _DOCUMENT.fullmatch(name))]
     counts = sorted({int(match[2]) for match in documents})
@@ -103,17 +109,22 @@ def read_state(directory: Path) -> SavedState:
     (count,) = counts
     own = this_process()[0] % count
     state = _read(directory, own, count, names)
-    others = [_read(directory, writer, count, names) for writer in _writers_named(state) if writer != own]
-    return [state, *others] if others else state
+    writers = [own, *(writer for writer in _writers_named(state) if writer != own)]
+    return {
+        document_name(writer, count): state if writer == own else _read(directory, writer, count, names)
+        for writer in writers
+    }
 
 
 def restore_from(iterator: StatefulIterator, directory: Path, allow: Collection[str]) -> None:
     """Set `iterator` to the state in `directory` and start its prefetch; `allow` as for `set_state`."""
-    state = read_state(directory)
+    documents = _documents(directory)
+    states = list(documents.values())
     try:
-        iterator.set_state(state, allow)
+        iterator.set_state(states if len(states) > 1 else states[0], allow)
     except Exception as error:
-        error.add_note(f"while restoring the data loader from {directory}")
+        files = ", ".join(str(directory / name) for name in documents)
+        error.add_note(f"while restoring the data loader from {files}")
         raise
     iterator.start_prefetch()
 

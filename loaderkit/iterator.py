@@ -20,13 +20,13 @@ import numpy as np
 from loaderkit._arguments import at_least
 from loaderkit._runtime.hub import Element, Hub, TornError
 from loaderkit.course import Course, Position
-from loaderkit.errors import IteratorClosedError
+from loaderkit.errors import IteratorClosedError, StateError
 from loaderkit.foreign import refuse_foreign_method
 from loaderkit.plan.comparison import compare
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.rng import generator
 from loaderkit.plan.samplers import num_records_of, record_keys_of, seed_of
-from loaderkit.plan.state import dumps, loads, merge
+from loaderkit.plan.state import State, dumps, loads, merge
 from loaderkit.transforms.program import Failure
 
 _MENTIONED = 8  # records that an error names
@@ -241,7 +241,7 @@ class DataLoaderIterator:
         where it is one of another stream; the position stays as it was.
         """
         documents: list[Any] = [*state] if isinstance(state, list | tuple) else [state]
-        saved = merge([loads(document) for document in documents])
+        saved = merge([_loaded(document, place, len(documents)) for place, document in enumerate(documents)])
         with self._lock:
             self._check_open()
             notices = compare(saved, self._course.state_of(self._position, self._q), allow)
@@ -454,6 +454,15 @@ class Ahead:
     def received(self, taken: Taken) -> None:
         """The user has this element now."""
         self._iterator._received = taken.after
+
+
+def _loaded(document: bytes, place: int, count: int) -> State:
+    try:
+        return loads(document)
+    except StateError as error:
+        if count > 1:
+            error.add_note(f"in document {place} of {count}, counted from 0")
+        raise
 
 
 def metadata_of(course: Course, indices: np.ndarray) -> list[RecordMetadata]:

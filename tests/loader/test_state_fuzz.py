@@ -1,0 +1,176 @@
+"""Any bytes, and any change of a sound state, given to set_state: refused by one of two errors, or taken as it says."""
+
+import copy
+import json
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from refusals import loader_of
+
+import loaderkit as lk
+from loaderkit.plan.document import digest
+
+# 10^5 cases in the nightly run.
+CASES = settings(max_examples=100_000 if settings().max_examples > 1000 else 300)
+PLAIN, CHANGING, STREAMS, ELEMENTS = range(4)
+MOST = 40  # elements looked at behind a position that was taken
+
+
+def make(kind: int) -> lk.DataLoader:
+    ten = {"data_source": np.arange(100, 110), "sampler": lk.IndexSampler(10, seed=0, num_epochs=3)}
+    match kind:
+        case 0:
+            return loader_of(lk.Batch(2), **ten)
+        case 1:
+            return loader_of(lk.FlatMap(lambda x: [x] * (int(x) % 3)), lk.Batch(2), **ten)
+        case 2:
+            endless = {**ten, "sampler": lk.IndexSampler(10, seed=0)}
+            return loader_of(lk.Filter(lambda x: x % 3 > 0), lk.Batch(4), logical_streams=2, **endless)
+    return loader_of(lk.RandomMap(lambda x, rng: x), **ten)
+
+
+LOADERS = [make(kind) for kind in range(4)]
+
+
+def states_of(loader: lk.DataLoader) -> list[bytes]:
+    it = iter(loader)
+    found = [it.get_state()]
+    for _ in range(4):
+        next(it)
+        found.append(it.get_state())
+    return found
+
+
+STATES = [state for loader in LOADERS for state in states_of(loader)]
+
+INTEGERS = st.integers(-3, 40) | st.sampled_from(
+    [2**31, 2**53, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**30]
+)
+LEAVES = INTEGERS | st.none() | st.booleans() | st.floats() | st.text(max_size=4)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4) | st.just("0"), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+def places_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The ways to each part of a document."""
+    inner: Any = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    return [path, *(place for key, child in inner for place in places_in(child, (*path, key)))]
+
+
+@st.composite
+def changed_states(draw: st.DrawFn) -> bytes:
+    """A sound state with up to three parts replaced, removed, or taken from another; signed again, or not."""
+    document = json.loads(draw(st.sampled_from(STATES)))
+    for _ in range(draw(st.integers(0, 3))):
+        *way, last = draw(st.sampled_from(places_in(document)[1:]))
+        parent = document
+        for key in way:
+            parent = parent[key]
+        match draw(st.sampled_from(["replace", "replace", "nudge", "remove", "another's"])):
+            case "replace":
+                parent[last] = draw(VALUES)
+            case "nudge":
+                if isinstance(parent[last], int):
+                    parent[last] += draw(st.integers(-3, 3))
+            case "remove":
+                del parent[last]
+            case "another's":
+                other = json.loads(draw(st.sampled_from(STATES)))
+                whole = draw(st.sampled_from(sorted(other)))
+                document[whole] = copy.deepcopy(other[whole])
+    signature = draw(st.sampled_from(["new", "none", "old"]))
+    if signature != "old":
+        document.pop("digest", None)
+    if signature == "new":
+        document["digest"] = digest(document)
+    return json.dumps(document, indent=draw(st.none() | st.integers(0, 2))).encode()
+
+
+@st.composite
+def damaged_states(draw: st.DrawFn) -> bytes:
+    """A sound state with bytes changed, left out, put in or doubled."""
+    data = bytearray(draw(st.sampled_from(STATES)))
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(data)))
+        length = draw(st.integers(0, 9))
+        match draw(st.sampled_from(["flip", "cut", "insert", "double", "end"])):
+            case "flip" if at < len(data):
+                data[at] ^= 1 << draw(st.integers(0, 7))
+            case "cut":
+                del data[at : at + length]
+            case "insert":
+                data[at:at] = draw(
+                    st.binary(max_size=9) | st.sampled_from([b"NaN", b"-1", b"1e999", b"[", b'"'])
+                )
+            case "double":
+                data[at:at] = data[at : at + 10 * length]
+            case "end":
+                del data[at:]
+    return bytes(data)
+
+
+def given_to(loader: lk.DataLoader, state: bytes, allow: set[str]) -> None:
+    """Sets the state; whatever is taken must be what the document says, and go on as the stream does there."""
+    with iter(loader) as it:
+        before = it.get_state()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                it.set_state(state, allow)
+            except (lk.StateError, lk.CheckpointMismatchError) as error:
+                refusal: Exception | None = error
+            else:
+                refusal = None
+        if refusal is not None:
+            assert str(refusal) and it.get_state() == before
+            return
+        said, now = json.loads(state), json.loads(it.get_state())
+        assert now["step"] == said["step"] == it.step
+        if said["global_batch"] == now["global_batch"]:
+            assert now["segments"] == said["segments"]
+        if said["streams"] is None and not allow & {"sampler", "source"}:
+            (cursor,) = said["cursors"]
+            assert now["cursors"] == [cursor] and it.index == cursor[0]
+            keys = [record.record_key for record in it.records(it.step)] if it.index < 30 else []
+            found = np.ravel(next(it, np.empty(0))).tolist()
+            assert found == [100 + key for key in keys]
+        elif said["streams"] is not None:
+            assert now["cursors"] == said["cursors"]
+        for _ in zip(range(MOST), it, strict=False):  # comes to an end, or goes on; never something else
+            pass
+
+
+ALLOWED = st.sets(st.sampled_from(["sampler", "source", "operations", "global_batch_size"]))
+
+
+@CASES
+@given(st.sampled_from(LOADERS), changed_states(), ALLOWED)
+def test_a_changed_state_is_refused_or_taken_as_it_says(loader, state, allow):
+    """No other exception, no position but the one in the document, whatever is allowed to differ."""
+    given_to(loader, state, allow)
+
+
+@CASES
+@given(st.integers(0, len(STATES) - 1), damaged_states())
+def test_a_damaged_state_is_refused_or_means_the_same(place, state):
+    """The digest sees every byte that means something."""
+    given_to(LOADERS[place // 5], state, set())
+
+
+@CASES
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_what_was_never_a_state_is_refused(state):
+    """Any bytes."""
+    with iter(LOADERS[0]) as it, pytest.raises(lk.StateError):
+        it.set_state(state)

@@ -45,6 +45,8 @@ _LAZY = {
     "CheckpointRestore": "loaderkit.checkpoint",
     "CheckpointSave": "loaderkit.checkpoint",
     "ShardByJaxProcess": "loaderkit.interop.jax",
+    "ShardBySharding": "loaderkit.interop.jax",
+    "device_iterator": "loaderkit.interop.jax",
 }
 
 

@@ -21,6 +21,7 @@ from loaderkit._engine.grid import Grid
 from loaderkit._version import __version__
 from loaderkit.errors import StateError
 from loaderkit.plan.batching import Batching, Level, shard_rows
+from loaderkit.plan.document import canonical
 from loaderkit.plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices
 from loaderkit.plan.samplers import Sampler
 from loaderkit.plan.schedule import Schedule
@@ -28,7 +29,7 @@ from loaderkit.plan.segments import Segments
 from loaderkit.plan.sharding import Shard, ShardBlocks, ShardOptions
 from loaderkit.plan.state import State, Streams
 from loaderkit.plan.streams import StreamPlan, check_streams, stream_block
-from loaderkit.transforms.base import Batch, Filter, FlatMap, Transformation
+from loaderkit.transforms.base import Batch, Filter, FlatMap, Transformation, label_of
 from loaderkit.transforms.program import draws
 
 Cursor = tuple[int, ...]
@@ -239,6 +240,30 @@ class Course:
                 raise StateError(
                     f"cursors: step {state.step} and the segments say index {index}, got {cursor}"
                 )
+
+    def begins_of(self, position: Position, rows: np.ndarray) -> np.ndarray:
+        """The cursors where rows of the step at a position begin, (n, 1) int64; rows: (n,) int64, of the global batch.
+
+        For pipelines that keep the number of rows.
+        """
+        return (position.segments.index_of(position.step) + rows * self.batching.group)[:, None]
+
+    def agreement(self) -> dict[str, str]:
+        """What all processes that load together have to say alike, field to text."""
+        state = self.state_of(self.first_position(), max(1, self.batching.stride // self.logical_streams))
+        fields = {"sampler": state.sampler, "data source": state.source}
+        said = {
+            f"{name}.{key}": canonical(value)
+            for name, fields_ in fields.items()
+            for key, value in fields_.items()
+        }
+        return said | {
+            "operations": ", ".join(map(label_of, self.operations)),
+            "shards": str(self.shard.shard_count),
+            "global batch size": str(state.rows),
+            "logical streams": str(self.logical_streams),
+            "epoch": str(self.epoch),
+        }
 
     def _operations_fingerprint(self) -> list[dict[str, Any]]:
         # What users' functions do isn't compared; that an operation is there, and where, is.

@@ -14,6 +14,7 @@ from typing import Any, Never, Self
 import numpy as np
 
 from loaderkit._arguments import at_least, checked_sampler, sharding_of
+from loaderkit._runtime.agreement import agree
 from loaderkit._runtime.hub import Hub, Inline
 from loaderkit._runtime.platform import available_cpus, available_memory
 from loaderkit._runtime.pool import Pool
@@ -80,6 +81,8 @@ class DataLoader:
         logical_streams: for operations that change the number of rows: how many independent streams there are.
         verify: workers write checksums beside their rows and elements, and whoever reads them compares; what differs
             is a ChecksumError.
+        agree: whether the processes of JAX compare what they load when iteration starts for the first time; False for a
+            loader that only some of them run.
 
     What is wrong with them is raised here, as TypeError or ValueError; what depends on the shards, when iteration
     starts.
@@ -108,6 +111,7 @@ class DataLoader:
         max_memory: int | None = None,
         logical_streams: int = 1,
         verify: bool = False,
+        agree: bool = True,
         **foreign: Never,
     ) -> None:
         if positional:
@@ -135,6 +139,9 @@ class DataLoader:
         if not isinstance(verify, bool):
             raise TypeError(f"verify: expected True or False, got {verify!r}")
         self._verify = verify
+        if not isinstance(agree, bool):
+            raise TypeError(f"agree: expected True or False, got {agree!r}")
+        self._to_agree = [agree]  # shared with the loaders of single epochs
         self._sharding = sharding_of(sampler, shard_options)
         self._check_operations()
         self._epoch: int | None = None
@@ -171,9 +178,17 @@ class DataLoader:
             )
         self._iterated = True
         course = self._course()
+        self._agree(course)
         self._warn_of_unequal_steps(course)
         prefetch = self._prefetch if self._worker_count else 1  # nobody would work ahead
         return DataLoaderIterator(partial(self._crew.hub, self), course, prefetch)
+
+    def _agree(self, course: Course) -> None:
+        store = course.shard.store
+        if self._to_agree[0] and store is not None and store.processes > 1:
+            advice = "Every process has to build the same loader; agree=False is for one that only some of them run."
+            agree(store, "loader", course.agreement(), advice=advice)
+        self._to_agree[0] = False
 
     @property
     def _repeats_order(self) -> bool:
@@ -384,7 +399,7 @@ class _Crew:
             self._hub.shut_down()
 
 
-_LOADER_OPTIONS = {"worker_kind", "prefetch_batches", "max_memory", "logical_streams", "verify"}
+_LOADER_OPTIONS = {"worker_kind", "prefetch_batches", "max_memory", "logical_streams", "verify", "agree"}
 
 
 def load(

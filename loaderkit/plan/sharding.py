@@ -106,8 +106,8 @@ class ShardBlocks:
     """Some of `shard_count` equal blocks: of each global batch of N rows, [b*N/H, (b+1)*N/H) for each block b.
 
     blocks: ascending ints in [0, shard_count), one or more; several shards may hold the same. writers: for each of all
-    blocks, the process that writes what a state says of it. Every step gives every block the same number of rows. store:
-    as in `ShardOptions`. ValueError for anything else.
+    blocks, the process that writes what a state says of it. store: as in `ShardOptions`. ValueError for anything else.
+    Every step gives every block as many rows as another.
 
     >>> ShardBlocks(blocks=(0, 3), shard_count=4, writers=(0, 1, 1, 0)).drop_remainder
     False

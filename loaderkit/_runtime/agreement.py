@@ -1,0 +1,85 @@
+"""Whether all processes say the same, found over the store where they meet, and told field by field.
+
+Every process posts what it says. The first one reads all of it and posts what came of it, which the others wait for:
+the cost is a post and a few reads each, however many there are.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+
+from loaderkit.plan.ending import Store
+
+_SLICE_SECONDS = 0.1
+_SHOWN = 8
+
+
+def agree(store: Store, name: str, said: Mapping[str, str], *, advice: str) -> None:
+    """Returns when every process of the store said the same under this name.
+
+    Args:
+        store: where they meet.
+        name: what this is about; the n-th time in one process is the n-th in all of them.
+        said: field to value.
+        advice: what to do where they differ or don't come, the end of the error's text.
+
+    Raises ValueError that names, for each field that differs, what each process said; and TimeoutError that names the
+    processes that said nothing.
+    """
+    folder = f"agree/{name}/{store.count(f'agree/{name}')}/"
+    store.post(f"{folder}said/{store.process}", json.dumps(dict(said)))
+    if store.process == 0:
+        verdict = _verdict(store, f"{folder}said/")
+        store.post(f"{folder}verdict/0", json.dumps(verdict))
+    else:
+        found = _await(store, f"{folder}verdict/", 1)
+        silent = ["silent", "process 0 didn't say"] if not found else None
+        verdict = silent or json.loads(found[f"{folder}verdict/0"])
+    kind, text = verdict
+    if kind == "silent":
+        raise TimeoutError(f"{text} within {store.timeout:g} s what it does: did it stop? {advice}")
+    if kind == "differ":
+        raise ValueError(f"the processes differ, and would train on different data:\n{text}\n{advice}")
+
+
+def _await(store: Store, folder: str, count: int) -> Mapping[str, str]:
+    deadline = time.monotonic() + store.timeout
+    while len(found := store.read(folder)) < count:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        store.wait(folder, min(left, _SLICE_SECONDS))
+    return found
+
+
+def _verdict(store: Store, folder: str) -> list[str]:
+    found = _await(store, folder, store.processes)
+    silent = [p for p in range(store.processes) if f"{folder}{p}" not in found]
+    if silent:
+        return ["silent", f"process {_named(silent)} didn't say"]
+    lines = differences({p: json.loads(found[f"{folder}{p}"]) for p in range(store.processes)})
+    return ["differ", "\n".join(lines)] if lines else ["agree", ""]
+
+
+def differences(said: Mapping[int, Mapping[str, str]]) -> list[str]:
+    """A line for each field that isn't the same for all, with what each process said of it.
+
+    said: by process, field to value.
+
+    >>> differences({0: {"seed": "1"}, 1: {"seed": "2"}, 2: {"seed": "1"}})
+    ['  seed: 1 on process 0, 2; 2 on process 1']
+    """
+    lines = []
+    for name in dict.fromkeys(name for fields in said.values() for name in fields):
+        by_value: dict[str, list[int]] = {}
+        for process, fields in said.items():
+            by_value.setdefault(fields.get(name, "nothing"), []).append(process)
+        if len(by_value) > 1:
+            texts = (f"{value} on process {_named(processes)}" for value, processes in by_value.items())
+            lines.append(f"  {name}: {'; '.join(texts)}")
+    return lines
+
+
+def _named(processes: list[int]) -> str:
+    more = len(processes) - _SHOWN
+    return ", ".join(map(str, processes[:_SHOWN])) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,287 @@
+"""A loader's batches as global arrays on devices, a few of them ahead of the training step.
+
+Everything happens in the thread that calls next(): taking a batch from the loader, checking it, and telling JAX to move
+it, which returns before the bytes have moved. The deque holds batches on their way, each with the position behind it;
+the iterator's position is that of the batch the user got last.
+"""
+
+from collections import deque
+from collections.abc import Collection, Coroutine, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import jax
+import numpy as np
+
+from loaderkit._arguments import at_least
+from loaderkit._runtime.agreement import agree
+from loaderkit.iterator import Ahead, DataLoaderIterator, Taken
+from loaderkit.plan.metadata import RecordMetadata
+from loaderkit.plan.samplers import seed_of
+from loaderkit.tree import flatten, unflatten
+
+from .blocks import RowBlocks, blocks_of, row_sharding
+from .keys import children_of_rows, keys_of, words_of
+from .placement import fitting, held_rows, is_for_devices, leaves_of, place, rows_of, spread
+
+
+def device_iterator(
+    it: DataLoaderIterator, sharding: Any, prefetch: int = 2, keys: str | None = None
+) -> "DeviceIterator":
+    """Wraps a loader's iterator: its batches as global `jax.Array`s, `prefetch` of them on their way.
+
+    Args:
+        it: of a loader with a Batch. Its position is from now on that of what the wrapper's user received, and its
+            elements are the wrapper's: RuntimeError where both are used.
+        sharding: a `jax.sharding.Sharding` for all leaves, or a tree of them that may end above the leaves.
+        prefetch: 1 or more batches that are moved to the devices ahead of the one handed out.
+        keys: the name of a further leaf with a key of JAX for each record, None for none.
+
+    Leaves that JAX can't hold (str, bytes, objects, times) stay numpy. Raises ValueError where the loader's shards
+    don't fit the sharding, and OverflowError for an int64 that doesn't fit JAX's int32.
+
+    >>> import loaderkit as lk
+    >>> one = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    >>> with device_iterator(iter(lk.load([1.5, 2.5], batch_size=2)), one) as batches:
+    ...     next(batches)
+    Array([1.5, 2.5], dtype=float32)
+    """
+    return DeviceIterator(it, sharding, prefetch=prefetch, keys=keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _Coming:
+    value: Any
+    taken: Taken
+
+
+class DeviceIterator:
+    """What `device_iterator` gives: an iterator like the one it wraps, whose batches are on devices.
+
+    Saved, restored and moved like the wrapped one, with which it shares the position.
+
+    >>> import loaderkit as lk
+    >>> it = iter(lk.load([1, 2, 3, 4], batch_size=2))
+    >>> batches = device_iterator(it, jax.sharding.SingleDeviceSharding(jax.devices()[0]))
+    >>> next(batches), batches.step, it.step
+    (Array([1, 2], dtype=int32), 1, 1)
+    >>> batches.close()
+    """
+
+    def __init__(self, it: DataLoaderIterator, sharding: Any, *, prefetch: int, keys: str | None) -> None:
+        if not isinstance(it, DataLoaderIterator):
+            raise TypeError(f"it: expected the iterator of a loader, iter(loader), got {type(it).__name__}")
+        self._prefetch = at_least("prefetch", prefetch, 1)
+        if keys is not None and not isinstance(keys, str):
+            raise TypeError(f"keys: expected the name of a leaf or None, got {keys!r}")
+        course = it._course
+        first = next((one for one in _shardings(sharding)), None)
+        if first is None:
+            raise TypeError(f"sharding: expected a jax.sharding.Sharding or a tree of them, got {sharding!r}")
+        if not course.batching.batched:
+            raise ValueError(
+                "it: its loader has no Batch, so its elements have no rows to share; add lk.Batch(...)"
+            )
+        course.check_equal_parts("device_iterator: all devices hold equal parts")
+        for one in _shardings(sharding):
+            _check_process_order(blocks_of(one), course.shard.blocks, course.shard.shard_count)
+        self._rows_sharding = row_sharding(first)
+        self._keys = keys
+        self._seed = seed_of(course.sampler)
+        if keys is not None and self._seed is None:
+            raise ValueError(
+                "keys: the sampler has no seed, give it one, for example IndexSampler(..., seed=0)"
+            )
+        self._it = it
+        self._sharding = sharding
+        self._ahead: Ahead = it.wrap()
+        self._coming: deque[_Coming] = deque()
+        self._error: Exception | None = None
+        self._raised_at: TracebackType | None = None
+        self._moves = self._ahead.moves
+        self._signature: dict[str, str] | None = None
+
+    # --- batches ------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __next__(self) -> Any:
+        with self._ahead.lock:
+            self._it._check_open()
+            if self._moves != self._ahead.moves:
+                self._coming.clear()
+                self._error, self._moves = None, self._ahead.moves
+            while len(self._coming) < self._prefetch and self._error is None:
+                try:
+                    self._coming.append(self._next_on_devices())
+                except Exception as error:  # noqa: BLE001 - whatever it is, it comes behind what was made before
+                    self._error, self._raised_at = error, error.__traceback__
+            if not self._coming:
+                if self._error is None or isinstance(self._error, StopIteration):
+                    raise StopIteration
+                # Raised again as it came, or its traceback would grow with every call.
+                raise self._error.with_traceback(self._raised_at)
+            coming = self._coming.popleft()
+            self._ahead.received(coming.taken)
+            return coming.value
+
+    def _next_on_devices(self) -> _Coming:
+        taken = self._ahead.take()
+        return _Coming(self._on_devices(taken), taken)
+
+    def _on_devices(self, taken: Taken) -> Any:
+        element = taken.element.value
+        leaves = leaves_of(element)
+        arrays = {path: np.asarray(leaf) for path, leaf in leaves.items() if is_for_devices(leaf)}
+        rows = rows_of(arrays)
+        held, total = held_rows(self._ahead.course.shard, rows)
+        arrays = {path: fitting(path, leaf) for path, leaf in arrays.items()}
+        self._check_other_processes(arrays, total)
+        placed = [
+            place(path, arrays[path], sharding, held, total) if path in arrays else leaf
+            for (path, leaf), sharding in zip(leaves.items(), spread(self._sharding, element), strict=True)
+        ]
+        batch = unflatten(flatten(element)[1], placed)
+        return batch if self._keys is None else self._with_keys(batch, taken, held, total)
+
+    def _check_other_processes(self, arrays: dict[str, np.ndarray], total: int) -> None:
+        # Where all say what they said before, nobody asks: only who has something new waits for the others.
+        store = self._ahead.course.shard.store
+        signature = {path: f"{leaf.dtype} {(total, *leaf.shape[1:])}" for path, leaf in arrays.items()}
+        if store is not None and store.processes > 1 and signature != self._signature:
+            agree(
+                store,
+                "leaves",
+                signature,
+                advice=f"At step {self._it.step + len(self._coming)} the leaves need the same shapes and dtypes on all of "
+                "them, and a process asks the others only where its own are new: pad to a fixed shape.",
+            )
+        self._signature = signature
+
+    def _with_keys(self, batch: Any, taken: Taken, held: np.ndarray, total: int) -> Any:
+        assert self._keys is not None and self._seed is not None
+        begins = taken.element.begins
+        if begins is None:
+            begins = self._ahead.course.begins_of(taken.before, held)
+        if len(begins) != len(held):
+            raise ValueError(
+                f"keys: the batch has {len(held)} rows, and {len(begins)} entered the last Batch: operations behind it "
+                "may not change their number"
+            )
+        words = words_of(self._seed, begins[:, 0], children_of_rows(begins))
+        array = place(self._keys, words, self._rows_sharding, held, total)
+        made = keys_of(array, self._rows_sharding)
+        if not isinstance(batch, dict):
+            return batch, made
+        if self._keys in batch:
+            raise ValueError(f"keys: the batch has a leaf {self._keys!r} already; choose another name")
+        return {**batch, self._keys: made}
+
+    # --- the position, which the two share -----------------------------------------------------------------------
+
+    @property
+    def step(self) -> int:
+        """Batches handed out so far by this run."""
+        return self._it.step
+
+    @property
+    def index(self) -> int:
+        """The index of the next record."""
+        return self._it.index
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of the next record."""
+        return self._it.epoch
+
+    @property
+    def allow(self) -> Collection[str]:
+        """As the wrapped iterator's: what may differ when Orbax's newer interface restores."""
+        return self._it.allow
+
+    @allow.setter
+    def allow(self, names: Collection[str]) -> None:
+        self._it.allow = names
+
+    def get_state(self) -> bytes:
+        """The position as indented JSON, behind the batch handed out last."""
+        return self._it.get_state()
+
+    def set_state(self, state: bytes | Sequence[bytes], allow: Collection[str] = ()) -> None:
+        """Goes to a saved position, as the wrapped iterator's set_state does."""
+        self._it.set_state(state, allow)
+
+    def seek(self, step: int) -> None:
+        """Goes to a step."""
+        self._it.seek(step)
+
+    def skip(self, n: int) -> None:
+        """Leaves the next n steps out."""
+        self._it.skip(n)
+
+    def records(self, step: int) -> list[RecordMetadata]:
+        """Metadata of every record of a step over all shards."""
+        return self._it.records(step)
+
+    def start_prefetch(self) -> None:
+        """Begins to make batches now; they go to the devices with the first next()."""
+        self._it.start_prefetch()
+
+    def close(self) -> None:
+        """Ends the wrapped iterator, and lets go of what was on its way."""
+        self._it.close()
+        with self._ahead.lock:
+            self._coming.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
+        """Orbax's StatefulCheckpointable, as the wrapped iterator's."""
+        return await self._it.save(directory)
+
+    async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
+        """Orbax's StatefulCheckpointable, as the wrapped iterator's."""
+        return await self._it.load(directory)
+
+    def __repr__(self) -> str:
+        return f"<DeviceIterator at step {self.step}, index {self.index}>"
+
+
+def _shardings(prefix: Any) -> list[jax.sharding.Sharding]:
+    return [one for one in flatten(prefix)[0] if isinstance(one, jax.sharding.Sharding)]
+
+
+def _check_process_order(needed: RowBlocks, blocks: tuple[int, ...], count: int) -> None:
+    """Shards in the order of processes are the rows of their devices only on some meshes; every process sees which."""
+    if count == 1 or count != jax.process_count() or blocks != (jax.process_index(),):
+        return
+    advice = "use shard_options=lk.ShardBySharding(sharding), which loads the rows of this mesh"
+    owners = {
+        process: {block * count // needed.count for block in own} for process, own in needed.held.items()
+    }
+    if needed.count % count == 0 and all(own == {process} for process, own in owners.items()):
+        return
+    seen: dict[tuple[int, ...], int] = {}
+    for process, own in needed.held.items():
+        if own in seen:
+            raise ValueError(
+                f"sharding: processes {seen[own]} and {process} hold the same rows of it, and the loader gives each "
+                f"process rows of its own: {advice}"
+            )
+        seen[own] = process
+    order = dict.fromkeys(needed.writers)
+    raise ValueError(
+        f"sharding: its rows visit the processes in the order {', '.join(map(str, order))}, and the loader gives them "
+        f"out in the order of their numbers: {advice}"
+    )

@@ -1,0 +1,165 @@
+"""The leaves of a batch as global arrays: each device gets the rows and columns that its sharding says.
+
+leaf      a numpy array of this process's rows; what JAX can't hold (str, bytes, objects, times) stays as it is
+held      the rows of the global batch that the process has, ascending
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, Sharding
+from numpy.typing import NDArray
+
+from loaderkit._structure import children_of, kind_of
+from loaderkit.plan.sharding import Shard
+from loaderkit.tree import flatten, paths, structure_of
+
+Path = str
+
+
+def is_for_devices(leaf: Any) -> bool:
+    """Whether a leaf becomes an array on devices.
+
+    >>> is_for_devices(np.zeros(3)), is_for_devices(np.array(["a"])), is_for_devices(b"a")
+    (True, False, False)
+    """
+    return isinstance(leaf, np.ndarray | np.generic | bool | int | float | complex) and (
+        jnp.issubdtype(np.asarray(leaf).dtype, np.number) or np.asarray(leaf).dtype == np.bool_
+    )
+
+
+def spread(prefix: Any, element: Any) -> list[Sharding | None]:
+    """A sharding for each leaf: `prefix` is one for all, or a tree that is cut off where one serves all below.
+
+    Returns them in the order of the element's leaves; None where a dict of the prefix lacks the key. TypeError where
+    the prefix has another container than the element, and for what is no sharding.
+
+    >>> one = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    >>> [sharding is one for sharding in spread({"x": one}, {"x": (1, 2), "name": "a"})]
+    [True, True, False]
+    """
+    return _spread(prefix, element, "sharding")
+
+
+def _spread(prefix: Any, element: Any, where: str) -> list[Sharding | None]:
+    if prefix is None or isinstance(prefix, Sharding):
+        return [prefix] * structure_of(element).size
+    cls: Any = type(prefix)
+    other: Any = type(element)
+    kind = kind_of(cls)
+    if kind in ("leaf", "nothing"):
+        raise TypeError(f"{where}: expected a jax.sharding.Sharding or a tree of them, got {prefix!r}")
+    if kind != kind_of(other):
+        raise TypeError(
+            f"{where}: it is a {type(prefix).__name__}, and the batch has {structure_of(element)} there"
+        )
+    given = dict(zip(*children_of(prefix, kind), strict=True))
+    keys, values = children_of(element, kind)
+    return [
+        sharding
+        for key, value in zip(keys, values, strict=True)
+        for sharding in _spread(given.get(key), value, where)
+    ]
+
+
+def rows_of(leaves: Mapping[Path, Any]) -> int:
+    """How many rows the leaves for devices have; ValueError where one has no rows, or others than the rest.
+
+    >>> rows_of({"['x']": np.zeros((3, 2)), "['y']": np.zeros(3)})
+    3
+    """
+    lengths = {path: len(leaf) if np.ndim(leaf) else None for path, leaf in leaves.items()}
+    if len({*lengths.values()}) != 1 or None in lengths.values():
+        said = ", ".join(f"{path}: {'no axis' if rows is None else rows}" for path, rows in lengths.items())
+        raise ValueError(
+            "device_iterator: all arrays of a batch need its rows as their first axis, this one has "
+            f"{said or 'no array'}"
+        )
+    return next(rows for rows in lengths.values() if rows is not None)
+
+
+def held_rows(shard: Shard, rows: int) -> tuple[NDArray[np.int64], int]:
+    """The rows of the global batch that a shard holds when it has so many of them, and how many there are in all.
+
+    Every block has as many rows as another.
+
+    >>> from loaderkit.plan.sharding import ShardBlocks
+    >>> held_rows(ShardBlocks((0, 2), 4, (0,) * 4), 4)
+    (array([0, 1, 4, 5]), 8)
+    """
+    each, left = divmod(rows, len(shard.blocks))
+    if left:
+        raise ValueError(f"device_iterator: {rows} rows aren't {len(shard.blocks)} equal blocks")
+    held = np.array(shard.blocks, np.int64)[:, None] * each + np.arange(each, dtype=np.int64)
+    return held.reshape(-1), each * shard.shard_count
+
+
+def fitting(path: Path, leaf: NDArray[Any]) -> NDArray[Any]:
+    """The leaf in the dtype that it has in JAX; OverflowError where an integer doesn't fit in it.
+
+    >>> fitting("['x']", np.array([1, 2])).dtype
+    dtype('int32')
+    """
+    dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
+    if dtype == leaf.dtype:
+        return leaf
+    if leaf.dtype.kind in "iu" and leaf.size:
+        limits = np.iinfo(dtype)
+        low, high = leaf.min(), leaf.max()
+        if low < limits.min or high > limits.max:
+            raise OverflowError(
+                f"leaf {path} is {leaf.dtype} and holds {high if high > limits.max else low}, which doesn't fit "
+                f"{dtype}, JAX's integer without x64: make it a smaller one or text in the pipeline, or set jax_enable_x64"
+            )
+    return leaf.astype(dtype)
+
+
+def place(
+    path: Path, leaf: NDArray[Any], sharding: Sharding | None, held: NDArray[np.int64], total: int
+) -> jax.Array:
+    """The global array of `total` rows whose rows `held` are the leaf's, on the devices of this process.
+
+    ValueError naming the leaf where there is no sharding for it, it has too few axes, or a device needs a row that
+    isn't held.
+    """
+    if sharding is None:
+        raise ValueError(f"sharding: there is none for leaf {path}; the tree needs one at its place or above")
+    if isinstance(sharding, NamedSharding) and len(sharding.spec) > leaf.ndim:
+        raise ValueError(
+            f"sharding: leaf {path} has {leaf.ndim} axes, and {sharding.spec} is for more: give a tree of shardings "
+            "with one that fits it"
+        )
+
+    def part(index: Any) -> NDArray[Any]:
+        low, high, _ = index[0].indices(total)
+        first = int(np.searchsorted(held, low))
+        last = first + high - low
+        if last > len(held) or (held[first:last] != np.arange(low, high)).any():
+            raise ValueError(
+                f"sharding: a device of this process holds rows {low} to {high - 1} of leaf {path}, and the loader "
+                f"gives this process {_named(held)} of {total}: use shard_options=lk.ShardBySharding(sharding) with "
+                "the same one"
+            )
+        return leaf[(slice(first, last), *index[1:])]
+
+    return jax.make_array_from_callback((total, *leaf.shape[1:]), sharding, part)
+
+
+def _named(rows: NDArray[np.int64]) -> str:
+    if not len(rows):
+        return "no row"
+    cuts = np.flatnonzero(np.diff(rows) != 1) + 1
+    return "rows " + ", ".join(f"{run[0]} to {run[-1]}" for run in np.split(rows, cuts))
+
+
+def leaves_of(element: Any) -> dict[Path, Any]:
+    """The leaves by their path.
+
+    >>> leaves_of({"x": 1, "y": (2, 3)})
+    {"['x']": 1, "['y'][0]": 2, "['y'][1]": 3}
+    """
+    leaves, structure = flatten(element)
+    return dict(zip(paths(structure), leaves, strict=True))

@@ -1,0 +1,84 @@
+"""Which rows of a global batch this JAX process loads: those of its number, or those that its devices hold."""
+
+from dataclasses import dataclass
+
+import jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
+
+from loaderkit.plan.sharding import ShardBlocks, ShardOptions
+
+from .announced import check_initialized
+from .blocks import blocks_of, check_sharding
+from .store import store_of
+
+_TIMEOUT = 300.0  # seconds, as jax.distributed waits for processes to come
+
+
+@dataclass(frozen=True)
+class ShardByJaxProcess:
+    """One shard for each JAX process: process i of n loads shard i of n. Known when iteration starts.
+
+    For data parallelism over a mesh that visits the processes in order; `ShardBySharding` is for any mesh. In a program
+    of several processes `jax.distributed.initialize()` comes first.
+
+    drop_remainder: as in `ShardOptions`. timeout: seconds that a process waits for the others to say what they load.
+
+    >>> ShardByJaxProcess().resolve()
+    ShardOptions(shard_index=0, shard_count=1, drop_remainder=False)
+    """
+
+    drop_remainder: bool = False
+    timeout: float = _TIMEOUT
+
+    def resolve(self) -> ShardOptions:
+        """Ask JAX which process this is; RuntimeError where a cluster is announced that JAX wasn't told of."""
+        index, count = jax.process_index(), jax.process_count()
+        check_initialized(count)
+        store = store_of(range(count), index, self.timeout)
+        return ShardOptions(index, count, self.drop_remainder, store)
+
+
+@dataclass(frozen=True)
+class ShardBySharding:
+    """The rows that this process's devices hold of arrays with that sharding. Known when iteration starts.
+
+    For any mesh: processes in any order, several of them with the same rows, rows that don't lie together. The last
+    Batch says `global_batch_size`.
+
+    sharding: of the batch's arrays, or a Mesh with `spec`: the PartitionSpec whose first entry cuts the rows. timeout:
+    seconds that a process waits for the others to say what they load. TypeError for anything else.
+
+    >>> mesh = Mesh(jax.devices()[:1], "data")
+    >>> ShardBySharding(mesh, PartitionSpec("data")).resolve()
+    ShardBlocks(blocks=(0,), shard_count=1, writers=(0,))
+    """
+
+    sharding: Sharding | Mesh
+    spec: PartitionSpec | None = None
+    timeout: float = _TIMEOUT
+
+    def __post_init__(self) -> None:
+        if isinstance(self.sharding, Mesh):
+            if not isinstance(self.spec, PartitionSpec):
+                raise TypeError(
+                    f"spec: with a mesh, expected the PartitionSpec of the batch's arrays, such as "
+                    f"PartitionSpec({self.sharding.axis_names[0]!r}), got {self.spec!r}"
+                )
+            object.__setattr__(self, "sharding", NamedSharding(self.sharding, self.spec))
+            object.__setattr__(self, "spec", None)
+        elif self.spec is not None:
+            raise TypeError(f"spec: expected None beside a sharding, which has its own, got {self.spec!r}")
+        check_sharding("sharding", self.sharding)
+
+    def resolve(self) -> ShardBlocks:
+        """The blocks of rows on this process's devices; ValueError where the mesh has none of them."""
+        assert isinstance(self.sharding, Sharding)
+        index = jax.process_index()
+        check_initialized(jax.process_count())
+        blocks = blocks_of(self.sharding)
+        if index not in blocks.held:
+            raise ValueError(
+                f"sharding: process {index} has no device in it, only processes {', '.join(map(str, blocks.held))} do"
+            )
+        store = store_of(list(blocks.held), index, self.timeout)
+        return ShardBlocks(blocks.held[index], blocks.count, blocks.writers, store)

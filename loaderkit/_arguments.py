@@ -31,7 +31,8 @@ def sharding_of(sampler: Any, given: Any) -> Sharding:
     for name, options in (("shard_options", given), ("the sampler's shard_options", own)):
         if options is not None and not isinstance(options, Sharding):
             raise TypeError(
-                f"{name}: expected ShardOptions(...), NoSharding() or ShardByJaxProcess(), got {options!r}"
+                f"{name}: expected ShardOptions(...), NoSharding(), ShardByJaxProcess() or ShardBySharding(...), "
+                f"got {options!r}"
             )
     if given is not None and own is not None and given != own:
         raise ValueError(

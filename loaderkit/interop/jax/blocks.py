@@ -17,6 +17,7 @@ class RowBlocks:
 
     count: H. held: the blocks of each process that has a device in it, ascending, by process.
 
+    >>> import jax
     >>> blocks_of(jax.sharding.SingleDeviceSharding(jax.devices()[0]))
     RowBlocks(count=1, held={0: (0,)})
     """
@@ -48,9 +49,10 @@ def blocks_of(sharding: Sharding) -> RowBlocks:
 def row_sharding(sharding: Sharding) -> Sharding:
     """The sharding of an array with nothing but rows, beside arrays that are sharded like this.
 
+    >>> import jax
     >>> mesh = jax.sharding.Mesh(jax.devices()[:1], "x")
-    >>> row_sharding(NamedSharding(mesh, PartitionSpec("x", None))).spec
-    PartitionSpec('x',)
+    >>> row_sharding(NamedSharding(mesh, PartitionSpec("x", None))).spec == PartitionSpec("x")
+    True
     """
     if isinstance(sharding, NamedSharding):
         return NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:1]))  # type: ignore[no-untyped-call]

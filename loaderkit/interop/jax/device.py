@@ -19,6 +19,7 @@ from loaderkit._runtime.agreement import agree
 from loaderkit.iterator import Ahead, DataLoaderIterator, Taken
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.samplers import seed_of
+from loaderkit.plan.sharding import Shard, ShardOptions
 from loaderkit.tree import flatten, unflatten
 
 from .blocks import RowBlocks, blocks_of, row_sharding
@@ -41,6 +42,7 @@ def device_iterator(
     Leaves that JAX can't hold (str, bytes, objects, times) stay numpy. Raises ValueError where the loader's shards
     don't fit the sharding, and OverflowError for an int64 that doesn't fit JAX's int32.
 
+    >>> import jax
     >>> import loaderkit as lk
     >>> one = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     >>> with device_iterator(iter(lk.load([1.5, 2.5], batch_size=2)), one) as batches:
@@ -61,6 +63,7 @@ class DeviceIterator:
 
     Saved, restored and moved like the wrapped one, with which it shares the position.
 
+    >>> import jax
     >>> import loaderkit as lk
     >>> it = iter(lk.load([1, 2, 3, 4], batch_size=2))
     >>> batches = device_iterator(it, jax.sharding.SingleDeviceSharding(jax.devices()[0]))
@@ -85,7 +88,7 @@ class DeviceIterator:
             )
         course.check_equal_parts("device_iterator: all devices hold equal parts")
         for one in _shardings(sharding):
-            _check_process_order(blocks_of(one), course.shard.blocks, course.shard.shard_count)
+            _check_process_order(blocks_of(one), course.shard)
         self._rows_sharding = row_sharding(first)
         self._keys = keys
         self._seed = seed_of(course.sampler)
@@ -158,8 +161,8 @@ class DeviceIterator:
                 store,
                 "leaves",
                 signature,
-                advice=f"At step {self._it.step + len(self._coming)} the leaves need the same shapes and dtypes on all of "
-                "them, and a process asks the others only where its own are new: pad to a fixed shape.",
+                advice=f"At step {self._it.step + len(self._coming)} the leaves need the same shapes and dtypes, "
+                "and a process asks the others only where its own are new: pad to a fixed shape.",
             )
         self._signature = signature
 
@@ -262,9 +265,10 @@ def _shardings(prefix: Any) -> list[jax.sharding.Sharding]:
     return [one for one in flatten(prefix)[0] if isinstance(one, jax.sharding.Sharding)]
 
 
-def _check_process_order(needed: RowBlocks, blocks: tuple[int, ...], count: int) -> None:
+def _check_process_order(needed: RowBlocks, shard: Shard) -> None:
     """Shards in the order of processes are the rows of their devices only on some meshes; every process sees which."""
-    if count == 1 or count != jax.process_count() or blocks != (jax.process_index(),):
+    count = shard.shard_count
+    if shard != ShardOptions(jax.process_index(), jax.process_count(), shard.drop_remainder) or count == 1:
         return
     advice = "use shard_options=lk.ShardBySharding(sharding), which loads the rows of this mesh"
     owners = {

@@ -37,6 +37,7 @@ def spread(prefix: Any, element: Any) -> list[Sharding | None]:
     Returns them in the order of the element's leaves; None where a dict of the prefix lacks the key. TypeError where
     the prefix has another container than the element, and for what is no sharding.
 
+    >>> import jax
     >>> one = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     >>> [sharding is one for sharding in spread({"x": one}, {"x": (1, 2), "name": "a"})]
     [True, True, False]
@@ -112,7 +113,7 @@ def fitting(path: Path, leaf: NDArray[Any]) -> NDArray[Any]:
         if low < limits.min or high > limits.max:
             raise OverflowError(
                 f"leaf {path} is {leaf.dtype} and holds {high if high > limits.max else low}, which doesn't fit "
-                f"{dtype}, JAX's integer without x64: make it a smaller one or text in the pipeline, or set jax_enable_x64"
+                f"{dtype}, JAX's integer without x64: make it smaller or text in the pipeline, or set jax_enable_x64"
             )
     return leaf.astype(dtype)
 

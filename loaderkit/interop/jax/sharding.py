@@ -48,6 +48,8 @@ class ShardBySharding:
     sharding: of the batch's arrays, or a Mesh with `spec`: the PartitionSpec whose first entry cuts the rows. timeout:
     seconds that a process waits for the others to say what they load. TypeError for anything else.
 
+    >>> import jax
+    >>> from jax.sharding import Mesh, PartitionSpec
     >>> mesh = Mesh(jax.devices()[:1], "data")
     >>> ShardBySharding(mesh, PartitionSpec("data")).resolve()
     ShardBlocks(blocks=(0,), shard_count=1, writers=(0,))

@@ -1,0 +1,85 @@
+"""Several real JAX processes: every device holds the rows of the one global batch, whatever the mesh."""
+
+import json
+from pathlib import Path
+
+import pytest
+from jax_run import free_port, run
+
+CASES = Path(__file__).parent / "jax_cases.py"
+
+
+@pytest.fixture(scope="module", params=[2, 4], ids=["2 processes", "4 processes"])
+def answers(request, tmp_path_factory):
+    """What each process answered, by case: eight devices in all, started once for all tests."""
+    port = free_port()
+    told = run(
+        lambda index: [CASES, index, request.param, port],
+        processes=request.param,
+        devices=8,
+        folder=tmp_path_factory.mktemp("answers"),
+    )
+    for status, out, err in told:
+        assert status == 0, f"{out}\n{err}"
+    return [dict(map(json.loads, out.splitlines())) for _, out, _ in told]
+
+
+def test_every_shard_is_the_global_batch_at_its_index(answers):
+    """Random orders of devices, shapes of meshes and specs, with and without Filter: no row is elsewhere."""
+    for told in answers:
+        assert told["meshes"]["wrong"] == []
+    # The draws had processes whose rows lie apart, and processes that share rows.
+    assert sum(told["meshes"]["apart"] for told in answers) > 0
+    assert sum(told["meshes"]["shared"] for told in answers) > 0
+
+
+def test_keys_are_those_of_the_records(answers):
+    """A record's key depends on seed, index and child alone, on whichever device its row lies."""
+    assert [told["keys"] for told in answers] == [0] * len(answers)
+
+
+def test_shards_in_process_order_are_refused_on_other_meshes(answers):
+    """Every process sees it, before any array is made, and the error names the processes."""
+    count = len(answers)
+    for told in answers:
+        found = told["orders"]
+        assert found["in order"] == "no error"
+        order = ", ".join(str(process) for process in reversed(range(count)))
+        assert f"its rows visit the processes in the order {order}" in found["reversed"]
+        assert f"processes 0 and {count // 2} hold the same rows" in found["same rows"]
+        assert "lk.ShardBySharding(sharding)" in found["reversed"]
+
+
+def test_processes_that_load_differently_are_told_at_the_start(answers):
+    """Each process gets the same error, with what each of them has."""
+    last = len(answers) - 1
+    others = ", ".join(map(str, range(last)))
+    for told in answers:
+        found = told["agreement"]
+        assert f"sampler.seed: 0 on process {others}; 1 on process {last}" in found["seed"]
+        assert f"sampler.seed: 0 on process {others}; 1 on process {last}" in found["processes"]
+        assert f"global batch size: 16 on process {others}; 32 on process {last}" in found["batch"]
+        assert f"Batch(global_batch_size=16), Map(len) on process {last}" in found["operations"]
+        assert f"640 on process {others}; 641 on process {last}" in found["data"]
+        assert found["same"] == found["same again"] == "no error"
+    assert answers[last]["agreement"]["alone"] == "no error"
+
+
+def test_a_process_that_does_not_come_is_named(answers):
+    """Nobody waits for ever at the start."""
+    last = len(answers) - 1
+    for told in answers[:last]:
+        text = told["absence"]
+        assert (
+            text.startswith("TimeoutError") and f"process {last} didn't say" in text and "agree=False" in text
+        )
+
+
+def test_leaves_that_differ_between_processes_are_found_before_the_array(answers):
+    """At the first batch all are told; later the process whose leaves are new is, and makes no array of them."""
+    last = len(answers) - 1
+    for told in answers:
+        text, received = told["leaves"]["from the start"]
+        assert f"float32 (16, 5) on process {last}" in text and received == 0
+    text, received = answers[last]["leaves"]["later"]
+    assert "didn't say" in text and received == 2

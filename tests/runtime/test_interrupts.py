@@ -47,8 +47,9 @@ def next_interrupted(it: Any, line: int) -> bool:
     return False
 
 
+@pytest.mark.parametrize("task_rows", [2, None], ids=["made then", "made before"])
 @pytest.mark.parametrize("name", PIPELINES)
-def test_an_interrupt_at_any_line_loses_nothing_in_process(name):
+def test_an_interrupt_at_any_line_loses_nothing_in_process(name, task_rows):
     """Without workers: interrupted at each line in turn, the rest is exact, and another iterator goes on too."""
     operations = PIPELINES[name]
     expected = list(numbers(60, *operations))
@@ -56,6 +57,7 @@ def test_an_interrupt_at_any_line_loses_nothing_in_process(name):
     while True:
         line += 1
         with numbers(60, *operations) as loader:
+            loader._task_rows = task_rows
             it, other = iter(loader), iter(loader)
             given = [next(it), next(it)]
             beside = [next(other)]
@@ -64,7 +66,7 @@ def test_an_interrupt_at_any_line_loses_nothing_in_process(name):
             assert it.step in (2, 3)
             assert all_same([*given, *expected[2 : it.step], *it], expected), f"line {line}"
             assert all_same([*beside, *other], expected), f"line {line}"
-    assert line > 60  # else hardly anything was interrupted
+    assert line > (60 if task_rows else 10)  # else hardly anything was interrupted
 
 
 @pytest.mark.parametrize("name", PIPELINES)
@@ -74,7 +76,7 @@ def test_an_interrupt_at_any_line_loses_nothing_with_workers(name, nightly):
     expected = list(numbers(60, *operations))
     interrupted = 0
     for line in range(1, 400, 1 if nightly else 13):
-        with numbers(60, *operations, worker_count=2, worker_kind="thread", task_rows=3) as loader:
+        with numbers(60, *operations, worker_count=2, worker_kind="thread", task_rows=2) as loader:
             it = iter(loader)
             given = [next(it), next(it)]
             interrupted += next_interrupted(it, line)

@@ -1,6 +1,7 @@
 """Ctrl-C at any line: what the user gets afterwards is what comes behind the last element that was handed out."""
 
 import sys
+from linecache import getline
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,11 @@ PIPELINES = {
 
 
 class InterruptAt:
-    """Raises KeyboardInterrupt at the n-th line of the package that this thread comes to, as a signal would."""
+    """Raises KeyboardInterrupt at the n-th line of the package that this thread comes to, as a signal would.
+
+    Not at a `with`: its line comes again before its block is left, where an exception would leave the lock taken, and
+    where the interpreter hears no signal.
+    """
 
     def __init__(self, line: int) -> None:
         self.left = line
@@ -27,7 +32,9 @@ class InterruptAt:
     def __call__(self, frame: Any, event: str, argument: Any) -> Any:
         if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
-        if event == "line":
+        if event == "line" and not getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith(
+            "with "
+        ):
             self.left -= 1
             if self.left == 0:
                 raise KeyboardInterrupt

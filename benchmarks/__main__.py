@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks import machine, table
 from benchmarks.benchmark import Size
+from benchmarks.conformance.table import run as conformance_table
 from benchmarks.contender import LIBRARIES
 from benchmarks.photographs import VARIABLE
 from benchmarks.runner import Outcome, run
@@ -22,7 +23,9 @@ PEERS = tuple(name for name in LIBRARIES if name not in ("bare", "loaderkit"))
 def main(arguments: list[str] | None = None) -> int:
     """Runs what the command line asks for; 1 where a contender failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)}, or all")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)}, all of these, or conformance"
+    )
     parser.add_argument("--peers", help=f"some of {','.join(PEERS)}; all that are installed if not given")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="rounds (5)")
     parser.add_argument("--seconds", type=float, default=2.0, metavar="S", help="of a steady window (2)")
@@ -32,7 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--smoke", action="store_true", help="only see that everything runs: the figures mean nothing"
     )
     asked = parser.parse_args(arguments)
-    names = NAMES if asked.names in ([], ["all"]) else tuple(asked.names)
+    conformance = "conformance" in asked.names
+    names = NAMES if asked.names in ([], ["all"]) else tuple(n for n in asked.names if n != "conformance")
     peers = set(PEERS if asked.peers is None else filter(None, asked.peers.split(",")))
     if unknown := {*names} - {*NAMES}:
         parser.error(f"no benchmark named {', '.join(sorted(unknown))}: {', '.join(NAMES)}, or all")
@@ -44,6 +48,10 @@ def main(arguments: list[str] | None = None) -> int:
         if not asked.data.is_dir():
             parser.error(f"--data: {asked.data} is not a folder")
         os.environ[VARIABLE] = str(asked.data.resolve())
+    if conformance:
+        print(conformance_table(peers, smoke=asked.smoke, say=say))
+        if not names:
+            return 0
     if asked.smoke:
         peers, asked.repeats, asked.seconds = set(), 1, 0.01
 

@@ -10,6 +10,7 @@ from loaderkit.errors import CheckpointMismatchError as CheckpointMismatchError
 from loaderkit.errors import ChecksumError as ChecksumError
 from loaderkit.errors import IteratorClosedError as IteratorClosedError
 from loaderkit.errors import LoaderkitError as LoaderkitError
+from loaderkit.errors import PurityError as PurityError
 from loaderkit.errors import StateError as StateError
 from loaderkit.errors import TransportError as TransportError
 from loaderkit.errors import WorkerError as WorkerError

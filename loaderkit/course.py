@@ -11,7 +11,7 @@ A course knows its whole stream and holds no position. A *position* is a frozen 
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,8 @@ Cursor = tuple[int, ...]
 _LEAST_PATIENCE = 100_000  # records that may pass without one left, where an epoch is shorter
 
 
-class Position(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Position:
     """Where an iterator stands."""
 
     step: int

@@ -89,6 +89,20 @@ class ArenaMemoryError(LoaderkitError, MemoryError):
     """
 
 
+class PurityError(LoaderkitError, AssertionError):
+    """`loaderkit.testing` found an operation that isn't a function of what it is given.
+
+    operation: its label, or "data_source". leaf: the path of what differs, "" for the element itself.
+
+    >>> PurityError("it reads a clock", operation="operations[0] Map(now)", leaf="['time']").leaf
+    "['time']"
+    """
+
+    def __init__(self, message: str, *, operation: str, leaf: str) -> None:
+        super().__init__(message)
+        self.operation, self.leaf = operation, leaf
+
+
 class IteratorClosedError(LoaderkitError, RuntimeError):
     """The iterator was closed, or belongs to the process that this one was forked from.
 

@@ -283,6 +283,15 @@ class DataLoader:
     ) -> None:
         self.close()
 
+    def _variant(self, **changes: Any) -> "DataLoader":
+        """The same loader with other private settings, and workers of its own."""
+        loader = copy.copy(self)
+        loader.__dict__["_fingerprints"] = self._fingerprints
+        loader._crew, loader._iterated = _Crew(), False
+        for name, value in changes.items():
+            setattr(loader, f"_{name}", value)
+        return loader
+
     def _program(self) -> Program:
         return Program(
             source=self._source,

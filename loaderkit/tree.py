@@ -111,8 +111,6 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     leaves = list(leaves)
     if len(leaves) != structure.size:
         raise ValueError(f"leaves: {structure} takes {structure.size}, {len(leaves)} came")
-    if structure.flat:
-        return dict(zip(structure.keys, leaves))
     return _build(structure, iter(leaves))
 
 

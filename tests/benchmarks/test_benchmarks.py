@@ -66,6 +66,20 @@ def test_what_takes_no_part_is_listed(smoke):
     assert "torch, 0 workers; torch, 2 workers" in printed
 
 
+def test_the_conformance_table_is_made():
+    """A few probes of loaderkit, each in a process of its own: a row each, and what it does below."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "conformance", "--smoke"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert len(rows) == 5 and all(row.endswith("| yes |") for row in rows[1:])
+    assert all(f"- *{row.split('|')[1].strip()}*: " in done.stdout for row in rows[1:])
+
+
 def test_names_are_unique_and_comparisons_speak_of_contenders_that_exist():
     """A ratio never goes missing because of a name that no contender has."""
     names = [benchmark.name for name in NAMES for benchmark in benchmarks_of(name)]

@@ -1,0 +1,4 @@
+"""Checks that users run on what they write: `check_pipeline` is the first thing to run on a new loader."""
+
+from loaderkit.errors import PurityError as PurityError
+from loaderkit.testing.pipeline import check_pipeline as check_pipeline

@@ -1,0 +1,297 @@
+"""Whether a loader's operations are functions of what they are given, by running them in several ways.
+
+All ways must give the same elements. Where two don't, ever longer beginnings of the pipeline are run in both: the
+first that differs ends with the operation to blame, and some further runs tell what kind of blame it is.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from loaderkit._arguments import at_least
+from loaderkit.errors import PurityError
+from loaderkit.loader import DataLoader
+from loaderkit.plan.sharding import NoSharding
+from loaderkit.transforms.base import Transformation, label_of
+
+from .snapshot import Difference, Snapshot, difference, snapshot_of
+from .watched_source import WatchedSource
+
+_MOST = 10_000  # elements of a beginning of the pipeline that has no Batch yet
+_CLOCK_SECONDS = 1.1  # between two runs, so that a clock of whole seconds shows
+Way = Callable[["_Pipeline"], list[Snapshot]]
+
+
+def check_pipeline(loader: DataLoader, batches: int = 8) -> None:
+    """Runs the first batches in this process, again, in another order, with 1 and with 3 workers: all must agree.
+
+    The first thing to run on a new loader. The loader itself isn't iterated, and its source comes to no harm.
+
+    Args:
+        loader: any; its workers' kind is used.
+        batches: elements to look at, at least 2; fewer if the stream ends before.
+
+    Raises PurityError, an AssertionError, naming the operation and the leaf that differ, and what it probably does:
+    draws from a global generator, reads a clock, keeps something from record to record, depends on its process, or
+    writes into an array of the source. What an operation raises itself is raised here too.
+
+    >>> import loaderkit as lk
+    >>> loader = lk.load([1.5, 2.5, 3.5], batch_size=2, transformations=[lambda x: x * np.random.random()])
+    >>> try:
+    ...     check_pipeline(loader, batches=2)
+    ... except PurityError as error:
+    ...     print(error.operation)
+    operations[0] Map(<lambda>)
+    """
+    if not isinstance(loader, DataLoader):
+        raise TypeError(
+            f"check_pipeline: expected a DataLoader, got {type(loader).__name__}; give the loader itself"
+        )
+    whole = _Pipeline(loader, at_least("batches", batches, 2), len(loader._operations))
+    with _quiet_generators():
+        begun = time.monotonic()
+        expected = _here(whole)
+        _check_writes(whole)
+        for name, way in _WAYS.items():
+            if name == "in another order":
+                _wait_until(begun + _CLOCK_SECONDS)
+            try:
+                found = _first_difference(expected, way(whole))
+            except PurityError:
+                raise
+            except Exception as error:
+                error.add_note(f"raised while the pipeline ran {name}; in this process it ran through")
+                raise
+            if found is not None:
+                raise _blame(whole, name, *found)
+
+
+# --- ways to run a pipeline ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Pipeline:
+    """The first `count` operations of a loader, and how far to run them: `last_index` is where the whole one got."""
+
+    loader: DataLoader
+    batches: int
+    count: int
+    last_index: int | None = None
+
+    @property
+    def operations(self) -> tuple[Transformation, ...]:
+        return self.loader._operations[: self.count]
+
+    @property
+    def whole(self) -> bool:
+        return self.count == len(self.loader._operations)
+
+    def beginning(self, count: int) -> "_Pipeline":
+        return _Pipeline(self.loader, self.batches, count, self.last_index)
+
+    def make(self, **changes: Any) -> DataLoader:
+        """A loader of its own for a run."""
+        if not self.whole:  # a beginning may have no Batch to shard, and fewer rows than streams
+            changes = {
+                "operations": self.operations,
+                "sharding": NoSharding(),
+                "logical_streams": 1,
+                **changes,
+            }
+        return self.loader._variant(**changes)
+
+    def take(self, it: Any) -> Iterator[Snapshot]:
+        """The elements of the run; of a beginning as many as the whole pipeline's records gave."""
+        taken = 0
+        while taken < self.batches if self.whole else it.index < (self.last_index or 0) and taken < _MOST:
+            try:
+                element = next(it)
+            except StopIteration:
+                return
+            yield snapshot_of(element)
+            taken += 1
+
+
+def _here(pipeline: _Pipeline) -> list[Snapshot]:
+    source = WatchedSource(pipeline.loader._source)
+    with pipeline.make(worker_count=0, source=source) as loader, iter(loader) as it:
+        found = list(pipeline.take(it))
+        if pipeline.whole:
+            pipeline.last_index = it.index
+        return found
+
+
+def _fresh(pipeline: _Pipeline) -> list[Snapshot]:
+    """With a copy of the operations that nobody has run yet, and element by element."""
+    source = WatchedSource(pipeline.loader._source)
+    operations = cloudpickle.loads(cloudpickle.dumps(pipeline.operations))
+    with pipeline.make(worker_count=0, source=source, operations=operations) as loader:
+        loader._task_rows = 1
+        with iter(loader) as it:
+            return list(pipeline.take(it))
+
+
+def _backwards(workers: int) -> Way:
+    """Element by element from the last to the first, each entered by its saved state."""
+
+    def run(pipeline: _Pipeline) -> list[Snapshot]:
+        source = WatchedSource(pipeline.loader._source)
+        with pipeline.make(worker_count=0, source=source) as loader, iter(loader) as it:
+            states = [it.get_state(), *(it.get_state() for _ in pipeline.take(it))]
+        watched = {} if workers else {"source": source}
+        found = []
+        with pipeline.make(worker_count=workers, **watched) as loader, iter(loader) as it:
+            for state in states[-2::-1]:
+                it.set_state(state)
+                found.append(snapshot_of(next(it)))
+        return found[::-1]
+
+    return run
+
+
+def _workers(count: int) -> Way:
+    def run(pipeline: _Pipeline) -> list[Snapshot]:
+        with pipeline.make(worker_count=count) as loader:
+            loader._task_rows = 1 if count > 1 else None  # neighbours are made by different workers
+            with iter(loader) as it:
+                return list(pipeline.take(it))
+
+    return run
+
+
+_WAYS: dict[str, Way] = {
+    "in this process again": _here,
+    "in another order": _backwards(0),
+    "with 1 worker, in another order": _backwards(1),
+    "with 3 workers": _workers(3),
+}
+_IN_THIS_PROCESS = ("in this process again", "in another order")
+
+
+def _first_difference(expected: list[Snapshot], found: list[Snapshot]) -> tuple[int, Difference] | None:
+    for step, (one, other) in enumerate(zip(expected, found, strict=False)):
+        differs = difference(one, other)
+        if differs is not None:
+            return step, differs
+    if len(expected) != len(found):
+        return min(len(expected), len(found)), Difference(
+            "", f"{len(expected)} elements", f"{len(found)} elements"
+        )
+    return None
+
+
+# --- who is to blame -------------------------------------------------------------------------------------------------
+
+
+def _check_writes(whole: _Pipeline) -> None:
+    for count in range(whole.count + 1):
+        pipeline = whole.beginning(count)
+        source = WatchedSource(whole.loader._source)
+        with pipeline.make(worker_count=0, source=source) as loader, iter(loader) as it:
+            for _ in pipeline.take(it):
+                pass
+        written = source.written()
+        if written is not None:
+            record_key, path = written
+            label = _label(pipeline)
+            raise PurityError(
+                f"{label} writes into an array of the source, {path or 'the record itself'} of record_key "
+                f"{record_key}: whoever reads that record next gets what was written. Copy first: x = x.copy()",
+                operation=label,
+                leaf=path,
+            )
+
+
+def _blame(whole: _Pipeline, name: str, step: int, differs: Difference) -> PurityError:
+    culprit, first = whole, (step, differs)
+    # What is kept from record to record may be the same at the start of each run, and shows in another order.
+    names = _IN_THIS_PROCESS if name in _IN_THIS_PROCESS else (name,)
+    begun = time.monotonic()
+    beginnings = [whole.beginning(count) for count in range(whole.count)]
+    expected = [_here(beginning) for beginning in beginnings]
+    _wait_until(begun + _CLOCK_SECONDS)
+    for (beginning, here), tried in product(zip(beginnings, expected, strict=True), names):
+        found = _first_difference(here, _WAYS[tried](beginning))
+        if found is not None:
+            culprit, first, name = beginning, found, tried
+            break
+    label = _label(culprit)
+    element, leaf = first
+    where = f"leaf {leaf.path}" if leaf.path else "the element itself"
+    behind = "" if culprit.whole else f" (seen at step {step} of the whole pipeline)"
+    return PurityError(
+        f"{label} isn't a function of what it is given: {where} of its element {element}{behind} is {leaf.one} in this "
+        f"process and {leaf.other} {name}. {_reason(culprit, name)}",
+        operation=label,
+        leaf=leaf.path,
+    )
+
+
+def _reason(culprit: _Pipeline, name: str) -> str:
+    if name not in _IN_THIS_PROCESS:
+        return (
+            "In this process it repeats itself: it depends on the process, as the order of a set of strings, hash(), "
+            "id(), os.getpid(), the environment, or on what the process did before, as a cache that was filled here"
+        )
+    if _agree(_here, _WAYS[name], culprit):
+        return (
+            "With the global generators seeded it repeats itself: it draws from random or numpy.random. Make it a "
+            "RandomMap and draw from the rng that it is given, or wrap it as lk.Map(function, seed_globals=True)"
+        )
+    if _agree(_fresh, _fresh, culprit):
+        return (
+            "A fresh copy of the operations repeats itself: something is kept from one record to the next, a counter, "
+            "a buffer, a cache, a generator of its own"
+        )
+    return (
+        "Nor does a fresh copy of the operations repeat itself: it reads a clock, draws from a generator that nobody "
+        "seeded, or keeps something in a global"
+    )
+
+
+def _agree(one: Way, other: Way, pipeline: _Pipeline) -> bool:
+    """Whether two runs agree that start from the same global generators, more than a second apart."""
+    begun = time.monotonic()
+    first = _seeded(one, pipeline)
+    _wait_until(begun + _CLOCK_SECONDS)
+    second = _seeded(other, pipeline)
+    return first is not None and second is not None and _first_difference(first, second) is None
+
+
+def _wait_until(moment: float) -> None:
+    time.sleep(max(0.0, moment - time.monotonic()))
+
+
+def _seeded(way: Way, pipeline: _Pipeline) -> list[Snapshot] | None:
+    """A run from fixed global generators; None where it fails, which says nothing of the cause."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - the point is the global generator
+    try:
+        return way(pipeline)
+    except Exception:  # noqa: BLE001 - a copy of the user's operations may fail in any way
+        return None
+
+
+def _label(pipeline: _Pipeline) -> str:
+    if not pipeline.count:
+        return "data_source"
+    place = pipeline.count - 1
+    return f"operations[{place}] {label_of(pipeline.operations[place])}"
+
+
+@contextmanager
+def _quiet_generators() -> Iterator[None]:
+    """The global generators are behind the check where they were before it."""
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002 - the point is the global generator
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002

@@ -1,0 +1,110 @@
+"""Elements as they were at one moment, and where two of them differ."""
+
+import copy
+from dataclasses import dataclass
+from reprlib import Repr
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from loaderkit.tree import Structure, flatten, paths
+
+_short = Repr()
+_short.maxother = _short.maxstring = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two elements differ: the path of the leaf ("" for the element itself), and both values in short.
+
+    >>> Difference("['x']", "1", "2").path
+    "['x']"
+    """
+
+    path: str
+    one: str
+    other: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A copy of an element's leaves that nobody else can change.
+
+    >>> batch = {"x": np.arange(2)}
+    >>> before = snapshot_of(batch)
+    >>> batch["x"][1] = 7
+    >>> difference(before, snapshot_of(batch))
+    Difference(path="['x']", one='array([0, 1])', other='array([0, 7])')
+    """
+
+    structure: Structure
+    leaves: tuple[Any, ...]
+
+
+def snapshot_of(element: Any) -> Snapshot:
+    """What an element is now.
+
+    Args:
+        element: any tree. A leaf that can't be copied is kept as it is.
+    """
+    leaves, structure = flatten(element)
+    return Snapshot(structure, tuple(map(copied, leaves)))
+
+
+def copied(leaf: Any) -> Any:
+    """A leaf of one's own, writable where it is an array; itself where it can't be copied.
+
+    >>> copied(np.arange(2)).flags.owndata
+    True
+    """
+    try:
+        return np.array(leaf, copy=True, subok=True) if isinstance(leaf, np.ndarray) else copy.deepcopy(leaf)
+    except Exception:  # noqa: BLE001 - an open file, a handle of a library: whatever it is, it has no copy
+        return leaf
+
+
+def difference(one: Snapshot, other: Snapshot) -> Difference | None:
+    """Where two elements first differ in structure, type, dtype, shape or value; None where they don't."""
+    if one.structure != other.structure:
+        return Difference("", f"the structure {one.structure}", f"the structure {other.structure}")
+    for path, left, right in zip(paths(one.structure), one.leaves, other.leaves, strict=True):
+        if not _same(left, right):
+            return Difference(path, _said(left, right), _said(right, left))
+    return None
+
+
+def _same(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray | np.generic):
+        if one.dtype != other.dtype or one.shape != other.shape:
+            return False
+        if not one.dtype.hasobject:
+            return bool(one.tobytes() == other.tobytes())
+        return all(map(_same, one.ravel().tolist(), other.ravel().tolist()))
+    try:
+        if one == other:
+            return True
+    except Exception:  # noqa: BLE001 - a user's __eq__ may raise anything
+        pass
+    try:  # what has no equality of its own, and NaNs
+        return bool(cloudpickle.dumps(one) == cloudpickle.dumps(other))
+    except Exception:  # noqa: BLE001 - nor a pickle: nothing can be said of it
+        return True
+
+
+def _said(leaf: Any, beside: Any) -> str:
+    """The leaf in short; of large arrays the first place that differs."""
+    if not isinstance(leaf, np.ndarray):
+        return _short.repr(leaf)
+    alike = isinstance(beside, np.ndarray) and (leaf.dtype, leaf.shape) == (beside.dtype, beside.shape)
+    if not alike:
+        return f"{leaf.dtype} of shape {leaf.shape}"
+    if leaf.size <= 8 or leaf.dtype.hasobject:
+        return _short.repr(leaf)
+    flat, others = leaf.ravel(), beside.ravel()
+    at = int(np.argmax(flat != others))
+    return (
+        f"{flat[at]} at {tuple(map(int, np.unravel_index(at, leaf.shape)))} of {leaf.dtype}{list(leaf.shape)}"
+    )

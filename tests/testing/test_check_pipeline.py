@@ -1,0 +1,286 @@
+"""check_pipeline finds each sin and names the operation and the leaf; pipelines without sin pass."""
+
+import itertools
+import os
+import random
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loaderkit as lk
+from loaderkit.testing import PurityError, check_pipeline, pipeline
+
+COUNT = itertools.count()
+CONSTANT = np.arange(4.0)
+
+
+def record(x: int) -> dict[str, Any]:
+    return {"key": x, "x": np.full(4, x, np.float32)}
+
+
+def with_leaf(**functions: Any) -> Any:
+    def add(element: dict[str, Any]) -> dict[str, Any]:
+        return {**element, **{name: function(element) for name, function in functions.items()}}
+
+    return add
+
+
+class Previous(lk.Map):
+    """Keeps the last record."""
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def map(self, element: Any) -> Any:
+        made = {**element, "seen": self.last}
+        self.last = element["key"]
+        return made
+
+
+class Buffer(lk.Map):
+    """Hands the same array out again and again."""
+
+    def __init__(self) -> None:
+        self.buffer = np.zeros(4, np.float32)
+
+    def map(self, element: Any) -> Any:
+        self.buffer += element["x"]
+        return {**element, "sum": self.buffer}
+
+
+class KeepsRng(lk.RandomMap):
+    """Uses the generator of an earlier record."""
+
+    def __init__(self) -> None:
+        self.rngs: list[Any] = []
+
+    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
+        self.rngs.append(np.random.default_rng(int(rng.integers(1000))))
+        return {**element, "noise": self.rngs[0].random()}
+
+
+def cache_by_size(element: Any, seen: dict[int, Any] = {}) -> Any:  # noqa: B006 - the sin
+    return {**element, "first": seen.setdefault(element["key"] % 3, element["key"])}
+
+
+def writes_into_constant(element: Any) -> Any:
+    CONSTANT[0] += element["key"]
+    return {**element, "table": CONSTANT.copy()}
+
+
+SINS: dict[str, tuple[Any, str, str]] = {
+    # operation, the leaf, a word of the reason
+    "numpy's global generator": (
+        with_leaf(noise=lambda e: np.random.random()),
+        "['noise']",
+        "seed_globals=True",
+    ),
+    "Python's global generator": (
+        with_leaf(noise=lambda e: random.random()),
+        "['noise']",
+        "seed_globals=True",
+    ),
+    "a generator that nobody seeded": (
+        with_leaf(noise=lambda e: np.random.default_rng().random()),
+        "['noise']",
+        "nobody seeded",
+    ),
+    "a clock": (with_leaf(time=lambda e: time.time()), "['time']", "clock"),
+    "a clock of seconds": (with_leaf(time=lambda e: int(time.time())), "['time']", "clock"),
+    "a set": (with_leaf(words=lambda e: "".join({*"abcdefghijkl"})), "['words']", "order of a set"),
+    "the process": (with_leaf(pid=lambda e: os.getpid()), "['pid']", "os.getpid()"),
+    "a counter": (with_leaf(n=lambda e: next(COUNT)), "['n']", ""),
+    "the record before": (Previous(), "['seen']", "kept from one record to the next"),
+    "a buffer": (Buffer(), "['sum']", "kept from one record to the next"),
+    "an rng that is kept": (KeepsRng(), "['noise']", "kept from one record to the next"),
+    "a cache": (cache_by_size, "['first']", ""),
+    "writing into a constant": (writes_into_constant, "['table']", ""),
+}
+
+
+def loader_of(*operations: Any, **options: Any) -> lk.DataLoader:
+    options = {"data_source": range(64), "sampler": lk.IndexSampler(64, shuffle=True, seed=3)} | options
+    return lk.DataLoader(operations=operations, **options)
+
+
+# Found by processes that start again and again; "a set" stands for them in the test command.
+SLOW = {"the process", "a cache"}
+
+
+@pytest.mark.parametrize("name", SINS)
+def test_each_sin_is_found_and_named(name, nightly):
+    """The operation by its place and name, the leaf by its path, and what it probably does."""
+    if name in SLOW and not nightly:
+        pytest.skip("the nightly run does it")
+    sin, leaf, reason = SINS[name]
+    loader = loader_of(
+        record, with_leaf(y=lambda e: e["key"] + 1), sin, lk.Batch(4), with_leaf(z=lambda b: 0)
+    )
+    with pytest.raises(PurityError) as found:
+        check_pipeline(loader, batches=6)
+    assert found.value.operation.startswith("operations[2] ")
+    assert found.value.leaf == leaf
+    for said in ("operations[2] ", leaf, reason):
+        assert said in str(found.value)
+
+
+@pytest.mark.parametrize(
+    "place", ["Filter", "FlatMap", "behind the Batch", "a batch_fn", "MapWithIndex", "without a Batch"]
+)
+def test_a_sin_is_found_wherever_it_stands(place):
+    """In every kind of operation."""
+    random_number = with_leaf(noise=lambda e: np.random.random())
+    operations = {
+        "Filter": [record, lk.Filter(lambda e: np.random.random() < 0.5), lk.Batch(4)],
+        "FlatMap": [record, lk.FlatMap(lambda e: [e] * np.random.randint(3)), lk.Batch(4)],
+        "behind the Batch": [record, lk.Batch(4), random_number],
+        "a batch_fn": [record, lk.Batch(4, batch_fn=lambda rows: rows[np.random.randint(4)])],
+        "MapWithIndex": [record, lk.MapWithIndex(lambda i, e: np.random.random()), lk.Batch(4)],
+        "without a Batch": [record, random_number],
+    }[place]
+    culprit = 2 if place == "behind the Batch" else 1
+    with pytest.raises(PurityError, match=rf"operations\[{culprit}\] .*(draws from|nobody seeded)") as found:
+        check_pipeline(loader_of(*operations))
+    assert found.value.operation.startswith(f"operations[{culprit}] ")
+
+
+class Owner:
+    """A source that hands out arrays of its own."""
+
+    def __init__(self) -> None:
+        self.records = [record(x) for x in range(64)]
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, key: int) -> Any:
+        return self.records[key]
+
+
+def scale(element: Any) -> Any:
+    element["x"] *= 2
+    return element
+
+
+@pytest.mark.parametrize("source", [Owner, lambda: Owner().records], ids=["own source", "list"])
+def test_writing_into_the_source_is_found_and_does_no_harm(source):
+    """The record and the leaf are named, and the source is as it was."""
+    data = source()
+    loader = loader_of(with_leaf(y=lambda e: 1), scale, lk.Batch(4), data_source=data)
+    with pytest.raises(
+        PurityError, match=r"operations\[1\] Map\(scale\) writes .*\['x'\] of record_key \d+.*copy"
+    ):
+        check_pipeline(loader)
+    assert [int(data[k]["x"][0]) for k in range(64)] == [*range(64)]
+
+
+class Restless:
+    """A source whose records change."""
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, key: int) -> Any:
+        return {"key": key, "read": next(COUNT)}
+
+
+def test_a_source_that_changes_is_named():
+    """No operation is blamed for it."""
+    with pytest.raises(PurityError, match=r"data_source\[\d+\] gives another record .*\['read'\]") as found:
+        check_pipeline(loader_of(lk.Batch(4), data_source=Restless()))
+    assert (found.value.operation, found.value.leaf) == ("data_source", "['read']")
+
+
+def noisy(element: Any, rng: np.random.Generator) -> Any:
+    return {**element, "noise": rng.normal(size=3)}
+
+
+def legacy(element: Any) -> Any:
+    return {**element, "noise": np.random.random() + random.random()}
+
+
+def fresh(element: Any) -> Any:
+    element["x"] = element["x"] + 1  # the dict is its own
+    element["x"] *= 2  # and so is the new array
+    return element
+
+
+class Opener(lk.Map):
+    """Keeps what doesn't change results."""
+
+    def __init__(self) -> None:
+        self.table: Any = None
+
+    def map(self, element: Any) -> Any:
+        if self.table is None:
+            self.table = np.arange(100)
+        return {**element, "looked up": self.table[element["key"]]}
+
+
+# The others run with threads here, which start at once.
+IN_PROCESSES = {"RandomMap", "seed_globals", "FlatMap", "logical streams"}
+CLEAN: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "nothing": ([], {}),
+    "Batch": ([lk.Batch(4)], {}),
+    "Map": ([record, fresh, lk.Batch(4)], {}),
+    "RandomMap": ([record, lk.RandomMap(noisy), lk.Batch(4), lk.RandomMap(noisy)], {}),
+    "seed_globals": ([record, lk.Map(legacy, seed_globals=True), lk.Batch(4)], {}),
+    "MapWithIndex": ([record, lk.MapWithIndex(lambda i, e: {**e, "i": i})], {}),
+    "Filter": ([record, lk.Filter(lambda e: e["key"] % 3 > 0), lk.RandomMap(noisy), lk.Batch(4)], {}),
+    "FlatMap": ([lk.FlatMap(range), record, lk.RandomMap(noisy), lk.Batch(4)], {}),
+    "batches of batches": ([record, lk.Batch(2), lk.Batch(2, batch_fn=lambda rows: rows[::-1])], {}),
+    "what is opened late": ([record, Opener(), lk.Batch(4)], {}),
+    "a finite stream": ([record, lk.Batch(5)], {"sampler": lk.IndexSampler(64, num_epochs=1)}),
+    "a shard": ([record, lk.Batch(global_batch_size=8)], {"shard_options": lk.ShardOptions(1, 2)}),
+    "logical streams": (
+        [record, lk.Filter(lambda e: e["key"] % 3 > 0), lk.Batch(global_batch_size=8)],
+        {"shard_options": lk.ShardOptions(1, 2), "logical_streams": 2},
+    ),
+    "threads": ([record, lk.RandomMap(noisy), lk.Batch(4)], {"worker_kind": "thread", "worker_count": 2}),
+    "sets and NaNs as values": ([lambda x: {"s": frozenset("abc"), "n": float("nan"), "o": object}], {}),
+    "arrays of its own": ([fresh, lk.Batch(4)], {"data_source": lk.ArrayDataSource({"x": np.ones((64, 2))})}),
+}
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_clean_pipelines_pass(name, monkeypatch):
+    """And the loader and the global generators are as before."""
+    operations, options = CLEAN[name]
+    monkeypatch.setattr(pipeline, "_CLOCK_SECONDS", 0.0)
+    options = {"worker_kind": "process" if name in IN_PROCESSES else "thread"} | options
+    loader = loader_of(*operations, **options)
+    random.seed(5)
+    np.random.seed(5)
+    check_pipeline(loader)
+    assert (random.random(), np.random.random()) == (
+        random.Random(5).random(),
+        np.random.RandomState(5).random(),
+    )
+    assert loader._crew._hub is None and not loader._iterated
+
+
+def test_what_an_operation_raises_is_raised():
+    """It is no sin to fail, and the error says where, as always."""
+    with pytest.raises(ZeroDivisionError) as error:
+        check_pipeline(loader_of(lambda x: 1 // (x - x), lk.Batch(4)))
+    assert any("operations[0]" in note for note in error.value.__notes__)
+
+
+def test_an_operation_that_cannot_travel_is_named():
+    """The check runs it in workers too."""
+    import threading
+
+    lock = threading.Lock()
+    with pytest.raises(lk.TransportError, match=r"operations\[0\] Map"):
+        check_pipeline(loader_of(lambda x: lock and x, lk.Batch(4)))
+
+
+@pytest.mark.parametrize(("arguments", "error"), [((iter([1]),), TypeError), ((None, 1), TypeError)])
+def test_anything_else_is_refused(arguments, error):
+    """A loader, and at least two batches."""
+    with pytest.raises(error):
+        check_pipeline(*arguments)
+    with pytest.raises(ValueError, match="batches"):
+        check_pipeline(loader_of(), batches=1)

@@ -4,7 +4,7 @@ A subclass may name its attributes as it likes, `label` and `function` included,
 so what the engine asks an operation for are functions beside the classes, `function_of` and `label_of`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from reprlib import repr as _short
 from typing import Any, ClassVar, Never, Self
@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Never, Self
 import numpy as np
 
 from loaderkit.foreign import refuse_foreign_keywords
+
+from .stack import Block, stack
 
 
 class Transformation:
@@ -253,6 +255,15 @@ class Batch(Transformation):
         self.global_batch_size = _size("global_batch_size", global_batch_size)
         self.remainder = "drop" if drop_remainder else remainder
         self.batch_fn = batch_fn
+
+    def stacked(self, parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]) -> Any:
+        """A batch of rows where there is no batch_fn, as `stack` makes it; a subclass may stack otherwise.
+
+        Args:
+            parts, describe: as `stack` takes them. Rows that hold only arrays and numbers, alike in structure, dtype
+                and shape, may be written in place without asking here.
+        """
+        return stack(parts, describe)
 
     def __repr__(self) -> str:
         size = "batch_size" if self.global_batch_size is None else "global_batch_size"

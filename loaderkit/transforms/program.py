@@ -27,7 +27,7 @@ from loaderkit.plan.rng import RecordRng, child_of
 
 from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, function_of, label_of
 from .seeding import SeededGlobals
-from .stack import Block, collect, stack
+from .stack import Block, collect
 
 Cursor = tuple[int, ...]
 
@@ -245,7 +245,7 @@ class Level:
 
         try:
             if self.batch.batch_fn is None:
-                return stack(parts, describe)
+                return self.batch.stacked(parts, describe)
             # Rows on the way to a batch_fn are never put in columns: it sees them as the user's functions made them.
             return self.batch.batch_fn([row for part in parts for row in part])  # type: ignore[union-attr]
         except Exception as error:

@@ -1,0 +1,129 @@
+"""Streams that take turns: each is an assembly of its own, and each gives one whole element in its turn.
+
+A stream that is over is passed over from then on; a failure stops all, in the place where it belongs. Work is asked
+for in the order of the turns, so what is handed out soonest is begun first; each stream keeps its share of what is
+made ahead.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from .assembly import Assembly, Supplies
+from .pace import Pace
+from .task import End, Outcome, Ready, Report, Slot, Task
+
+
+class PaceShare(Pace):
+    """The pace of a loader as one of several streams sees it, that make things ahead together.
+
+    Args:
+        whole: the loader's.
+        streams: how many share it.
+
+    >>> whole = Pace(workers=2, task_rows=4)
+    >>> whole.rows_ahead(8), PaceShare(whole, 3).rows_ahead(8)
+    (16, 6)
+    """
+
+    def __init__(self, whole: Pace, streams: int) -> None:
+        self._whole = whole
+        self._streams = streams
+        self.workers = whole.workers
+
+    def saw(self, *, rows: int, seconds: float) -> None:
+        self._whole.saw(rows=rows, seconds=seconds)
+
+    def rows(self, batch: int) -> int:
+        return self._whole.rows(batch)
+
+    def tasks_ahead(self) -> int:
+        return self._whole.tasks_ahead()
+
+    def rows_ahead(self, batch: int) -> int:
+        return -(-self._whole.rows_ahead(batch) // self._streams)
+
+    def least_ahead(self, batch: int) -> int:
+        return -(-self._whole.least_ahead(batch) // self._streams)
+
+
+@dataclass(slots=True, eq=False)
+class _Stream:
+    assembly: Assembly
+    waiting: deque[Ready] = field(default_factory=deque)  # single elements, popped there and not here
+
+    def pop(self) -> Outcome | None:
+        if not self.waiting:
+            outcome = self.assembly.pop()
+            if not isinstance(outcome, Ready) or outcome.slot is not None:
+                return outcome
+            self.waiting.extend(_single(outcome, number) for number in range(outcome.count))
+        return self.waiting.popleft()
+
+
+def _single(ready: Ready, number: int) -> Ready:
+    ends = None if ready.ends is None else ready.ends[number : number + 1]
+    return replace(ready, place=ready.place + number, count=1, ends=ends)
+
+
+class Turns:
+    """The assembly of several streams that give one element each in turn.
+
+    Args:
+        make: for each stream, by number, what makes its assembly, given its share of the supplies.
+        first: the stream whose turn it is.
+        supplies: what the loader's assemblies share.
+    """
+
+    def __init__(
+        self, make: Mapping[int, Callable[[Supplies], Assembly]], first: int, supplies: Supplies
+    ) -> None:
+        share = Supplies(
+            slots=supplies.slots,
+            reserves=supplies.reserves,
+            outputs=supplies.outputs,
+            pace=PaceShare(supplies.pace, len(make)),
+            new_id=supplies.new_id,
+        )
+        order = sorted(make, key=lambda number: (number < first, number))
+        self._all = [_Stream(make[number](share)) for number in order]
+        self._turn = list(self._all)  # those that aren't over; the next one to give something first
+        self._work: dict[int, _Stream] = {}  # task id -> whose it is
+        self._given: dict[int, _Stream] = {}  # task of an element that was popped and not taken yet -> whose
+
+    def next_task(self) -> Task | None:
+        for stream in self._turn:
+            task = stream.assembly.next_task()
+            if task is not None:
+                self._work[task.id] = stream
+                return task
+        return None
+
+    def done(self, task: Task, report: Report) -> int:
+        return self._work.pop(task.id).assembly.done(task, report)
+
+    def pop(self) -> Outcome | None:
+        while self._turn:
+            stream = self._turn[0]
+            outcome = stream.pop()
+            if isinstance(outcome, End):
+                del self._turn[0]
+                continue
+            if isinstance(outcome, Ready):
+                self._turn.append(self._turn.pop(0))
+                if outcome.slot is None:
+                    self._given[outcome.task] = stream
+            return outcome
+        return End()
+
+    def taken(self, ready: Ready) -> None:
+        self._given.pop(ready.task).assembly.taken(ready)
+
+    def owned(self) -> tuple[list[Slot], list[int]]:
+        slots: list[Slot] = []
+        outputs: list[int] = []
+        for stream in self._all:
+            more_slots, more_outputs = stream.assembly.owned()
+            slots += more_slots
+            outputs += more_outputs
+        return slots, outputs

@@ -1,0 +1,173 @@
+"""Which element comes when: Grain's DataLoader with W workers, computed for any number of ours.
+
+W layout workers share the records of a shard: local record j belongs to layout worker j % W. Each makes its own
+elements, with its own remainder, and they give one each in turn (loaderkit/plan/dealing.py). A *position* says for each
+layout worker how many of its records were used, and, behind FlatMaps, the ordinals of the next child. Grain writes the
+same numbers in its checkpoints.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from loaderkit._engine.assembly import Assembly, Supplies
+from loaderkit._engine.chain import Chain, Grouping
+from loaderkit._engine.grid import Grid
+from loaderkit._engine.turns import Turns
+from loaderkit.plan.batching import Batching
+from loaderkit.plan.dealing import Deal, DealtBatches, DealtIndices, Hand
+from loaderkit.plan.feeds import RecordFeed
+from loaderkit.transforms.base import Batch
+
+from ._compile import Compiled
+from ._order import Order
+
+Cursor = tuple[int, ...]
+_LEAST_PATIENCE = 100_000  # records that may pass without one left, where the source is shorter
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an iterator stands: elements handed out, whose turn it is, and for each layout worker where it goes on.
+
+    cursors: (records used, ordinal of the next child, ...) each.
+    """
+
+    step: int
+    turn: int
+    cursors: tuple[Cursor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The stream of one loader in one layout.
+
+    sampler: as the engine asks it. deal: who gets which record, by batches of the last Batch where rows are fixed.
+    compiled: the operations. endless: whether a Filter may be waited for without end. num_records: of the source.
+    """
+
+    sampler: Order
+    deal: Deal
+    compiled: Compiled
+    endless: bool
+    num_records: int
+
+    logical_streams = 1
+
+    @property
+    def batching(self) -> Batching:
+        """One element a step: what is consecutive is the deal's business."""
+        return Batching(inner=(), rows=1, remainder="keep", batched=False)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether which records make an element is known beforehand: no Filter, no FlatMap, one Batch at most."""
+        made = self.compiled
+        return not made.filters and not made.flat_maps and len(made.batches) < 2
+
+    def first_position(self) -> Position:
+        """Where the stream begins."""
+        return Position(0, 0, ((0,),) * self.deal.parts)
+
+    def after(self, position: Position, ends: Mapping[int, Cursor] | None) -> Position:
+        """The position behind an element; `ends`: where the layout worker that gave it goes on, if rows change."""
+        if ends is not None:
+            ((part, end),) = ends.items()
+            used = self.deal.place_from(part, end[0])
+            cursor = (used, *end[1:])
+            turn = (part + 1) % self.deal.parts
+        else:
+            drawn = self.deal.draw(_hand(position))
+            assert drawn is not None
+            part, cursor, turn = drawn.part, (drawn.place + drawn.rows,), drawn.hand.turn
+        cursors = (*position.cursors[:part], cursor, *position.cursors[part + 1 :])
+        return Position(position.step + 1, turn, cursors)
+
+    def index_of(self, position: Position) -> int:
+        """The lowest global index that wasn't used."""
+        return min(self.deal.index_of(part, cursor[0]) for part, cursor in enumerate(position.cursors))
+
+    def assembly(self, position: Position, q: int, prefetch: int, supplies: Supplies) -> Assembly:
+        """The stream from a position on, for the engine to make."""
+        hand, batches = _hand(position), self.compiled.batches
+        if self.fixed and batches:
+            (batch,) = batches
+            behind = not isinstance(self.compiled.operations[-1], Batch)
+            return Grid(
+                DealtBatches(self.deal, hand, self.sampler, self.num_records),
+                supplies,
+                level=1,
+                group=1,
+                finish=batch.batch_fn is not None or behind,
+                in_place=batch.batch_fn is None,
+                prefetch=prefetch,
+            )
+        if self.fixed:
+            feed = RecordFeed(self.sampler, DealtIndices(self.deal, hand, part=None), self.num_records)
+            return self._chain({0: feed}, {0: ()}, prefetch, supplies)
+        # One of them may be passed over for long: each makes its share of what is made ahead, one element at least.
+        share = -(-prefetch // self.deal.parts)
+        make: dict[int, Callable[[Supplies], Assembly]] = {}
+        for part, cursor in enumerate(position.cursors):
+            start = (self.deal.index_of(part, cursor[0]), *cursor[1:])
+            feed = RecordFeed(self.sampler, DealtIndices(self.deal, hand, part), self.num_records)
+            make[part] = _maker(self, part, feed, start, share)
+        return Turns(make, position.turn, supplies)
+
+    def _chain(
+        self, feeds: dict[int, RecordFeed], start: dict[int, Cursor], prefetch: int, supplies: Supplies
+    ) -> Chain:
+        groupings = tuple(
+            Grouping(batch.batch_size, not batch.drop_remainder) for batch in self.compiled.batches
+        )
+        nominal = 1
+        for grouping in groupings:
+            nominal *= grouping.rows
+        return Chain(
+            feeds,
+            supplies,
+            groupings=groupings,
+            start=start,
+            nominal=nominal,
+            prefetch=prefetch,
+            patience=max(2 * self.num_records, _LEAST_PATIENCE) if self.endless else None,
+        )
+
+
+def _maker(
+    course: Course, part: int, feed: RecordFeed, start: Cursor, prefetch: int
+) -> Callable[[Supplies], Assembly]:
+    return lambda supplies: course._chain({part: feed}, {part: start}, prefetch, supplies)
+
+
+def _hand(position: Position) -> Hand:
+    return Hand(tuple(cursor[0] for cursor in position.cursors), position.turn)
+
+
+def course_of(
+    sampler: Order,
+    compiled: Compiled,
+    *,
+    layout: int,
+    length: int,
+    shard_index: int,
+    shard_count: int,
+    num_records: int,
+    endless: bool,
+) -> Course:
+    """The course of a layout.
+
+    Args:
+        sampler: as the engine asks it.
+        compiled: the operations.
+        layout: W, 0 for Grain's own process.
+        length: records that this shard reads.
+        shard_index, shard_count: which indices these are.
+        num_records: the source's length.
+        endless: whether the sampler has no end.
+    """
+    parts = max(layout, 1)
+    deal = Deal(parts, rows=1, keep=True, records=length, first=shard_index, stride=shard_count)
+    if len(compiled.batches) == 1:
+        (batch,) = compiled.batches
+        deal = replace(deal, rows=batch.batch_size, keep=not batch.drop_remainder)
+    return Course(sampler, deal, compiled, endless, num_records)

@@ -1,0 +1,87 @@
+"""The engine behind a loader of Grain's names: workers, memory and order are loaderkit's own."""
+
+from functools import partial
+from typing import Any
+
+from loaderkit._runtime.reading import ReadOptions
+from loaderkit._runtime.work import Program
+from loaderkit.iterator import DataLoaderIterator
+from loaderkit.loader import DataLoader
+from loaderkit.plan.sharding import NoSharding
+
+from . import options
+from ._compile import Compiled
+from ._course import Course, Position
+from ._order import Order
+
+
+class EngineLoader(DataLoader):
+    """Runs a course of ours with the workers of a DataLoader."""
+
+    def _program(self) -> Program:
+        # Cursors are kept wherever elements are regrouped, also where their number is known.
+        return Program(
+            source=self._source,
+            operations=self._operations,
+            seed=None,
+            read_options=self._read_options,
+            row_changing=self._cursors,
+        )
+
+    _cursors = True
+
+    def run(self, course: Course) -> "EngineRun":
+        """An iterator over a course."""
+        prefetch = self._prefetch if self._worker_count else 1  # nobody would work ahead
+        return EngineRun(partial(self._crew.hub, self), course, prefetch)  # type: ignore[arg-type]  # a course's like
+
+
+class EngineRun(DataLoaderIterator):
+    """An iterator whose position is a layout's."""
+
+    def position(self) -> Position:
+        """Where it stands."""
+        position: Any = self._position
+        assert isinstance(position, Position)
+        return position
+
+    def go_to(self, position: Position) -> None:
+        """Goes to a position of the same layout."""
+        with self._lock:
+            self._check_open()
+            self._move_to(position)  # type: ignore[arg-type]  # what a course calls a position is its own business
+
+
+def engine_loader(
+    *,
+    source: Any,
+    order: Order,
+    compiled: Compiled,
+    cursors: bool,
+    worker_count: int,
+    prefetch: int,
+    read_options: options.ReadOptions | None,
+) -> EngineLoader:
+    """A loader of the engine's for compiled operations.
+
+    Args:
+        source, order, compiled: what it runs.
+        cursors: whether places inside the stream are kept with the elements.
+        worker_count: processes; 0 works in this one.
+        prefetch: elements made ahead.
+        read_options: the script's; the engine's own default where it gave none.
+    """
+    reads = ReadOptions()
+    if read_options is not None:
+        reads = ReadOptions(int(read_options.num_threads), int(read_options.prefetch_buffer_size))
+    loader = EngineLoader(
+        data_source=source,
+        sampler=order,
+        operations=compiled.operations,
+        worker_count=worker_count,
+        prefetch_batches=prefetch,
+        read_options=reads,
+        shard_options=NoSharding(),
+    )
+    loader._cursors = cursors
+    return loader

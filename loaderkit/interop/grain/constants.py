@@ -1,0 +1,13 @@
+"""Names of the features that Grain adds to an element.
+
+>>> sorted(META_FEATURES) == sorted([INDEX, RECORD_KEY, DATASET_INDEX, EPOCH, SEED, RECORD])
+True
+"""
+
+INDEX = "_index"
+RECORD_KEY = "_record_key"
+DATASET_INDEX = "_dataset_index"
+EPOCH = "_epoch"
+SEED = "_seed"
+RECORD = "_record"
+META_FEATURES = frozenset({INDEX, RECORD_KEY, DATASET_INDEX, EPOCH, SEED, RECORD})

@@ -1,0 +1,362 @@
+"""Grain's DataLoader: the same arguments, the same batches, the same checkpoints, on loaderkit's engine.
+
+The batches of Grain depend on its worker_count. Here that number is the *layout*, `worker_layout`, and the number of
+processes that work is another: the layout says which records make a batch, `worker_count` who makes it. A script that
+says nothing of the layout has the one of its worker_count, or of the state that it restores.
+"""
+
+import collections.abc
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from loaderkit.errors import CheckpointMismatchError
+
+from . import operations as ops
+from . import sharding
+from ._compile import Compiled, Step, compiled, steps_of
+from ._course import Course, Cursor, Position, course_of
+from ._engine import EngineLoader, EngineRun, engine_loader
+from ._in_order import InOrderRun, resolved
+from ._order import as_ours, generators_of, order_of
+from ._state import Identity, check_same, read, written
+from .options import MultiprocessingOptions, ReadOptions
+from .samplers import IndexSampler, size_of
+from .transforms import Batch
+
+_ENDLESS = 1 << 62  # records: who reads more than that doesn't
+
+
+class DataLoader:
+    """Loads and transforms records, giving what Grain's DataLoader of the same arguments gives.
+
+    Args:
+        data_source: anything with `__len__` and `__getitem__`.
+        sampler: which record each index reads.
+        operations: transforms, legacy operations, or callables from records to records.
+        worker_count: processes that work, 0 for this one, None for the number of CPUs; and the layout, where
+            worker_layout doesn't say it.
+        worker_buffer_size: batches that each of them makes ahead.
+        shard_options: which part of the indices this process reads; the sampler's if not given.
+        read_options: how a worker reads.
+        enable_profiling: nothing, as in Grain.
+        worker_layout: the worker_count of the Grain run whose batches these are.
+
+    Raises ValueError where a number is out of range, or nobody says the shards.
+
+    >>> import loaderkit.interop.grain as grain
+    >>> loader = grain.DataLoader(
+    ...     data_source=range(10),
+    ...     sampler=grain.SequentialSampler(10),
+    ...     operations=[grain.Batch(3)],
+    ...     worker_layout=2,
+    ... )
+    >>> [batch.tolist() for batch in loader]
+    [[0, 2, 4], [1, 3, 5], [6, 8], [7, 9]]
+    """
+
+    def __init__(
+        self,
+        *,
+        data_source: Any,
+        sampler: Any,
+        operations: Sequence[Any] = (),
+        worker_count: int | None = 0,
+        worker_buffer_size: int = 1,
+        shard_options: Any = None,
+        read_options: Any = None,
+        enable_profiling: bool = False,
+        worker_layout: int | None = None,
+    ) -> None:
+        for name, number in (("worker_count", worker_count), ("worker_layout", worker_layout)):
+            if number is not None and number < 0:
+                raise ValueError(f"{name}: expected 0 or more, got {number}")
+        if worker_buffer_size < 0 or (worker_buffer_size == 0 and worker_count != 0):
+            raise ValueError(f"worker_buffer_size: expected 1 or more, got {worker_buffer_size}")
+        self._data_source = data_source
+        self._sampler = sampler
+        self._operations = [_current(op) for op in operations]
+        self._read_options: ReadOptions | None = read_options
+        self._multiprocessing_options = MultiprocessingOptions(
+            num_workers=_count(worker_count),
+            per_worker_buffer_size=worker_buffer_size,
+            enable_profiling=enable_profiling,
+        )
+        self._worker_layout = worker_layout
+        self._shard_options = _shard_options(sampler, shard_options)
+        self._steps = steps_of(self._operations)
+        ours = as_ours(sampler)
+        self._order = order_of(ours, max(len(data_source), 1))
+        self._generators = generators_of(ours)
+        size = size_of(sampler)
+        self._endless = size >= _ENDLESS
+        self._length = min(size, _ENDLESS) // self._shard_options.shard_count
+        self._made: dict[bool, tuple[Compiled, EngineLoader]] = {}
+        if self._steps is not None:
+            self._compiled(self._own_layout)  # what is wrong with a Batch is said now
+
+    @property
+    def multiprocessing_options(self) -> MultiprocessingOptions:
+        """The number of processes."""
+        return self._multiprocessing_options
+
+    def __iter__(self) -> "DataLoaderIterator":
+        return DataLoaderIterator(self, None)
+
+    def close(self) -> None:
+        """Ends the processes that work for this loader; without it they end with its last iterator.
+
+        >>> import loaderkit.interop.grain as grain
+        >>> grain.load([1, 2], num_epochs=1).close()
+        """
+        for _, loader in self._made.values():
+            loader.close()
+
+    # --- for the iterator -----------------------------------------------------------------------------------------
+
+    @property
+    def _own_layout(self) -> int:
+        return (
+            self._multiprocessing_options.num_workers if self._worker_layout is None else self._worker_layout
+        )
+
+    def _run(self, layout: int) -> EngineRun | InOrderRun:
+        """The stream of a layout, from its beginning."""
+        course = self._course(layout)
+        if self._steps is not None:
+            return self._compiled(layout)[1].run(course)
+
+        def index_at(part: int, used: int) -> int | None:
+            return course.deal.index_of(part, used) if used < course.deal.size(part) else None
+
+        return InOrderRun(
+            source=self._data_source,
+            order=self._order,
+            generators=generators_of(as_ours(self._sampler)),
+            operations=self._operations,
+            layout=layout,
+            index_at=index_at,
+        )
+
+    def _course(self, layout: int) -> Course:
+        return course_of(
+            self._order,
+            Compiled() if self._steps is None else self._compiled(layout)[0],
+            layout=layout,
+            length=self._length,
+            shard_index=self._shard_options.shard_index,
+            shard_count=self._shard_options.shard_count,
+            num_records=len(self._data_source),
+            endless=self._endless,
+        )
+
+    def _compiled(self, layout: int) -> tuple[Compiled, EngineLoader]:
+        first_dtype = layout > 0
+        if first_dtype not in self._made:
+            assert self._steps is not None
+            made = compiled(self._steps, self._generators, first_dtype=first_dtype)
+            options = self._multiprocessing_options
+            loader = engine_loader(
+                source=self._data_source,
+                order=self._order,
+                compiled=made,
+                cursors=bool(made.filters or made.flat_maps or len(made.batches) > 1),
+                worker_count=options.num_workers,
+                prefetch=max(1, options.num_workers * options.per_worker_buffer_size),
+                read_options=self._read_options,
+            )
+            self._made[first_dtype] = made, loader
+        return self._made[first_dtype]
+
+    def _resolved(self, part: int, cursor: Cursor, layout: int) -> Cursor:
+        """A cursor of a document as the engine's: see `resolved`."""
+        if not any(cursor[1:]):
+            return cursor
+        deal = self._course(layout).deal
+        generators = generators_of(as_ours(self._sampler))
+
+        def records(first: int) -> Iterator[tuple[int, np.random.Generator | None, Any]]:
+            for used in range(first, deal.size(part)):
+                index = deal.index_of(part, used)
+                rng = None if generators is None else generators.at(index)
+                yield used, rng, self._data_source[self._order[index].record_key]
+
+        levels: list[list[Step]] = [[]]
+        for step in self._steps or ():
+            if step.kind == "flat_map":
+                levels.append([])
+            levels[-1].append(step)
+        return resolved(cursor, levels[:-1], records)
+
+    def _identity(self) -> Identity:
+        flat_maps = sum(step.kind == "flat_map" for step in self._steps or ())
+        shard = self._shard_options
+        return Identity(
+            repr(self._sampler), _repr(self._data_source), flat_maps, shard.shard_index, shard.shard_count
+        )
+
+
+class DataLoaderIterator(collections.abc.Iterator[Any]):
+    """Goes through a loader's elements; its state is the document that Grain writes.
+
+    Args:
+        data_loader: whose elements.
+        state: a document's fields to go on from, None for the beginning.
+        validate_state: whether the state must be of the same sampler and source.
+
+    >>> import loaderkit.interop.grain as grain
+    >>> loader = grain.load([5, 6, 7], num_epochs=1)
+    >>> it = iter(loader)
+    >>> next(it)
+    5
+    >>> again = iter(loader)
+    >>> again.set_state(it.get_state())
+    >>> next(again)
+    6
+    """
+
+    def __init__(
+        self, data_loader: DataLoader, state: dict[str, Any] | None, validate_state: bool = True
+    ) -> None:
+        self._data_loader = data_loader
+        self._validate_state = validate_state
+        self._layout = data_loader._own_layout
+        self._run = data_loader._run(self._layout)
+        if state is not None:
+            import json
+
+            self.set_state(json.dumps(state).encode())
+
+    def __iter__(self) -> "DataLoaderIterator":
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._run)
+
+    def get_state(self) -> bytes:
+        """Where it stands, as the JSON that Grain writes."""
+        return written(self._run.position(), self._layout, self._data_loader._identity())
+
+    def set_state(self, state: bytes) -> None:
+        """Goes to where a state stands: one of ours or of Grain's, of any worker_count.
+
+        Raises json.JSONDecodeError or KeyError where it is no such document, CheckpointMismatchError where it is of
+        another sampler, source or layout, StateError where it is of another shard, IndexError where it is behind the
+        last record; nothing has changed then.
+        """
+        document = read(state)
+        loader = self._data_loader
+        identity = loader._identity()
+        if self._validate_state or identity.flat_maps:
+            check_same(document, identity)
+        if loader._worker_layout is not None and document.layout != loader._worker_layout:
+            raise CheckpointMismatchError(
+                f"Worker count in checkpoint does not match: the state is of worker_count={document.layout}, and "
+                f"worker_layout={loader._worker_layout} was given. Give worker_layout={document.layout}, or none: "
+                "then a state brings its own"
+            )
+        cursors = document.cursors(identity, loader._length)
+        run = self._run if document.layout == self._layout else loader._run(document.layout)
+        if identity.flat_maps:
+            cursors = tuple(
+                loader._resolved(part, cursor, document.layout) for part, cursor in enumerate(cursors)
+            )
+        run.go_to(Position(0, document.turn, cursors))
+        if run is not self._run:
+            self._run.close()
+            self._run, self._layout = run, document.layout
+
+    def start_prefetch(self) -> None:
+        """Begins to make elements now instead of at the first next(); calling it again does nothing."""
+        self._run.start_prefetch()
+
+    def close(self) -> None:
+        """Ends the making of elements; the state can still be asked for."""
+        self._run.close()
+
+    async def save(self, directory: Any) -> Any:
+        """Orbax's StatefulCheckpointable: takes the state now, writes it in what is returned."""
+        from .checkpoint import background_save
+
+        return background_save(directory, self.get_state())
+
+    async def load(self, directory: Any) -> Any:
+        """Orbax's StatefulCheckpointable: goes to the state saved there."""
+        from .checkpoint import background_load
+
+        return background_load(directory, self.set_state)
+
+    def __str__(self) -> str:
+        return f"PyGrainDatasetIterator(state={self.get_state().decode()})"
+
+
+def load(
+    source: Any,
+    *,
+    num_epochs: int | None = None,
+    shuffle: bool = False,
+    seed: int | None = None,
+    shard_options: sharding.ShardOptions | None = None,
+    transformations: Sequence[Any] = (),
+    batch_size: int | None = None,
+    drop_remainder: bool = False,
+    worker_count: int | None = 0,
+    read_options: ReadOptions | None = None,
+) -> DataLoader:
+    """A DataLoader over a source in one call.
+
+    >>> [batch.tolist() for batch in load([1, 2, 3], num_epochs=1, batch_size=2)]
+    [[1, 2], [3]]
+    """
+    sampler = IndexSampler(
+        num_records=len(source),
+        shard_options=sharding.NoSharding() if shard_options is None else shard_options,
+        shuffle=shuffle,
+        num_epochs=num_epochs,
+        seed=seed,
+    )
+    batch = [] if batch_size is None else [Batch(batch_size, drop_remainder=drop_remainder)]
+    return DataLoader(
+        data_source=source,
+        sampler=sampler,
+        operations=[*transformations, *batch],
+        worker_count=worker_count,
+        read_options=read_options,
+    )
+
+
+def _current(op: Any) -> Any:
+    # Only of exactly this class: one derived from it may do something else.
+    return (
+        Batch(op.batch_size, op.drop_remainder, _own_batch_fn(op)) if type(op) is ops.BatchOperation else op
+    )
+
+
+def _own_batch_fn(op: ops.BatchOperation[Any, Any]) -> Any:
+    return None if op.batch_fn == op._stacked else op.batch_fn
+
+
+def _count(worker_count: int | None) -> int:
+    if worker_count is not None:
+        return int(worker_count)
+    count = os.cpu_count()
+    if count is None:
+        raise ValueError("worker_count: the number of CPUs isn't known, give a number")
+    return count
+
+
+def _shard_options(sampler: Any, given: Any) -> sharding.ShardOptions:
+    own = getattr(sampler, "_shard_options", None)
+    found = sharding.as_shard_options(own if given is None else given)
+    if found is None:
+        raise ValueError(
+            "shard_options: none were given and the sampler has none; give NoSharding(), ShardByJaxProcess() or "
+            f"ShardOptions(shard_index, shard_count){'' if given is None else f', got {given!r}'}"
+        )
+    return found
+
+
+def _repr(source: Any) -> str:
+    return str(type(source)) if isinstance(source, list | tuple | np.ndarray) else repr(source)

@@ -1,0 +1,140 @@
+"""Grain's legacy operations: callables that take an iterator of Records and give one.
+
+The four of Grain's own are run as the transforms that they are; a callable of the user's is run in order.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+import numpy as np
+
+from ._batching import make_batch
+from .record import Record
+
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+
+class Operation(Protocol):
+    """Any callable from records to records."""
+
+    def __call__(self, input_iterator: Iterator[Record[Any]]) -> Iterator[Record[Any]]: ...
+
+
+@dataclass
+class MapOperation(Generic[IN, OUT]):
+    """Applies a function to the data of each record.
+
+    >>> from .record import RecordMetadata
+    >>> [record.data for record in MapOperation(abs)(iter([Record(RecordMetadata(0), -3)]))]
+    [3]
+    """
+
+    map_function: Callable[[IN], OUT]
+
+    def __call__(self, input_iterator: Iterator[Record[IN]]) -> Iterator[Record[OUT]]:
+        for record in input_iterator:
+            yield Record(record.metadata.remove_record_key(), self.apply(record.data))
+
+    def apply(self, data: IN) -> OUT:
+        """The function's answer; ValueError from what it raises."""
+        return cast(OUT, _called("map", self.map_function, data))
+
+
+@dataclass
+class RandomMapOperation(Generic[IN, OUT]):
+    """Applies a function to the data and the generator of each record."""
+
+    random_map_function: Callable[[IN, np.random.Generator], OUT]
+
+    def __call__(self, input_iterator: Iterator[Record[IN]]) -> Iterator[Record[OUT]]:
+        for record in input_iterator:
+            yield Record(record.metadata.remove_record_key(), self.apply(record.data, record.metadata.rng))
+
+    def apply(self, data: IN, rng: np.random.Generator | None) -> OUT:
+        """The function's answer; ValueError from what it raises."""
+        return cast(OUT, _called("random map", self.random_map_function, data, rng))
+
+
+@dataclass
+class FilterOperation(Generic[IN]):
+    """Keeps the records for whose data the condition is true."""
+
+    condition_function: Callable[[IN], bool]
+
+    def __call__(self, input_iterator: Iterator[Record[IN]]) -> Iterator[Record[IN]]:
+        for record in input_iterator:
+            if self.apply(record.data):
+                yield Record(record.metadata.remove_record_key(), record.data)
+
+    def apply(self, data: IN) -> bool:
+        """The condition's answer; ValueError from what it raises."""
+        return bool(_called("condition", self.condition_function, data))
+
+
+@dataclass
+class BatchOperation(Generic[IN, OUT]):
+    """Makes batches of the data of consecutive records.
+
+    Args:
+        batch_size: rows; ValueError below 1.
+        drop_remainder: whether a last, smaller batch is left out.
+        batch_fn: takes the list of rows and gives the batch, instead of stacking.
+    """
+
+    batch_size: int
+    drop_remainder: bool = False
+    batch_fn: Callable[[Sequence[IN]], OUT] | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch_size <= 0:
+            raise ValueError(f"batch_size must be a positive integer. Got {self.batch_size}.")
+        self._shared_memory = False
+        if self.batch_fn is None:
+            self.batch_fn = self._stacked
+
+    def __call__(self, input_iterator: Iterator[Record[IN]]) -> Iterator[Record[OUT]]:
+        rows: list[IN] = []
+        last = None
+        for record in input_iterator:
+            last = record
+            rows.append(record.data)
+            if len(rows) == self.batch_size:
+                yield self._made(record, rows)
+                rows = []
+        if rows and last is not None and not self.drop_remainder:
+            yield self._made(last, rows)
+
+    def _made(self, last: Record[IN], rows: list[IN]) -> Record[OUT]:
+        assert self.batch_fn is not None
+        return Record(last.metadata.remove_record_key(), self.batch_fn(rows))
+
+    def _enable_shared_memory(self) -> None:
+        self._shared_memory = True
+
+    def _stacked(self, rows: Sequence[Any]) -> Any:
+        from .multiprocessing import in_shared_memory
+
+        try:
+            batch = make_batch(rows, first_dtype=self._shared_memory)
+        except ValueError as error:
+            raise TypeError(_differences(rows)) from error
+        return in_shared_memory(batch) if self._shared_memory else batch
+
+
+def _called(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except Exception as error:
+        raise ValueError(f"PyGrain encountered an error when calling {what} function.") from error
+
+
+def _differences(rows: Sequence[Any]) -> str:
+    from loaderkit.tree import structure_of
+
+    others = [place for place, row in enumerate(rows) if structure_of(row) != structure_of(rows[0])]
+    return (
+        f"Record structures do not match. Record at position 0 has structure {rows[0]}, while records at "
+        f"positions {others} have structures {[rows[place] for place in others]}."
+    )

@@ -1,0 +1,48 @@
+"""How a script for Grain says how to read and how many processes to use."""
+
+import logging
+from dataclasses import dataclass
+
+_log = logging.getLogger("loaderkit")
+
+
+@dataclass(slots=True)
+class ReadOptions:
+    """How a worker reads.
+
+    Args:
+        num_threads: reads in flight in each worker; 0 reads in the thread that transforms.
+        prefetch_buffer_size: records read ahead in each worker; 0 reads in the thread that transforms.
+
+    Raises ValueError for a negative number.
+
+    >>> ReadOptions(0, 0)
+    ReadOptions(num_threads=0, prefetch_buffer_size=0)
+    """
+
+    num_threads: int = 16
+    prefetch_buffer_size: int = 500
+
+    def __post_init__(self) -> None:
+        for name in ("num_threads", "prefetch_buffer_size"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be non-negative, got {getattr(self, name)}")
+        if 0 < self.prefetch_buffer_size < self.num_threads:
+            _log.warning(
+                "prefetch_buffer_size=%s is smaller than num_threads=%s: no more than that many reads are in flight",
+                self.prefetch_buffer_size,
+                self.num_threads,
+            )
+
+
+@dataclass(slots=True)
+class MultiprocessingOptions:
+    """How many worker processes there are; nothing of it changes a batch.
+
+    >>> MultiprocessingOptions(num_workers=2).per_worker_buffer_size
+    1
+    """
+
+    num_workers: int = 0
+    per_worker_buffer_size: int = 1
+    enable_profiling: bool = False

@@ -1,0 +1,232 @@
+"""Grain's samplers, bit for bit, and one record or many at once.
+
+    index       global place of a record: shard h of c reads the indices h, h + c, h + 2c, ...
+    place       index // c, the place among the records that one shard reads
+    record_key  the row of the data source
+
+What a shard reads is its own part of the records: an IndexSampler cuts them in consecutive ranges and shuffles within
+the range, so no record ever moves to another shard. It is equal to Grain where that surprises, too:
+
+* The generator of an index is Philox with the key `seed + index`: two seeds that differ by d give the same generators d
+  indices apart. The shuffle of epoch e has the seed `seed + e`: seeds that are next to each other share orders.
+* For a range of 4**k + 1 records, from 65,537 on, one record of each epoch comes twice and another never.
+* Without drop_remainder shards with one record less go on into their next epoch while the others end this one.
+"""
+
+import sys
+from operator import index as to_index
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._shuffle import shuffled
+from .record import RecordMetadata
+from .sharding import NoSharding, ShardOptions, even_split
+
+_SEEDS = 1 << 32
+_NO_SHARDING = NoSharding()
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """What a sampler of your own must have: `sampler[i]`, the RecordMetadata of a global index.
+
+    `__len__` is optional: without it the length is found by asking for indices until one is an IndexError.
+
+    >>> isinstance(SequentialSampler(3), Sampler)
+    True
+    """
+
+    def __getitem__(self, index: int) -> RecordMetadata:
+        """The metadata of a global index; IndexError behind the last."""
+
+
+class SequentialSampler:
+    """Every record once, in order.
+
+    Args:
+        num_records: int >= 1, the records of the source.
+        shard_options: with drop_remainder, no more indices than all shards have alike.
+        seed: of the generators of random operations.
+
+    Raises ValueError for num_records below 1.
+
+    >>> SequentialSampler(4)[3]
+    RecordMetadata(index=3, record_key=3, rng=None)
+    """
+
+    def __init__(
+        self, num_records: int, shard_options: ShardOptions = _NO_SHARDING, seed: int | None = None
+    ) -> None:
+        _check_num_records(num_records)
+        count = shard_options.shard_count
+        self._num_records = num_records
+        self._shard_options = shard_options
+        self._max_index = num_records // count * count if shard_options.drop_remainder else num_records
+        self._seed = seed
+
+    def __len__(self) -> int:
+        return self._max_index
+
+    @property
+    def epoch_records(self) -> int:
+        """Records between two changes of the order: all."""
+        return self._num_records
+
+    def record_keys(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The record keys of many indices, (n,) int64 each; IndexError for one out of range.
+
+        >>> SequentialSampler(4).record_keys(np.array([2, 3])).tolist()
+        [2, 3]
+        """
+        _check_indices(indices, self._max_index)
+        return indices
+
+    def __getitem__(self, index: int) -> RecordMetadata:
+        _check_indices(np.array([index]), self._max_index)
+        return RecordMetadata(index, index, generator_of(self._seed, index))
+
+    def __repr__(self) -> str:
+        return f"SequentialSampler(num_records={self._num_records}, shard_options={self._shard_options!r})"
+
+
+class IndexSampler:
+    """Every record once an epoch, in order or shuffled, for some epochs or without end.
+
+    Args:
+        num_records: int >= 1, the records of the source.
+        shard_options: which consecutive range of the records this process reads.
+        shuffle: whether each epoch has its own order, which needs a seed.
+        num_epochs: how many, None for no end.
+        seed: int in [0, 2**32).
+
+    Raises ValueError or TypeError for a value out of range or of another type.
+
+    >>> [IndexSampler(5, shuffle=True, seed=32)[i].record_key for i in range(5)]
+    [2, 4, 3, 0, 1]
+    """
+
+    def __init__(
+        self,
+        num_records: int,
+        shard_options: ShardOptions = _NO_SHARDING,
+        shuffle: bool = False,
+        num_epochs: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        _check_num_records(num_records)
+        if num_epochs is not None and num_epochs <= 0:
+            raise ValueError(f"num_epochs: expected 1 or more, or None for no end, got {num_epochs}")
+        if shuffle and seed is None:
+            raise ValueError("seed: shuffle=True needs one, for example seed=0")
+        if shuffle and not isinstance(seed, int):
+            raise TypeError(f"seed: expected an int, got {seed!r} of type {type(seed).__name__}")
+        if seed is not None and (seed < 0 or seed.bit_length() > 32):
+            raise ValueError(f"seed: expected an int in [0, 2**32), got {seed}")
+        self._num_records = num_records
+        self._shard_options = shard_options
+        self._shuffle = shuffle
+        self._num_epochs = num_epochs
+        self._seed = seed
+        self._first, stop = 0, num_records
+        # A NoSharding isn't cut at all; a ShardOptions(0, 1) is cut in one range, which is the same.
+        if not isinstance(shard_options, NoSharding):
+            self._first, stop = even_split(num_records, shard_options)
+        self._range = stop - self._first  # records that this shard reads in an epoch
+        self._max_index = None if num_epochs is None else num_epochs * num_records
+        if self._max_index is not None and shard_options.drop_remainder:
+            self._max_index = min(
+                self._max_index, self._range * shard_options.shard_count * (num_epochs or 1)
+            )
+
+    def __len__(self) -> int:
+        return sys.maxsize if self._max_index is None else self._max_index
+
+    @property
+    def epoch_records(self) -> int:
+        """Records of this shard between two changes of the order."""
+        return self._range
+
+    def record_keys(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The record keys of many indices, (n,) int64 each; IndexError for one out of range.
+
+        >>> IndexSampler(5, shuffle=True, seed=32).record_keys(np.arange(5)).tolist()
+        [2, 4, 3, 0, 1]
+        """
+        _check_indices(indices, self._max_index)
+        if self._range == 0:
+            raise ZeroDivisionError(
+                f"{self!r}: {self._num_records} records leave none for shard {self._shard_options.shard_index}"
+            )
+        places = indices // self._shard_options.shard_count
+        epochs = places // self._range
+        positions = places - epochs * self._range
+        if not self._shuffle:
+            return self._first + positions
+        keys = np.empty_like(positions)
+        for epoch in np.unique(epochs).tolist():
+            here = epochs == epoch
+            keys[here] = shuffled(positions[here], self._range - 1, ((self._seed or 0) + epoch) % _SEEDS)
+        return self._first + keys
+
+    def __getitem__(self, index: int) -> RecordMetadata:
+        key = int(self.record_keys(np.array([index], np.int64))[0])
+        return RecordMetadata(index, key, generator_of(self._seed, index))
+
+    def __repr__(self) -> str:
+        return (
+            f"IndexSampler(num_records={self._num_records}, shard_options={self._shard_options!r}, "
+            f"shuffle={self._shuffle}, num_epochs={self._num_epochs}, seed={self._seed})"
+        )
+
+
+def generator_of(seed: int | None, index: int) -> np.random.Generator | None:
+    """The generator of a record, None without a seed.
+
+    >>> generator_of(3, 4).random() == generator_of(2, 5).random()
+    True
+    """
+    return None if seed is None else np.random.Generator(np.random.Philox(key=seed + index))
+
+
+def seed_of(sampler: Any) -> int | None:
+    """The seed of a sampler of ours, None for another one."""
+    return getattr(sampler, "_seed", None) if type(sampler) in (IndexSampler, SequentialSampler) else None
+
+
+def size_of(sampler: Any) -> int:
+    """How many indices a sampler has; one without `__len__` is asked, halving the range each time.
+
+    >>> class Three:
+    ...     def __getitem__(self, index):
+    ...         return RecordMetadata(index, [7, 8, 9][index])
+    >>> size_of(Three()), size_of(SequentialSampler(4))
+    (3, 4)
+    """
+    if hasattr(sampler, "__len__"):
+        return len(sampler)
+    low, high = 0, sys.maxsize
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            sampler[middle]
+        except IndexError:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _check_num_records(num_records: int) -> None:
+    if num_records <= 0:
+        raise ValueError(f"num_records: expected 1 or more, got {num_records}")
+
+
+def _check_indices(indices: NDArray[np.int64], stop: int | None) -> None:
+    if indices.size == 0:
+        return
+    low, high = to_index(indices.min()), to_index(indices.max())
+    if low < 0 or (stop is not None and high >= stop):
+        wrong = low if low < 0 else high
+        raise IndexError(f"index {wrong} is out of bounds, a sampler of {stop} indices has [0, {stop})")

@@ -1,0 +1,77 @@
+"""Grain's data sources under their names; any object with `__len__` and `__getitem__` is one, too."""
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from operator import index as to_index
+from os import PathLike
+from typing import Any, SupportsIndex
+
+from loaderkit.sources import ArrayRecordDataSource as _ArrayRecords
+from loaderkit.sources import RandomAccessDataSource
+
+from .multiprocessing import SharedMemoryDataSource
+
+__all__ = [
+    "ArrayRecordDataSource",
+    "RandomAccessDataSource",
+    "RangeDataSource",
+    "SharedMemoryDataSource",
+]
+
+
+class ArrayRecordDataSource(_ArrayRecords):
+    """The records (bytes) of ArrayRecord files, in the order of the files.
+
+    Args:
+        paths: a name or several, TFDS's file instructions among them. ValueError where there is none.
+        reader_options: options of array-record's reader.
+
+    Its repr is Grain's, which is what Grain's checkpoints know it by.
+    """
+
+    def __init__(self, paths: Any, reader_options: Mapping[str, str] | None = None) -> None:
+        single = isinstance(paths, str | PathLike) or hasattr(paths, "filename")
+        if not single and not (isinstance(paths, Sequence) and paths):
+            raise ValueError(
+                f"paths: expected a name, a file instruction, or some of them in a list, got {paths!r}"
+            )
+        super().__init__(paths, reader_options)
+
+    def __getitem__(self, record_key: SupportsIndex) -> bytes:
+        if not 0 <= to_index(record_key) < len(self):
+            raise ValueError(f"record_key: expected one in [0, {len(self)}), got {record_key}")
+        return super().__getitem__(record_key)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __repr__(self) -> str:
+        names = hashlib.sha1("".join(self.paths).encode(), usedforsecurity=False).hexdigest()
+        return f"ArrayRecordDataSource(hash_of_paths={names})"
+
+
+class RangeDataSource:
+    """The numbers of range(start, stop, step).
+
+    >>> list(RangeDataSource(0, 6, 2)[key] for key in range(3)), RangeDataSource(0, 6, 2)
+    ([0, 2, 4], RangeDataSource(start=0, stop=6, step=2))
+    """
+
+    def __init__(self, start: int, stop: int, step: int) -> None:
+        assert step != 0, "step: expected another number than 0"
+        self._start, self._stop, self._step = start, stop, step
+        self._len = math.ceil((stop - start) / step)
+        assert self._len >= 0, f"a range from {start} to {stop} by {step} has no length"
+
+    def __len__(self) -> int:
+        return self._len
+
+    def __getitem__(self, record_key: SupportsIndex) -> int:
+        key = to_index(record_key)
+        if not 0 <= key < self._len:
+            raise IndexError(f"record_key: expected one in [0, {self._len}), got {key}")
+        return self._start + key * self._step
+
+    def __repr__(self) -> str:
+        return f"RangeDataSource(start={self._start}, stop={self._stop}, step={self._step})"

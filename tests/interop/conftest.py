@@ -1,0 +1,21 @@
+"""What the tests of Grain's side share."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def installed_grain():
+    """The names of the installed Grain; without it the test is skipped."""
+    pytest.importorskip("grain", reason="needs the grain package")
+    from absl import flags, logging
+
+    flags.FLAGS.mark_as_parsed()
+    logging.set_verbosity(logging.FATAL)
+    import grain.python
+
+    return grain.python

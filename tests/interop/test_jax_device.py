@@ -1,0 +1,403 @@
+"""One process: batches as arrays of JAX, the position shared with the iterator below, and whose memory they are."""
+
+import gc
+import itertools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+
+import loaderkit as lk
+from loaderkit.interop.jax.announced import announced_processes, check_initialized
+from loaderkit.interop.jax.keys import record_key
+
+ONE = SingleDeviceSharding(jax.devices()[0])
+ROWS = NamedSharding(Mesh(np.array(jax.devices()[:1]), "data"), PartitionSpec("data"))
+
+
+def element_of(key):
+    """A leaf of each kind, those that JAX holds and those that it doesn't."""
+    return {
+        "image": np.full((4, 4), key, np.uint8),
+        "weights": (np.float64(key), np.float16(key)),
+        "name": f"record {key}",
+        "raw": b"%d" % key,
+        "time": np.datetime64("2026-01-01") + np.timedelta64(key, "D"),
+        "label": key,
+    }
+
+
+def loader_of(*operations, records=60, epochs=None, **how):
+    return lk.DataLoader(
+        data_source=lk.RangeDataSource(0, records, 1),
+        sampler=lk.IndexSampler(records, shuffle=True, seed=4, num_epochs=epochs),
+        operations=[*operations] or [element_of, lk.Batch(global_batch_size=8)],
+        **how,
+    )
+
+
+@pytest.mark.parametrize("prefetch", [1, 2, 5])
+def test_batches_come_in_order_with_every_leaf_in_its_place(prefetch):
+    """Numbers are arrays of JAX in JAX's dtypes, the rest is numpy's; the order is the loader's to the last batch."""
+    whole = list(loader_of(element_of, lk.Batch(8, drop_remainder=True), epochs=1))
+    loader = loader_of(element_of, lk.Batch(8, drop_remainder=True), epochs=1)
+    with lk.device_iterator(iter(loader), ONE, prefetch=prefetch) as batches:
+        got = list(batches)
+        with pytest.raises(StopIteration):
+            next(batches)
+    assert len(got) == len(whole) == 7
+    for batch, expected in zip(got, whole, strict=True):
+        assert list(batch) == list(expected)
+        for name in ("image", "label"):
+            assert isinstance(batch[name], jax.Array)
+            assert np.array_equal(batch[name], expected[name])
+        assert [leaf.dtype for leaf in batch["weights"]] == [jnp.float32, jnp.float16]
+        assert batch["label"].dtype == jnp.int32
+        for name in ("name", "raw", "time"):
+            assert type(batch[name]) is np.ndarray and np.array_equal(batch[name], expected[name])
+
+
+def test_a_tree_of_shardings_may_end_above_the_leaves():
+    """One for all below it; a leaf that JAX can't hold needs none, another one does."""
+    everywhere = {"image": ROWS, "weights": ONE, "label": ROWS}
+    with lk.device_iterator(iter(loader_of()), everywhere) as batches:
+        batch = next(batches)
+        assert (batch["image"].sharding, batch["weights"][1].sharding) == (ROWS, ONE)
+    with (
+        lk.device_iterator(iter(loader_of()), {"image": ROWS}) as batches,
+        pytest.raises(ValueError, match=r"sharding: there is none for leaf \['weights'\]\[0\]"),
+    ):
+        next(batches)
+    deep = NamedSharding(Mesh(np.array(jax.devices()[:1]), "data"), PartitionSpec("data", None))
+    with (
+        lk.device_iterator(iter(loader_of()), deep) as batches,
+        pytest.raises(ValueError, match=r"sharding: leaf \['weights'\]\[0\] has 1 axes"),
+    ):
+        next(batches)
+    with (
+        lk.device_iterator(iter(loader_of()), {"image": [ROWS]}) as batches,
+        pytest.raises(TypeError, match="sharding: it is a list, and the batch has"),
+    ):
+        next(batches)
+
+
+def test_the_position_is_that_of_what_the_user_received():
+    """However many batches are on their way: in the state of both, and after a restore through either."""
+    plain = iter(loader_of())
+    it = iter(loader_of())
+    batches = lk.device_iterator(it, ONE, prefetch=3)
+    expected = [next(plain) for _ in range(8)]
+    states = []
+    with iter(loader_of()) as counting:
+        for step in range(4):
+            assert batches.get_state() == it.get_state() == counting.get_state()
+            assert (batches.step, it.step, batches.index) == (step, step, 8 * step)
+            states.append(batches.get_state())
+            assert np.array_equal(next(batches)["label"], next(counting)["label"])
+    for by, step in ((it, 1), (batches, 3)):
+        by.set_state(states[step])
+        assert batches.step == it.step == step
+        assert np.array_equal(next(batches)["label"], expected[step]["label"])
+    it.seek(6)
+    assert np.array_equal(next(batches)["label"], expected[6]["label"])
+    batches.seek(0)
+    batches.skip(2)
+    assert np.array_equal(next(batches)["label"], expected[2]["label"])
+    assert [one.index for one in batches.records(1)] == list(range(24, 32))
+    assert (batches.epoch, repr(batches)) == (0, "<DeviceIterator at step 1, index 24>")
+    batches.close()
+    plain.close()
+    assert it.step == 1
+    with pytest.raises(lk.IteratorClosedError):
+        next(batches)
+
+
+def test_using_both_is_an_error():
+    """The iterator below has nothing left to give that the wrapper wouldn't miss."""
+    it = iter(loader_of())
+    with lk.device_iterator(it, ONE) as batches:
+        for use in (it.__next__, it.peek, lambda: lk.device_iterator(it, ONE)):
+            with pytest.raises(
+                RuntimeError, match="this iterator is wrapped, and its elements go to the wrapper"
+            ):
+                use()
+        next(batches)
+
+
+def test_orbax_saves_and_restores_either(tmp_path):
+    """The wrapper beside the model, with batches on their way: the next one after the restore is the next one."""
+    with (
+        lk.device_iterator(iter(loader_of()), ONE) as batches,
+        ocp.CheckpointManager(tmp_path / "run") as manager,
+    ):
+        for _ in range(3):
+            next(batches)
+        manager.save(3, args=ocp.args.Composite(dataset=lk.CheckpointSave(batches)))
+        manager.wait_until_finished()
+        expected = next(batches)["label"]
+        it = iter(loader_of())
+        with lk.device_iterator(it, ONE) as others:
+            next(others)
+            manager.restore(3, args=ocp.args.Composite(dataset=lk.CheckpointRestore(others)))
+            assert np.array_equal(next(others)["label"], expected)
+            manager.restore(3, args=ocp.args.Composite(dataset=lk.CheckpointRestore(it)))
+            assert np.array_equal(next(others)["label"], expected)
+
+
+def test_an_error_of_the_users_comes_in_its_place():
+    """Batches before it are handed out first; behind it the user may go on elsewhere."""
+
+    def fails(key):
+        if key == 17:
+            raise KeyError("record 17 is damaged")
+        return key
+
+    records = {"data_source": range(60), "sampler": lk.SequentialSampler(60, seed=0)}
+    loader = lk.DataLoader(**records, operations=[fails, lk.Batch(4)])
+    with lk.device_iterator(iter(loader), ONE, prefetch=4) as batches:
+        got = []
+        for _ in range(2):
+            with pytest.raises(KeyError, match="record 17 is damaged"):
+                got.extend(batch.tolist() for batch in batches)
+        assert got == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
+        batches.skip(1)
+        assert next(batches).tolist() == [20, 21, 22, 23]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [(np.int64, 2**31), (np.int64, -(2**31) - 1), (np.uint64, 2**32)]
+)
+def test_an_integer_that_does_not_fit_is_an_error(dtype, value):
+    """JAX would cut it to 32 bits without a word."""
+
+    def big(key):
+        return {"id": dtype(value if key == 5 else key)}
+
+    loader = lk.DataLoader(
+        data_source=range(8), sampler=lk.SequentialSampler(8), operations=[big, lk.Batch(4)]
+    )
+    with lk.device_iterator(iter(loader), ONE) as batches:
+        assert next(batches)["id"].tolist() == [0, 1, 2, 3]
+        with pytest.raises(OverflowError, match=rf"leaf \['id'\] is {np.dtype(dtype)} and holds {value}"):
+            next(batches)
+
+
+class Scale(lk.Map):
+    """Behind the Batch: a number that belongs to no row."""
+
+    def map(self, batch):
+        return {**batch, "scale": np.float32(2)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        (
+            (iter, ONE),
+            TypeError,
+            "it: expected the iterator of a loader, iter\\(loader\\), got list_iterator",
+        ),
+        (
+            (None, "data"),
+            TypeError,
+            "sharding: expected a jax.sharding.Sharding or a tree of them, got 'data'",
+        ),
+        ((None, ONE, 0), ValueError, "prefetch: expected 1 or more, got 0"),
+        ((None, ONE, 2, 3), TypeError, "keys: expected the name of a leaf or None, got 3"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(arguments, error, text):
+    """At once, not at the first batch."""
+    first = iter([1]) if arguments[0] is iter else iter(loader_of())
+    with pytest.raises(error, match=text):
+        lk.device_iterator(first, *arguments[1:])
+
+
+@pytest.mark.parametrize(
+    ("loader", "text"),
+    [
+        (lambda: loader_of(element_of), "its loader has no Batch"),
+        (
+            lambda: loader_of(element_of, lk.Batch(8), Scale()),
+            r"its rows as their first axis.*\['scale'\]: no axis",
+        ),
+        (lambda: loader_of(str, lk.Batch(8)), "its rows as their first axis, this one has no array"),
+        (
+            lambda: loader_of(shard_options=lk.ShardOptions(1, 2)),
+            "a device of this process holds rows 0 to 7 of leaf .*gives this process rows 4 to 7 of 8",
+        ),
+        (
+            lambda: loader_of(element_of, lk.Batch(8), epochs=1, shard_options=lk.ShardOptions(0, 8)),
+            "last step has 60 rows, which can't be cut in 8 equal parts: use remainder=",
+        ),
+    ],
+)
+def test_loaders_that_devices_cannot_share_are_refused(loader, text):
+    """With what to change in them."""
+
+    def first():
+        with iter(loader()) as it:
+            next(lk.device_iterator(it, ONE))
+
+    with pytest.raises(ValueError, match=text):
+        first()
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_arrays_keep_the_memory_that_they_share(kind):
+    """On CPU JAX reads the loader's memory: it isn't written again while an array lives, and is when none does."""
+    shape = {"x": np.zeros((64, 64), np.float32)}  # large enough for rows to be shared without a copy
+
+    def filled(key):
+        return {"x": shape["x"] + np.float32(key)}
+
+    loader = loader_of(filled, lk.Batch(8), worker_count=2, worker_kind=kind)
+    with (
+        loader,
+        iter(loader_of(filled, lk.Batch(8))) as plain,
+        lk.device_iterator(iter(loader), ONE) as batches,
+    ):
+        kept = list(itertools.islice(batches, 6))
+        for _ in range(30):
+            next(batches)
+        gc.collect()
+        for batch in kept:
+            assert np.array_equal(batch["x"], next(plain)["x"])
+
+
+def test_donated_arrays_do_not_change_what_comes():
+    """A step may donate its batch: the loader's memory isn't the step's to write."""
+
+    def filled(key):
+        return {"x": np.full((64, 64), key, np.float32)}
+
+    spoil = jax.jit(lambda x: x * 0 - 1, donate_argnums=0)
+    loader = loader_of(filled, lk.Batch(8), worker_count=2)
+    with (
+        loader,
+        iter(loader_of(filled, lk.Batch(8))) as plain,
+        lk.device_iterator(iter(loader), ONE) as batches,
+    ):
+        for _ in range(40):
+            batch = next(batches)
+            assert np.array_equal(batch["x"], next(plain)["x"])
+            spoil(batch.pop("x"))
+
+
+def test_keys_make_augmentation_on_devices_repeatable():
+    """Crop, flip and colour jitter, jitted: the same pictures from another batch size, and in any order."""
+
+    def picture(key):
+        return {
+            "image": np.random.Generator(np.random.PCG64(key)).random((12, 12, 3), np.float32),
+            "key": key,
+        }
+
+    @jax.jit
+    def augment(batch):
+        def one(image, rng):
+            crop, flip, jitter = jax.random.split(rng, 3)
+            y, x = jax.random.randint(crop, (2,), 0, 5)
+            image = jax.lax.dynamic_slice(image, (y, x, 0), (8, 8, 3))
+            image = jnp.where(jax.random.bernoulli(flip), image[:, ::-1], image)
+            gain, offset = jax.random.uniform(jitter, (2, 3), minval=-0.1, maxval=0.1)
+            return image * (1 + gain) + offset
+
+        return jax.vmap(one)(batch["image"], batch["rng"])
+
+    def seen(size, steps):
+        with lk.device_iterator(iter(loader_of(picture, lk.Batch(size))), ROWS, keys="rng") as batches:
+            return np.concatenate([augment(batch) for batch in itertools.islice(batches, steps)])
+
+    whole = seen(8, 15)  # two epochs
+    assert np.array_equal(whole, seen(24, 5))
+    assert not np.array_equal(
+        whole[:60], whole[60:]
+    )  # an index has its own key also where the record comes again
+    with lk.device_iterator(iter(loader_of(picture, lk.Batch(8))), ROWS, keys="rng") as batches:
+        batches.seek(11)
+        assert np.array_equal(augment(next(batches)), whole[88:96])
+        batches.seek(3)
+        keys = next(batches)["rng"]
+    expected = [jax.random.key_data(record_key(4, index)) for index in range(24, 32)]
+    assert np.array_equal(jax.random.key_data(keys), np.stack(expected))
+
+
+def test_keys_have_a_name_of_their_own():
+    """They stand beside an element that is no dict, and never in the place of a leaf."""
+    with lk.device_iterator(iter(lk.load(range(8), batch_size=4, seed=0)), ONE, keys="rng") as batches:
+        batch, keys = next(batches)
+        assert batch.shape == keys.shape == (4,)
+    with (
+        lk.device_iterator(iter(loader_of()), ONE, keys="label") as batches,
+        pytest.raises(ValueError, match="keys: the batch has a leaf 'label' already"),
+    ):
+        next(batches)
+    with pytest.raises(ValueError, match="keys: the sampler has no seed"):
+        lk.device_iterator(iter(lk.load(range(8), batch_size=4)), ONE, keys="rng")
+
+
+def test_a_sharding_says_the_rows_when_iteration_starts():
+    """A mesh with its spec, or a sharding; what is neither is refused where it is written."""
+    mesh = Mesh(np.array(jax.devices()[:1]), "data")
+    spec = PartitionSpec("data")
+    assert lk.ShardBySharding(mesh, spec) == lk.ShardBySharding(NamedSharding(mesh, spec))
+    for arguments, text in (
+        ((mesh,), r"spec: with a mesh, expected the PartitionSpec .* such as PartitionSpec\('data'\)"),
+        ((ROWS, spec), "spec: expected None beside a sharding"),
+        (("data",), "sharding: expected a jax.sharding.Sharding"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            lk.ShardBySharding(*arguments)
+    by_mesh = {"shard_options": lk.ShardBySharding(mesh, spec)}
+    with iter(loader_of(**by_mesh)) as it:
+        assert next(it)["label"].shape == (8,)
+    for operations, text in (
+        ([element_of], "operations have no Batch"),
+        ([element_of, lk.Batch(8)], "batch_size: "),
+    ):
+        with pytest.raises(ValueError, match=text):
+            iter(loader_of(*operations, **by_mesh))
+
+
+@pytest.mark.parametrize(
+    ("environment", "found"),
+    [
+        ({}, None),
+        ({"SLURM_JOB_ID": "1", "SLURM_STEP_NODELIST": "n1", "SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, None),
+        (
+            {"SLURM_JOB_ID": "1", "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_PROCID": "0", "SLURM_NTASKS": "2"},
+            (2, "SLURM_NTASKS"),
+        ),
+        ({"TPU_WORKER_HOSTNAMES": "a,b,c"}, (3, "TPU_WORKER_HOSTNAMES")),
+        ({"TPU_WORKER_HOSTNAMES": "a"}, None),
+        ({"JAX_COORDINATOR_ADDRESS": "10.0.0.1:1234"}, (2, "JAX_COORDINATOR_ADDRESS")),
+    ],
+)
+def test_an_announced_cluster_is_found_in_the_environment(environment, found):
+    """By the variables that JAX's own detection reads, where they speak of more than one process."""
+    assert announced_processes(environment) == found
+
+
+@pytest.mark.parametrize(
+    "shard_options", [lk.ShardByJaxProcess(), lk.ShardBySharding(ROWS)], ids=["process", "mesh"]
+)
+def test_a_cluster_that_jax_was_not_told_of_is_said(shard_options, monkeypatch):
+    """Else every process would load everything, and nobody would notice."""
+    monkeypatch.setenv("OMPI_MCA_orte_hnp_uri", "1.0;tcp://10.0.0.1:9")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+    with pytest.raises(RuntimeError, match=r"OMPI_COMM_WORLD_SIZE announces .* 4 .*call jax.distributed"):
+        iter(loader_of(shard_options=shard_options))
+    check_initialized(4)
+
+
+def test_the_state_says_nothing_of_devices():
+    """A state saved through devices restores in a loader that knows none."""
+    with lk.device_iterator(iter(loader_of()), ONE) as batches, iter(loader_of()) as plain:
+        next(batches)
+        next(plain)
+        assert json.loads(batches.get_state()) == json.loads(plain.get_state())

@@ -1,12 +1,14 @@
 """Starts the processes of one JAX program on this machine, and ends all of them when one fails."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+GREETING = re.compile(r"^\[Gloo\].*\n", re.MULTILINE)  # of JAX's collectives on CPU
 ROOT = Path(__file__).parents[2]
 
 
@@ -16,14 +18,15 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def run(command, *, processes, devices, folder, timeout=240):
+def run(command, *, processes, devices, folder, path=ROOT, grace=5, timeout=240):
     """Runs `python *command(index)` for each process, `devices` CPU devices in all; a list of (status, out, err).
 
+    path: a folder to import from beside the project. grace: seconds that the others have when one failed.
     Files, not pipes: nobody has to read them while the processes run.
     """
     environment = {
         **os.environ,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{path}",
         "JAX_PLATFORMS": "cpu",
         "JAX_NUM_CPU_DEVICES": str(devices // processes),
     }
@@ -36,22 +39,19 @@ def run(command, *, processes, devices, folder, timeout=240):
             with out.open("wb") as stdout, err.open("wb") as stderr:
                 arguments = [sys.executable, *map(str, command(index))]
                 children.append(subprocess.Popen(arguments, env=environment, stdout=stdout, stderr=stderr))
-        for index in range(processes):
-            while children[index].poll() is None and not any(child.poll() for child in children):
-                if time.monotonic() > deadline:
-                    break
-                time.sleep(0.02)
-        # One failed: the others would wait for it. They get a moment to say what they know.
-        for child in children:
-            try:
-                child.wait(timeout=min(5, max(0.1, deadline - time.monotonic())))
-            except subprocess.TimeoutExpired:
-                child.kill()
+        # When one failed, the others would wait for it: they get a moment to say what they know.
+        while time.monotonic() < deadline and not any(child.poll() for child in children):
+            if all(child.poll() == 0 for child in children):
+                break
+            time.sleep(0.02)
+        deadline = min(deadline, time.monotonic() + grace)
+        while time.monotonic() < deadline and any(child.poll() is None for child in children):
+            time.sleep(0.02)
     finally:
         for child in children:
             child.kill()
             child.wait()
     return [
-        (child.returncode, out.read_text(), err.read_text())
+        (child.returncode, GREETING.sub("", out.read_text()), err.read_text())
         for child, (out, err) in zip(children, files, strict=True)
     ]

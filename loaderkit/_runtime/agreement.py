@@ -33,8 +33,11 @@ def agree(store: Store, name: str, said: Mapping[str, str], *, advice: str) -> N
         store.post(f"{folder}verdict/0", json.dumps(verdict))
     else:
         found = _await(store, f"{folder}verdict/", 1)
-        silent = ["silent", "process 0 didn't say"] if not found else None
-        verdict = silent or json.loads(found[f"{folder}verdict/0"])
+        verdict = (
+            json.loads(found[f"{folder}verdict/0"])
+            if found
+            else _silence(store, store.read(f"{folder}said/"))
+        )
     kind, text = verdict
     if kind == "silent":
         raise TimeoutError(f"{text} within {store.timeout:g} s what it does: did it stop? {advice}")
@@ -54,11 +57,16 @@ def _await(store: Store, folder: str, count: int) -> Mapping[str, str]:
 
 def _verdict(store: Store, folder: str) -> list[str]:
     found = _await(store, folder, store.processes)
-    silent = [p for p in range(store.processes) if f"{folder}{p}" not in found]
-    if silent:
-        return ["silent", f"process {_named(silent)} didn't say"]
+    if len(found) < store.processes:
+        return _silence(store, found)
     lines = differences({p: json.loads(found[f"{folder}{p}"]) for p in range(store.processes)})
     return ["differ", "\n".join(lines)] if lines else ["agree", ""]
+
+
+def _silence(store: Store, found: Mapping[str, str]) -> list[str]:
+    here = {int(key.rpartition("/")[2]) for key in found}
+    silent = [process for process in range(store.processes) if process not in here]
+    return ["silent", f"process {_named(silent or [0])} didn't say"]
 
 
 def differences(said: Mapping[int, Mapping[str, str]]) -> list[str]:

@@ -64,7 +64,7 @@ class Structure:
     True
     """
 
-    __slots__ = ("_hash", "children", "container", "keys", "size")
+    __slots__ = ("_hash", "children", "container", "flat", "keys", "size")
 
     def __init__(
         self, container: type | None, keys: tuple[Any, ...] = (), children: tuple["Structure", ...] = ()
@@ -73,6 +73,8 @@ class Structure:
         self.keys = keys
         self.children = children
         self.size: int = 1 if container is None else sum(child.size for child in children)  # leaves
+        # What elements mostly are: a plain dict of leaves.
+        self.flat = container is dict and all(child.container is None for child in children)
         ordered = container is None or kind_of(container) != "dict"
         self._hash = hash((container, children if ordered else frozenset(zip(keys, children))))
 
@@ -119,7 +121,7 @@ class Structure:
         >>> structure_of({"a": 1, "b": 2}).same_order(structure_of({"b": 1, "a": 2}))
         False
         """
-        return (
+        return self is other or (
             self.container is other.container
             and self.keys == other.keys
             and all(mine.same_order(theirs) for mine, theirs in zip(self.children, other.children))
@@ -145,6 +147,11 @@ def children_of(element: Any, kind: Kind) -> tuple[tuple[Any, ...], Iterable[Any
     return (), ()
 
 
+@lru_cache(maxsize=4096)
+def _flat(names: tuple[str, ...]) -> Structure:
+    return Structure(dict, names, (_LEAF,) * len(names))
+
+
 def structure_of(element: Any) -> Structure:
     """The structure of an element.
 
@@ -155,6 +162,9 @@ def structure_of(element: Any) -> Structure:
     [*, {'x': *}]
     """
     cls: Any = type(element)
+    if cls is dict and COMMON_LEAVES.issuperset(map(type, element.values())):
+        keys = tuple(element)
+        return _flat(keys) if set(map(type, keys)) == {str} else Structure(dict, keys, (_LEAF,) * len(keys))
     kind = kind_of(cls)
     if kind == "leaf":
         return _LEAF

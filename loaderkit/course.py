@@ -11,7 +11,7 @@ A course knows its whole stream and holds no position. A *position* is a frozen 
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,8 +36,7 @@ Cursor = tuple[int, ...]
 _LEAST_PATIENCE = 100_000  # records that may pass without one left, where an epoch is shorter
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """Where an iterator stands."""
 
     step: int

@@ -3,23 +3,25 @@
 Invariants, all under one lock:
 
     the position moves when an element is handed to the user, and at no other time
-    the stream, if there is one, gives the element at the position next (behind a peeked one, the next but one)
+    the elements at the position and right behind it are upcoming; the stream, if there is one, gives those behind them
     an error belongs to a position: next() raises it again until the position is set anew
 """
 
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from types import TracebackType
-from typing import Any, Never, Self
+from typing import Any, NamedTuple, Never, Self
 
 import numpy as np
 
 from loaderkit._arguments import at_least
-from loaderkit._runtime.hub import Element, Hub, TornError
-from loaderkit.course import Course, Position
+from loaderkit._runtime.hub import Elements, Hub, TornError
+from loaderkit.course import Course, Cursor, Position
 from loaderkit.errors import IteratorClosedError, StateError
 from loaderkit.foreign import refuse_foreign_method
 from loaderkit.plan.comparison import compare
@@ -30,6 +32,19 @@ from loaderkit.plan.state import State, dumps, loads, merge
 from loaderkit.transforms.program import Failure
 
 _MENTIONED = 8  # records that an error names
+
+
+class Element(NamedTuple):
+    """Something to hand to the user.
+
+    value     it
+    ends      where each logical stream goes on behind it; None: the plan knows
+    begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None: the plan knows
+    """
+
+    value: Any
+    ends: Mapping[int, Cursor] | None
+    begins: np.ndarray | None
 
 
 class _Stream:
@@ -80,7 +95,7 @@ class DataLoaderIterator:
         self._moves = 0  # by the user, to another place
         self._q = max(1, course.batching.stride // course.logical_streams)
         self._stream: _Stream | None = None
-        self._peeked: Element | None = None
+        self._upcoming: deque[Element] = deque()  # taken from the hub and not handed out
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
         self._moving = False
@@ -109,22 +124,24 @@ class DataLoaderIterator:
         """
         with self._lock:
             self._check_not_wrapped()
-            self._peeked = self._next_element()
-            return self._peeked.value
+            self._fill()
+            return self._upcoming[0].value
 
     def _take(self) -> Element:
-        element = self._next_element()
+        self._fill()
         self._moving = True
-        self._peeked = None
+        element = self._upcoming.popleft()
         self._position = self._course.after(self._position, element.ends)
         self._moving = False
         return element
 
-    def _next_element(self) -> Element:
+    def _fill(self) -> None:
+        """Sees to it that an element is there to hand out."""
         if self._closed:
             raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
-        if self._peeked is not None and not self._moving:
-            return self._peeked
+        if self._upcoming and not self._moving:
+            self._hub.check()
+            return None
         if self._error is not None:
             # Raised again as it came, or its traceback would grow with every call.
             raise self._error.with_traceback(self._raised_at)
@@ -137,14 +154,15 @@ class DataLoaderIterator:
             step = stream.next()
         except TornError:  # by an interrupt in this or another iterator of the loader: on with a new hub
             self._move_to(self._position)
-            return self._next_element()
+            return self._fill()
         except BaseException:
             self._move_to(self._position)
             raise
-        if isinstance(step, Element):
-            self._peeked = step
+        if isinstance(step, Elements):
+            ends = repeat(None) if step.ends is None else step.ends
+            self._upcoming.extend(map(Element, step.values, ends, repeat(step.begins)))
             self._moving = False
-            return step
+            return None
         self._moving = False
         if step is None:
             raise StopIteration
@@ -321,7 +339,8 @@ class DataLoaderIterator:
 
     def _move_to(self, position: Position) -> None:
         stream, self._stream = self._stream, None
-        self._position, self._peeked, self._moving = position, None, False
+        self._position, self._moving = position, False
+        self._upcoming.clear()
         self._error = self._raised_at = None
         if stream is not None:
             stream.close()

@@ -111,6 +111,8 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     leaves = list(leaves)
     if len(leaves) != structure.size:
         raise ValueError(f"leaves: {structure} takes {structure.size}, {len(leaves)} came")
+    if structure.flat:
+        return dict(zip(structure.keys, leaves))
     return _build(structure, iter(leaves))
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from .outputs import Outputs
 from .pace import Pace
 from .slots import Slots
-from .task import Outcome, Report, Slot, Task
+from .task import Outcome, Ready, Report, Slot, Task
 
 
 class Assembly(Protocol):
@@ -30,11 +30,11 @@ class Assembly(Protocol):
         ...
 
     def pop(self) -> Outcome | None:
-        """The next thing to hand to the iterating user, in order; None while it isn't there yet."""
+        """What to hand to the iterating user next, in order; None while it isn't there yet."""
         ...
 
-    def taken(self, task: int) -> None:
-        """An element of that task's output was handed out: a use is over."""
+    def taken(self, ready: Ready) -> None:
+        """The elements of an output that `pop` named were handed out: that use is over."""
         ...
 
     def owned(self) -> tuple[list[Slot], list[int]]:

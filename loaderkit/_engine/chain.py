@@ -274,16 +274,18 @@ class Chain:
             return None
         if run.taken == run.size:
             return Broken(run.failed)
-        place = run.taken
-        run.taken += 1
+        place, run.taken = run.taken, run.size
         line.shed()
-        ends = run.group_ends
-        if ends is None and run.ends is not None:
-            ends = {next(iter(self._streams)): tuple(run.ends[place].tolist())}
-        return Ready(task=run.task, place=place, ends=ends, begins=run.rows)
+        ends = None
+        if run.group_ends is not None:
+            ends = [run.group_ends] * (run.size - place)
+        elif run.ends is not None:
+            (stream, *_) = self._streams
+            ends = [{stream: tuple(end)} for end in run.ends[place : run.size].tolist()]
+        return Ready(task=run.task, place=place, count=run.size - place, ends=ends, begins=run.rows)
 
-    def taken(self, task: int) -> None:
-        self._use(Span(task, 0, 0, 1))
+    def taken(self, ready: Ready) -> None:
+        self._use(Span(ready.task, 0, ready.place, ready.place + ready.count))
 
     def owned(self) -> tuple[list[Slot], list[int]]:
         return [], list(self._uses)

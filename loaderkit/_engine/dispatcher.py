@@ -29,7 +29,7 @@ from .assembly import Assembly
 from .outputs import Outputs
 from .pace import Pace
 from .slots import Slots
-from .task import Broken, Outcome, Report, Slot, Task, Trouble
+from .task import Broken, Outcome, Ready, Report, Slot, Task, Trouble
 
 MAX_DEATHS = 3
 
@@ -125,9 +125,9 @@ class Dispatcher:
     def _returns(self) -> int:
         return 0 if self._slots is None else self._slots.returns
 
-    def taken(self, stream: StreamId, task: int) -> None:
-        """The user of a stream has an element of that task's output."""
-        self._streams[stream].taken(task)
+    def taken(self, stream: StreamId, ready: Ready) -> None:
+        """The user of a stream has the elements of an output that `pop` named."""
+        self._streams[stream].taken(ready)
 
     # --- workers ------------------------------------------------------------------------------------------------
 

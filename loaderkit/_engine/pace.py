@@ -1,6 +1,9 @@
 """How long things take, so that tasks are neither crumbs nor boulders. It steers only where tasks are cut."""
 
-TASK_SECONDS = 1e-3  # a message costs the trainer some 20 us: below 100 us of work the messages are the work
+TASK_SECONDS = 1e-3
+ALONE_SECONDS = (
+    3e-3  # of the trainer's own tasks: there is nobody to share with, only the engine's part to spread
+)
 AHEAD_SECONDS = 20e-3  # work that waits at each worker, so that a trainer busy for that long starves nobody
 _WEIGHT = 0.2  # of the newest figure
 _MOST_TASKS = 64
@@ -40,8 +43,9 @@ class Pace:
             return self._task_rows
         if self._row_seconds is None:
             return -(-batch // max(self.workers, 1))
-        rows = max(1, int(TASK_SECONDS / self._row_seconds))
-        return max(rows, batch) if self.workers == 0 else rows
+        if self.workers == 0:
+            return max(batch, int(ALONE_SECONDS / self._row_seconds))
+        return max(1, int(TASK_SECONDS / self._row_seconds))
 
     def tasks_ahead(self) -> int:
         """Tasks that each worker is given at once."""
@@ -52,8 +56,8 @@ class Pace:
         return max(2, reads, min(_MOST_TASKS, int(AHEAD_SECONDS / (each * self._row_seconds))))
 
     def rows_ahead(self, batch: int) -> int:
-        """Rows that are given to all workers at once."""
-        return self.workers * self.tasks_ahead() * self.rows(batch)
+        """Rows that are given to all workers at once; the trainer alone has one task at a time."""
+        return max(1, self.workers * self.tasks_ahead()) * self.rows(batch)
 
     def least_ahead(self, batch: int) -> int:
         """Rows that have to be given to them at once so that nobody waits for the next message."""

@@ -6,6 +6,7 @@ earlier tasks made and runs what follows Batch j. What a task makes stays where 
 by the task's id until the engine releases it; the engine moves ids, sizes and cursors, never rows.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,7 +41,8 @@ class Target:
     batch    how many rows that batch has in all
     first    the place of the first of them in the batch
     slot     where to write them in place; None: they become part of the task's output
-    whole    the task has all rows and does at once what needs them all: its output holds the finished element
+    whole    the task has all rows, of this batch or of several that follow one another, and does at once what needs
+             them all: its output holds the finished elements
     layout   what lies in the slot
     """
 
@@ -111,6 +113,8 @@ class Part:
 class Trouble:
     """A user's function failed: the parts before it are good, the one at this place ends with it.
 
+    A target of several batches may end with those before the failure: then the last of the report's parts is its part.
+
     `error` is opaque to the engine; it is handed to whoever iterates when all before it was.
     """
 
@@ -138,11 +142,12 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """One element to hand out.
+    """What to hand out next: one batch in a slot, or elements of an output.
 
     slot      a batch of `rows` rows written in place; the taker owns the slot now
-    task, part, place   else: element `place` of part `part` of that task's output; the taker says when it took it
-    ends      the cursor of each stream behind it; None where the plan knows it
+    task, part, place, count   else: so many elements from `place` on of part `part` of that task's output; the taker
+              says when it took them
+    ends      for each element the cursor of each stream behind it; None where the plan knows it
     begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None where the plan knows it
     """
 
@@ -152,7 +157,8 @@ class Ready:
     task: int = -1
     part: int = 0
     place: int = 0
-    ends: dict[int, Cursor] | None = None
+    count: int = 1
+    ends: Sequence[Mapping[int, Cursor]] | None = None
     begins: np.ndarray | None = None
 
 

@@ -7,7 +7,7 @@ threads or processes.
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,20 +31,20 @@ from .work import Bench, Output, Program
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
-    """Something to hand to the user.
+class Elements:
+    """What to hand to the user next.
 
-    value     it
-    ends      where each logical stream goes on behind it; None: the plan knows
+    values    elements, in order
+    ends      for each where the logical streams go on behind it; None: the plan knows
     begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None: the plan knows
     """
 
-    value: Any
-    ends: dict[int, Cursor] | None
+    values: Sequence[Any]
+    ends: Sequence[Mapping[int, Cursor]] | None
     begins: np.ndarray | None
 
 
-Step = Element | Failure | None  # None: the stream is over
+Step = Elements | Failure | None  # None: the stream is over
 
 
 class TornError(Exception):
@@ -94,6 +94,7 @@ class Hub:
         # True while the engine is between two states. An interrupt that falls into such a move leaves it true, and
         # then nobody touches this hub again: its iterators go on with another, from their positions.
         self.torn = False
+        self._closed = False
         self._streams: set[int] = set()
         self._moved = False  # something was used up: there may be room for further tasks
         self._abandoned: deque[int] = deque()  # streams whose iterator was garbage
@@ -164,8 +165,13 @@ class Hub:
         while self._abandoned:
             self._close(self._abandoned.popleft())
 
+    def check(self) -> None:
+        """Raises IteratorClosedError where elements that were taken before aren't to be handed out any more."""
+        if self._closed:
+            raise IteratorClosedError("the loader was closed")
+
     def next(self, stream: int) -> Step:
-        """The next element of a stream, the failure in its place, or None at the end. Waits for it."""
+        """The next elements of a stream, one at least, the failure in their place, or None at the end. Waits for it."""
         raise AssertionError("a hub is Inline or a Pool")
 
     def _check_open(self, stream: int) -> None:
@@ -185,10 +191,12 @@ class Hub:
             case Broken(error):
                 return True, as_failure(error)
             case Ready() as ready:
-                value = self._batch(ready) if ready.slot is not None else self._element(stream, ready)
-                return True, value if isinstance(value, Failure) else Element(value, ready.ends, ready.begins)
+                values = self._taken(stream, ready) if ready.slot is None else self._batch(ready)
+                if isinstance(values, Failure):
+                    return True, values
+                return True, Elements(values, ready.ends, ready.begins)
 
-    def _batch(self, ready: Ready) -> Any:
+    def _batch(self, ready: Ready) -> list[Any] | Failure:
         assert self._arena is not None and self._slots is not None and ready.slot is not None
         assert isinstance(ready.layout, BatchLayout)
         self._moved = True
@@ -198,27 +206,29 @@ class Hub:
             self._slots.free(ready.slot)
             return Failure(error, "the check of a batch (verify=True)", ())
         if self._has_room(ready.slot.nbytes):
-            return ready.layout.batch(self._arena.lease(ready.slot), ready.rows)
+            return [ready.layout.batch(self._arena.lease(ready.slot), ready.rows)]
         try:
             leaves = ready.layout.leaves(self._arena.token(ready.slot), ready.rows)
-            return unflatten(ready.layout.spec.structure, [leaf.copy() for leaf in leaves])
+            return [unflatten(ready.layout.spec.structure, [leaf.copy() for leaf in leaves])]
         finally:
             self._slots.free(ready.slot)
 
-    def _element(self, stream: int, ready: Ready) -> Any:
+    def _taken(self, stream: int, ready: Ready) -> list[Any] | Failure:
         output = self._objects.get(ready.task)
         if output is None:
             try:
                 output = self._objects[ready.task] = self._opened(ready.task)
             except Exception as error:  # noqa: BLE001 - the user's classes are rebuilt here
-                self._dispatcher.taken(stream, ready.task)
+                self._dispatcher.taken(stream, ready)
                 return Failure(error, "the element, unpickled in the trainer", ())
         part = output[ready.part]
         assert isinstance(part, list)
-        value, part[ready.place] = part[ready.place], None
-        self._dispatcher.taken(stream, ready.task)
+        here = slice(ready.place, ready.place + ready.count)
+        values = part[here]
+        part[here] = [None] * len(values)
+        self._dispatcher.taken(stream, ready)
         self._let_go()
-        return value
+        return values
 
     def _opened(self, task: int) -> Output:
         slot = self._outputs.slot(task)
@@ -261,7 +271,7 @@ def as_failure(error: object) -> Failure:
 class Inline(Hub):
     """The trainer works itself: nothing is shared, nothing is started, a batch is made when it is asked for.
 
-    Elements without a Batch are made some at a time, as many as take about a millisecond.
+    Small batches, and elements without a Batch, are made some at a time, as many as take a few milliseconds.
 
     Args:
         program: what is run.
@@ -271,13 +281,11 @@ class Inline(Hub):
     def __init__(self, program: Program, *, task_rows: int | None) -> None:
         super().__init__(program, workers=0, arena=None, reserves=False, max_memory=None, task_rows=task_rows)
         self._bench = Bench(program, self)
-        self._closed = False
         self._dispatcher.ready(0)
 
     def next(self, stream: int) -> Step:
         with self.lock:
-            if self._closed:
-                raise IteratorClosedError("the loader was closed")
+            self.check()
             self._check_open(stream)
             while True:
                 self.torn = True

@@ -133,6 +133,10 @@ class Pool(Hub):
                     return step
                 self._changed.wait()
 
+    def check(self) -> None:
+        self._check_process()
+        super().check()
+
     def wake(self) -> None:
         """Makes the pump look around; never waits."""
         with contextlib.suppress(BlockingIOError, OSError):  # full: it will look anyway; closed: it is over
@@ -148,7 +152,7 @@ class Pool(Hub):
     def stop(self) -> None:
         """Asks for the end of pump and workers; may be called from anywhere, the garbage collector included."""
         if os.getpid() == self._pid:
-            self._stopping = True
+            self._closed = self._stopping = True
             self.wake()
             if self._thread is None:  # not started, or ended after an idle time
                 self._release()

@@ -4,7 +4,7 @@ A worker differs only in its *memory*: how it reaches a slot, and the output of 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,15 +12,16 @@ import numpy as np
 
 from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
 from loaderkit.transforms.base import Transformation
-from loaderkit.transforms.program import Failure, Pipeline, Run, as_block
+from loaderkit.transforms.program import Cursor, Failure, Pipeline, Run, Singles, as_block
 from loaderkit.transforms.stack import Block, RowSpec, collect, write
-from loaderkit.tree import flatten
+from loaderkit.tree import flatten, structure_of
 
 from .layout import BatchLayout
 from .reading import Reader, ReadOptions
 
 Output = list[Any]  # one entry a part: a list of rows or elements, or a Block of rows
 Announce = Callable[[np.ndarray, np.ndarray], None]  # takes the indices and record keys that are read next
+_GATHERED_NBYTES = 256 << 10  # of several small batches that a columnar source gives at once
 _Make = Callable[[int, int], tuple[Run, Failure | None]]  # rows of the records lo..hi of a task
 
 
@@ -90,7 +91,7 @@ class Bench:
             parts, output, trouble, layout = self._rows(task, announce)
         else:
             parts, output, trouble, layout = self._stream(task, announce)
-        failed = None if trouble is None else Trouble(trouble, part=len(parts) if task.targets else 0)
+        failed = None if trouble is None else Trouble(trouble, part=_done_targets(task, parts))
         return Report(tuple(parts), failed, layout, seconds=time.perf_counter() - begun), output
 
     # --- elements and rows in order, however many come ----------------------------------------------------------
@@ -115,15 +116,16 @@ class Bench:
         return self._result(run, failure, as_rows=batched and self._stacks(1))
 
     def _batch(self, task: Task) -> "_Result":
-        indices = task.indices.tolist()
         try:
             # A batch_fn may write into its rows: those that a next attempt starts from must stay as they were made.
             private = not self._stacks(task.level)
             rows = [self._rows_of(span, private=private) for span in task.inputs]
         except Exception as error:  # noqa: BLE001 - the user's classes are rebuilt here
-            lost = Failure(error, "an element, unpickled in a worker", tuple(indices))
+            lost = Failure(error, "an element, unpickled in a worker", tuple(task.indices.tolist()))
             return self._result(Run([], [], None if task.end is None else []), lost, as_rows=False)
-        run, failure = self._pipeline.batch_one(task.level, rows, task.begin, task.end, indices, task.start)
+        run, failure = self._pipeline.batch_one(
+            task.level, rows, Singles(task.indices), task.begin, task.end, task.start
+        )
         last = task.level == len(self._pipeline.levels) - 1
         result = self._result(run, failure, as_rows=not last and self._stacks(task.level + 1))
         if last and run.values and task.end is None:
@@ -155,6 +157,9 @@ class Bench:
         part = self._memory.output(span.task, private=private)[span.part]
         return part[span.lo : span.hi] if isinstance(part, list) else part.slice(span.lo, span.hi)
 
+    def _layout_of(self, block: Block | None) -> BatchLayout | None:
+        return None if block is None else self._layout_of_rows([block])
+
     def _layout_of_rows(self, rows: list[Block | list[Any]]) -> BatchLayout | None:
         """What a next batch's rows will probably look like: as these, if these are all alike."""
         specs = {block.spec() if isinstance(block, Block) else _spec_of(block) for block in rows}
@@ -175,14 +180,15 @@ class Bench:
         for target in task.targets:
             last = min(first + target.rows * group, len(task.indices))  # the stream's last row may be short
             run, failure = make(first, last)
-            if failure is not None:
+            if failure is not None and not target.whole:
                 return parts, output, failure, layout
-            part, made, failure, seen = self._place(target, run, task.indices[first:last:group])
-            if failure is not None:
-                return parts, output, failure, layout
-            parts.append(part)
-            output.append(made)
-            layout = seen or layout
+            part, made, stopped, seen = self._place(target, run, failure)
+            layout = layout or seen
+            if part is not None:
+                parts.append(part)
+                output.append(made)
+            if failure is not None or stopped is not None:
+                return parts, output, stopped or failure, layout
             first = last
         return parts, output, None, layout
 
@@ -217,9 +223,9 @@ class Bench:
         return make
 
     def _place(
-        self, target: Target, run: Run, indices: np.ndarray
-    ) -> tuple[Part, list[Any] | Block, Failure | None, BatchLayout | None]:
-        if target.slot is not None:
+        self, target: Target, run: Run, failure: Failure | None
+    ) -> tuple[Part | None, list[Any] | Block, Failure | None, BatchLayout | None]:
+        if target.slot is not None and failure is None:
             assert isinstance(target.layout, BatchLayout)
             token, last = self._memory.token(target.slot), target.first + target.rows
             places = [leaf[target.first : last] for leaf in target.layout.leaves(token, target.batch)]
@@ -230,13 +236,20 @@ class Bench:
         rows = as_block(run.values) if self._stacks(level) else run.values
         if not target.whole:
             return Part(target.rows), rows, None, None
-        begin = tuple(run.begins[0])
-        done, failure = self._pipeline.batch_one(level, [rows], begin, None, indices.tolist(), ())
-        return Part(1), done.values, failure, self._layout_of_rows([rows])
+        if isinstance(rows, Block) and not _keys_in_order(run.values[target.batch :: target.batch], rows):
+            rows = run.values
+        return self._batches(target, rows, run.begins, partial=failure is None)
+
+    def _batches(
+        self, target: Target, rows: list[Any] | Block, begins: Sequence[Cursor], *, partial: bool
+    ) -> tuple[Part | None, list[Any], Failure | None, BatchLayout | None]:
+        """The finished elements of a target that has all their rows; a last, smaller one only if `partial`."""
+        made, failure = self._pipeline.batch_up(rows, begins, target.batch, partial=partial)
+        part = Part(len(made.values)) if made.values else None
+        return part, made.values, failure, self._layout_of_rows([rows])
 
     def _columns(self, task: Task, announce: Announce | None) -> "_Result":
         """Batches of a columnar source that no operation looks at: gathered leaf by leaf, into place if there is."""
-        assert self._take is not None
         parts: list[Part] = []
         output: Output = []
         layout: BatchLayout | None = None
@@ -247,35 +260,83 @@ class Bench:
             first += target.rows
             if announce is not None:
                 announce(indices, keys)
-            try:
-                if target.slot is not None:
-                    assert isinstance(target.layout, BatchLayout)
-                    token, last = self._memory.token(target.slot), target.first + target.rows
-                    leaves = target.layout.leaves(token, target.batch)
-                    self._take(keys, out=[leaf[target.first : last] for leaf in leaves])
-                    target.layout.seal(token, target.batch, target.first, last)
-                    parts.append(Part(0, in_place=True))
-                    output.append([])
-                    continue
-                leaves, structure = flatten(self._take(keys))
-            except Exception as error:  # noqa: BLE001 - a source may raise anything
-                return parts, output, Failure(error, "source", tuple(indices.tolist())), layout
-            block = Block(structure, tuple(leaves), target.rows)
-            spec = block.spec()
-            layout = None if spec is None else BatchLayout(spec, self._verify)
-            if not target.whole:
-                parts.append(Part(target.rows))
-                output.append(block)
-                continue
-            level = len(self._pipeline.levels) - 1
-            made, failure = self._pipeline.batch_one(
-                level, [block], (int(indices[0]),), None, indices.tolist(), ()
-            )
+            made: Block | list[Any] = []
+            failure: Failure | None = None
+            if target.slot is not None:
+                failure = self._taken_in_place(target, keys, indices)
+                part = Part(0, in_place=True)
+            elif target.whole:
+                made, failure, seen = self._taken_batches(target, keys, indices)
+                part = Part(len(made))
+                layout = layout or seen
+            else:
+                block, failure = self._taken(keys, indices)
+                made, part, layout = block or [], Part(target.rows), layout or self._layout_of(block)
+            if failure is None or (target.whole and part.size):
+                parts.append(part)
+                output.append(made)
             if failure is not None:
                 return parts, output, failure, layout
-            parts.append(Part(1))
-            output.append(made.values)
         return parts, output, None, layout
+
+    def _taken_in_place(self, target: Target, keys: np.ndarray, indices: np.ndarray) -> Failure | None:
+        assert self._take is not None and target.slot is not None and isinstance(target.layout, BatchLayout)
+        token, last = self._memory.token(target.slot), target.first + target.rows
+        leaves = target.layout.leaves(token, target.batch)
+        try:
+            self._take(keys, out=[leaf[target.first : last] for leaf in leaves])
+        except Exception as error:  # noqa: BLE001 - a source may raise anything
+            return Failure(error, "source", tuple(indices.tolist()))
+        target.layout.seal(token, target.batch, target.first, last)
+        return None
+
+    def _taken_batches(
+        self, target: Target, keys: np.ndarray, indices: np.ndarray
+    ) -> tuple[list[Any], Failure | None, BatchLayout | None]:
+        made: list[Any] = []
+        layout: BatchLayout | None = None
+        size = target.batch
+        lo = 0
+        while lo < target.rows:
+            here = slice(lo, lo + size)
+            block, failure = self._taken(keys[here], indices[here])
+            if failure is not None and size > target.batch:
+                size = target.batch  # batch by batch, the failure comes with the batch it belongs to
+                continue
+            if block is not None:
+                run, failure = self._pipeline.batch_up(
+                    block, Singles(indices[here]), target.batch, partial=True
+                )
+                made += run.values
+                if layout is None:  # the first batch: from here on as many at once as stay in the cache
+                    layout = self._layout_of(block)
+                    size *= 1 if layout is None else max(1, _GATHERED_NBYTES // max(layout.nbytes(size), 1))
+            if failure is not None:
+                return made, failure, layout
+            lo = here.stop
+        return made, None, layout
+
+    def _taken(self, keys: np.ndarray, indices: np.ndarray) -> tuple[Block | None, Failure | None]:
+        assert self._take is not None
+        try:
+            leaves, structure = flatten(self._take(keys))
+        except Exception as error:  # noqa: BLE001 - a source may raise anything
+            return None, Failure(error, "source", tuple(indices.tolist()))
+        return Block(structure, tuple(leaves), len(keys)), None
+
+
+def _keys_in_order(firsts: list[Any], block: Block) -> bool:
+    # A batch's dicts have their keys in the order of its own first row.
+    return all(structure_of(row).same_order(block.structure) for row in firsts)
+
+
+def _done_targets(task: Task, parts: list[Part]) -> int:
+    """How many of the task's targets are done; one of several batches may have a part for those before its failure."""
+    if not task.targets or not parts:
+        return 0
+    target, part = task.targets[len(parts) - 1], parts[-1]
+    done = not target.whole or part.in_place or part.size * target.batch >= target.rows
+    return len(parts) if done else len(parts) - 1
 
 
 _Result = tuple[list[Part], Output, Failure | None, BatchLayout | None]

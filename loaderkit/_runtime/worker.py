@@ -242,11 +242,14 @@ def without_unpicklable(
                     begins=None if begins is None else begins[:row],
                     ends=None if ends is None else ends[:row],
                 )
-                streamed = not task.targets and not task.level
-                cut = (*parts[:place], kept) if streamed else tuple(parts[:place])
-                made = [*output[:place], values[:row]] if streamed else output[:place]
+                # Elements before it are good; rows of a batch that isn't whole without it are nothing.
+                elements = not task.targets and not task.level
+                if row and task.targets:
+                    elements = task.targets[place].whole
+                cut = (*parts[:place], kept) if elements else tuple(parts[:place])
+                made = [*output[:place], values[:row]] if elements else output[:place]
                 failure = Failure(trouble, "the element", (index,))
-                return replace(report, parts=cut, trouble=Trouble(failure, 0 if streamed else place)), made
+                return replace(report, parts=cut, trouble=Trouble(failure, place)), made
     raise error  # each alone can travel and all together can't: nothing sensible is left to say
 
 
@@ -255,6 +258,8 @@ def _index_of(task: Task, place: int, row: int) -> int:
         return int(task.indices[min(row, len(task.indices) - 1)])
     before = sum(target.rows for target in task.targets[:place])
     rows = sum(target.rows for target in task.targets)
+    target = task.targets[place]
+    row *= target.batch if target.whole else 1
     group = max(1, -(-len(task.indices) // rows))
     return int(task.indices[min((before + row) * group, len(task.indices) - 1)])
 

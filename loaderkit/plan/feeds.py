@@ -57,16 +57,26 @@ class StepFeed:
         self._step = step
         self._num_records = num_records
 
-    def next(self) -> Part | None:
-        """The next step's part, None behind the last.
+    def next(self, most: int = 1) -> Part | None:
+        """The next step's part, or that of up to `most` next ones; None behind the last.
 
         Raises what the sampler raises, IndexError for a key that the source doesn't have, and ValueError at a step
-        that was made with another global batch size.
+        that was made with another global batch size; each when the steps before it were given.
         """
-        part = self._planner.part(self._segments.seek(self._step, self._stride))
-        if part is not None:
+        index = self._segments.seek(self._step, self._stride)
+        if most > 1:
+            behind = self._segments.end_of(self._step)
+            most = most if behind is None else min(most, behind - self._step)
+        part = self._planner.part(index, most)
+        if part is None:
+            return None
+        try:
             check_keys(part.keys, part.indices, self._num_records)
-            self._step += 1
+        except IndexError:
+            if part.steps == 1:
+                raise
+            return self.next()  # step by step, the error comes with the step it belongs to
+        self._step += part.steps
         return part
 
 

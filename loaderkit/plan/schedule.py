@@ -3,8 +3,8 @@
 index      global place of a record in the endless stream of all epochs; a step is named by its first index.
 record_key row in the data source that an index reads.
 start,stop the indices of this stream, [start, stop); stop is None where it never ends.
-part       what one shard reads of one step: `rows` rows of `group` consecutive indices each; only the last
-           row of the stream may be shorter.
+part       what one shard reads of one step, or of several whole ones that follow one another: `rows` rows a step of
+           `group` consecutive indices each; only the last row of the stream may be shorter.
 """
 
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ _MAX_INDEX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """The records that one shard reads in one step, or all shards together.
+    """The records that one shard reads in `steps` steps, or all shards together.
 
-    indices, keys: (k,) int64, read-only. rows: how many rows they make; row r is [r*group:(r+1)*group] of
-    both.
+    indices, keys: (k,) int64, read-only. rows: how many rows they make in each step; row r of all is
+    [r*group:(r+1)*group] of both.
 
     >>> Part(np.arange(4), np.arange(4)[::-1], rows=2).rows
     2
@@ -36,6 +36,7 @@ class Part:
     indices: NDArray[np.int64]
     keys: NDArray[np.int64]
     rows: int
+    steps: int = 1
 
     def __post_init__(self) -> None:
         for name in ("indices", "keys"):
@@ -204,25 +205,29 @@ class Planner:
         self._indices: NDArray[np.int64] = np.empty((0, self._length), np.int64)
         self._keys: NDArray[np.int64] = np.empty((0, self._length), np.int64)
 
-    def part(self, index: int) -> Part | None:
+    def part(self, index: int, most: int = 1) -> Part | None:
         """This shard's part of the step whose first record is `index`, as `Schedule.rows_at` gives it.
+
+        most: several whole steps at once are fine, up to so many; the steps that they would be one by one.
 
         >>> from loaderkit.plan.samplers import SequentialSampler
         >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
         >>> Planner(Schedule(SequentialSampler(10), batching, ShardOptions(0, 1), start=0, stop=10)).part(12)
         """
-        if (known := self._known(index)) is not None:
+        if (known := self._known(index, most)) is not None:
             return known
         steps = self._steps_to_plan(index)
         if steps > 1 and self._plan(index, steps):
-            return self._known(index)
+            return self._known(index, most)
         return self.schedule.rows_at(index)
 
-    def _known(self, index: int) -> Part | None:
+    def _known(self, index: int, most: int) -> Part | None:
         step, inside = divmod(index - self._first, self.schedule.batching.stride)
         if inside or not 0 <= step < len(self._keys):
             return None
-        return Part(self._indices[step], self._keys[step], self._rows)
+        steps = slice(step, step + most)
+        keys = self._keys[steps]
+        return Part(self._indices[steps].reshape(-1), keys.reshape(-1), self._rows, len(keys))
 
     def _steps_to_plan(self, index: int) -> int:
         schedule = self.schedule

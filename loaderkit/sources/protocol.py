@@ -142,7 +142,11 @@ def check_keys(record_keys: ArrayLike, num_records: int, source: Any) -> NDArray
     if keys.dtype.kind not in "iu":
         # What isn't an integer, or is too large for numpy's, is found by the check for one.
         keys = np.array([check_key(key, num_records, source) for key in cast("Iterable[int]", record_keys)])
-    bad = (keys < 0) | (keys >= num_records)
+    if keys.dtype.kind == "i":
+        keys = keys.astype(np.int64, copy=False)
+        bad = keys.view(np.uint64) >= num_records  # a key below 0 is a very large one
+    else:
+        bad = keys >= num_records
     if bad.any():
         check_key(int(keys[bad.argmax()]), num_records, source)
     return keys.astype(np.int64, copy=False)

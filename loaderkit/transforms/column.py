@@ -147,13 +147,13 @@ class Joiner:
 
         Args:
             columns: at least one, none of them empty, in the order of the rows. BatchError where rows don't
-                fit together. A single array that owns its memory is handed on as it is.
+                fit together. A single array that owns its memory is handed on as it is, a view is copied.
 
         >>> Joiner("", "record {}".format).join([np.array([1, 2]), [3.5]])
         array([1. , 2. , 3.5])
         """
-        if len(columns) == 1 and _is_a_batch(columns[0]):
-            return np.asarray(columns[0])
+        if len(columns) == 1 and (batch := batch_of(columns[0])) is not None:
+            return batch
         types = {type(leaf) for column in columns if isinstance(column, list) for leaf in column}
         if types == {str} and not any(isinstance(column, np.ndarray) for column in columns):
             return self._join_texts([text for column in columns for text in column])
@@ -248,11 +248,18 @@ class Joiner:
         ) from error
 
 
-def _is_a_batch(column: Column) -> bool:
-    if isinstance(column, list):
-        return False
-    # A view may lie in memory that is written again.
-    return column.base is None and column.flags.c_contiguous and stays_in_stack(column.dtype)
+def batch_of(column: Column) -> np.ndarray | None:
+    """What np.stack gives for all rows of one column, without looking at each; None where it takes a look.
+
+    Args:
+        column: rows; the array itself where it owns its memory, a copy of a view, which may be written again.
+
+    >>> batch_of(np.arange(4)[2:]), batch_of([1, 2])
+    (array([2, 3]), None)
+    """
+    if isinstance(column, list) or not stays_in_stack(column.dtype):
+        return None
+    return column if column.base is None and column.flags.c_contiguous else column.copy("C")
 
 
 def _dtype_of_stack(pieces: Sequence[np.ndarray]) -> np.dtype[Any]:

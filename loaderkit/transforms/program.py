@@ -229,19 +229,20 @@ class Level:
                 run = stop.made
         return run, failure
 
-    def make_batch(self, parts: Sequence[Block | list[Any]], indices: Sequence[int]) -> Any:
+    def make_batch(self, parts: Sequence[Block | list[Any]], begins: Sequence[Cursor]) -> Any:
         """One batch of all rows of `parts`; raises _NoBatch.
 
         Args:
             parts: runs of rows, by column or as a list.
-            indices: the index of each row's first record, for the words of an error.
+            begins: of each row, for the words of an error.
         """
         assert self.batch is not None
         mentioned: list[int] = []
 
         def describe(row: int) -> str:
-            mentioned.append(indices[row])
-            return f"index {indices[row]}"
+            index = begins[row][0]
+            mentioned.append(index)
+            return f"index {index}"
 
         try:
             if self.batch.batch_fn is None:
@@ -249,7 +250,8 @@ class Level:
             # Rows on the way to a batch_fn are never put in columns: it sees them as the user's functions made them.
             return self.batch.batch_fn([row for part in parts for row in part])  # type: ignore[union-attr]
         except Exception as error:
-            raise _NoBatch(Failure(error, repr(self.batch), tuple(mentioned or indices))) from error
+            indices = tuple(mentioned or [begin[0] for begin in begins])
+            raise _NoBatch(Failure(error, repr(self.batch), indices)) from error
 
 
 class _NoBatch(Exception):  # noqa: N818 - carries the failure; it never leaves this file
@@ -352,7 +354,9 @@ class Pipeline:
         failure = failure or unread
         for level in self.levels[1:-1]:
             assert level.batch is not None and level.batch.batch_size is not None
-            run, earlier = _batch_up(run, level, level.batch.batch_size, partial=failure is None)
+            run, earlier = _batch_up(
+                run.values, run.begins, level, level.batch.batch_size, partial=failure is None
+            )
             run, earliest = level.run(run, ())
             failure = earliest or earlier or failure
         return run, failure
@@ -361,36 +365,61 @@ class Pipeline:
         self,
         level: int,
         parts: Sequence[Block | list[Any]],
+        rows: Sequence[Cursor],
         begin: Cursor,
         end: Cursor | None,
-        indices: Sequence[int],
         start: Cursor,
     ) -> tuple[Run, Failure | None]:
-        """One batch from its rows, and what the stages behind that Batch make of it."""
+        """One batch from its rows, and what the stages behind that Batch make of it.
+
+        Args:
+            level: which Batch.
+            parts, rows: the rows in order, and the begin of each.
+            begin, end: of the batch; end is None where the plan knows it.
+            start: where the stream was entered.
+        """
         try:
-            batch = self.levels[level].make_batch(parts, indices)
+            batch = self.levels[level].make_batch(parts, rows)
         except _NoBatch as stop:
             return Run([], [], None if end is None else []), stop.failure
         begins = [begin[: self.levels[level].depth + 1]]
         return self.levels[level].run(Run([batch], begins, None if end is None else [end]), start)
 
+    def batch_up(
+        self, rows: Block | list[Any], begins: Sequence[Cursor], size: int, *, partial: bool
+    ) -> tuple[Run, Failure | None]:
+        """The last Batch's batches of `size` rows each, and what the stages behind it make of them.
 
-def _batch_up(run: Run, level: Level, size: int, *, partial: bool) -> tuple[Run, Failure | None]:
-    made = Run([], [], None)
-    begins: list[Cursor] = []
-    for first in range(0, len(run.values), size):
-        rows = run.values[first : first + size]
-        if len(rows) < size and not partial:
+        Args:
+            rows, begins: of consecutive batches, in a pipeline that never changes the number of rows.
+            partial: whether a last, smaller batch is made.
+        """
+        level = self.levels[-1]
+        run, stopped = _batch_up(rows, begins, level, size, partial=partial)
+        run, failure = level.run(run, ())
+        return run, failure or stopped
+
+
+def _batch_up(
+    rows: Block | list[Any], begins: Sequence[Cursor], level: Level, size: int, *, partial: bool
+) -> tuple[Run, Failure | None]:
+    made: list[Any] = []
+    firsts: list[Cursor] = []
+    stopped: Failure | None = None
+    count = rows.size if isinstance(rows, Block) else len(rows)
+    for lo in range(0, count, size):
+        hi = min(lo + size, count)
+        if hi - lo < size and not partial:
             break  # its other rows failed: the batch isn't there, and the failure is reported already
-        indices = [begin[0] for begin in run.begins[first : first + size]]
+        part = rows.slice(lo, hi) if isinstance(rows, Block) else rows[lo:hi]
+        here = begins[lo:hi]
         try:
-            made.values.append(level.make_batch([rows], indices))
+            made.append(level.make_batch([part], here))
         except _NoBatch as stop:
-            made.begins = begins
-            return made, stop.failure
-        begins.append(run.begins[first])
-    made.begins = begins
-    return made, None
+            stopped = stop.failure
+            break
+        firsts.append(here[0])
+    return Run(made, firsts, None), stopped
 
 
 def as_block(rows: list[Any]) -> Block | list[Any]:

@@ -21,7 +21,7 @@ from loaderkit.tree import (
     unflatten,
 )
 
-from .column import Column, Joiner, LeafSpec, column_of, fill, stays_in_stack
+from .column import Column, Joiner, LeafSpec, batch_of, column_of, fill, stays_in_stack
 
 __all__ = ["Block", "LeafSpec", "RowSpec", "collect", "stack", "write"]
 
@@ -135,6 +135,10 @@ def stack(parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]
     filled = [part for part in parts if _size(part)]
     if not filled:
         raise ValueError("parts: a batch needs at least one row, none came")
+    if len(filled) == 1 and isinstance(filled[0], Block):
+        leaves = list(map(batch_of, filled[0].columns))
+        if all(leaf is not None for leaf in leaves):
+            return unflatten(filled[0].structure, leaves)
     structure = filled[0].structure if isinstance(filled[0], Block) else structure_of(filled[0][0])
     table: list[tuple[Column, ...]] = []
     first = 0
@@ -149,8 +153,8 @@ def stack(parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]
                 f"{found.got} in the second; make them alike in a Map before Batch, or give Batch a batch_fn"
             ) from None
         first += _size(part)
-    leaves = [Joiner(path, describe).join(columns) for path, columns in zip(paths(structure), zip(*table))]
-    return unflatten(structure, leaves)
+    joined = [Joiner(path, describe).join(columns) for path, columns in zip(paths(structure), zip(*table))]
+    return unflatten(structure, joined)
 
 
 def write(rows: Sequence[Any], spec: RowSpec, out: Sequence[np.ndarray]) -> bool:

@@ -77,6 +77,7 @@ class _GridRows:
     indices: np.ndarray
     keys: np.ndarray
     rows: int
+    steps: int
 
 
 @dataclass
@@ -110,14 +111,23 @@ class GridSpec:
         n = (self.last_rows if last else self.rows) * self.group - (self.last_short if last else 0)
         return np.arange(first, first + n)
 
-    def next(self) -> _GridRows | None:
-        step, self._next = self._next, self._next + 1
-        if step == self.feed_fails:
-            raise BoomError(("feed", step))
+    def next(self, most: int) -> _GridRows | None:
+        first = self._next
+        if first == self.feed_fails:
+            raise BoomError(("feed", first))
+        indices = self.plan(first)
+        self._next += 1
+        if indices is None:
+            return None
+        rows = -(-len(indices) // self.group)
+        while self._next < first + most and self._is_whole(self._next):
+            indices = np.concatenate([indices, self.plan(self._next)])
+            self._next += 1
+        return _GridRows(indices, keys_of(indices), rows, self._next - first)
+
+    def _is_whole(self, step: int) -> bool:
         indices = self.plan(step)
-        return (
-            None if indices is None else _GridRows(indices, keys_of(indices), -(-len(indices) // self.group))
-        )
+        return step != self.feed_fails and indices is not None and len(indices) == self.rows * self.group
 
     def assembly(self, supplies: Supplies) -> Assembly:
         return Grid(
@@ -181,6 +191,15 @@ class GridSpec:
         for target in task.targets:
             indices = task.indices[first : first + target.rows * self.group]
             first += len(indices)
+            if target.whole and target.rows > target.batch:
+                batches, error = self._batches(indices, target.batch * self.group)
+                if batches:
+                    parts.append(Part(len(batches)))
+                    output.append(batches)
+                if error is not None:
+                    failed = len(parts) - bool(batches)
+                    return Report(tuple(parts), Trouble(error, failed), layout), output
+                continue
             bad = [index for index in indices.tolist() if index in self.fails]
             if bad:
                 return Report(tuple(parts), Trouble(("record", bad[0]), len(parts)), layout), output
@@ -205,6 +224,19 @@ class GridSpec:
                 layout = layout if odd else RowLayout()
         assert first == len(task.indices)
         return Report(tuple(parts), None, layout), output
+
+    def _batches(self, indices: np.ndarray, size: int) -> tuple[list[Any], object]:
+        made: list[Any] = []
+        for lo in range(0, len(indices), size):
+            here = indices[lo : lo + size]
+            bad = [index for index in here.tolist() if index in self.fails]
+            if bad:
+                return made, ("record", bad[0])
+            try:
+                made.append(self._batch(self.step_of(int(here[0])), self._grouped(here)))
+            except BoomError as boom:
+                return made, boom.args[0]
+        return made, None
 
     def _finish(self, task: Task, reach: Reach) -> Work:
         rows = [row for span in task.inputs for row in reach.rows(span)]

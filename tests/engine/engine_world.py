@@ -140,6 +140,7 @@ class World(Reach):
         )
         self.specs: dict[int, Spec] = {}  # of streams that were closed too: workers don't know of that
         self.twins: dict[int, Any] = {}  # open streams
+        self.popped = 0  # elements, of all streams
         self.wanting: set[int] = set()  # streams that last gave an error for want of memory
         self.over: dict[int, Any] = {}  # stream -> End() or the error it ended with
         self.hands: dict[int, Hand] = {}
@@ -184,11 +185,14 @@ class World(Reach):
                 "an error though something may come back"
             )
             return True
-        expected = self._expected(stream)
         if isinstance(outcome, Ready):
-            popped = Popped(self._taken(stream, outcome), outcome.ends)
-            assert popped == expected, f"{popped} where the naive stream has {expected}"
+            values = self._taken(stream, outcome)
+            self.popped += len(values)
+            for value, ends in zip(values, outcome.ends or [None] * len(values), strict=True):
+                popped, expected = Popped(value, ends), self._expected(stream)
+                assert popped == expected, f"{popped} where the naive stream has {expected}"
             return True
+        expected = self._expected(stream)
         self.over[stream] = outcome
         assert (_said(outcome.error) if isinstance(outcome, Broken) else outcome) == expected
         return True
@@ -199,15 +203,16 @@ class World(Reach):
         except BoomError as boom:
             return boom.args[0]
 
-    def _taken(self, stream: int, ready: Ready) -> Any:
+    def _taken(self, stream: int, ready: Ready) -> list[Any]:
         if ready.slot is not None:
             assert isinstance(ready.layout, RowLayout)
             rows = tuple(self.row(ready.slot, place) for place in range(ready.rows))
             self.leases.append(Lease(ready.slot, ready.rows, rows))
-            return ("batch", *rows)
-        value = self.output(ready.task)[ready.part][ready.place]
-        self.dispatcher.taken(stream, ready.task)
-        return value
+            return [("batch", *rows)]
+        values = self.output(ready.task)[ready.part][ready.place : ready.place + ready.count]
+        assert len(values) == ready.count > 0
+        self.dispatcher.taken(stream, ready)
+        return values
 
     def release(self, lease: Lease) -> None:
         """The user lets go of a batch; until now nobody has written to it."""
@@ -399,15 +404,14 @@ def _said(error: object) -> object:
 
 def drain(world: World, stream: int, *, turns: int = 150) -> int:
     """Works until the stream is over or wants memory, or for so many turns; how many elements came."""
-    popped = 0
+    before = world.popped
     for turn in range(turns):
         gave = world.give()
         while gave and world.give():
             continue
         if world.pop(stream):
             if stream in world.over or stream in world.wanting:
-                return popped
-            popped += 1
+                return world.popped - before
             while world.leases:
                 world.release(world.leases[0])
             world.let_go()
@@ -415,4 +419,4 @@ def drain(world: World, stream: int, *, turns: int = 150) -> int:
             world.finish(world.busy[turn % len(world.busy)])
         else:
             assert world.give() or world.pop(stream), "stuck"
-    return popped
+    return world.popped - before

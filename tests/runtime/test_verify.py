@@ -51,8 +51,8 @@ def test_checksums_change_nothing(name, kind):
 def slot_of_next(hub: Any) -> Slot | None:
     """Where the element lies that next() will hand out; None while it isn't there."""
     (assembly,) = hub._dispatcher._streams.values()
-    if hasattr(assembly, "_steps"):
-        outcome = assembly._steps[0].outcome
+    if hasattr(assembly, "_stretches"):
+        outcome = assembly._stretches[0].outcome
         return None if outcome is None else outcome.slot
     runs = assembly._last.runs
     return hub._outputs.slot(runs[0].task) if runs and runs[0].done else None

@@ -86,6 +86,9 @@ class _Stretch:
         return sum(span.hi - span.lo for span in self.spans.values()) == self.total
 
 
+_ANY = 1 << 62
+
+
 class Grid:
     """The assembly of a fixed, batched pipeline.
 
@@ -123,6 +126,7 @@ class Grid:
         self._to_give: deque[_Stretch] = deque()  # those of them that are open, in order
         self._to_finish: deque[_Stretch] = deque()
         self._work: dict[int, list[_Stretch]] = {}  # task id -> the stretch of each of its targets
+        self._enough = _ANY  # with so many ahead, nothing is opened
         self._over = False
         self._failed = False
 
@@ -151,7 +155,13 @@ class Grid:
         return max(1, self._supplies.pace.rows(self._batch) // self._batch)
 
     def _open(self, most: int) -> bool:
-        if self._over or self._ahead >= (window := self._window()):
+        if self._over or self._ahead >= self._enough:
+            return False
+        window = self._window()
+        # Once it is full, work is given out again when half of it was used: many tasks in a message, not one each time.
+        full = self._ahead >= window
+        self._enough = window - window // 2 + 1 if full else _ANY
+        if full:
             return False
         try:
             rows = self._feed.next(1 if self._slots is not None else min(most, window - self._ahead))

@@ -177,6 +177,7 @@ class Pool(Hub):
     def _give_out(self) -> None:
         self._let_go()
         self._moved = False
+        given: set[Worker] = set()
         while self._unfit is None and (assignment := self._dispatcher.assign()) is not None:
             worker = self._crew[assignment.worker]  # type: ignore[index]  # the numbers that we gave
             outputs = {}
@@ -185,8 +186,12 @@ class Pool(Hub):
                 if where is not None:
                     outputs[span.task] = where
             worker.give(assignment, outputs)
-            if isinstance(worker, ProcessWorker) and worker.blocked:
-                self.wake()
+            given.add(worker)
+        for worker in given:
+            if isinstance(worker, ProcessWorker):
+                worker.flush()
+                if worker.blocked:
+                    self.wake()
 
     def _hear(self, number: int, event: Event) -> None:
         worker = self._crew[number]

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Sequence
 
 from loaderkit._engine.dispatcher import Assignment
@@ -42,7 +41,7 @@ class ProcessWorker:
         self.connection.setblocking(False)
         self._packer = packer
         self._received = bytearray()
-        self._unsent: deque[memoryview] = deque()
+        self._unsent = bytearray()
         self._layouts: dict[BatchLayout, int] = {}
         self._at: list[int] = []  # indices, then record keys: what it works on, if it says so
         try:
@@ -65,7 +64,9 @@ class ProcessWorker:
                 number = self._layouts[layout] = len(self._layouts)
                 message += wire.frame(wire.LAYOUT, self._packer.dumps((number, layout)))
         message += wire.frame(wire.TASK, wire.pack_task(task, assignment.attempt, self._layouts, outputs))
-        self._send(message)
+        self._unsent += (
+            message  # sent with what else is given now: a message wakes the worker, which costs more
+        )
 
     def place(self, task: int, attempt: int, slot: Slot | None) -> None:
         if slot is None:
@@ -74,24 +75,19 @@ class ProcessWorker:
             self._send(wire.frame(wire.PLACE, wire.numbers(task, attempt, *wire.pack_slot(slot))))
 
     def _send(self, message: bytes) -> None:
-        self._unsent.append(memoryview(message))
+        self._unsent += message
         self.flush()
 
     def flush(self) -> None:
         """Sends what the channel takes; a worker that has ended is found by reading from it."""
         while self._unsent:
-            message = self._unsent[0]
             try:
-                sent = self.connection.send(message)
+                sent = self.connection.send(self._unsent)
             except BlockingIOError:
                 return
             except OSError:
-                self._unsent.clear()
-                return
-            if sent < len(message):
-                self._unsent[0] = message[sent:]
-            else:
-                self._unsent.popleft()
+                sent = len(self._unsent)
+            del self._unsent[:sent]
 
     @property
     def blocked(self) -> bool:

@@ -1,10 +1,15 @@
 """How long things take, so that tasks are neither crumbs nor boulders. It steers only where tasks are cut."""
 
-TASK_SECONDS = 1e-3
+TASK_SECONDS = (
+    8e-3  # a message costs both sides 100 us and more where it wakes a sleeping processor: 2% of a task
+)
 ALONE_SECONDS = (
     3e-3  # of the trainer's own tasks: there is nobody to share with, only the engine's part to spread
 )
-AHEAD_SECONDS = 20e-3  # work that waits at each worker, so that a trainer busy for that long starves nobody
+AHEAD_SECONDS = 40e-3  # work that waits at each worker, so that a trainer busy for that long starves nobody
+WINDOW_SECONDS = (
+    80e-3  # of each worker's work is begun and not handed out, so that a slow record stops nobody else
+)
 _WEIGHT = 0.2  # of the newest figure
 _MOST_TASKS = 64
 
@@ -22,7 +27,7 @@ class Pace:
     (128, 2)
     >>> pace.saw(rows=100, seconds=0.1)
     >>> pace.rows(256)
-    1
+    8
     """
 
     def __init__(self, *, workers: int, task_rows: int | None, reads: int = 0) -> None:
@@ -56,8 +61,11 @@ class Pace:
         return max(2, reads, min(_MOST_TASKS, int(AHEAD_SECONDS / (each * self._row_seconds))))
 
     def rows_ahead(self, batch: int) -> int:
-        """Rows that are given to all workers at once; the trainer alone has one task at a time."""
-        return max(1, self.workers * self.tasks_ahead()) * self.rows(batch)
+        """Rows that are begun at once; the trainer alone has one task at a time."""
+        least = max(1, self.workers * self.tasks_ahead()) * self.rows(batch)
+        if self._row_seconds is None:
+            return least
+        return max(least, int(self.workers * WINDOW_SECONDS / self._row_seconds))
 
     def least_ahead(self, batch: int) -> int:
         """Rows that have to be given to them at once so that nobody waits for the next message."""

@@ -55,10 +55,10 @@ def test_the_trainer_alone_makes_whole_batches_and_more_of_cheap_rows():
 
 def test_the_mean_follows_a_change():
     pace = Pace(workers=1, task_rows=None)
-    pace.saw(rows=1, seconds=1e-5)
+    pace.saw(rows=1, seconds=TASK_SECONDS / 100)
     rows = [pace.rows(1)]
     for _ in range(20):
-        pace.saw(rows=1, seconds=1e-4)
+        pace.saw(rows=1, seconds=TASK_SECONDS / 10)
         rows.append(pace.rows(1))
     assert rows == sorted(rows, reverse=True)
     assert rows[0] in (99, 100)

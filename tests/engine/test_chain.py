@@ -155,7 +155,7 @@ def test_what_is_made_ahead_of_a_user_who_rests_is_bounded():
         while world.give():
             for worker in world.busy:
                 world.finish(worker)
-        assert len(world.outputs) <= 40
+        assert len(world.outputs) <= world.pace.rows_ahead(3)
 
 
 @pytest.mark.parametrize("lagging", [0, 1])
@@ -178,7 +178,7 @@ def test_a_stream_that_lags_is_read_before_those_that_have_enough(lagging):
                 continue
             world.finish(world.busy[0])
             most = max(most, len(world.outputs))
-    assert most <= 12
+    assert most <= world.pace.rows_ahead(4) // 2
 
 
 @pytest.mark.parametrize("task_rows", [1, 2, 3, 7, 50])

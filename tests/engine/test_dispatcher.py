@@ -131,7 +131,7 @@ def test_an_output_that_was_asked_for_is_written_there_after_a_death_too():
 
 def test_a_closed_stream_keeps_its_bytes_until_the_last_of_its_tasks_is_over():
     world = world_of(2, task_rows=2, reserves=False)
-    stream = world.open(grid(steps=40))
+    stream = world.open(grid(steps=400))
     while not world.leases:
         while world.give():
             continue

@@ -221,7 +221,12 @@ class Ragged(lk.Map):
 def leaf_cases(process):
     """Leaves whose shape differs between processes, from the start and later."""
     sharding = NamedSharding(Mesh(jax.devices(), "data"), P("data"))
-    answers = {}
+    with lk.device_iterator(
+        iter(loader(shard_options=lk.ShardBySharding(sharding))),
+        {"x": sharding, "key": sharding},
+        prefetch=2 + (process == jax.process_count() - 1),
+    ) as batches:
+        answers = {"prefetch": error_of(next, batches)}
     for name, first_step, timeout in (("from the start", 0, 60.0), ("later", 2, 1.0)):
         operations = [lk.Batch(global_batch_size=16), Ragged(first_step, process)]
         shard_options = lk.ShardBySharding(sharding, timeout=timeout)

@@ -81,5 +81,6 @@ def test_leaves_that_differ_between_processes_are_found_before_the_array(answers
     for told in answers:
         text, received = told["leaves"]["from the start"]
         assert f"float32 (16, 5) on process {last}" in text and received == 0
+        assert f"3 on process {last}" in told["leaves"]["prefetch"]
     text, received = answers[last]["leaves"]["later"]
     assert "didn't say" in text and received == 2

@@ -156,6 +156,8 @@ class DeviceIterator:
         # Where all say what they said before, nobody asks: only who has something new waits for the others.
         store = self._ahead.course.shard.store
         signature = {path: f"{leaf.dtype} {(total, *leaf.shape[1:])}" for path, leaf in arrays.items()}
+        # Who takes fewer batches ahead may wait for a step's result before it says whether it has the next ones.
+        signature["prefetch"] = str(self._prefetch)
         if store is not None and store.processes > 1 and signature != self._signature:
             agree(
                 store,
@@ -176,9 +178,9 @@ class DeviceIterator:
                 f"keys: the batch has {len(held)} rows, and {len(begins)} entered the last Batch: operations behind it "
                 "may not change their number"
             )
-        words = words_of(self._seed, begins[:, 0], children_of_rows(begins))
+        words = words_of(begins[:, 0], children_of_rows(begins))
         array = place(self._keys, words, self._rows_sharding, held, total)
-        made = keys_of(array, self._rows_sharding)
+        made = keys_of(self._seed, array, self._rows_sharding)
         if not isinstance(batch, dict):
             return batch, made
         if self._keys in batch:

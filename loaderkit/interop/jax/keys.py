@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Sharding
 from numpy.typing import NDArray
@@ -19,17 +20,15 @@ from numpy.typing import NDArray
 from loaderkit.plan.rng import child_of
 
 
-def words_of(
-    seed: int, indices: NDArray[np.int64], children: NDArray[np.uint64] | None
-) -> NDArray[np.uint32]:
-    """The words that make the keys: (n, 4) uint32, or (n, 6) with children.
+def words_of(indices: NDArray[np.int64], children: NDArray[np.uint64] | None) -> NDArray[np.uint32]:
+    """The words of each record, which come behind those of the seed: (n, 2) uint32, or (n, 4) with children.
 
-    seed: int in [0, 2**64). indices: (n,) int64. children: (n,) uint64 or None.
+    indices: (n,) int64. children: (n,) uint64 or None.
 
-    >>> words_of(2**32 + 7, np.array([5]), None)
-    array([[1, 7, 0, 5]], dtype=uint32)
+    >>> words_of(np.array([2**32 + 7]), None)
+    array([[1, 7]], dtype=uint32)
     """
-    columns = [np.full(len(indices), seed, np.uint64), indices.astype(np.uint64)]
+    columns = [indices.astype(np.uint64)]
     if children is not None:
         columns.append(children)
     halves = [
@@ -61,22 +60,32 @@ def record_key(seed: int, index: int, child: int | None = None) -> jax.Array:
     (True, False)
     """
     children = None if child is None else np.array([child], np.uint64)
-    return _fold(words_of(seed, np.array([index], np.uint64).astype(np.int64), children)[0])
+    return _folded(_of_seed(seed), words_of(np.array([index], np.int64), children)[0])
 
 
-def _fold(words: Any) -> jax.Array:
-    key = jax.random.key(0)
+def _folded(key: jax.Array, words: Any) -> jax.Array:
     for place in range(words.shape[0]):
         key = jax.random.fold_in(key, words[place])
     return key
 
 
+def _of_seed(seed: int) -> jax.Array:
+    return _folded(jax.random.key(0), np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32))
+
+
 @lru_cache(maxsize=16)
-def _folding(sharding: Sharding) -> Any:
-    return partial(jax.jit(jax.vmap(_fold), out_shardings=sharding))
+def _folding(seed: int, sharding: Sharding) -> Any:
+    first = np.asarray(
+        jax.random.key_data(_of_seed(seed))
+    )  # the seed's words are folded in once, not for each record
+
+    def keys(words: Any) -> jax.Array:
+        return jax.vmap(partial(_folded, jax.random.wrap_key_data(jnp.asarray(first))))(words)
+
+    return jax.jit(keys, out_shardings=sharding)
 
 
-def keys_of(words: jax.Array, sharding: Sharding) -> jax.Array:
-    """The keys, (n,), sharded like that, of a global array of words, (n, 4 or 6) uint32."""
-    keys: jax.Array = _folding(sharding)(words)
-    return keys
+def keys_of(seed: int, words: jax.Array, sharding: Sharding) -> jax.Array:
+    """The keys, (n,), sharded like that, of a seed and a global array of words, (n, 2 or 4) uint32."""
+    made: jax.Array = _folding(seed, sharding)(words)
+    return made

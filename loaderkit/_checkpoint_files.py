@@ -6,17 +6,20 @@ Needs no Orbax, so that the iterator can offer `save` and `load` without importi
    in an object store ("gs://...") an object is visible only once it is whole, so it is written directly.
 2. Only names of exactly that pattern are read: Orbax adds files of its own, and a crash may leave half a
    document under the other name.
-3. Process i of any number reads document i mod n, then those of the other writers that it names under
-   "streams": where rows change in number, each process wrote the places of its own logical streams only.
+3. Process i of any number reads document i mod n, then, where rows change in number and each process wrote the places
+   of its own logical streams only, those that hold streams of this process: never all of them in every process. It
+   looks at the next document too, to see that both are of one step.
+4. All n documents have to be there. Only where the one that process i reads is alone, each process has storage of its
+   own, and that one is enough.
 """
 
 import json
 import os
 import re
 import sys
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from loaderkit.errors import StateError
 
@@ -27,13 +30,17 @@ SavedState = bytes | Sequence[bytes]
 
 
 class StatefulIterator(Protocol):
-    """What is saved and restored: a loader's iterator, or anything with these three methods."""
+    """What is saved and restored: a loader's iterator, or anything with these four methods."""
 
     allow: Collection[str]
 
     def get_state(self) -> bytes: ...
 
     def set_state(self, state: SavedState, allow: Collection[str] = ()) -> None: ...
+
+    def writers_needed(self, writers: Sequence[int]) -> Collection[int]:
+        """Which documents this process needs; writers: the one that each logical stream's place is in."""
+        ...
 
     def start_prefetch(self) -> None: ...
 
@@ -83,16 +90,16 @@ def write_document(directory: Path, state: bytes) -> None:
 
 
 def read_state(directory: Path) -> SavedState:
-    """Read what this process needs from `directory`: its document, or a list where that names other writers.
+    """Read the state in `directory`: this process's document, or a list of all where that names other writers.
 
     StateError where a document is missing.
     """
-    documents = list(_documents(directory).values())
+    documents = list(_documents(directory, set).values())
     return documents if len(documents) > 1 else documents[0]
 
 
-def _documents(directory: Path) -> dict[str, bytes]:
-    """This process's document first, then those of the writers that it names; by name."""
+def _documents(directory: Path, needed: Callable[[Sequence[int]], Collection[int]]) -> dict[str, bytes]:
+    """This process's document first, then the others that it needs; by name."""
     names = sorted(entry.name for entry in directory.iterdir())
     documents = [match for name in names if (match := _DOCUMENT.fullmatch(name))]
     counts = sorted({int(match[2]) for match in documents})
@@ -108,17 +115,42 @@ def _documents(directory: Path) -> dict[str, bytes]:
         )
     (count,) = counts
     own = this_process()[0] % count
-    state = _read(directory, own, count, names)
-    writers = [own, *(writer for writer in _writers_named(state) if writer != own)]
-    return {
-        document_name(writer, count): state if writer == own else _read(directory, writer, count, names)
-        for writer in writers
-    }
+    apart = [match[0] for match in documents] == [document_name(own, count)]  # storage of this process's own
+    missing = [name for i in range(count) if (name := document_name(i, count)) not in names]
+    if missing and not apart:
+        _lacks(directory, missing, names)
+    read = {document_name(own, count): (directory / document_name(own, count)).read_bytes()}
+    others = {*needed(_writers_named(*read.values()))} - {own}
+    for writer in sorted(others):
+        name = document_name(writer, count)
+        if name not in names:
+            _lacks(directory, [name], names)
+        read[name] = (directory / name).read_bytes()
+    following = document_name((own + 1) % count, count)
+    if not apart and following not in read:  # of those that are read `set_state` says it
+        first = document_name(own, count)
+        _check_steps(directory, {first: read[first], following: (directory / following).read_bytes()})
+    return read
+
+
+def _lacks(directory: Path, missing: list[str], names: list[str]) -> NoReturn:
+    raise StateError(
+        f"{directory} lacks {_listed(missing)}, a part of the data loader's state: found {_listed(names)}."
+    )
+
+
+def _check_steps(directory: Path, documents: dict[str, bytes]) -> None:
+    (first, step), (second, other) = ((name, _parsed(state).get("step")) for name, state in documents.items())
+    if type(step) is int and type(other) is int and step != other:
+        raise StateError(
+            f"{directory}: {first} is of step {step} and {second} of step {other}: two saves were mixed in one "
+            "directory. Restore another checkpoint, or keep the files of one step."
+        )
 
 
 def restore_from(iterator: StatefulIterator, directory: Path, allow: Collection[str]) -> None:
     """Set `iterator` to the state in `directory` and start its prefetch; `allow` as for `set_state`."""
-    documents = _documents(directory)
+    documents = _documents(directory, iterator.writers_needed)
     states = list(documents.values())
     try:
         iterator.set_state(states if len(states) > 1 else states[0], allow)
@@ -150,25 +182,19 @@ async def load_async(iterator: StatefulIterator, directory: Path) -> Coroutine[A
     return nothing_left()
 
 
-def _read(directory: Path, index: int, count: int, names: list[str]) -> bytes:
-    name = document_name(index, count)
-    if name not in names:
-        raise StateError(
-            f"{directory} lacks {name}, a part of the data loader's state: found {_listed(names)}."
-        )
-    return (directory / name).read_bytes()
-
-
-def _writers_named(state: bytes) -> list[int]:
+def _parsed(state: bytes) -> dict[str, Any]:
     try:
         document = json.loads(state)
     except (ValueError, RecursionError):
-        return []  # `set_state` says what is wrong with it
-    streams = document.get("streams") if isinstance(document, dict) else None
+        return {}  # `set_state` says what is wrong with it
+    return document if isinstance(document, dict) else {}
+
+
+def _writers_named(state: bytes) -> list[int]:
+    streams = _parsed(state).get("streams")
     writers = streams.get("writers") if isinstance(streams, dict) else None
-    return (
-        sorted({writer for writer in writers if isinstance(writer, int)}) if isinstance(writers, list) else []
-    )
+    sound = isinstance(writers, list) and all(type(writer) is int for writer in writers)
+    return writers if sound and isinstance(writers, list) else []
 
 
 def _listed(names: list[str]) -> str:

@@ -21,7 +21,7 @@ from loaderkit._engine.grid import Grid
 from loaderkit._version import __version__
 from loaderkit.errors import StateError
 from loaderkit.plan.batching import Batching, Level, shard_rows
-from loaderkit.plan.document import canonical
+from loaderkit.plan.document import canonical, digest
 from loaderkit.plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices
 from loaderkit.plan.samplers import Sampler
 from loaderkit.plan.schedule import Schedule
@@ -75,6 +75,7 @@ class Course:
 
     sampler, operations, shard: what makes it. start, stop: its indices, stop=None without an end. logical_streams: S.
     num_records: the source's length. fingerprints: of sampler and source, for states. epoch: e of `epoch(e)`.
+    num_steps: of the whole run, None for all that there are.
     """
 
     sampler: Sampler
@@ -87,6 +88,7 @@ class Course:
     sampler_fingerprint: Mapping[str, Any]
     source_fingerprint: Mapping[str, Any]
     epoch: int | None
+    num_steps: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.shard, ShardBlocks):
@@ -94,6 +96,8 @@ class Course:
         _ = self.schedule  # refuses rows that can't be cut in equal shards
         if self.row_changing:
             self._check_streams()
+        elif self.stop is not None and self.batching.remainder == "wrap":
+            self._check_last_row(self.stop - self.start)
 
     # --- what kind of stream it is ------------------------------------------------------------------------------
 
@@ -133,7 +137,14 @@ class Course:
         if rows % count and not self.shard.drop_remainder:
             raise ValueError(
                 f"{why}, and the last step has {rows} rows, which can't be cut in {count} equal parts: use "
-                "remainder='drop' in the last Batch"
+                "remainder='drop', 'pad' or 'wrap' in the last Batch"
+            )
+
+    def _check_last_row(self, records: int) -> None:
+        if self.batching.count_used(records) % self.batching.group:
+            raise ValueError(
+                "remainder='wrap': rows follow on the stream's last one, which an earlier Batch makes shorter than the "
+                "others; use remainder='drop' in the earlier Batches"
             )
 
     def _check_streams(self) -> None:
@@ -148,11 +159,50 @@ class Course:
                 f"part of. Put it before the Batch, or use one shard and logical_streams=1 (they are "
                 f"{self.shard.shard_count} and {count})"
             )
-        if self.stop is not None:
+        if self.stop is None:
+            return
+        why = (
+            f"logical_streams={count} with operations that change the number of rows: the streams of a finite sampler "
+            "run dry at different steps, "
+        )
+        if batching.remainder == "keep":
             raise ValueError(
-                f"logical_streams={count} with operations that change the number of rows needs an endless sampler: the "
-                "streams of a finite one run dry at different steps. Use num_epochs=None, or logical_streams=1"
+                why
+                + "so nothing can be kept that all shards have a part of. Use Batch(..., remainder='pad'), which "
+                "puts zeros in place of the missing rows, or num_epochs=None"
             )
+        if batching.remainder in ("drop", "wrap") and self.num_steps is None:
+            raise ValueError(
+                f"{why}so remainder={batching.remainder!r} has to be told when to end: give DataLoader(num_steps=...), "
+                "the steps of the whole run, or use remainder='pad'"
+            )
+        if self.asks_others and self.shard.store is None:
+            raise ValueError(
+                why
+                + "so the processes have to agree on the last one: use shard_options=lk.ShardByJaxProcess(), or "
+                "lk.ShardOptions(shard_index, shard_count, store=...)"
+            )
+
+    @property
+    def asks_others(self) -> bool:
+        """Whether only all processes together know when the run ends."""
+        padded, shard = self.batching.remainder == "pad", self.shard
+        return (
+            self.row_changing and padded and self.stop is not None and len(shard.blocks) < shard.shard_count
+        )
+
+    @property
+    def name(self) -> str:
+        """The same for all processes of a run, and for no other stream."""
+        said = {
+            "sampler": self.sampler_fingerprint,
+            "source": self.source_fingerprint,
+            "operations": self._operations_fingerprint(),
+            "streams": self.logical_streams,
+            "rows": self.batching.rows,
+            "epoch": self.epoch,
+        }
+        return digest(said).removeprefix("sha256:")[:32]
 
     @property
     def _last_batch(self) -> int:
@@ -176,6 +226,12 @@ class Course:
         plan = self._stream_plan(stream_block(self.logical_streams, self.batching))
         cursors = dict.fromkeys(plan.owned(self.batching.rows, self.shard), (self.start,))
         return Position(0, Segments(((0, None, self.batching.stride),)), cursors)
+
+    def owned_streams(self, q: int) -> tuple[int, ...]:
+        """The logical streams whose rows this process loads; none where rows keep their number."""
+        if not self.row_changing:
+            return ()
+        return self._stream_plan(q).owned(self.batching.rows, self.shard)
 
     def index_of(self, position: Position) -> int:
         """The next index: of the step, or the first of those where this process's streams go on."""
@@ -245,7 +301,7 @@ class Course:
 
         For pipelines that keep the number of rows.
         """
-        return (position.segments.index_of(position.step) + rows * self.batching.group)[:, None]
+        return self.schedule.firsts_at(position.segments.index_of(position.step), rows)[:, None]
 
     def agreement(self) -> dict[str, str]:
         """What all processes that load together have to say alike, field to text."""
@@ -262,6 +318,7 @@ class Course:
             "global batch size": str(state.rows),
             "logical streams": str(self.logical_streams),
             "epoch": str(self.epoch),
+            "num_steps": str(self.num_steps),
         }
 
     def _operations_fingerprint(self) -> list[dict[str, Any]]:
@@ -305,29 +362,61 @@ class Course:
         else:
             plan = self._stream_plan(q)
             start = dict(position.cursors)
-            indices = {stream: StreamIndices(plan, stream, cursor[0]) for stream, cursor in start.items()}
-        feeds = {stream: RecordFeed(self.sampler, of, self.num_records) for stream, of in indices.items()}
+            again = self._wraps
+            indices = {
+                stream: StreamIndices(plan, stream, cursor[0], again=again)
+                for stream, cursor in start.items()
+            }
         return Chain(
-            feeds,
+            {stream: self._records(of) for stream, of in indices.items()},
             supplies,
             groupings=self._groupings(),
             start=start,
             nominal=batching.stride // self.shard.shard_count * len(self.shard.blocks),
             prefetch=prefetch,
             # An endless stream of which nothing is left would be waited for without end.
-            patience=None if self.stop is not None else max(2 * self.num_records, _LEAST_PATIENCE),
+            patience=None if self._ends else max(2 * self.num_records, _LEAST_PATIENCE),
+            stop=self.stop,
+            again=lambda stream: self._records(StreamIndices(self._stream_plan(q), stream, self.start)),
+            sample=(
+                lambda: self._records(StreamIndices(StreamPlan(1, 1, self.start, self.stop), 0, self.start))
+            )
+            if self.asks_others
+            else None,
         )
 
+    def _records(self, indices: Indices) -> RecordFeed:
+        return RecordFeed(self.sampler, indices, self.num_records)
+
+    @property
+    def _wraps(self) -> bool:
+        """Whether streams begin again until the steps of the run are made."""
+        return self.batching.remainder == "wrap" and self.stop is not None and self.num_steps is not None
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the streams of a pipeline that changes the number of rows last for the steps of the run, or fail."""
+        return self.num_steps is not None and (
+            self.stop is None or self.batching.remainder in ("drop", "wrap")
+        )
+
+    @property
+    def _ends(self) -> bool:
+        return self.stop is not None and not self._wraps
+
     def _steps(self, position: Position) -> StepFeed:
-        return StepFeed(self.schedule, position.segments, position.step, self.num_records)
+        return StepFeed(self.schedule, position.segments, position.step, self.num_records, self.num_steps)
 
     def _groupings(self) -> tuple[Grouping, ...]:
         batching = self.batching
         if not batching.batched:
             return ()
-        inner = [Grouping(level.size, level.remainder == "keep") for level in batching.inner]
+        inner = [
+            Grouping(level.size, "keep" if level.remainder == "keep" else "drop") for level in batching.inner
+        ]
         own = batching.rows // self.logical_streams
-        return (*inner, Grouping(own, batching.remainder == "keep"))
+        fails = self.num_steps is not None and batching.remainder in ("drop", "wrap")
+        return (*inner, Grouping(own, "fail" if fails else batching.remainder))
 
     def _stream_plan(self, q: int) -> StreamPlan:
         return StreamPlan(self.logical_streams, q, self.start, self.stop)
@@ -345,6 +434,8 @@ class Course:
     def global_rows(self, position: Position, step: int) -> np.ndarray:
         """The indices of every record of a step over all shards, (n,) int64; IndexError behind the last step."""
         index, stride = position.segments.span_of(step)
+        if self.num_steps is not None and step >= self.num_steps:
+            raise IndexError(f"step: {step} doesn't exist, the run ends after num_steps={self.num_steps}")
         batching = replace(self.batching, rows=stride // self.batching.group)
         # Another G than ours needn't divide among our shards: then it is asked as the only shard there is.
         shard = self.shard if batching.rows % self.shard.shard_count == 0 else ShardOptions(0, 1)

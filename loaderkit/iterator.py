@@ -7,6 +7,7 @@ Invariants, all under one lock:
     an error belongs to a position: next() raises it again until the position is set anew
 """
 
+import contextlib
 import threading
 import warnings
 import weakref
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple, Never, Self
 import numpy as np
 
 from loaderkit._arguments import at_least
+from loaderkit._runtime.companions import Companions
 from loaderkit._runtime.hub import Elements, Hub, TornError
 from loaderkit.course import Course, Cursor, Position
 from loaderkit.errors import IteratorClosedError, StateError
@@ -40,11 +42,17 @@ class Element(NamedTuple):
     value     it
     ends      where each logical stream goes on behind it; None: the plan knows
     begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None: the plan knows
+    masked    no row of it is real: the streams are dry, and other processes may have rows for this step
+    more      elements with real rows that will surely come behind it, as far as is known
+    dry       whether no others with real rows will come
     """
 
     value: Any
     ends: Mapping[int, Cursor] | None
     begins: np.ndarray | None
+    masked: bool
+    more: int
+    dry: bool
 
 
 class _Stream:
@@ -83,7 +91,7 @@ class DataLoaderIterator:
     array([2, 3])
     """
 
-    def __init__(self, hub: Callable[[], Hub], course: Course, prefetch: int) -> None:
+    def __init__(self, hub: Callable[[], Hub], course: Course, prefetch: int, *, alone: bool = False) -> None:
         self.allow: Collection[str] = ()
         self._find_hub = hub  # holds the loader's workers, which end when nobody does
         self._course = course
@@ -100,6 +108,8 @@ class DataLoaderIterator:
         self._raised_at: TracebackType | None = None
         self._moving = False
         self._closed = False
+        self._alone = alone or not course.asks_others  # nobody else has to make the same steps
+        self._companions: Companions | None = None
 
     # --- elements -----------------------------------------------------------------------------------------------
 
@@ -124,19 +134,45 @@ class DataLoaderIterator:
         """
         with self._lock:
             self._check_not_wrapped()
-            self._fill()
+            self._reach()
             return self._upcoming[0].value
 
     def _take(self) -> Element:
-        self._fill()
+        self._reach()
         self._moving = True
         element = self._upcoming.popleft()
         self._position = self._course.after(self._position, element.ends)
         self._moving = False
         return element
 
+    def _reach(self) -> None:
+        """Sees to it that an element is there to hand out, and may be: StopIteration where the run ends."""
+        num_steps = self._course.num_steps
+        if num_steps is not None and self._position.step >= num_steps and not self._closed:
+            raise StopIteration
+        self._fill()
+        if not self._alone:
+            self._agree(self._upcoming[0])
+
+    def _agree(self, element: Element) -> None:
+        # Here and not when the position moves: what was agreed is agreed, also for an element that is only looked at.
+        step, others = self._position.step + 1, self._others()
+        if not element.masked:
+            others.before(step, sure=step + element.more)
+            if element.dry:
+                others.dry(step + element.more)
+        elif not others.goes_past(step, total=step - 1):
+            raise StopIteration
+
+    def _others(self) -> Companions:
+        if self._companions is None:
+            store = self._course.shard.store
+            assert store is not None
+            self._companions = Companions(store, self._course.name)
+        return self._companions
+
     def _fill(self) -> None:
-        """Sees to it that an element is there to hand out."""
+        """Sees to it that an element is there."""
         if self._closed:
             raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
         if self._upcoming and not self._moving:
@@ -160,12 +196,15 @@ class DataLoaderIterator:
             raise
         if isinstance(step, Elements):
             ends = repeat(None) if step.ends is None else step.ends
-            self._upcoming.extend(map(Element, step.values, ends, repeat(step.begins)))
+            said = map(repeat, (step.begins, step.masked, step.more, step.dry))
+            self._upcoming.extend(map(Element, step.values, ends, *said))
             self._moving = False
             return None
         self._moving = False
         if step is None:
             raise StopIteration
+        if not self._alone:
+            self._others().stop()
         # Nothing comes behind a failure. A stream that still held it would hold us too, through its traceback.
         self._move_to(self._position)
         self._error = self._explained(step)
@@ -208,9 +247,12 @@ class DataLoaderIterator:
         stream = self._stream
         if stream is not None:
             stream.close()
+        if (others := self._companions) is not None:
+            others.closed = True
         with self._lock:
             self._closed = True
             self._move_to(self._position)
+            self._leave_others()
 
     def __enter__(self) -> Self:
         return self
@@ -274,6 +316,22 @@ class DataLoaderIterator:
         for notice in notices:
             warnings.warn(notice, stacklevel=2)
 
+    def writers_needed(self, writers: Sequence[int]) -> Collection[int]:
+        """Which processes' documents of a saved state `set_state` needs here.
+
+        Args:
+            writers: for each logical stream, the process whose document holds its place; of other streams than this
+                loader's none is needed, for no document would fit.
+
+        >>> import loaderkit as lk
+        >>> iter(lk.load([5, 6])).writers_needed([])
+        set()
+        """
+        owned = self._course.owned_streams(self._q)
+        return (
+            {writers[stream] for stream in owned} if len(writers) == self._course.logical_streams else set()
+        )
+
     def seek(self, step: int) -> None:
         """Goes to a step, back or ahead, at once whatever the distance.
 
@@ -289,6 +347,9 @@ class DataLoaderIterator:
             self._check_open()
             self._check_known("seek(step)")
             step = at_least("step", step, 0)
+            num_steps = self._course.num_steps
+            if num_steps is not None and step > num_steps:
+                raise IndexError(f"step: {step} doesn't exist, the run ends after num_steps={num_steps}")
             segments = self._standing.segments
             index = segments.seek(step, self._course.batching.stride)
             self._check_exists(index, f"step: {step} doesn't exist")
@@ -331,8 +392,15 @@ class DataLoaderIterator:
     def _standing(self) -> Position:
         return self._position if self._received is None else self._received
 
+    def _leave_others(self) -> None:
+        others, self._companions = self._companions, None
+        if others is not None:
+            with contextlib.suppress(Exception):  # a courtesy: the store may be gone already
+                others.stop()
+
     def _go_to(self, position: Position) -> None:
         self._move_to(position)
+        self._leave_others()
         self._moves += 1
         if self._received is not None:
             self._received = position

@@ -79,6 +79,7 @@ class DataLoader:
         max_memory: bytes of batches that may be held in shared memory; above it they are copied out of it. Half of the
             memory available at the start, if not given.
         logical_streams: for operations that change the number of rows: how many independent streams there are.
+        num_steps: the steps of the whole run, resumed ones included: it ends there. All that there are, if not given.
         verify: workers write checksums beside their rows and elements, and whoever reads them compares; what differs
             is a ChecksumError.
         agree: whether the processes of JAX compare what they load when iteration starts for the first time; False for a
@@ -110,6 +111,7 @@ class DataLoader:
         shard_options: Sharding | None = None,
         max_memory: int | None = None,
         logical_streams: int = 1,
+        num_steps: int | None = None,
         verify: bool = False,
         agree: bool = True,
         **foreign: Never,
@@ -136,6 +138,7 @@ class DataLoader:
         self._read_options = read_options or ReadOptions()
         self._max_memory = None if max_memory is None else at_least("max_memory", max_memory, 0)
         self._logical_streams = at_least("logical_streams", logical_streams, 1)
+        self._num_steps = None if num_steps is None else at_least("num_steps", num_steps, 1)
         if not isinstance(verify, bool):
             raise TypeError(f"verify: expected True or False, got {verify!r}")
         self._verify = verify
@@ -198,9 +201,11 @@ class DataLoader:
 
     def __len__(self) -> int:
         course = self._course()
-        if course.row_changing:
+        if course.row_changing and not course.lasts:
             raise TypeError(course.why_unknown("len(loader)"))
-        steps = course.schedule.steps_from(course.start)
+        steps = None if course.row_changing else course.schedule.steps_from(course.start)
+        if self._num_steps is not None:
+            return self._num_steps if steps is None else min(steps, self._num_steps)
         if steps is None:
             raise TypeError("len(loader): the sampler is endless (num_epochs=None), so the loader is too")
         return steps
@@ -257,7 +262,7 @@ class DataLoader:
         """
         hub = Inline(self._program(), task_rows=None)
         try:
-            first = DataLoaderIterator(lambda: hub, self._course(), 1).peek()
+            first = DataLoaderIterator(lambda: hub, self._course(), 1, alone=True).peek()
         except StopIteration:
             raise ValueError("element_spec: the loader gives no element") from None
         finally:
@@ -340,6 +345,7 @@ class DataLoader:
             sampler_fingerprint=self._fingerprints[0],
             source_fingerprint=self._fingerprints[1],
             epoch=self._epoch,
+            num_steps=self._num_steps,
         )
 
     @cached_property
@@ -355,7 +361,8 @@ class DataLoader:
         if without:
             warnings.warn(
                 f"the last step has too few rows for all {course.shard.shard_count} shards: the last {without} make "
-                "one step fewer. Use Batch(remainder='drop') or ShardOptions(drop_remainder=True) for equal steps",
+                "one step fewer. Use Batch(remainder='drop'), 'pad' or 'wrap', or ShardOptions(drop_remainder=True), "
+                "for equal steps",
                 stacklevel=3,
             )
 
@@ -408,7 +415,9 @@ class _Crew:
             self._hub.shut_down()
 
 
-_LOADER_OPTIONS = {"worker_kind", "prefetch_batches", "max_memory", "logical_streams", "verify", "agree"}
+_LOADER_OPTIONS = {
+    *("worker_kind", "prefetch_batches", "max_memory", "logical_streams", "num_steps", "verify", "agree")
+}
 
 
 def load(

@@ -11,21 +11,25 @@ before it did: the batch that would need a row behind it becomes the failure's p
 streams lack rows for a batch, the first of them says what becomes of it, so that the answer doesn't depend on who was
 quicker; the others are read on until it has.
 
+What becomes of a last batch that lacks rows is said by its grouping. Padded batches end when the streams of this
+process are dry, or, where other processes may have more rows, never: then masked batches follow, and whoever hands
+them out says when it is enough. What their rows look like shows the first element of the whole data, read again for it.
+
 What is to be read next: the stream that has least on its way. It is never asked for less than the rows of one element
 that is handed out, and where every stream has those, the element can be made: so there is always work, or an answer.
 """
 
 import math
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
 
 import numpy as np
 
 from .assembly import AHEAD_NBYTES, Reserve, Supplies
 from .line import Line, Run, Taken
-from .task import Broken, Cursor, End, Outcome, Ready, Report, Slot, Span, Task
+from .task import Broken, Cursor, End, Fill, Outcome, Ready, Report, Slot, Span, Task
 
 
 class Feed(Protocol):
@@ -38,10 +42,17 @@ class Feed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """A Batch as the chain sees it: rows it takes from each stream, and whether a last, smaller one is made."""
+    """A Batch as the chain sees it: rows it takes from each stream, and what becomes of a last one that lacks some.
+
+    keep   it is smaller; only of a single stream
+    drop   there is none
+    pad    zeros take the missing rows' places; several streams end with the last of them
+    wrap   a single stream begins again and fills it up
+    fail   a stream that ends at all is an error
+    """
 
     rows: int
-    keep: bool
+    short: Literal["keep", "drop", "pad", "wrap", "fail"]
 
 
 @dataclass(slots=True)
@@ -55,6 +66,13 @@ class _Stream:
     read: int = 0  # records given out
     arrived: int = 0  # of those, how many came back
     given: int = 0  # elements that came of them
+    entered: set[int] = field(default_factory=set)  # levels that have begun
+
+    def enter(self, level: int) -> Cursor:
+        """Where the stream was entered, for the first task of a level: the element entered there is in that one."""
+        first = level not in self.entered
+        self.entered.add(level)
+        return self.start if first else ()
 
 
 class Chain:
@@ -68,6 +86,9 @@ class Chain:
         nominal: records of one element that is handed out, if no operation changed their number.
         prefetch: elements to make ahead of the one handed out last.
         patience: records in a row, or batches, that may give nothing before that is an error, None for any number.
+        stop: behind the last index, None without an end.
+        again: gives the feed of a stream from its first index on, for "wrap".
+        sample: gives a feed of the whole data; masked batches follow on the last padded one, and look like these.
     """
 
     def __init__(
@@ -80,7 +101,14 @@ class Chain:
         nominal: int,
         prefetch: int,
         patience: int | None,
+        stop: int | None = None,
+        again: Callable[[int], Feed] | None = None,
+        sample: Callable[[], Feed] | None = None,
     ) -> None:
+        self._stop, self._again, self._sample = stop, again, sample
+        self._sampled: _Stream | None = None
+        self._shape: Taken | None = None  # the row that masked batches look like
+        self._dry = self._wrapped = False
         self._patience = patience
         self._supplies = supplies
         self._groupings = groupings
@@ -102,6 +130,7 @@ class Chain:
     # --- work to give out ---------------------------------------------------------------------------------------
 
     def next_task(self) -> Task | None:
+        self._mask()
         if self._pending:
             task = self._pending[0]
             task = replace(task, reserve=self._reserves[task.level].slot(len(task.indices)))
@@ -114,6 +143,10 @@ class Chain:
         """The stream to read from: the one with least on its way, if that is too little."""
         if self._last.over:
             return None
+        if self._sampled is not None:
+            sampled = self._sampled
+            enough = sampled.read > sampled.arrived or sampled.lines[-1].size() or self._shape is not None
+            return None if enough or any(line.over for line in sampled.lines) else sampled
         going_on = [
             stream for stream in self._streams.values() if not any(line.over for line in stream.lines)
         ]
@@ -157,7 +190,7 @@ class Chain:
             level=0,
             indices=indices,
             keys=keys,
-            start=stream.start,
+            start=stream.enter(0),
             reserve=reserve,
         )
         stream.read += len(indices)
@@ -206,62 +239,171 @@ class Chain:
     # --- elements become rows -----------------------------------------------------------------------------------
 
     def _regroup(self) -> None:
-        for number, stream in self._streams.items():
+        streams = self._streams if self._sampled is None else {**self._streams, -1: self._sampled}
+        for number, stream in streams.items():
             for level, grouping in enumerate(self._groupings[:-1], start=1):
-                while self._form(level, grouping, {number: stream.lines[level - 1]}, stream.lines[level]):
+                while self._form(level, grouping, {number: stream}, stream.lines[level]):
                     pass
         if self._groupings:
-            sources = {number: stream.lines[-1] for number, stream in self._streams.items()}
-            while self._form(len(self._groupings), self._groupings[-1], sources, self._last):
+            while self._form(len(self._groupings), self._groupings[-1], self._streams, self._last):
                 pass
 
-    def _form(self, level: int, grouping: Grouping, sources: dict[int, Line], line: Line) -> bool:
+    def _form(self, level: int, grouping: Grouping, streams: dict[int, _Stream], line: Line) -> bool:
         """Makes the task of one more batch if its rows are there; ends the line when there can be no more."""
-        if line.over:
+        if line.over or (line is self._last and self._dry):
             return False
-        rows = dict.fromkeys(sources, grouping.rows)
-        for number, source in sources.items():
+        counts: dict[int, int] = {}
+        for number, stream in streams.items():
+            source = stream.lines[level - 1]
             source.count()
-            if source.ready >= grouping.rows:
-                continue
-            failure = source.failure()
-            if failure is not None:
-                line.fail(failure)
-                return False
-            if not source.at_end():
-                return False
-            rows[number] = source.ready if grouping.keep else 0
-        if any(count < grouping.rows for count in rows.values()):
-            # Only a single stream ends (several need an endless sampler): its last rows are a smaller batch or none.
+            if source.ready < grouping.rows:
+                failure = source.failure()
+                if failure is not None:
+                    line.fail(failure)
+                    return False
+                if not source.at_end():
+                    return False
+            counts[number] = min(source.ready, grouping.rows)
+        short = any(count < grouping.rows for count in counts.values())
+        if short and not self._ends(grouping, counts, line):
+            return False
+        taken = {number: stream.lines[level - 1].take(counts[number]) for number, stream in streams.items()}
+        if self._wrapped and line is self._last:
             line.over = True
-            if not all(rows.values()):
-                return False
-        self._batch_task(
-            level, {number: source.take(rows[number]) for number, source in sources.items()}, line
-        )
+            taken = {n: replace(part, end=self._behind(part.begins)) for n, part in taken.items()}
+        filled = short and grouping.short == "pad"
+        self._batch_task(level, taken, streams, line, filled_to=grouping.rows if filled else None)
         return True
 
-    def _batch_task(self, level: int, taken: dict[int, Taken], line: Line) -> None:
-        parts = list(taken.values())
-        begins = np.concatenate([part.begins for part in parts])
-        first = self._streams[next(iter(taken))]
-        alone = len(parts) == 1
+    def _ends(self, grouping: Grouping, counts: dict[int, int], line: Line) -> bool:
+        """Streams ended before a batch was whole: whether it is made of what there is."""
+        some = any(counts.values())
+        match grouping.short:
+            case "keep" | "drop":
+                line.over = True
+                return grouping.short == "keep" and all(counts.values())
+            case "pad":
+                line.over = not some and self._sample is None
+                self._dry = not some and self._sample is not None
+                return some
+            case "wrap":
+                line.over = not some
+                if some:
+                    self._begin_again()
+            case "fail":
+                number = min(number for number, count in counts.items() if count < grouping.rows)
+                line.fail(
+                    ValueError(
+                        f"logical stream {number} has too few rows left for this step, and num_steps asks for it: use "
+                        "remainder='wrap', or fewer steps, or remainder='pad' without num_steps"
+                    )
+                )
+        return False
+
+    def _begin_again(self) -> None:
+        assert self._again is not None
+        self._wrapped = True
+        for number, stream in self._streams.items():
+            stream.feed, stream.start = self._again(number), ()
+            for line in stream.lines[:-1]:
+                line.count()
+                for span in line.take(line.ready).spans:  # too few for an earlier Batch, which drops them
+                    self._use(span)
+            for line in stream.lines:
+                line.over = False
+
+    def _behind(self, begins: np.ndarray) -> Cursor:
+        """The cursor behind the last index, as long as those."""
+        assert self._stop is not None
+        return (self._stop, *(0,) * (begins.shape[1] - 1))
+
+    def _batch_task(
+        self,
+        level: int,
+        taken: dict[int, Taken],
+        streams: Mapping[int, _Stream],
+        line: Line,
+        *,
+        filled_to: int | None,
+    ) -> None:
+        there = [part for part in taken.values() if part.spans]
+        begins = np.concatenate([part.begins for part in there])  # (n, depth + 1) int64
+        first = streams[next(iter(taken))]
+        alone = len(taken) == 1
+        ends = {number: part.end for number, part in taken.items()}
+        fill: Fill = ()
+        if filled_to is not None:
+            behind = self._behind(begins)
+            ends = {n: part.end if len(part.begins) == filled_to else behind for n, part in taken.items()}
+            fill = tuple((len(part.begins), filled_to - len(part.begins)) for part in taken.values())
         task = Task(
             id=self._supplies.new_id(),
             level=level,
             indices=begins[:, 0].copy(),
             keys=np.empty(0, np.int64),
-            inputs=tuple(span for part in parts for span in part.spans),
+            inputs=tuple(span for part in there for span in part.spans),
             begin=tuple(begins[0].tolist()),
-            end=parts[0].end,
-            start=first.start if alone else (),
+            end=next(iter(ends.values())),
+            start=first.enter(level) if alone else (),
+            fill=fill,
         )
         run = line.add(task.id, promised=1)
-        run.rows = begins
+        run.rows = self._spread(begins, fill)
         if not alone:
-            run.group_ends = {number: part.end for number, part in taken.items()}
+            run.group_ends = ends
         self._work[task.id] = (line, run, first)
         self._pending.append(task)
+
+    def _spread(self, begins: np.ndarray, fill: Fill) -> np.ndarray:
+        """Where each row begins, rows of zeros behind the stream's end."""
+        if not fill:
+            return begins
+        real = np.repeat([True, False] * len(fill), [count for pair in fill for count in pair])
+        rows = np.full((len(real), begins.shape[1]), self._behind(begins), np.int64)
+        rows[real] = begins[: real.sum()]
+        return rows
+
+    def _mask(self) -> None:
+        """Makes masked batches ahead, once the streams are dry and it is known what a row looks like."""
+        if not self._dry or self._last.over:
+            return
+        if self._shape is None and not self._find_shape():
+            return
+        assert self._shape is not None
+        (span,), behind = self._shape.spans, self._behind(self._shape.begins)
+        fill = tuple((0, self._groupings[-1].rows) for _ in self._streams)
+        while self._last.size() < self._prefetch:
+            self._uses[span.task] += 1
+            task = Task(
+                id=self._supplies.new_id(),
+                level=len(self._groupings),
+                indices=self._shape.begins[:, 0].copy(),
+                keys=np.empty(0, np.int64),
+                inputs=(span,),
+                begin=behind,
+                end=behind,
+                fill=fill,
+            )
+            run = self._last.add(task.id, promised=1)
+            run.masked = True
+            run.rows = self._spread(self._shape.begins, fill)
+            run.group_ends = dict.fromkeys(self._streams, behind)
+            self._work[task.id] = (self._last, run, next(iter(self._streams.values())))
+            self._pending.append(task)
+
+    def _find_shape(self) -> bool:
+        if self._sampled is None:
+            assert self._sample is not None
+            self._sampled = _Stream(self._sample(), (), [Line() for _ in self._groupings])
+        line = self._sampled.lines[-1]
+        line.count()
+        if line.ready:
+            self._shape = line.take(1)
+        elif (failure := line.failure()) is not None:
+            self._last.fail(failure)
+        elif line.at_end():
+            self._last.over = True  # nobody has a row
+        return self._shape is not None
 
     # --- what is handed out -------------------------------------------------------------------------------------
 
@@ -282,7 +424,11 @@ class Chain:
         elif run.ends is not None:
             (stream, *_) = self._streams
             ends = [{stream: tuple(end)} for end in run.ends[place : run.size].tolist()]
-        return Ready(task=run.task, place=place, count=run.size - place, ends=ends, begins=run.rows)
+        ready = Ready(task=run.task, place=place, count=run.size - place, ends=ends, begins=run.rows)
+        if self._sample is None:
+            return ready
+        more = sum(not run.masked and run.failed is None for run in line.runs)
+        return replace(ready, masked=run.masked, more=more, dry=self._dry)
 
     def taken(self, ready: Ready) -> None:
         self._use(Span(ready.task, 0, ready.place, ready.place + ready.count))

@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 
 from .assembly import AHEAD_NBYTES, Reserve, Supplies
-from .task import Broken, End, Layout, Outcome, Part, Ready, Report, Slot, Span, Target, Task
+from .task import Broken, End, Fill, Layout, Outcome, Part, Ready, Report, Slot, Span, Target, Task
 
 
 class Rows(Protocol):
@@ -46,6 +46,11 @@ class Rows(Protocol):
         """How many steps."""
         ...
 
+    @property
+    def fill(self) -> Fill:
+        """Where rows of zeros stand in a single step; if none is real, one is given to show what a row looks like."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class _NoRows:
@@ -53,6 +58,7 @@ class _NoRows:
     keys: np.ndarray
     rows: int
     steps: int
+    fill: Fill = ()
 
 
 _NO_ROWS = _NoRows(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
@@ -228,7 +234,7 @@ class Grid:
         if self._slots is None or (whole and self._finish):
             return stretches
         for place, stretch in enumerate(stretches):
-            if stretch.layout is None:
+            if stretch.layout is None or stretch.rows.fill:  # whoever puts in the zeros makes the batch
                 continue
             try:
                 stretch.slot = self._slots.alloc(stretch.layout.nbytes(stretch.rows.rows))
@@ -242,13 +248,15 @@ class Grid:
         lo, rows = stretch.given, stretch.rows.rows
         stretch.given = hi
         stretch.out += 1
+        whole = hi - lo == stretch.total
         return Target(
             hi - lo,
             rows,
             lo,
             stretch.slot,
-            hi - lo == stretch.total,
+            whole,
             stretch.layout if stretch.slot else None,
+            stretch.rows.fill if whole else (),
         )
 
     def _finish_task(self) -> Task:
@@ -264,6 +272,7 @@ class Grid:
             inputs=tuple(stretch.spans[first] for first in sorted(stretch.spans)),
             begin=(int(indices[0]),),
             reserve=reserve,
+            fill=stretch.rows.fill,
         )
         stretch.out += 1
         self._work[task.id] = [stretch]

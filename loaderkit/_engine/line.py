@@ -25,6 +25,7 @@ class Run:
     begins, ends  (size, depth + 1) int64 cursors
     group_ends    of a batch over several streams: the cursors behind it
     rows      of a batch: (n, depth + 1) int64, the cursor where each of its rows begins
+    masked    a batch without a real row
     failed    what ended it
     """
 
@@ -40,6 +41,7 @@ class Run:
     ends: np.ndarray | None = None
     group_ends: dict[int, Cursor] | None = None
     rows: np.ndarray | None = None
+    masked: bool = False
     failed: object | None = None
 
     @property
@@ -130,7 +132,7 @@ class Line:
                 self.ready -= n
                 count -= n
             self.shed()
-        return Taken(spans, np.concatenate(begins), end)
+        return Taken(spans, np.concatenate(begins) if begins else np.empty((0, 1), np.int64), end)
 
     def shed(self) -> None:
         """Drops the runs at the front that were used up; a failure stays."""

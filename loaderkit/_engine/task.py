@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 Cursor = tuple[int, ...]
+Fill = tuple[tuple[int, int], ...]  # (rows that are real, rows of zeros) in turn; (): all rows are real
 
 
 class Layout(Protocol):
@@ -44,6 +45,7 @@ class Target:
     whole    the task has all rows, of this batch or of several that follow one another, and does at once what needs
              them all: its output holds the finished elements
     layout   what lies in the slot
+    fill     if whole: where zeros stand. If no row is real, the one that comes shows what a row looks like
     """
 
     rows: int
@@ -52,6 +54,7 @@ class Target:
     slot: Slot | None
     whole: bool
     layout: Layout | None = None
+    fill: Fill = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class Task:
     begin, end   above level 0: the cursors of the batch; end is None where the plan knows it
     start     where the stream was entered: FlatMaps skip what was handed out before
     reserve   room for the output; None: the worker asks when it knows how much
+    fill      above level 0: as in Target
     """
 
     id: int
@@ -92,6 +96,7 @@ class Task:
     end: Cursor | None = None
     start: Cursor = ()
     reserve: Slot | None = None
+    fill: Fill = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,9 @@ class Ready:
               says when it took them
     ends      for each element the cursor of each stream behind it; None where the plan knows it
     begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None where the plan knows it
+    masked    no row of it is real: the streams are dry, and other processes may have rows for this step
+    more      elements with real rows that will surely come behind it, as far as is known
+    dry       whether no others with real rows will come
     """
 
     rows: int = 0
@@ -160,6 +168,9 @@ class Ready:
     count: int = 1
     ends: Sequence[Mapping[int, Cursor]] | None = None
     begins: np.ndarray | None = None
+    masked: bool = False
+    more: int = 0
+    dry: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,18 +29,23 @@ class Companions:
         self._ending = Ending(store.process, store.processes)
         self._prefix = f"{_PREFIX}/{name}/{store.count(name)}/"
         self._key = f"{self._prefix}{store.process}"
+        self._unsent: Post | None = None
         self.closed = False
 
     def before(self, step: int, *, sure: int) -> None:
         """Said before step number `step` (the first is 1) is handed out, a real one of `sure` that are coming."""
         self._post(self._ending.before(step, sure=sure))
 
+    def dry(self, total: int) -> None:
+        """Said as soon as no more rows of this process will come than those of `total` steps."""
+        self._post(self._ending.dry(total))
+
     def goes_past(self, step: int, total: int) -> bool:
         """Whether step number `step` is made, of which this process has no rows; it has `total` steps.
 
         Waits until that is known. TimeoutError names the processes that don't say it, RuntimeError those that stopped.
         """
-        self._post(self._ending.dry(total))
+        self.dry(total)
         verdict = self._ending.past(step)
         deadline = time.monotonic() + self._store.timeout
         while verdict not in (Verdict.MASK, Verdict.END):
@@ -72,8 +77,11 @@ class Companions:
         self._ending.hear({int(key.rpartition("/")[2]): Post.parse(value) for key, value in said.items()})
 
     def _post(self, post: Post | None) -> None:
-        if post is not None:
-            self._store.post(self._key, post.text())
+        # Where an interrupt or the store's error came in between, it is sent with the next one.
+        self._unsent = post or self._unsent
+        if self._unsent is not None:
+            self._store.post(self._key, self._unsent.text())
+            self._unsent = None
 
     @staticmethod
     def _named(processes: list[int]) -> str:

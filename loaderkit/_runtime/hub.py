@@ -37,11 +37,17 @@ class Elements:
     values    elements, in order
     ends      for each where the logical streams go on behind it; None: the plan knows
     begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None: the plan knows
+    masked    no row of it is real: the streams are dry, and other processes may have rows for this step
+    more      elements with real rows that will surely come behind it, as far as is known
+    dry       whether no others with real rows will come
     """
 
     values: Sequence[Any]
     ends: Sequence[Mapping[int, Cursor]] | None
     begins: np.ndarray | None
+    masked: bool = False
+    more: int = 0
+    dry: bool = False
 
 
 Step = Elements | Failure | None  # None: the stream is over
@@ -194,7 +200,8 @@ class Hub:
                 values = self._taken(stream, ready) if ready.slot is None else self._batch(ready)
                 if isinstance(values, Failure):
                     return True, values
-                return True, Elements(values, ready.ends, ready.begins)
+                ahead = (ready.masked, ready.more, ready.dry)
+                return True, Elements(values, ready.ends, ready.begins, *ahead)
 
     def _batch(self, ready: Ready) -> list[Any] | Failure:
         assert self._arena is not None and self._slots is not None and ready.slot is not None

@@ -7,11 +7,12 @@ go: a few microseconds, where a pickle would take as long as a small task. What 
 import pickle
 import struct
 from array import array
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
+from loaderkit._engine.task import Fill, Part, Report, Slot, Span, Target, Task, Trouble
 
 from .layout import BatchLayout
 from .pickling import Packer
@@ -94,31 +95,37 @@ def pack_task(task: Task, attempt: int, layouts: dict[BatchLayout, int], outputs
                 len(task.targets),
                 len(task.inputs),
             ),
-            *(len(task.begin), -1 if task.end is None else len(end), len(task.start)),
+            *(len(task.begin), -1 if task.end is None else len(end), len(task.start), len(task.fill)),
             *pack_slot(task.reserve),
         ),
     )
     for target in task.targets:
         values.extend(
-            (target.rows, target.batch, target.first, target.whole, _number(target.layout, layouts))
+            (
+                *(target.rows, target.batch, target.first, target.whole),
+                *(_number(target.layout, layouts), len(target.fill)),
+            )
         )
         values.extend(pack_slot(target.slot))
+        values.extend(chain.from_iterable(target.fill))
     for span in task.inputs:
         values.extend((span.task, span.part, span.lo, span.hi, span.batch, _number(span.layout, layouts)))
         values.extend(pack_slot(span.slot))
         values.extend(pack_slot(outputs.get(span.task)))
     for cursor in (task.begin, end, task.start):
         values.extend(cursor)
+    values.extend(chain.from_iterable(task.fill))
     return b"".join((values.tobytes(), task.indices.tobytes(), task.keys.tobytes()))
 
 
 def unpack_task(body: bytes, layouts: dict[int, BatchLayout]) -> tuple[Task, int, dict[int, Slot]]:
     """What `pack_task` wrote: the task, its attempt, and where the outputs lie that it takes in."""
     vector = np.frombuffer(body, np.int64)
-    n_head = 14
-    task_id, attempt, level, n_indices, n_keys, n_targets, n_inputs, n_begin, n_end, n_start = vector[
-        :10
-    ].tolist()
+    n_head = 15
+    head = vector[:n_head].tolist()
+    task_id, attempt, level, n_indices, n_keys, n_targets, n_inputs, n_begin, n_end, n_start, n_fill = head[
+        :11
+    ]
     words = iter(vector[n_head : len(vector) - n_indices - n_keys].tolist())
 
     def take(count: int) -> list[int]:
@@ -126,8 +133,9 @@ def unpack_task(body: bytes, layouts: dict[int, BatchLayout]) -> tuple[Task, int
 
     targets = []
     for _ in range(n_targets):
-        rows, batch, first, whole, layout = take(5)
-        targets.append(Target(rows, batch, first, unpack_slot(take(4)), bool(whole), layouts.get(layout)))
+        rows, batch, first, whole, layout, n_pairs = take(6)
+        slot, fill = unpack_slot(take(4)), _pairs(take(2 * n_pairs))
+        targets.append(Target(rows, batch, first, slot, bool(whole), layouts.get(layout), fill))
     inputs, outputs = [], {}
     for _ in range(n_inputs):
         span_task, part, lo, hi, batch, layout = take(6)
@@ -136,6 +144,7 @@ def unpack_task(body: bytes, layouts: dict[int, BatchLayout]) -> tuple[Task, int
         if where is not None:
             outputs[span_task] = where
     begin, end, start = take(n_begin), None if n_end < 0 else take(n_end), take(n_start)
+    fill = _pairs(take(2 * n_fill))
     tail = len(vector) - n_indices - n_keys
     task = Task(
         id=task_id,
@@ -147,9 +156,14 @@ def unpack_task(body: bytes, layouts: dict[int, BatchLayout]) -> tuple[Task, int
         begin=tuple(begin),
         end=None if end is None else tuple(end),
         start=tuple(start),
-        reserve=unpack_slot(vector[10:14].tolist()),
+        reserve=unpack_slot(head[11:]),
+        fill=fill,
     )
     return task, attempt, outputs
+
+
+def _pairs(numbers: list[int]) -> Fill:
+    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def _number(layout: Any, layouts: dict[BatchLayout, int]) -> int:

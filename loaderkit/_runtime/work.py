@@ -124,7 +124,7 @@ class Bench:
             lost = Failure(error, "an element, unpickled in a worker", tuple(task.indices.tolist()))
             return self._result(Run([], [], None if task.end is None else []), lost, as_rows=False)
         run, failure = self._pipeline.batch_one(
-            task.level, rows, Singles(task.indices), task.begin, task.end, task.start
+            task.level, rows, Singles(task.indices), task.begin, task.end, task.start, task.fill
         )
         last = task.level == len(self._pipeline.levels) - 1
         result = self._result(run, failure, as_rows=not last and self._stacks(task.level + 1))
@@ -236,6 +236,14 @@ class Bench:
         rows = as_block(run.values) if self._stacks(level) else run.values
         if not target.whole:
             return Part(target.rows), rows, None, None
+        if target.fill:
+            if failure is not None:
+                return None, [], None, None
+            done, stopped = self._pipeline.batch_one(
+                level, [rows], run.begins, run.begins[0], None, (), target.fill
+            )
+            part = Part(len(done.values)) if done.values else None
+            return part, done.values, stopped, self._layout_of_rows([rows])
         if isinstance(rows, Block) and not _keys_in_order(run.values[target.batch :: target.batch], rows):
             rows = run.values
         return self._batches(target, rows, run.begins, partial=failure is None)

@@ -13,7 +13,8 @@ from typing import Literal, get_args
 
 from loaderkit.plan.sharding import Shard, ShardOptions
 
-Remainder = Literal["keep", "drop"]
+Remainder = Literal["keep", "drop", "pad", "wrap"]
+_INNER = ("keep", "drop")
 
 
 def _check_size(name: str, size: int) -> None:
@@ -23,9 +24,9 @@ def _check_size(name: str, size: int) -> None:
         raise ValueError(f"{name}: expected 1 or more, got {size}")
 
 
-def _check_remainder(remainder: str) -> None:
-    if remainder not in get_args(Remainder):
-        raise ValueError(f"remainder: expected 'keep' or 'drop', got {remainder!r}")
+def _check_remainder(remainder: str, known: tuple[str, ...]) -> None:
+    if remainder not in known:
+        raise ValueError(f"remainder: expected {' or '.join(map(repr, known))}, got {remainder!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Level:
 
     def __post_init__(self) -> None:
         _check_size("size", self.size)
-        _check_remainder(self.remainder)
+        _check_remainder(self.remainder, _INNER)
 
     def count(self, elements: int) -> int:
         """Number of elements made of that many.
@@ -72,7 +73,7 @@ class Batching:
 
     def __post_init__(self) -> None:
         _check_size("rows", self.rows)
-        _check_remainder(self.remainder)
+        _check_remainder(self.remainder, get_args(Remainder))
         if self.inner and not self.batched:
             raise ValueError("inner: levels stand before a last Batch, so batched=False can't have any")
 
@@ -128,7 +129,8 @@ def shard_rows(rows_present: int, rows: int, *, shard: ShardOptions, remainder: 
 
     rows_present: m, from 0 to N. rows: N, a multiple of the shard count, else ValueError. A whole step gives
     shard h of H the block [h*N/H, (h+1)*N/H). Of a partial one, "keep" splits the m rows in order, the first
-    m % H shards get one more (with `shard.drop_remainder` each gets m // H), and "drop" gives nothing.
+    m % H shards get one more (with `shard.drop_remainder` each gets m // H), and "drop" gives nothing. "pad" and
+    "wrap" fill it up to N rows, so each shard gets its block as of any other step.
 
     >>> [shard_rows(5, 8, shard=ShardOptions(h, 4), remainder="keep") for h in range(4)]
     [(0, 2), (2, 3), (3, 4), (4, 5)]
@@ -143,7 +145,8 @@ def shard_rows(rows_present: int, rows: int, *, shard: ShardOptions, remainder: 
         raise ValueError(f"rows_present: expected 0 to {rows}, got {rows_present}")
     if rows_present < rows and remainder == "drop":
         return 0, 0
-    each, left = divmod(rows_present, count)
+    filled = rows_present > 0 and remainder in ("pad", "wrap")
+    each, left = divmod(rows if filled else rows_present, count)
     if shard.drop_remainder:
         return index * each, (index + 1) * each
     low = index * each + min(index, left)

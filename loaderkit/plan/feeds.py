@@ -39,6 +39,7 @@ class StepFeed:
     """A shard's part of one step after the other.
 
     schedule: the plan. segments: where each step begins. step: the first. num_records: the source's length.
+    num_steps: the steps of the whole run, None for all that there are.
 
     >>> from loaderkit.plan.batching import Batching
     >>> from loaderkit.plan.samplers import SequentialSampler
@@ -50,7 +51,15 @@ class StepFeed:
     (array([0, 1, 2, 3]), array([4, 5]), None)
     """
 
-    def __init__(self, schedule: Schedule, segments: Segments, step: int, num_records: int) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        segments: Segments,
+        step: int,
+        num_records: int,
+        num_steps: int | None = None,
+    ) -> None:
+        self._num_steps = num_steps
         self._planner = Planner(schedule)
         self._stride = schedule.batching.stride
         self._segments = segments
@@ -63,6 +72,10 @@ class StepFeed:
         Raises what the sampler raises, IndexError for a key that the source doesn't have, and ValueError at a step
         that was made with another global batch size; each when the steps before it were given.
         """
+        if self._num_steps is not None:
+            most = min(most, self._num_steps - self._step)
+            if most < 1:
+                return None
         index = self._segments.seek(self._step, self._stride)
         if most > 1:
             behind = self._segments.end_of(self._step)
@@ -116,14 +129,16 @@ class ShardIndices:
 class StreamIndices:
     """The indices of one logical stream.
 
-    plan: which index belongs to which stream. stream: its number. index: where to begin.
+    plan: which index belongs to which stream. stream: its number. index: where to begin. again: whether the stream's
+    first index follows on its last one.
 
     >>> indices = StreamIndices(StreamPlan(count=2, q=3, start=0, stop=14), stream=1, index=4)
     >>> indices.next(3), indices.next(9)
     (array([4, 5, 9]), array([10, 11]))
     """
 
-    def __init__(self, plan: StreamPlan, stream: int, index: int) -> None:
+    def __init__(self, plan: StreamPlan, stream: int, index: int, *, again: bool = False) -> None:
+        self._again = again
         self._plan = plan
         self._stream = stream
         self._index = index
@@ -131,6 +146,8 @@ class StreamIndices:
     def next(self, n: int) -> Int64Array:
         """Up to n next indices, int64, none behind the last."""
         indices = self._plan.indices(self._stream, self._index, n)
+        if self._again and not len(indices):
+            indices = self._plan.indices(self._stream, self._plan.start, n)
         if len(indices):
             self._index = int(indices[-1]) + 1
         return indices

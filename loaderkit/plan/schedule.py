@@ -5,6 +5,9 @@ record_key row in the data source that an index reads.
 start,stop the indices of this stream, [start, stop); stop is None where it never ends.
 part       what one shard reads of one step, or of several whole ones that follow one another: `rows` rows a step of
            `group` consecutive indices each; only the last row of the stream may be shorter.
+fill       what the last step lacks of its N rows: "pad" puts rows of zeros in, which read nothing, and "wrap" the
+           stream's first rows again. The step is filled before it is cut in shards, so the global batch is the same
+           for any number of them.
 """
 
 from dataclasses import dataclass
@@ -27,7 +30,8 @@ class Part:
     """The records that one shard reads in `steps` steps, or all shards together.
 
     indices, keys: (k,) int64, read-only. rows: how many rows they make in each step; row r of all is
-    [r*group:(r+1)*group] of both.
+    [r*group:(r+1)*group] of both. fill: where rows of zeros stand: (real, zero) rows in turn, () for nowhere; where
+    no row of this shard is real, the stream's first row is given to show what a row looks like.
 
     >>> Part(np.arange(4), np.arange(4)[::-1], rows=2).rows
     2
@@ -37,6 +41,7 @@ class Part:
     keys: NDArray[np.int64]
     rows: int
     steps: int = 1
+    fill: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("indices", "keys"):
@@ -102,7 +107,27 @@ class Schedule:
         _, high = shard_rows(
             self._rows_present(index), self.batching.rows, shard=last, remainder=self.batching.remainder
         )
+        if self.batching.remainder == "pad":
+            high = min(high, self._rows_present(index))
         return None if high == 0 else self._part(index, ((0, high),))
+
+    def firsts_at(self, index: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The first index of each row of the step at `index`; of padded rows one behind the stream's end.
+
+        rows: (n,) int64, of the global batch. Returns (n,) int64. index: from `start` on, else IndexError.
+
+        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> batching = Batching(inner=(), rows=4, remainder="wrap", batched=True)
+        >>> Schedule(SequentialSampler(9), batching, ShardOptions(0, 1), start=0, stop=9).firsts_at(
+        ...     8, np.arange(4)
+        ... )
+        array([8, 0, 1, 2])
+        """
+        places = rows * self.batching.group
+        used = self.batching.count_used(self._records_present(index))
+        if self.batching.remainder != "wrap" or not used or np.all(places < used):
+            return index + places
+        return np.where(places < used, index + places, self._first_rows(places - used))
 
     def steps_from(self, index: int) -> int | None:
         """Number of steps that this shard makes from there on; None where the stream has no end.
@@ -170,10 +195,25 @@ class Schedule:
         return self.batching.count_rows(self._records_present(index))
 
     def _part(self, index: int, spans: tuple[tuple[int, int], ...]) -> Part:
+        group, rows = self.batching.group, sum(high - low for low, high in spans)
         used = self.batching.count_used(self._records_present(index))
-        indices = index + _records_of(spans, self.batching.group)
-        indices = indices[: np.searchsorted(indices, index + used)]  # the stream's last row may be shorter
-        return Part(indices, record_keys_of(self.sampler, indices), sum(high - low for low, high in spans))
+        places = _records_of(spans, group)
+        there = int(np.searchsorted(places, used))  # the stream's last row may be shorter
+        fill: tuple[tuple[int, int], ...] = ()
+        indices = index + places[:there]
+        if there < len(places) and self.batching.remainder == "wrap":
+            indices = np.concatenate([indices, self._first_rows(places[there:] - used)])
+        elif there <= len(places) - group and self.batching.remainder == "pad":
+            real = -(-there // group)
+            fill = ((real, rows - real),)
+            indices, rows = (indices, real) if real else (self._first_rows(np.arange(group)), 1)
+        return Part(indices, record_keys_of(self.sampler, indices), rows, fill=fill)
+
+    def _first_rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The indices of records by their place in the stream's rows, which follow one another again and again."""
+        assert self.stop is not None
+        used = self.batching.count_used(self.stop - self.start)
+        return self.start + (places % used if used >= self.batching.group else places[:used])
 
 
 def _records_of(spans: tuple[tuple[int, int], ...], group: int) -> NDArray[np.int64]:

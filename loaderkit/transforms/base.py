@@ -218,7 +218,9 @@ class Batch(Transformation):
     Args:
         batch_size: rows of one shard's batch. Exactly one of the two sizes is given.
         global_batch_size: rows of the batches of all shards together; only for the last Batch.
-        remainder: what becomes of the last rows where they fill no whole batch, "keep" or "drop".
+        remainder: what becomes of the last rows where they fill no whole batch: "keep", "drop", "pad" (zeros in place
+            of the missing rows, and a boolean leaf "valid"; an element that is no dict becomes (batch, valid)), or
+            "wrap" (the stream's first elements again). An earlier Batch than the last takes keep or drop.
         drop_remainder: True says remainder="drop".
         batch_fn: takes the list of rows and returns the batch, in place of stacking.
 
@@ -245,12 +247,18 @@ class Batch(Transformation):
         if (batch_size is None) == (global_batch_size is None):
             came = "neither" if batch_size is None else "both"
             raise ValueError(f"Batch: expected exactly one of batch_size and global_batch_size, {came} came")
-        if remainder not in ("keep", "drop"):
-            raise ValueError(f"remainder: only 'keep' or 'drop' are known, {_short(remainder)} came")
+        if remainder not in ("keep", "drop", "pad", "wrap"):
+            raise ValueError(
+                f"remainder: only 'keep', 'drop', 'pad' and 'wrap' are known, {_short(remainder)} came"
+            )
         if not isinstance(drop_remainder, bool | np.bool_):
             raise TypeError(f"drop_remainder: expected True or False, {_short(drop_remainder)} came")
         if batch_fn is not None and not callable(batch_fn):
             raise TypeError(f"batch_fn: expected a function of a list of rows, {_short(batch_fn)} came")
+        if drop_remainder and remainder not in ("keep", "drop"):
+            raise ValueError(
+                f"drop_remainder: it says remainder='drop', {remainder!r} came besides; give one"
+            )
         self.batch_size = _size("batch_size", batch_size)
         self.global_batch_size = _size("global_batch_size", global_batch_size)
         self.remainder = "drop" if drop_remainder else remainder

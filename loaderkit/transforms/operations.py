@@ -49,7 +49,8 @@ def as_operations(operations: Iterable[Operation]) -> tuple[Transformation, ...]
 
     Args:
         operations: in the order in which elements pass them. TypeError for what is none, with its place;
-            ValueError for a global_batch_size on a Batch that isn't the last.
+            ValueError for a global_batch_size, or a remainder other than keep and drop, on a Batch that isn't the
+            last.
 
     >>> as_operations([abs, Batch(2)])
     (Map(abs), Batch(batch_size=2))
@@ -64,7 +65,14 @@ def as_operations(operations: Iterable[Operation]) -> tuple[Transformation, ...]
     batches = [place for place, operation in enumerate(made) if isinstance(operation, Batch)]
     for place in batches[:-1]:
         batch = made[place]
-        if isinstance(batch, Batch) and batch.global_batch_size is not None:
+        if not isinstance(batch, Batch):
+            continue
+        if batch.remainder not in ("keep", "drop"):
+            raise ValueError(
+                f"operations[{place}]: {batch!r} isn't the last Batch, that is operations[{batches[-1]}]; only the "
+                "last one pads or wraps, write remainder='keep' or 'drop' here"
+            )
+        if batch.global_batch_size is not None:
             raise ValueError(
                 f"operations[{place}]: {batch!r} isn't the last Batch, that is operations[{batches[-1]}]; "
                 f"global_batch_size is for the last only, write Batch(batch_size=...) here"

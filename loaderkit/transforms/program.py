@@ -26,6 +26,7 @@ import numpy as np
 from loaderkit.plan.rng import RecordRng, child_of
 
 from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, function_of, label_of
+from .padding import Fill, spread, spread_rows, valid_rows, with_valid
 from .seeding import SeededGlobals
 from .stack import Block, collect
 
@@ -229,12 +230,15 @@ class Level:
                 run = stop.made
         return run, failure
 
-    def make_batch(self, parts: Sequence[Block | list[Any]], begins: Sequence[Cursor]) -> Any:
+    def make_batch(
+        self, parts: Sequence[Block | list[Any]], begins: Sequence[Cursor], fill: Fill = ()
+    ) -> Any:
         """One batch of all rows of `parts`; raises _NoBatch.
 
         Args:
             parts: runs of rows, by column or as a list.
             begins: of each row, for the words of an error.
+            fill: where rows of zeros stand; nowhere, if it is empty.
         """
         assert self.batch is not None
         mentioned: list[int] = []
@@ -246,9 +250,13 @@ class Level:
 
         try:
             if self.batch.batch_fn is None:
-                return self.batch.stacked(parts, describe)
+                batch = self.batch.stacked(parts, describe)
+                return spread(batch, fill) if fill else batch
             # Rows on the way to a batch_fn are never put in columns: it sees them as the user's functions made them.
-            return self.batch.batch_fn([row for part in parts for row in part])  # type: ignore[union-attr]
+            rows: list[Any] = [row for part in parts for row in part]  # type: ignore[union-attr]
+            fill = fill or ((len(rows), 0),)
+            made = self.batch.batch_fn(spread_rows(rows, fill))
+            return with_valid(made, valid_rows(fill)) if self.batch.remainder == "pad" else made
         except Exception as error:
             indices = tuple(mentioned or [begin[0] for begin in begins])
             raise _NoBatch(Failure(error, repr(self.batch), indices)) from error
@@ -294,6 +302,8 @@ def compile_levels(operations: Sequence[Transformation], seed: int | None) -> tu
     drawn = depth = before = 0
     for place, op in enumerate(operations):
         if isinstance(op, Batch):
+            if op.remainder == "pad" and op.batch_fn is None:
+                stages.append(_MapStage(f"operations[{place}] {label_of(op)}", with_valid))
             levels.append(Level(batch, tuple(stages), before))
             batch, stages, before = op, [], depth
             continue
@@ -369,6 +379,7 @@ class Pipeline:
         begin: Cursor,
         end: Cursor | None,
         start: Cursor,
+        fill: Fill = (),
     ) -> tuple[Run, Failure | None]:
         """One batch from its rows, and what the stages behind that Batch make of it.
 
@@ -377,9 +388,10 @@ class Pipeline:
             parts, rows: the rows in order, and the begin of each.
             begin, end: of the batch; end is None where the plan knows it.
             start: where the stream was entered.
+            fill: where rows of zeros stand in it.
         """
         try:
-            batch = self.levels[level].make_batch(parts, rows)
+            batch = self.levels[level].make_batch(parts, rows, fill)
         except _NoBatch as stop:
             return Run([], [], None if end is None else []), stop.failure
         begins = [begin[: self.levels[level].depth + 1]]

@@ -32,6 +32,9 @@ class Counter:
         self.position = json.loads(state)["position"]
         self.allowed = allow
 
+    def writers_needed(self, writers):
+        return writers
+
     def start_prefetch(self) -> None:
         self.prefetching = True
 

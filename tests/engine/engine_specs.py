@@ -17,10 +17,14 @@ def grid_specs(draw: st.DrawFn) -> GridSpec:
     steps = draw(st.integers(0, 8) | st.integers(20, 50))
     records = max(steps * rows * group, 1)
     finish = draw(st.booleans())
+    zeros = draw(st.integers(0, 3))
+    unreal = zeros > 0 and draw(st.booleans())
     return GridSpec(
         rows=rows,
         steps=steps,
-        last_rows=draw(st.integers(1, rows)),
+        last_rows=1 if unreal else draw(st.integers(1, rows)),
+        zeros=zeros,
+        unreal=unreal,
         group=group,
         last_short=draw(st.integers(0, group - 1)),
         finish=finish,
@@ -68,6 +72,32 @@ def chain_specs(draw: st.DrawFn, most_streams: int = 3) -> ChainSpec:
         patience=None if patient else draw(st.none() | st.integers(1, 6)),
         fails=fails,
         feed_fails=feed_fails,
+        nbytes=draw(WEIGHTS),
+    )
+
+
+@st.composite
+def ending_specs(draw: st.DrawFn) -> ChainSpec:
+    """Streams that end, one of them or several, and are filled up in one of the ways that there are."""
+    count = draw(st.integers(1, 3))
+    short = draw(st.sampled_from(["pad", "pad", "fail", *(["wrap"] * (count == 1))]))
+    groupings = draw(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=3))
+    kinds = [draw(st.sampled_from(["none", "none", "filter", "flat"])) for _ in range(len(groupings) + 1)]
+    masks = short == "pad" and draw(st.booleans())
+    if count > 1 or masks:
+        kinds[-1] = "none"
+    return ChainSpec(
+        groupings=tuple(groupings),
+        short=short,
+        masks=masks,
+        flats=tuple(kind == "flat" for kind in kinds),
+        fans=tuple(draw(_fans(kind)) for kind in kinds),
+        streams=count,
+        owned=tuple(range(count) if count == 1 or draw(st.booleans()) else range(1, count)),
+        stop=draw(st.integers(0, 30)),
+        piece=draw(st.none() | st.integers(1, 5)),
+        prefetch=draw(st.integers(1, 4)),
+        fails=draw(few(st.tuples(st.integers(0, len(groupings)), st.integers(0, 60)))),
         nbytes=draw(WEIGHTS),
     )
 

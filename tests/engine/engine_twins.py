@@ -6,8 +6,8 @@ workers. `work(task, reach)` is a worker.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import count, takewhile
+from dataclasses import dataclass, field, replace
+from itertools import count, repeat, takewhile
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._engine.chain import Chain, Grouping
 from loaderkit._engine.grid import Grid
-from loaderkit._engine.task import Cursor, Part, Report, Slot, Span, Task, Trouble
+from loaderkit._engine.task import Cursor, Fill, Part, Report, Slot, Span, Task, Trouble
 
 ROW_NBYTES = 1024
 
@@ -78,6 +78,7 @@ class _GridRows:
     keys: np.ndarray
     rows: int
     steps: int
+    fill: Fill = ()
 
 
 @dataclass
@@ -89,6 +90,8 @@ class GridSpec:
     last_rows: int = 4
     group: int = 1
     last_short: int = 0  # records that the very last row lacks
+    zeros: int = 0  # rows of zeros behind those of the last step
+    unreal: bool = False  # the last step's one row only shows what a row looks like
     finish: bool = False
     in_place: bool = True
     prefetch: int = 2
@@ -123,11 +126,17 @@ class GridSpec:
         while self._next < first + most and self._is_whole(self._next):
             indices = np.concatenate([indices, self.plan(self._next)])
             self._next += 1
-        return _GridRows(indices, keys_of(indices), rows, self._next - first)
+        return _GridRows(indices, keys_of(indices), rows, self._next - first, self.fill_of(first))
 
     def _is_whole(self, step: int) -> bool:
         indices = self.plan(step)
-        return step != self.feed_fails and indices is not None and len(indices) == self.rows * self.group
+        whole = step != self.feed_fails and indices is not None and not self.fill_of(step)
+        return whole and len(indices) == self.rows * self.group
+
+    def fill_of(self, step: int) -> Fill:
+        if step < self.steps - 1 or not self.zeros:
+            return ()
+        return ((0 if self.unreal else self.last_rows, self.zeros),)
 
     def assembly(self, supplies: Supplies) -> Assembly:
         return Grid(
@@ -162,6 +171,8 @@ class GridSpec:
     def _batch(self, step: int, rows: list[Any]) -> Any:
         if step in self.batch_fails:
             raise BoomError(("batch", step))
+        for real, zeros in self.fill_of(step):
+            rows = [*rows[:real], *["zeros"] * zeros]
         return ("finished" if self.finish else "batch", *rows)
 
     def in_slot(self, rows: list[Any]) -> Any:
@@ -215,6 +226,7 @@ class GridSpec:
                 parts.append(Part(len(rows)))
                 output.append(rows)
             else:
+                assert target.fill == self.fill_of(self.step_of(int(indices[0])))
                 try:
                     batch = self._batch(self.step_of(int(indices[0])), rows)
                 except BoomError as boom:
@@ -245,6 +257,7 @@ class GridSpec:
         assert task.begin == (rows[0][0],)
         assert task.indices.tolist() == [row[0] for row in rows]
         assert rows == self._grouped(indices)
+        assert task.fill == self.fill_of(step)
         try:
             batch = self._batch(step, rows)
         except BoomError as boom:
@@ -272,6 +285,8 @@ class ChainSpec:
     """
 
     groupings: tuple[tuple[int, bool], ...] = ((3, True),)  # rows of one stream, whether the last is kept
+    short: str | None = None  # "pad", "wrap" or "fail" for the last of them
+    masks: bool = False  # masked batches follow without end
     flats: tuple[bool, ...] = (False, False)
     fans: tuple[tuple[int, ...], ...] = ((1,), (1,))
     streams: int = 1
@@ -304,12 +319,22 @@ class ChainSpec:
         return Chain(
             {stream: ChainFeed(self, stream) for stream in self.owned},
             supplies,
-            groupings=tuple(Grouping(rows, keep) for rows, keep in self.groupings),
+            groupings=tuple(
+                Grouping(rows, self.short if self.short and last else "keep" if keep else "drop")
+                for last, (rows, keep) in zip([*[False] * (len(self.groupings) - 1), True], self.groupings)
+            ),
+            stop=self.stop,
+            again=lambda stream: ChainFeed(replace(self, start={}), stream),
+            sample=(lambda: ChainFeed(self.whole(), 0)) if self.masks else None,
             start={stream: self.start_of(stream) for stream in self.owned},
             nominal=nominal,
             prefetch=self.prefetch,
             patience=self.patience,
         )
+
+    def whole(self) -> "ChainSpec":
+        """The same data as one stream, from its first index on."""
+        return replace(self, start={}, streams=1, owned=(0,))
 
     def indices(self, stream: int) -> Iterator[int]:
         first = self.start_of(stream)[0]
@@ -319,11 +344,10 @@ class ChainSpec:
     # --- the naive stream ---------------------------------------------------------------------------------------
 
     def elements(self) -> Iterator[Popped]:
-        sources = {stream: self._records(stream) for stream in self.owned}
-        for level, (rows, keep) in enumerate(self.groupings[:-1], start=1):
-            sources = {s: self._batches(level, {s: source}, rows, keep) for s, source in sources.items()}
-            sources = {s: (element for element, _ in made) for s, made in sources.items()}
-        if self.groupings:
+        sources = self._rows()
+        if self.short:
+            made = self._filled(sources)
+        elif self.groupings:
             rows, keep = self.groupings[-1]
             made = self._batches(len(self.groupings), sources, rows, keep)
         else:
@@ -333,6 +357,54 @@ class ChainSpec:
             yield Popped(
                 element.value, None if self.plain else {s: self.padded(end) for s, end in ends.items()}
             )
+
+    def _rows(self) -> dict[int, Iterator[_Element]]:
+        sources = {stream: self._records(stream) for stream in self.owned}
+        for level, (rows, keep) in enumerate(self.groupings[:-1], start=1):
+            sources = {s: self._batches(level, {s: source}, rows, keep) for s, source in sources.items()}
+            sources = {s: (element for element, _ in made) for s, made in sources.items()}
+        return sources
+
+    def _filled(self, sources: dict[int, Iterator[_Element]]) -> Iterator[tuple[_Element, dict[int, Cursor]]]:
+        """The last batches where a stream that ends is filled up, or is an error."""
+        level, (rows, _), behind = len(self.groupings), self.groupings[-1], (self.stop or 0,)
+        while True:
+            taken = {stream: [e for _, e in zip(range(rows), source)] for stream, source in sources.items()}
+            lack = {stream: rows - len(elements) for stream, elements in taken.items()}
+            if self.short == "fail" and any(lack.values()):
+                raise BoomError(ValueError)
+            first = next((stream for stream, elements in taken.items() if elements), None)
+            if first is None:
+                break
+            ends = {s: behind if lack[s] else elements[-1].end for s, elements in taken.items()}
+            while self.short == "wrap" and len(taken[first]) < rows:
+                again = replace(self, start={})._rows()[first]
+                taken[first] += [e for _, e in zip(range(rows - len(taken[first])), again)]
+            begin = self.padded(taken[first][0].begin)
+            if ("batch", level, first, begin) in self.given_up:
+                raise BoomError(self.given_up["batch", level, first, begin])
+            values = [
+                value
+                for elements in taken.values()
+                for value in [*(e.value for e in elements), *["zeros"] * (rows - len(elements))]
+            ]
+            yield from self._finished(level, values, begin, ends)
+            if self.short == "wrap" and lack[first]:
+                return
+        if self.masks and next(self.whole()._rows()[0], None) is not None:
+            for zeros in repeat(["zeros"] * rows * len(sources)):
+                yield from self._finished(level, zeros, self.padded(behind), dict.fromkeys(sources, behind))
+
+    def _finished(
+        self, level: int, values: list[Any], begin: Cursor, ends: dict[int, Cursor]
+    ) -> Iterator[tuple[_Element, dict[int, Cursor]]]:
+        first = next(iter(ends))
+        start = self.start_of(first) if len(ends) == 1 else ()
+        made, error = self._stage(level, [self._batch(level, values, begin, ends[first])], start)
+        for element in made:
+            yield element, ends if len(ends) > 1 else {first: element.end}
+        if error is not None:
+            raise BoomError(error)
 
     def _records(self, stream: int) -> Iterator[_Element]:
         barren = 0
@@ -421,7 +493,14 @@ class ChainSpec:
         else:
             rows = [row for span in task.inputs for row in reach.rows(span)]
             assert len(rows) == len(task.indices)
-            assert task.begin[0] == task.indices[0]
+            if task.fill:
+                real = iter(rows)
+                rows = [
+                    next(real) if place < n else "zeros"
+                    for n, zeros in task.fill
+                    for place in range(n + zeros)
+                ]
+            assert task.begin[0] == (task.indices[0] if not task.fill or sum(dict(task.fill)) else self.stop)
             elements = [self._batch(task.level, rows, task.begin, task.end or ())]
         made, error = self._stage(task.level, elements, task.start)
         part = Part(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
-from engine_specs import chain_specs
+from engine_specs import chain_specs, ending_specs
 from engine_twins import ChainSpec
 from engine_world import World, drain
 from hypothesis import given
@@ -46,6 +46,33 @@ def test_entered_at_the_cursors_behind_an_element_a_stream_goes_on_there(spec, t
     # An endless stream of which nothing is left would keep the plain loop busy for ever.
     fans = spec.fans if spec.stop is not None else tuple(tuple(n or 1 for n in level) for level in spec.fans)
     spec = fresh(spec, plain=False, fans=fans, fails=frozenset(), feed_fails=None, patience=None)
+    whole = spec.elements()
+    heads = list(islice(whole, popped))
+    left = [element.value for element in islice(whole, 20)]
+    start = {stream: spec.start_of(stream) for stream in spec.owned}
+    for head in heads:
+        start |= head.ends
+    resumed = fresh(spec, start=start)
+    assert [element.value for element in islice(resumed.elements(), 20)] == left
+    world = world_of(2, "all", task_rows=task_rows)
+    drain(world, world.open(resumed), turns=400)
+    world.wind_up()
+
+
+@given(ending_specs(), CUTS["workers"], CUTS["memory"], CUTS["task_rows"])
+def test_streams_that_end_are_filled_up_as_plain_generators_do(spec, workers, memory, task_rows):
+    """Padded, wrapped or an error; masked batches without end where other processes may have rows; errors in place."""
+    world = world_of(workers, memory, task_rows=task_rows)
+    stream = world.open(spec)
+    drain(world, stream, turns=200 if spec.masks else 3000)
+    assert stream in world.over or spec.masks
+    world.wind_up()
+
+
+@given(ending_specs(), st.integers(1, 20), st.integers(0, 10))
+def test_entered_behind_any_element_a_stream_that_ends_is_filled_up_the_same(spec, task_rows, popped):
+    """Saved after any element, a padded, wrapped or masked one too, and resumed: the rest, and none of it twice."""
+    spec = fresh(spec, fails=frozenset(), short="pad" if spec.short == "fail" else spec.short)
     whole = spec.elements()
     heads = list(islice(whole, popped))
     left = [element.value for element in islice(whole, 20)]

@@ -244,6 +244,30 @@ def leaf_cases(process):
     return answers
 
 
+def end_cases():
+    """A finite, filtered evaluation: what each process counts of the real rows, step by step, by collectives."""
+    sharding = NamedSharding(Mesh(jax.devices(), "data"), P("data"))
+    count = jax.jit(lambda valid, key: (valid.sum(), (valid * key).sum()))
+    answers = []
+    for records in (40, 97):
+        evaluation = lk.DataLoader(
+            data_source=lk.RangeDataSource(0, records, 1),
+            sampler=lk.IndexSampler(records, num_epochs=1),
+            operations=[
+                lambda key: {"key": key},
+                # The last streams are dry long before the first.
+                lk.Filter(lambda element: element["key"] % 16 < 3 or element["key"] == 39),
+                lk.Batch(global_batch_size=16, remainder="pad"),
+            ],
+            shard_options=lk.ShardBySharding(sharding, timeout=60.0),
+            logical_streams=16,
+        )
+        with lk.device_iterator(iter(evaluation), sharding) as batches:
+            steps = [[int(n) for n in count(batch["valid"], batch["key"])] for batch in batches]
+        answers.append(steps)
+    return answers
+
+
 def main():
     index, count, port = map(int, sys.argv[1:])
     jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=count, process_id=index)
@@ -253,6 +277,7 @@ def main():
         ("keys", lambda: key_cases(rng)),
         ("orders", order_cases),
         ("agreement", lambda: agreement_cases(index)),
+        ("ends", end_cases),
         ("leaves", lambda: leaf_cases(index)),
         ("absence", lambda: absence(index)),
     ):

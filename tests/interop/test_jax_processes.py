@@ -75,6 +75,18 @@ def test_a_process_that_does_not_come_is_named(answers):
         )
 
 
+def test_all_processes_end_at_the_same_step(answers):
+    """With Filter and pad the processes run dry at different steps and agree on the last: each row counts once, and
+    no collective waits for a process that stopped.
+    """
+    for told in answers:
+        assert told["ends"] == answers[0]["ends"]
+    for records, steps in zip((40, 97), answers[0]["ends"], strict=True):
+        left = [key for key in range(records) if key % 16 < 3 or key == 39]
+        assert [sum(numbers) for numbers in zip(*steps, strict=True)] == [len(left), sum(left)]
+        assert len(steps) == max(sum(key % 16 == stream for key in left) for stream in range(16))
+
+
 def test_leaves_that_differ_between_processes_are_found_before_the_array(answers):
     """At the first batch all are told; later the process whose leaves are new is, and makes no array of them."""
     last = len(answers) - 1

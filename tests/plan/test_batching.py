@@ -76,7 +76,7 @@ def test_dropping_shards_share_a_partial_step_equally(count: int, each: int, dat
     assert {high - low for low, high in spans} == {present // count}
 
 
-@given(st.integers(1, 6), st.integers(1, 6), st.booleans(), st.sampled_from(["keep", "drop"]))
+@given(st.integers(1, 6), st.integers(1, 6), st.booleans(), st.sampled_from(["keep", "drop", "pad", "wrap"]))
 def test_a_whole_step_is_cut_in_equal_blocks(
     count: int, each: int, dropping: bool, remainder: Remainder
 ) -> None:
@@ -97,6 +97,18 @@ def test_a_dropped_partial_step_gives_nobody_a_row(count: int, each: int, data: 
         assert low == high
 
 
+@given(st.integers(1, 6), st.integers(1, 6), st.sampled_from(["pad", "wrap"]), st.data())
+def test_a_filled_step_is_cut_like_a_whole_one(
+    count: int, each: int, remainder: Remainder, data: st.DataObject
+) -> None:
+    """With pad and wrap each shard has its block of any step that has a row at all."""
+    rows = count * each
+    present = data.draw(st.integers(0, rows))
+    for index in range(count):
+        expected = (index * each, (index + 1) * each) if present else (0, 0)
+        assert shard_rows(present, rows, shard=ShardOptions(index, count), remainder=remainder) == expected
+
+
 def test_rows_that_shards_cannot_share_are_refused_with_a_size_that_works() -> None:
     """N that H doesn't divide is an error, and the size it proposes is accepted."""
     with pytest.raises(ValueError, match=r"10 rows can't be cut.* 4 shards.*global_batch_size=12"):
@@ -110,7 +122,7 @@ def test_rows_that_shards_cannot_share_are_refused_with_a_size_that_works() -> N
         ({"rows": 0}, ValueError, "rows: expected 1 or more, got 0"),
         ({"rows": 2.0}, TypeError, "rows: expected an int, got 2.0"),
         ({"rows": True}, TypeError, "rows: expected an int, got True"),
-        ({"remainder": "pad"}, ValueError, "remainder: expected 'keep' or 'drop', got 'pad'"),
+        ({"remainder": "fill"}, ValueError, "remainder: expected 'keep' or 'drop' or .*, got 'fill'"),
         ({"batched": False, "inner": (Level(2, "keep"),)}, ValueError, "inner: .*batched=False"),
     ],
 )

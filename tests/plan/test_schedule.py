@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 
 import numpy as np
 import pytest
@@ -46,30 +47,44 @@ def plans(draw: st.DrawFn) -> tuple[Batching, int, bool, int, int]:
     """A batching, a shard count that divides its rows, the shards' drop_remainder, and a range of indices."""
     count = draw(st.integers(1, 4))
     batched = draw(st.booleans())
+    remainder = draw(st.sampled_from(["keep", "drop", "pad", "wrap"])) if batched else "keep"
+    levels = draw(LEVELS) if batched else []
+    if remainder == "wrap":  # rows can't follow on a short one
+        levels = [Level(level.size, "drop") for level in levels]
     batching = Batching(
-        inner=tuple(draw(LEVELS)) if batched else (),
+        inner=tuple(levels),
         rows=count * (draw(st.integers(1, 4)) if batched else 1),
-        remainder=draw(st.sampled_from(["keep", "drop"])) if batched else "keep",
+        remainder=remainder,
         batched=batched,
     )
     start = draw(st.integers(0, 50))
     return batching, count, draw(st.booleans()), start, start + draw(st.integers(0, 150))
 
 
-def steps_by_hand(
-    batching: Batching, count: int, dropping: bool, start: int, stop: int
-) -> list[list[list[list[int]]]]:
-    """steps[t][h][r] = the indices of row r of shard h in step t, made by grouping every index."""
+def rows_by_hand(batching: Batching, start: int, stop: int) -> list[list[int]]:
     rows = [[index] for index in range(start, stop)]
     for level in batching.inner:
         groups = [rows[low : low + level.size] for low in range(0, len(rows), level.size)]
         whole = [group for group in groups if len(group) == level.size or level.remainder == "keep"]
         rows = [[index for row in group for index in row] for group in whole]
+    return rows
+
+
+def steps_by_hand(
+    batching: Batching, count: int, dropping: bool, start: int, stop: int
+) -> list[list[list[list[int]]]]:
+    """steps[t][h][r] = the indices of row r of shard h in step t, made by grouping every index; none in padded rows."""
+    rows = rows_by_hand(batching, start, stop)
     steps = []
     for low in range(0, len(rows), batching.rows):
         step = rows[low : low + batching.rows]
         if len(step) < batching.rows and batching.remainder == "drop":
             continue
+        lacks = batching.rows - len(step)
+        if batching.remainder == "pad":
+            step += [[]] * lacks
+        elif batching.remainder == "wrap":
+            step += islice(cycle(rows), lacks)
         each, left = divmod(len(step), count)
         sizes = [each + (shard < left and not dropping) for shard in range(count)]
         ends = np.cumsum(sizes).tolist()
@@ -93,6 +108,7 @@ def same(left: Part | None, right: Part | None) -> bool:
         return left is right
     return (
         left.rows == right.rows
+        and left.fill == right.fill
         and left.indices.tolist() == right.indices.tolist()
         and left.keys.tolist() == right.keys.tolist()
         and left.indices.dtype == right.indices.dtype == np.int64
@@ -113,9 +129,13 @@ def test_every_step_of_every_shard_is_what_grouping_by_hand_gives(
             part = schedule.rows_at(index)
             rows = step[shard]
             if rows:
-                indices = [index for row in rows for index in row]
+                real = [row for row in rows if row]
+                # Where a shard has padded rows only, it gets the stream's first row to know what one looks like.
+                shown = real or rows_by_hand(plan[0], plan[3], plan[4])[:1]
+                indices = [index for row in shown for index in row]
                 assert part is not None
-                assert part.rows == len(rows)
+                assert part.rows == len(shown)
+                assert part.fill == (() if real == rows else ((len(real), len(rows) - len(real)),))
                 assert part.indices.tolist() == indices
                 assert part.keys.tolist() == [schedule.sampler[i].record_key for i in indices]
             else:
@@ -141,6 +161,7 @@ def test_all_rows_are_the_shards_rows_one_after_the_other(plan: tuple[Batching, 
     for place in range(len(steps_by_hand(*plan)) + 1):
         index = schedules[0].start + place * schedules[0].batching.stride
         parts = [part for schedule in schedules if (part := schedule.rows_at(index)) is not None]
+        parts = [part for part in parts if not part.fill or part.fill[0][0]]  # padded rows read nothing
         for schedule in schedules:
             whole = schedule.all_rows(index)
             if not parts:
@@ -288,6 +309,9 @@ def test_a_shard_of_several_blocks_reads_what_shards_of_one_block_read(
             if joined is None:
                 assert not parts
                 continue
+            rows = sum(count for part in parts for count in (sum(map(sum, part.fill)) or part.rows,))
+            parts = [part for part in parts if not part.fill or part.fill[0][0]] or parts[:1]
+            assert sum(map(sum, joined.fill)) in (0, rows)
             assert joined.indices.tolist() == [i for part in parts for i in part.indices.tolist()]
             assert joined.keys.tolist() == [key for part in parts for key in part.keys.tolist()]
             assert joined.rows == sum(part.rows for part in parts)

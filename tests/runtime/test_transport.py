@@ -267,6 +267,7 @@ slots = st.none() | st.builds(Slot, small, small, small, small)
 int64s = hnp.arrays(np.int64, st.integers(0, 9), elements=st.integers(-(2**63), 2**63 - 1))
 LAYOUT = BatchLayout(RowSpec(structure_of(0), ()))
 cursors = st.lists(small, max_size=3).map(tuple)
+fills = st.lists(st.tuples(small, small), max_size=3).map(tuple)
 
 
 @st.composite
@@ -279,7 +280,12 @@ def tasks(draw: Any) -> Task:
         indices=indices,
         keys=indices[::-1].copy() if draw(st.booleans()) else np.empty(0, np.int64),
         targets=tuple(
-            draw(st.lists(st.builds(Target, small, small, small, whole=st.booleans(), **place), max_size=3))
+            draw(
+                st.lists(
+                    st.builds(Target, small, small, small, whole=st.booleans(), fill=fills, **place),
+                    max_size=3,
+                )
+            )
         ),
         inputs=tuple(
             draw(st.lists(st.builds(Span, small, small, small, small, batch=small, **place), max_size=3))
@@ -288,6 +294,7 @@ def tasks(draw: Any) -> Task:
         end=draw(st.none() | cursors),
         start=draw(cursors),
         reserve=draw(slots),
+        fill=draw(fills),
     )
 
 

@@ -52,6 +52,8 @@ class Course:
     num_records: int
 
     logical_streams = 1
+    num_steps = None
+    asks_others = False
 
     @property
     def batching(self) -> Batching:
@@ -117,7 +119,8 @@ class Course:
         self, feeds: dict[int, RecordFeed], start: dict[int, Cursor], prefetch: int, supplies: Supplies
     ) -> Chain:
         groupings = tuple(
-            Grouping(batch.batch_size, not batch.drop_remainder) for batch in self.compiled.batches
+            Grouping(batch.batch_size, "drop" if batch.drop_remainder else "keep")
+            for batch in self.compiled.batches
         )
         nominal = 1
         for grouping in groupings:

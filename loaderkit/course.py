@@ -250,7 +250,7 @@ class Course:
         """The document of a position."""
         batching, count = self.batching, self.logical_streams
         cursors: Mapping[int, Cursor] = position.cursors or {0: (self.index_of(position),)}
-        per_block = count // self.shard.shard_count
+        per_block, writers = count // self.shard.shard_count, self.shard.writers
         return State(
             step=position.step,
             cursors={stream: _trimmed(cursor) for stream, cursor in cursors.items()},
@@ -260,7 +260,7 @@ class Course:
             operations=self._operations_fingerprint(),
             rows=batching.rows,
             stride=batching.stride,
-            streams=Streams(count, q, tuple(self.shard.writers[s // per_block] for s in range(count)))
+            streams=Streams(count, q, tuple(writers[s // per_block] for s in range(count)))
             if self.row_changing
             else None,
             epoch=self.epoch,

@@ -37,6 +37,7 @@ class Pipeline:
         columns: the same data as a tree of arrays, for those who work on whole columns.
         records: how many records there are, where opening the source to ask it would start threads before a fork.
         graph: the steps as one function of TensorFlow tensors, where tf.data takes part with columns or files.
+        transforms: loaderkit's own for the same work, by the contender's option "transforms".
     """
 
     sources: Mapping[str, Callable[[], Any]]
@@ -46,6 +47,7 @@ class Pipeline:
     columns: Callable[[], dict[str, np.ndarray]] | None = None
     graph: Callable[[Any], Any] | None = None
     records: int | None = None
+    transforms: Mapping[str, Callable[[], list[Any]]] = field(default_factory=dict)
     seed: int = field(default=0, kw_only=True)
 
     @property

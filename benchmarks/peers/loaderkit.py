@@ -1,7 +1,7 @@
 """loaderkit as a contender.
 
-Options of a contender: `source` names one of the pipeline's sources instead of "loaderkit"; `reads_in_flight` is
-`ReadOptions(num_threads=...)`.
+Options of a contender: `source` names one of the pipeline's sources instead of "loaderkit"; `transforms` one of its
+lists of loaderkit's own transforms instead of the steps; `reads_in_flight` is `ReadOptions(num_threads=...)`.
 """
 
 from collections.abc import Iterator
@@ -15,10 +15,15 @@ from benchmarks.pipeline import Draw, Pipeline
 def make_loader(pipeline: Pipeline, contender: Contender) -> lk.DataLoader:
     """An endless loader of the pipeline."""
     source = pipeline.source(contender.options.get("source", "loaderkit"))
-    operations: list[lk.Transformation] = [
-        lk.RandomMap(step.function) if isinstance(step, Draw) else lk.Map(step.function)
-        for step in pipeline.steps
-    ]
+    own = contender.options.get("transforms")
+    operations: list[lk.Transformation] = (
+        [
+            lk.RandomMap(step.function) if isinstance(step, Draw) else lk.Map(step.function)
+            for step in pipeline.steps
+        ]
+        if own is None
+        else pipeline.transforms[own]()
+    )
     if pipeline.batch is not None:
         operations.append(lk.Batch(pipeline.batch))
     return lk.DataLoader(

@@ -58,6 +58,7 @@ class Supplies:
     new_id: Callable[[], int]
 
 
+TASK_NBYTES = 8 << 20  # of the output of a task of several rows: they are made while earlier ones are sent
 AHEAD_NBYTES = 64 << 20  # of what is made ahead, unless prefetch or two tasks a worker need more
 _FIRST_RESERVE = 1 << 16  # bytes: enough for small rows; larger ones ask once
 
@@ -73,12 +74,17 @@ class Reserve:
         """Room for the output of a task of so many rows, None where outputs need none."""
         if not self._supplies.reserves or self._supplies.slots is None:
             return None
-        wanted = _FIRST_RESERVE if self._row_nbytes is None else int(1.25 * self._row_nbytes * rows) + 4096
+        wanted = _FIRST_RESERVE if self._row_nbytes is None else int(1.125 * self._row_nbytes * rows) + 4096
         return self._supplies.slots.alloc(wanted)
 
     def rows_in(self, nbytes: int) -> int | None:
         """How many rows' outputs fit in so much room, None while that isn't known."""
         return None if not self._row_nbytes else int(nbytes / self._row_nbytes)
+
+    def fitting(self, rows: int) -> int:
+        """So many rows for a task, or as many as make an output of TASK_NBYTES; one at least."""
+        fits = self.rows_in(TASK_NBYTES)
+        return rows if fits is None else max(1, min(rows, fits))
 
     def saw(self, rows: int, nbytes: int) -> None:
         """Takes in that an output of so many rows took so much room; large ones are forgotten slowly."""

@@ -67,6 +67,6 @@ class Pace:
             return least
         return max(least, int(self.workers * WINDOW_SECONDS / self._row_seconds))
 
-    def least_ahead(self, batch: int) -> int:
-        """Rows that have to be given to them at once so that nobody waits for the next message."""
-        return self.workers * max(2 * self.rows(batch), self._reads)
+    def least_ahead(self, rows: int) -> int:
+        """Rows that have to be given to them at once, in tasks of `rows`, so that nobody waits for the next message."""
+        return self.workers * max(2 * rows, self._reads)

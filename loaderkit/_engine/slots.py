@@ -54,9 +54,13 @@ class Slots:
         return Slot(offset, wanted, segment, segment_nbytes)
 
     def trim(self, slot: Slot, nbytes: int) -> Slot:
-        """Gives the pages behind the first `nbytes` bytes back; returns the slot that is left."""
+        """Gives the pages behind the first `nbytes` bytes back, if they are many; returns the slot that is left.
+
+        A slot that is nearly full stays as large as what is wanted for the next output of its kind, or its memory,
+        already paged in, could never be used for that again.
+        """
         kept = round_up(max(nbytes, 1))
-        if kept >= slot.nbytes:
+        if slot.nbytes - kept <= slot.nbytes // 4:
             return slot
         self._check(slot)
         self._taken[slot.offset] = kept

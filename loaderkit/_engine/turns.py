@@ -43,8 +43,8 @@ class PaceShare(Pace):
     def rows_ahead(self, batch: int) -> int:
         return -(-self._whole.rows_ahead(batch) // self._streams)
 
-    def least_ahead(self, batch: int) -> int:
-        return -(-self._whole.least_ahead(batch) // self._streams)
+    def least_ahead(self, rows: int) -> int:
+        return -(-self._whole.least_ahead(rows) // self._streams)
 
 
 @dataclass(slots=True, eq=False)

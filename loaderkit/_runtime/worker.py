@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections import deque
 from dataclasses import replace
@@ -188,16 +189,16 @@ class _Worker:
         if not any(len(part) if isinstance(part, list) else part.size for part in output):
             self._done(task.id, attempt, report)
             return
+        begun = time.perf_counter()
         try:
             parcel = Parcel(output, self._packer, verify=self._verify)
         except Exception as error:  # noqa: BLE001 - the user's reduce may raise anything
             report, output = without_unpicklable(task, report, output, error, self._packer)
             self._finish(task, attempt, report, output)
             return
-        report = replace(report, nbytes=parcel.nbytes)
+        report = replace(report, nbytes=parcel.nbytes, seconds=report.seconds + time.perf_counter() - begun)
         if task.reserve is not None and parcel.nbytes <= task.reserve.nbytes:
-            parcel.write(memoryview(self._arena.token(task.reserve)).cast("B"))
-            self._done(task.id, attempt, report)
+            self._done(task.id, attempt, self._written(parcel, task.reserve, report))
         else:
             self._unplaced = (task.id, attempt, parcel, report)
             self._send(wire.ASK, wire.numbers(task.id, attempt, parcel.nbytes))
@@ -206,8 +207,12 @@ class _Worker:
         assert self._unplaced is not None and self._unplaced[:2] == (task, attempt)
         _, _, parcel, report = self._unplaced
         self._unplaced = None
+        self._done(task, attempt, self._written(parcel, slot, report))
+
+    def _written(self, parcel: Parcel, slot: Slot, report: Report) -> Report:
+        begun = time.perf_counter()  # large outputs take longer to write than to make
         parcel.write(memoryview(self._arena.token(slot)).cast("B"))
-        self._done(task, attempt, report)
+        return replace(report, seconds=report.seconds + time.perf_counter() - begun)
 
     def _done(self, task: int, attempt: int, report: Report) -> None:
         trouble = report.trouble

@@ -176,11 +176,11 @@ def test_large_batches_are_made_ahead_by_bytes():
     world.dispatcher.done(
         task.worker, task.task.id, task.attempt, Report(parts, layout=Large(), seconds=1e-3)
     )
-    assert world.pace.rows_ahead(10) > 100 * 10 + world.pace.least_ahead(10)
+    assert world.pace.rows_ahead(10) > 100 * 10 + world.pace.least_ahead(world.pace.rows(10))
     slots = [target.slot for _ in range(500) if (a := world.dispatcher.assign()) for target in a.task.targets]
     in_place = [slot for slot in slots if slot is not None]
     assert sum(slot.nbytes for slot in in_place) <= max(
-        64 << 20, world.pace.least_ahead(10) // 10 * (32 << 20)
+        64 << 20, world.pace.least_ahead(world.pace.rows(10)) // 10 * (32 << 20)
     )
 
 

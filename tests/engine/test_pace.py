@@ -16,8 +16,10 @@ def test_whatever_was_seen_a_task_has_rows_and_a_worker_two_tasks(workers, task_
         pace.saw(rows=rows, seconds=seconds)
     assert pace.rows(batch) >= 1
     assert pace.tasks_ahead() >= 2
-    assert 0 <= pace.least_ahead(batch) <= pace.rows_ahead(batch)
-    assert pace.workers == 0 or pace.least_ahead(batch) >= workers * max(2 * pace.rows(batch), reads)
+    assert 0 <= pace.least_ahead(pace.rows(batch)) <= pace.rows_ahead(batch)
+    assert pace.workers == 0 or pace.least_ahead(pace.rows(batch)) >= workers * max(
+        2 * pace.rows(batch), reads
+    )
 
 
 @given(st.floats(1e-6, 1e-1), st.integers(1, 8))

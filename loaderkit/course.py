@@ -33,6 +33,7 @@ from loaderkit.transforms.base import Batch, Filter, FlatMap, Transformation, la
 from loaderkit.transforms.program import draws
 
 Cursor = tuple[int, ...]
+_MOST_INDEX = 2**62  # where a stream of unknown rows may go on
 _LEAST_PATIENCE = 100_000  # records that may pass without one left, where an epoch is shorter
 
 
@@ -279,6 +280,9 @@ class Course:
                     f"the state has no cursor of logical streams {missing}: give the states of all processes"
                 )
             cursors = {stream: state.cursors[stream] for stream in owned}
+            for stream, cursor in cursors.items():
+                if cursor[0] > _MOST_INDEX:  # no block of indices could be planned there
+                    raise StateError(f"cursors.{stream}: expected an index up to 2**62, got {cursor[0]}")
         segments = state.segments
         stride = self.batching.stride
         if segments.stride_of(state.step) != stride:

@@ -5,7 +5,6 @@ moment later. Everything that asks the system for such things is in this file.
 """
 
 import contextlib
-import ctypes
 import os
 import signal
 import sys
@@ -108,10 +107,20 @@ def open_process(pid: int) -> int | None:
         return None
 
 
-def die_with_parent_thread() -> None:
-    """Asks the kernel to kill this process when the thread that started it ends: holds even inside a stuck C call."""
-    if LINUX:
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def dying_with_parent_thread(parent: int) -> str:
+    """Statements for a new interpreter's first line: the kernel kills it when the thread that started it ends.
+
+    That holds even inside a stuck C call. Where the parent is gone already, it ends itself.
+
+    Args:
+        parent: the process of that thread.
+    """
+    if not LINUX:
+        return ""
+    return (
+        f"import ctypes, os; ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)}, 0, 0, 0);"
+        f"os.getppid() == {parent} or os._exit(0);"
+    )
 
 
 def worker_environment() -> dict[str, str]:

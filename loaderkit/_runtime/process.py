@@ -18,7 +18,7 @@ from .crew import Arrived, Asked, Event, Finished, Unfit
 from .exceptions import unpack_exception
 from .layout import BatchLayout
 from .pickling import Packer
-from .platform import open_process, worker_environment
+from .platform import dying_with_parent_thread, open_process, worker_environment
 
 _CHUNK = 1 << 20  # bytes read from a channel at once
 _IGNORED = {signal.SIGINT, signal.SIGTERM}  # what a terminal or a scheduler sends to the whole group
@@ -149,6 +149,8 @@ def _started(channels: tuple[int, int], descriptors: Sequence[int]) -> "subproce
     code = (
         "import signal as s; s.signal(s.SIGINT, s.SIG_IGN); s.signal(s.SIGTERM, s.SIG_IGN);"
         "s.pthread_sigmask(s.SIG_UNBLOCK, [s.SIGINT, s.SIGTERM]);"
+        # Before any other import, which may take seconds on a busy machine: a trainer may be killed meanwhile.
+        f"{dying_with_parent_thread(os.getpid())}"
         f"import sys; sys.path[:] = {paths!r};"
         "from loaderkit._runtime.worker import start; start()"
     )

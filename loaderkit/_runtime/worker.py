@@ -33,7 +33,7 @@ from .exceptions import pack_exception
 from .layout import BatchLayout
 from .parcel import Parcel, unpack
 from .pickling import Packer, all_classes
-from .platform import die_with_parent_thread, open_process
+from .platform import open_process
 from .work import Bench, Output, Program
 
 
@@ -48,7 +48,6 @@ def main(channel: int, arena: int, trainer: int, *descriptors: int) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    die_with_parent_thread()
     watched = open_process(trainer)
     if os.getppid() != trainer:
         return  # it was gone before we could ask to be told

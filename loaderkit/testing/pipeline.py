@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import cloudpickle
@@ -26,7 +26,9 @@ from .watched_source import WatchedSource
 
 _MOST = 10_000  # elements of a beginning of the pipeline that has no Batch yet
 _CLOCK_SECONDS = 1.1  # between two runs, so that a clock of whole seconds shows
-Way = Callable[["_Pipeline"], list[Snapshot]]
+_ENTERED = 64  # elements that a run in another order looks at
+Found = dict[int, Snapshot]  # by step
+Way = Callable[["_Pipeline"], Found]
 
 
 def check_pipeline(loader: DataLoader, batches: int = 8) -> None:
@@ -119,49 +121,52 @@ class _Pipeline:
             taken += 1
 
 
-def _here(pipeline: _Pipeline) -> list[Snapshot]:
+def _here(pipeline: _Pipeline) -> Found:
     source = WatchedSource(pipeline.loader._source)
     with pipeline.make(worker_count=0, source=source) as loader, iter(loader) as it:
-        found = list(pipeline.take(it))
+        found = dict(enumerate(pipeline.take(it)))
         if pipeline.whole:
             pipeline.last_index = it.index
         return found
 
 
-def _fresh(pipeline: _Pipeline) -> list[Snapshot]:
+def _fresh(pipeline: _Pipeline) -> Found:
     """With a copy of the operations that nobody has run yet, and element by element."""
     source = WatchedSource(pipeline.loader._source)
     operations = cloudpickle.loads(cloudpickle.dumps(pipeline.operations))
     with pipeline.make(worker_count=0, source=source, operations=operations) as loader:
         loader._task_rows = 1
         with iter(loader) as it:
-            return list(pipeline.take(it))
+            return dict(enumerate(pipeline.take(it)))
 
 
 def _backwards(workers: int) -> Way:
     """Element by element from the last to the first, each entered by its saved state."""
 
-    def run(pipeline: _Pipeline) -> list[Snapshot]:
+    def run(pipeline: _Pipeline) -> Found:
         source = WatchedSource(pipeline.loader._source)
         with pipeline.make(worker_count=0, source=source) as loader, iter(loader) as it:
             states = [it.get_state(), *(it.get_state() for _ in pipeline.take(it))]
+        last = len(states) - 2
+        steps = {last * k // (_ENTERED - 1) for k in range(_ENTERED)} if last >= _ENTERED else range(last + 1)
         watched = {} if workers else {"source": source}
-        found = []
+        found = {}
         with pipeline.make(worker_count=workers, **watched) as loader, iter(loader) as it:
-            for state in states[-2::-1]:
-                it.set_state(state)
-                found.append(snapshot_of(next(it)))
-        return found[::-1]
+            for step in sorted(steps, reverse=True):
+                it.set_state(states[step])
+                for element in islice(it, 1):  # there may be none where a Filter isn't pure
+                    found[step] = snapshot_of(element)
+        return found
 
     return run
 
 
 def _workers(count: int) -> Way:
-    def run(pipeline: _Pipeline) -> list[Snapshot]:
+    def run(pipeline: _Pipeline) -> Found:
         with pipeline.make(worker_count=count) as loader:
             loader._task_rows = 1 if count > 1 else None  # neighbours are made by different workers
             with iter(loader) as it:
-                return list(pipeline.take(it))
+                return dict(enumerate(pipeline.take(it)))
 
     return run
 
@@ -175,15 +180,15 @@ _WAYS: dict[str, Way] = {
 _IN_THIS_PROCESS = ("in this process again", "in another order")
 
 
-def _first_difference(expected: list[Snapshot], found: list[Snapshot]) -> tuple[int, Difference] | None:
-    for step, (one, other) in enumerate(zip(expected, found, strict=False)):
-        differs = difference(one, other)
+def _first_difference(expected: Found, found: Found) -> tuple[int, Difference] | None:
+    for step in sorted(found.keys() & expected.keys()):
+        differs = difference(expected[step], found[step])
         if differs is not None:
             return step, differs
-    if len(expected) != len(found):
-        return min(len(expected), len(found)), Difference(
-            "", f"{len(expected)} elements", f"{len(found)} elements"
-        )
+    ends = max(expected, default=-1), max(found, default=-1)
+    if ends[0] != ends[1]:
+        one, other = ("there", "missing") if ends[0] > ends[1] else ("missing", "there")
+        return min(ends) + 1, Difference("", one, other)
     return None
 
 
@@ -191,13 +196,11 @@ def _first_difference(expected: list[Snapshot], found: list[Snapshot]) -> tuple[
 
 
 def _check_writes(whole: _Pipeline) -> None:
+    if _written_by(whole) is None:
+        return
     for count in range(whole.count + 1):
         pipeline = whole.beginning(count)
-        source = WatchedSource(whole.loader._source)
-        with pipeline.make(worker_count=0, source=source) as loader, iter(loader) as it:
-            for _ in pipeline.take(it):
-                pass
-        written = source.written()
+        written = _written_by(pipeline)
         if written is not None:
             record_key, path = written
             label = _label(pipeline)
@@ -207,6 +210,14 @@ def _check_writes(whole: _Pipeline) -> None:
                 operation=label,
                 leaf=path,
             )
+
+
+def _written_by(pipeline: _Pipeline) -> tuple[int, str] | None:
+    source = WatchedSource(pipeline.loader._source)
+    with pipeline.make(worker_count=0, source=source) as loader, iter(loader) as it:
+        for _ in pipeline.take(it):
+            pass
+    return source.written()
 
 
 def _blame(whole: _Pipeline, name: str, step: int, differs: Difference) -> PurityError:
@@ -240,12 +251,14 @@ def _reason(culprit: _Pipeline, name: str) -> str:
             "In this process it repeats itself: it depends on the process, as the order of a set of strings, hash(), "
             "id(), os.getpid(), the environment, or on what the process did before, as a cache that was filled here"
         )
-    if _agree(_here, _WAYS[name], culprit):
+    way = _WAYS[name]
+    # Two runs that happen to begin with the same things kept agree without seeds too.
+    if _agree(_here, way, culprit, seeded=True) and not _agree(_here, way, culprit, seeded=False):
         return (
             "With the global generators seeded it repeats itself: it draws from random or numpy.random. Make it a "
             "RandomMap and draw from the rng that it is given, or wrap it as lk.Map(function, seed_globals=True)"
         )
-    if _agree(_fresh, _fresh, culprit):
+    if _agree(_fresh, _fresh, culprit, seeded=True):
         return (
             "A fresh copy of the operations repeats itself: something is kept from one record to the next, a counter, "
             "a buffer, a cache, a generator of its own"
@@ -256,12 +269,12 @@ def _reason(culprit: _Pipeline, name: str) -> str:
     )
 
 
-def _agree(one: Way, other: Way, pipeline: _Pipeline) -> bool:
-    """Whether two runs agree that start from the same global generators, more than a second apart."""
+def _agree(one: Way, other: Way, pipeline: _Pipeline, *, seeded: bool) -> bool:
+    """Whether two runs agree more than a second apart, perhaps with the global generators seeded for both."""
     begun = time.monotonic()
-    first = _seeded(one, pipeline)
+    first = _tried(one, pipeline, seeded)
     _wait_until(begun + _CLOCK_SECONDS)
-    second = _seeded(other, pipeline)
+    second = _tried(other, pipeline, seeded)
     return first is not None and second is not None and _first_difference(first, second) is None
 
 
@@ -269,10 +282,11 @@ def _wait_until(moment: float) -> None:
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
-def _seeded(way: Way, pipeline: _Pipeline) -> list[Snapshot] | None:
-    """A run from fixed global generators; None where it fails, which says nothing of the cause."""
-    random.seed(0)
-    np.random.seed(0)  # noqa: NPY002 - the point is the global generator
+def _tried(way: Way, pipeline: _Pipeline, seeded: bool) -> Found | None:
+    """What a run gives; None where it fails, which says nothing of the cause."""
+    if seeded:
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002 - the point is the global generator
     try:
         return way(pipeline)
     except Exception:  # noqa: BLE001 - a copy of the user's operations may fail in any way

@@ -121,6 +121,17 @@ def test_of_several_files_the_damaged_one_is_named(tmp_path):
     assert any(str(second) in note for note in error.value.__notes__)
 
 
+@pytest.mark.parametrize("index", [2**62 + 1, 2**63 - 1])
+def test_a_cursor_where_nothing_can_be_planned_is_refused(index):
+    """Not by the next(), when it would be too late to say which state it was."""
+    it = iter(loader_of(lk.Filter(bool), lk.Batch(2), sampler=lk.IndexSampler(10, seed=0)))
+    document = json.loads(it.get_state())
+    del document["digest"]
+    document["cursors"] = {"0": [index]}
+    with pytest.raises(lk.StateError, match=rf"cursors.0: expected an index up to 2\*\*62, got {index}"):
+        it.set_state(json.dumps(document).encode())
+
+
 WATCHED = """
 import contextlib, sys
 from pathlib import Path

@@ -184,6 +184,30 @@ def test_no_worker_outlives_a_killed_trainer(folder, how):
         script.stop()
 
 
+def test_a_worker_that_is_starting_does_not_outlive_its_trainer(folder):
+    """It asks to end with the trainer before its first slow import: here numpy's, which never comes back."""
+    (folder / "slow").mkdir()
+    (folder / "slow" / "numpy.py").write_text(
+        f"import os\nopen(f'{folder}/reached {{os.getpid()}}', 'w').close()\nopen('{folder}/never').read()\n"
+    )
+    text = (
+        f"{HEAD}sys.path.insert(0, os.path.join(folder, 'slow'))\n"
+        "it = iter(loader())\nit.start_prefetch()\nwhile len(it._hub._crew) < 2:\n    pass\n"
+        "print('workers', *(worker.process.pid for worker in it._hub._crew.values()), flush=True)\nnext(it)\n"
+    )
+    script = start(folder, text, folder, "process", 2)
+    try:
+        workers = [int(pid) for pid in script.line().split()[1:]]
+        for pid in workers:
+            while not (folder / f"reached {pid}").exists():
+                pass
+        os.kill(script.process.pid, signal.SIGKILL)
+        script.process.wait()
+        assert still_alive(workers) == []
+    finally:
+        script.stop()
+
+
 def test_sigterm_to_the_group_leaves_the_workers_to_the_trainer(folder):
     """Pre-emption: the trainer's handler runs, its iterator still works, then it ends with its workers."""
     text = (

@@ -26,8 +26,9 @@ from soak_pipelines import expected_of, pipeline_of
 from soak_processes import children_of, descriptors_of, left_after, memory_of, send
 
 HERE = Path(__file__).parent
-ORPHAN_SECONDS = 3.0
-STUCK_SECONDS = 240.0  # without a line in the journal, on a machine that does other things too
+SOON_SECONDS = 3.0  # for workers to end behind their trainer
+ORPHAN_SECONDS = 60.0  # for the same where everything else has the processor first
+STUCK_SECONDS = 900.0  # without a line in the journal, on a machine that does other things first
 
 
 @dataclass
@@ -45,6 +46,7 @@ class Tally:
     gave_up: int = 0
     mismatches: int = 0
     failures: int = 0
+    alive_after_3_s: int = 0
     orphans: int = 0
     peak_memory_mb: int = 0
     peak_descriptors: int = 0
@@ -74,7 +76,7 @@ class Soak:
 
     def run(self) -> Tally:
         """One pipeline after the other; the last one is left where it is when time is up."""
-        while time.monotonic() < self._until:
+        while not self._over(None):
             number = self._draw.randrange(2**40)
             expected = expected_of(pipeline_of(number))
             if expected is not None:
@@ -83,10 +85,15 @@ class Soak:
         self._bar.close()
         return self.tally
 
+    def _over(self, folder: Path | None) -> bool:
+        """Whether time is up; not before there was a batch to look at, however busy the machine."""
+        some = self.tally.batches or (folder is not None and _size(folder / "journal"))
+        return time.monotonic() > self._until and bool(some)
+
     def _pipeline(self, number: int, expected: list[str], folder: Path) -> None:
         self.tally.pipelines += 1
         session, ended = 0, False
-        while not ended and time.monotonic() < self._until:
+        while not ended and not self._over(folder):
             before = _size(folder / "journal")
             ended = self._session(number, session, folder)
             ended = self._read(number, expected, folder, before) or ended
@@ -108,7 +115,7 @@ class Soak:
                 workers = children_of(trainer.pid)
                 trainer.kill()
                 code = trainer.wait()
-                self.tally.orphans += len(left_after(workers, ORPHAN_SECONDS))
+                self._count_orphans(workers)
             if done is None and code != 0:
                 errors.seek(0)
                 self._complain(f"pipeline {number}, session {session}: exit code {code}", errors.read())
@@ -132,7 +139,7 @@ class Soak:
             if now - quiet_since > STUCK_SECONDS:
                 self._complain(f"no batch for {STUCK_SECONDS:.0f} s", b"")
                 return False
-            if now > self._until:
+            if self._over(folder):
                 return True
             if self._fault(trainer.pid):
                 return True
@@ -156,9 +163,14 @@ class Soak:
             send(trainer, SIGCONT)
         elif what < 0.92:
             tally.trainers_killed += send(trainer, SIGKILL)
-            tally.orphans += len(left_after(workers, ORPHAN_SECONDS))
+            self._count_orphans(workers)
             return True
         return False
+
+    def _count_orphans(self, workers: list[int]) -> None:
+        late = left_after(workers, SOON_SECONDS)
+        self.tally.alive_after_3_s += len(late)
+        self.tally.orphans += len(left_after(late, ORPHAN_SECONDS))
 
     # --- what it wrote down -------------------------------------------------------------------------------------
 

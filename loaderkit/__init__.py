@@ -3,8 +3,10 @@
 from typing import Any
 
 from loaderkit._runtime.reading import ReadOptions as ReadOptions
+from loaderkit._runtime.retrying import Retry as Retry
 from loaderkit._version import __version__ as __version__
 from loaderkit.errors import ArenaMemoryError as ArenaMemoryError
+from loaderkit.errors import BadRecordsError as BadRecordsError
 from loaderkit.errors import BatchError as BatchError
 from loaderkit.errors import CheckpointMismatchError as CheckpointMismatchError
 from loaderkit.errors import ChecksumError as ChecksumError

@@ -1,9 +1,13 @@
 """What a user gave, checked: the value to go on with, or an error that names the argument, what came and what to do."""
 
+import math
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from loaderkit.plan.losses import Tolerance
 from loaderkit.plan.samplers import Sampler, length_of, num_records_of
 from loaderkit.plan.sharding import NoSharding, Sharding
 
@@ -48,3 +52,42 @@ def at_least(name: str, value: Any, least: int) -> int:
     if value < least:
         raise ValueError(f"{name}: expected {least} or more, got {value}")
     return int(value)
+
+
+def tolerance_of(on_record_error: Any, most: Any, quarantine: Any) -> Tolerance:
+    policies = ("raise", "replace", "skip")
+    policy = "call" if callable(on_record_error) else on_record_error
+    if policy != "call" and (not isinstance(policy, str) or policy not in policies):
+        raise ValueError(
+            "on_record_error: expected 'raise', 'replace', 'skip' or a function of (error, metadata), "
+            f"got {on_record_error!r}"
+        )
+    for name, value in (("max_bad_records", most), ("quarantine", quarantine)):
+        if policy == "raise" and value is not None:
+            raise ValueError(
+                f"{name}: the first bad record is raised; give on_record_error='replace' or 'skip' too"
+            )
+    if quarantine is not None:
+        _check_quarantine(quarantine)
+    if most is not None:
+        most = _count_or_share(most)
+    return Tolerance(policy, most)
+
+
+def _count_or_share(most: Any) -> int | float:
+    if isinstance(most, float | np.floating):
+        share = float(most)
+        if not 0 <= share <= 1 or math.isnan(share):
+            raise ValueError(f"max_bad_records: expected a share from 0.0 to 1.0, or a count, got {most!r}")
+        return share
+    return at_least("max_bad_records", most, 0)
+
+
+def _check_quarantine(path: Any) -> None:
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise TypeError(f"quarantine: expected the path of a file, got {path!r}")
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise ValueError(
+            f"quarantine: the folder {str(folder)!r} of {os.fspath(path)!r} doesn't exist; make it first"
+        )

@@ -6,9 +6,11 @@ A course knows its whole stream and holds no position. A *position* is a frozen 
     segments   which indices belong to which step (see plan/segments.py)
     cursors    by logical stream, where it goes on; only where operations change the number of rows, for elsewhere
                the segments say it
+    losses     the bad records of the rows handed out
 """
 
 import platform
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -18,11 +20,13 @@ import numpy as np
 from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._engine.chain import Chain, Grouping
 from loaderkit._engine.grid import Grid
+from loaderkit._engine.task import Loss
 from loaderkit._version import __version__
-from loaderkit.errors import StateError
+from loaderkit.errors import BadRecordsError, StateError
 from loaderkit.plan.batching import Batching, Level, shard_rows
 from loaderkit.plan.document import canonical, digest
 from loaderkit.plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices
+from loaderkit.plan.losses import IN_A_ROW, NO_LOSSES, Candidates, Losses, Tolerance, honouring
 from loaderkit.plan.samplers import Sampler
 from loaderkit.plan.schedule import Schedule
 from loaderkit.plan.segments import Segments
@@ -43,16 +47,19 @@ class Position(NamedTuple):
     step: int
     segments: Segments
     cursors: Mapping[int, Cursor] | None
+    losses: Losses = NO_LOSSES
 
 
-def changes_rows(operations: Sequence[Transformation]) -> bool:
+def changes_rows(operations: Sequence[Transformation], tolerance: Tolerance) -> bool:
     """Whether the number of rows isn't known before they are made.
 
     >>> from loaderkit.transforms import Map
-    >>> changes_rows([Map(abs)]), changes_rows([Filter(bool)])
+    >>> changes_rows([Map(abs)], Tolerance()), changes_rows([Filter(bool)], Tolerance())
     (False, True)
+    >>> changes_rows([Map(abs)], Tolerance("skip"))
+    True
     """
-    return any(isinstance(op, Filter | FlatMap) for op in operations)
+    return tolerance.skips or any(isinstance(op, Filter | FlatMap) for op in operations)
 
 
 def batching_of(operations: Sequence[Transformation], shard: Shard) -> Batching:
@@ -76,6 +83,7 @@ class Course:
 
     sampler, operations, shard: what makes it. start, stop: its indices, stop=None without an end. logical_streams: S.
     num_records: the source's length. fingerprints: of sampler and source, for states. epoch: e of `epoch(e)`.
+    tolerance: what becomes of bad records.
     num_steps: of the whole run, None for all that there are.
     """
 
@@ -89,6 +97,7 @@ class Course:
     sampler_fingerprint: Mapping[str, Any]
     source_fingerprint: Mapping[str, Any]
     epoch: int | None
+    tolerance: Tolerance
     num_steps: int | None = None
 
     def __post_init__(self) -> None:
@@ -104,7 +113,7 @@ class Course:
 
     @property
     def row_changing(self) -> bool:
-        return changes_rows(self.operations)
+        return changes_rows(self.operations, self.tolerance)
 
     @property
     def batching(self) -> Batching:
@@ -212,9 +221,10 @@ class Course:
 
     def why_unknown(self, what: str) -> str:
         """Why something that needs known rows can't be said."""
-        culprit = next(op for op in self.operations if isinstance(op, Filter | FlatMap))
+        culprits = [repr(op) for op in self.operations if isinstance(op, Filter | FlatMap)]
+        culprit = next(iter(culprits), "on_record_error='skip'")
         return (
-            f"{what} isn't known: {culprit!r} changes the number of rows, so how many records a step takes "
+            f"{what} isn't known: {culprit} changes the number of rows, so how many records a step takes "
             "shows only when it is made"
         )
 
@@ -243,7 +253,68 @@ class Course:
 
     def after(self, position: Position, ends: Mapping[int, Cursor] | None) -> Position:
         """The position behind an element that was handed out; `ends`: where each stream goes on, if rows change."""
-        return Position(position.step + 1, position.segments, position.cursors if ends is None else ends)
+        cursors = position.cursors if ends is None else ends
+        return Position(position.step + 1, position.segments, cursors, position.losses)
+
+    def after_losses(self, position: Position, losses: Sequence[Loss], q: int) -> Position:
+        """The position with more losses; q: of the streams."""
+        lost = self.with_losses(position.losses, losses, q)
+        return Position(position.step, position.segments, position.cursors, lost)
+
+    def with_losses(self, known: Losses, losses: Sequence[Loss], q: int) -> Losses:
+        """The known ones and more."""
+        if not self.tolerance.skips:
+            return known.with_ledger((loss.index, loss.instead) for loss in losses)
+        return known.with_skipped(Counter(self._stream_plan(q).stream_of(loss.index) for loss in losses))
+
+    def check_losses(self, position: Position, losses: Losses, latest: Loss) -> None:
+        """Raises BadRecordsError where more were lost up to a position than is allowed.
+
+        losses: all of them, those included that the position doesn't know yet. latest: the last of them.
+        """
+        lost, passed = losses.count, self._records_passed(position, losses)
+        # A search ends by itself, and so do records that are left out; a function of the user's may answer for ever.
+        every_one = self.tolerance.policy == "call" and lost >= max(IN_A_ROW, passed)
+        if self.tolerance.allows(lost=lost, passed=passed, num_records=self.num_records) and not every_one:
+            return
+        limit = "" if every_one else f", and max_bad_records is {self.tolerance.most}"
+        raise BadRecordsError(
+            f"{lost:,} of about {passed:,} records are bad{limit}; the last is index {latest.index} "
+            f"(record_key {latest.record_key}): {latest.error}, raised by {latest.label}"
+        )
+
+    def _records_passed(self, position: Position, losses: Losses) -> int:
+        """Records of this process's rows up to a position, nearly."""
+        own, shards = len(self.shard.blocks), self.shard.shard_count
+        if position.cursors is not None:
+            return max(losses.count, (self.index_of(position) - self.start) * own // shards)
+        # A seek back doesn't make records good that were lost behind it.
+        records = self._records_in(position.step)
+        records = max(records, losses.last + 1 - self.start)
+        return max(losses.count, -(-records * own // shards))
+
+    def _records_in(self, steps: int) -> int:
+        stride = self.batching.stride
+        if self.stop is None or steps * stride <= self.stop - self.start:
+            return steps * stride
+        whole, left = divmod(self.stop - self.start, stride)
+        return whole * stride + self.batching.count_used(left)
+
+    @property
+    def _bad_in_a_row(self) -> int:
+        length = None if self.stop is None else self.stop - self.start
+        return self.tolerance.in_a_row(num_records=self.num_records, length=length)
+
+    def search(self, position: Position) -> Candidates:
+        """What to read instead of bad records, in a stream that starts at a position."""
+        return Candidates(
+            self.sampler,
+            self.start,
+            self.stop,
+            num_records=self.num_records,
+            ledger=position.losses.ledger,
+            most=self._bad_in_a_row,
+        )
 
     # --- states -------------------------------------------------------------------------------------------------
 
@@ -265,12 +336,15 @@ class Course:
             if self.row_changing
             else None,
             epoch=self.epoch,
+            losses=position.losses,
             versions={"loaderkit": __version__, "numpy": np.__version__, "python": platform.python_version()},
         )
 
     def position_of(self, state: State) -> Position:
         """The position in a document that was compared with this course before; a new G starts a new segment."""
         cursors = None
+        same = (state.sampler, state.source) == (self.sampler_fingerprint, self.source_fingerprint)
+        losses = state.losses if same else NO_LOSSES  # of other records, which mean nothing here
         if state.streams is not None:
             plan = self._stream_plan(state.streams.q)
             owned = plan.owned(self.batching.rows, self.shard)
@@ -283,13 +357,14 @@ class Course:
             for stream, cursor in cursors.items():
                 if cursor[0] > _MOST_INDEX:  # no block of indices could be planned there
                     raise StateError(f"cursors.{stream}: expected an index up to 2**62, got {cursor[0]}")
+            losses = losses.of_streams(owned)
         segments = state.segments
         stride = self.batching.stride
         if segments.stride_of(state.step) != stride:
             segments = segments.resize(
                 state.step, None if cursors is not None else state.cursors[0][0], stride
             )
-        return Position(state.step, segments, cursors)
+        return Position(state.step, segments, cursors, losses)
 
     def check_cursor(self, state: State) -> None:
         """Raises StateError where the cursor isn't the one that step and segments give: two positions in one."""
@@ -321,13 +396,14 @@ class Course:
             "shards": str(self.shard.shard_count),
             "global batch size": str(state.rows),
             "logical streams": str(self.logical_streams),
+            "on_record_error": self.tolerance.policy,
             "epoch": str(self.epoch),
             "num_steps": str(self.num_steps),
         }
 
     def _operations_fingerprint(self) -> list[dict[str, Any]]:
         # What users' functions do isn't compared; that an operation is there, and where, is.
-        said: list[dict[str, Any]] = []
+        said: list[dict[str, Any]] = [{"op": "skip bad records"}] if self.tolerance.skips else []
         for place, op in enumerate(self.operations):
             if isinstance(op, Batch):
                 size = {} if place == self._last_batch else {"batch_size": op.batch_size}
@@ -371,8 +447,13 @@ class Course:
                 stream: StreamIndices(plan, stream, cursor[0], again=again)
                 for stream, cursor in start.items()
             }
+        sampler = honouring(self.sampler, position.losses.ledger)
+
+        def records(indices: Indices) -> RecordFeed:
+            return RecordFeed(sampler, indices, self.num_records)
+
         return Chain(
-            {stream: self._records(of) for stream, of in indices.items()},
+            {stream: records(of) for stream, of in indices.items()},
             supplies,
             groupings=self._groupings(),
             start=start,
@@ -380,17 +461,13 @@ class Course:
             prefetch=prefetch,
             # An endless stream of which nothing is left would be waited for without end.
             patience=None if self._ends else max(2 * self.num_records, _LEAST_PATIENCE),
+            tolerance=self._bad_in_a_row if self.tolerance.skips else None,
             stop=self.stop,
-            again=lambda stream: self._records(StreamIndices(self._stream_plan(q), stream, self.start)),
-            sample=(
-                lambda: self._records(StreamIndices(StreamPlan(1, 1, self.start, self.stop), 0, self.start))
-            )
+            again=lambda stream: records(StreamIndices(self._stream_plan(q), stream, self.start)),
+            sample=(lambda: records(StreamIndices(StreamPlan(1, 1, self.start, self.stop), 0, self.start)))
             if self.asks_others
             else None,
         )
-
-    def _records(self, indices: Indices) -> RecordFeed:
-        return RecordFeed(self.sampler, indices, self.num_records)
 
     @property
     def _wraps(self) -> bool:
@@ -409,7 +486,8 @@ class Course:
         return self.stop is not None and not self._wraps
 
     def _steps(self, position: Position) -> StepFeed:
-        return StepFeed(self.schedule, position.segments, position.step, self.num_records, self.num_steps)
+        schedule = replace(self.schedule, sampler=honouring(self.sampler, position.losses.ledger))
+        return StepFeed(schedule, position.segments, position.step, self.num_records, self.num_steps)
 
     def _groupings(self) -> tuple[Grouping, ...]:
         batching = self.batching

@@ -72,6 +72,20 @@ class ChecksumError(LoaderkitError, RuntimeError):
     """
 
 
+class BadRecordsError(LoaderkitError, RuntimeError):
+    """More records are bad than `max_bad_records` allows, or so many in a row that not the records are to blame.
+
+    >>> import loaderkit as lk
+    >>> def decode(element):
+    ...     raise OSError("truncated")
+    >>> try:
+    ...     next(iter(lk.load([1, 2], num_epochs=1, transformations=[decode], on_record_error="replace")))
+    ... except lk.BadRecordsError as error:
+    ...     print(error)
+    index 0 can't be replaced: its own record and the 1 tried instead are bad
+    """
+
+
 class WorkerError(LoaderkitError, RuntimeError):
     """A worker can't be started or keeps dying: its exit code and the records it had are named.
 

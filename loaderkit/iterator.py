@@ -14,23 +14,26 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import count, repeat
 from types import TracebackType
 from typing import Any, NamedTuple, Never, Self
 
 import numpy as np
 
 from loaderkit._arguments import at_least
+from loaderkit._engine.task import End, Loss
 from loaderkit._runtime.companions import Companions
 from loaderkit._runtime.hub import Elements, Hub, TornError
 from loaderkit.course import Course, Cursor, Position
-from loaderkit.errors import IteratorClosedError, StateError
+from loaderkit.errors import BadRecordsError, IteratorClosedError, StateError
 from loaderkit.foreign import refuse_foreign_method
 from loaderkit.plan.comparison import compare
+from loaderkit.plan.losses import Losses, honouring
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.rng import generator
 from loaderkit.plan.samplers import num_records_of, record_keys_of, seed_of
 from loaderkit.plan.state import State, dumps, loads, merge
+from loaderkit.quarantine import Quarantine
 from loaderkit.transforms.program import Failure
 
 _MENTIONED = 8  # records that an error names
@@ -42,6 +45,7 @@ class Element(NamedTuple):
     value     it
     ends      where each logical stream goes on behind it; None: the plan knows
     begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None: the plan knows
+    losses    the bad records that are lost with it
     masked    no row of it is real: the streams are dry, and other processes may have rows for this step
     more      elements with real rows that will surely come behind it, as far as is known
     dry       whether no others with real rows will come
@@ -50,6 +54,7 @@ class Element(NamedTuple):
     value: Any
     ends: Mapping[int, Cursor] | None
     begins: np.ndarray | None
+    losses: tuple[Loss, ...]
     masked: bool
     more: int
     dry: bool
@@ -91,12 +96,21 @@ class DataLoaderIterator:
     array([2, 3])
     """
 
-    def __init__(self, hub: Callable[[], Hub], course: Course, prefetch: int, *, alone: bool = False) -> None:
+    def __init__(
+        self,
+        hub: Callable[[], Hub],
+        course: Course,
+        prefetch: int,
+        quarantine: Quarantine,
+        *,
+        alone: bool = False,
+    ) -> None:
         self.allow: Collection[str] = ()
         self._find_hub = hub  # holds the loader's workers, which end when nobody does
         self._course = course
         self._hub = hub()
         self._prefetch = prefetch
+        self._quarantine = quarantine
         self._lock = threading.RLock()
         self._position = course.first_position()
         self._received: Position | None = None  # the user's place, while somebody takes elements ahead
@@ -110,6 +124,7 @@ class DataLoaderIterator:
         self._closed = False
         self._alone = alone or not course.asks_others  # nobody else has to make the same steps
         self._companions: Companions | None = None
+        self._behind_last: tuple[Loss, ...] = ()  # lost behind the last element, once the end was met
 
     # --- elements -----------------------------------------------------------------------------------------------
 
@@ -122,7 +137,7 @@ class DataLoaderIterator:
     def __next__(self) -> Any:
         with self._lock:
             self._check_not_wrapped()
-            return self._take().value
+            return self._take(tell=True).value
 
     def peek(self) -> Any:
         """The element that next() will give; the position stays. Raises what next() would.
@@ -135,13 +150,19 @@ class DataLoaderIterator:
         with self._lock:
             self._check_not_wrapped()
             self._reach()
+            if self._upcoming[0].losses:
+                self._check_losses(self._upcoming[0])
             return self._upcoming[0].value
 
-    def _take(self) -> Element:
+    def _take(self, *, tell: bool) -> Element:
         self._reach()
+        if self._upcoming[0].losses:
+            self._check_losses(self._upcoming[0])
+            if tell:  # before it moves: that may be interrupted, and tells each once
+                self._tell(self._upcoming[0].losses, self.step)
         self._moving = True
         element = self._upcoming.popleft()
-        self._position = self._course.after(self._position, element.ends)
+        self._position = self._behind(element)
         self._moving = False
         return element
 
@@ -171,6 +192,25 @@ class DataLoaderIterator:
             self._companions = Companions(store, self._course.name)
         return self._companions
 
+    def _tell(self, losses: tuple[Loss, ...], step: int) -> None:
+        self._quarantine.take_in(losses, self._hub.source_name, step)
+
+    def _behind(self, element: Element) -> Position:
+        behind = self._course.after(self._position, element.ends)
+        return self._course.after_losses(behind, element.losses, self._q) if element.losses else behind
+
+    def _check_losses(self, element: Element) -> None:
+        behind = self._behind(element)
+        self._refuse_losses(behind, behind.losses, element.losses[-1])
+
+    def _refuse_losses(self, behind: Position, losses: Losses, latest: Loss) -> None:
+        try:
+            self._course.check_losses(behind, losses, latest)
+        except BadRecordsError as error:
+            self._move_to(self._position)
+            self._error, self._raised_at = error, error.__traceback__
+            raise
+
     def _fill(self) -> None:
         """Sees to it that an element is there."""
         if self._closed:
@@ -196,12 +236,18 @@ class DataLoaderIterator:
             raise
         if isinstance(step, Elements):
             ends = repeat(None) if step.ends is None else step.ends
-            said = map(repeat, (step.begins, step.masked, step.more, step.dry))
-            self._upcoming.extend(map(Element, step.values, ends, *said))
+            losses = repeat(()) if step.losses is None else map(step.losses.get, count(), repeat(()))
+            said = map(repeat, (step.masked, step.more, step.dry))
+            self._upcoming.extend(map(Element, step.values, ends, repeat(step.begins), losses, *said))
             self._moving = False
             return None
         self._moving = False
-        if step is None:
+        if isinstance(step, End):
+            if step.losses:
+                known = self._course.with_losses(self._position.losses, step.losses, self._q)
+                self._refuse_losses(self._position, known, step.losses[-1])
+                self._tell(step.losses, self.step)
+                self._behind_last = step.losses
             raise StopIteration
         if not self._alone:
             self._others().stop()
@@ -216,7 +262,10 @@ class DataLoaderIterator:
             if self._hub.torn:
                 self._hub = self._find_hub()
             course, position, q, prefetch = self._course, self._position, self._q, self._prefetch
-            number = self._hub.open(lambda supplies: course.assembly(position, q, prefetch, supplies))
+            number = self._hub.open(
+                lambda supplies: course.assembly(position, q, prefetch, supplies),
+                course.search(position),
+            )
             self._stream = _Stream(self._hub, number)
         return self._stream
 
@@ -279,6 +328,20 @@ class DataLoaderIterator:
         """The epoch of the next record; None where the sampler doesn't say how long an epoch is."""
         records = num_records_of(self._course.sampler)
         return None if records is None else self.index // records
+
+    @property
+    def bad_records(self) -> int:
+        """Records that were lost up to here, of the rows that this process was handed; 0 unless `on_record_error` says.
+
+        >>> import loaderkit as lk
+        >>> it = iter(
+        ...     lk.load([1, 0, 2], num_epochs=1, transformations=[lambda x: 6 // x], on_record_error="skip")
+        ... )
+        >>> list(it), it.bad_records
+        ([6, 3], 1)
+        """
+        at_end = self._standing is self._position  # not where a wrapper has met it ahead of its user
+        return self._standing.losses.count + (len(self._behind_last) if at_end else 0)
 
     def get_state(self) -> bytes:
         """The position as indented JSON; possible at any time, also after an error or close().
@@ -353,7 +416,7 @@ class DataLoaderIterator:
             segments = self._standing.segments
             index = segments.seek(step, self._course.batching.stride)
             self._check_exists(index, f"step: {step} doesn't exist")
-            self._go_to(Position(step, segments, None))
+            self._go_to(Position(step, segments, None, self._standing.losses))
 
     def skip(self, n: int) -> None:
         """Leaves the next n steps out: the step stays, the data moves on.
@@ -373,7 +436,7 @@ class DataLoaderIterator:
             position = self._standing
             segments = position.segments.skip(position.step, self._course.index_of(position), n)
             self._check_exists(segments.index_of(position.step), f"n: there are no {n} steps left")
-            self._go_to(Position(position.step, segments, None))
+            self._go_to(Position(position.step, segments, None, position.losses))
 
     def records(self, step: int) -> list[RecordMetadata]:
         """Metadata of every record of a step over all shards, in order; reads no data.
@@ -410,6 +473,7 @@ class DataLoaderIterator:
         self._position, self._moving = position, False
         self._upcoming.clear()
         self._error = self._raised_at = None
+        self._behind_last = ()
         if stream is not None:
             stream.close()
 
@@ -475,12 +539,14 @@ class DataLoaderIterator:
         if not indices:
             return ""
         shown = np.array(indices[:_MENTIONED], np.int64)
+        ledger = self._standing.losses.ledger
         try:
-            keys = record_keys_of(self._course.sampler, shown)
+            keys = record_keys_of(honouring(self._course.sampler, ledger), shown)
         except Exception:  # noqa: BLE001 - a user's sampler may raise anything; the user's error must be heard
             return f"for index {shown[0]}, "
         named = ", ".join(
-            f"index {i} (record_key {k})" for i, k in zip(shown.tolist(), keys.tolist(), strict=True)
+            f"index {i} (record_key {k}{', read instead of its own' if ledger.get(i, i) != i else ''})"
+            for i, k in zip(shown.tolist(), keys.tolist(), strict=True)
         )
         return f"for {named}{', …' if len(indices) > _MENTIONED else ''} of {self._hub.source_name}, "
 
@@ -535,11 +601,13 @@ class Ahead:
         iterator = self._iterator
         with self.lock:
             before = iterator._position
-            element = iterator._take()
+            element = iterator._take(tell=False)
             return Taken(element, before, iterator._position)
 
     def received(self, taken: Taken) -> None:
         """The user has this element now."""
+        if taken.element.losses:
+            self._iterator._tell(taken.element.losses, taken.before.step)
         self._iterator._received = taken.after
 
 

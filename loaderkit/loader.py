@@ -3,6 +3,7 @@
 import atexit
 import copy
 import dataclasses
+import os
 import threading
 import warnings
 import weakref
@@ -13,9 +14,10 @@ from typing import Any, Never, Self
 
 import numpy as np
 
-from loaderkit._arguments import at_least, checked_sampler, sharding_of
+from loaderkit._arguments import at_least, checked_sampler, sharding_of, tolerance_of
 from loaderkit._runtime.agreement import agree
 from loaderkit._runtime.hub import Hub, Inline
+from loaderkit._runtime.mending import OnRecordError
 from loaderkit._runtime.platform import available_cpus, available_memory
 from loaderkit._runtime.pool import Pool
 from loaderkit._runtime.reading import ReadOptions
@@ -35,6 +37,7 @@ from loaderkit.plan.samplers import (
     seed_of,
 )
 from loaderkit.plan.sharding import Sharding
+from loaderkit.quarantine import Quarantine
 from loaderkit.sources import check_source
 from loaderkit.sources import fingerprint_of as source_fingerprint_of
 from loaderkit.transforms.base import Batch, Map, label_of
@@ -80,6 +83,11 @@ class DataLoader:
             memory available at the start, if not given.
         logical_streams: for operations that change the number of rows: how many independent streams there are.
         num_steps: the steps of the whole run, resumed ones included: it ends there. All that there are, if not given.
+        on_record_error: what becomes of a record whose read, or an operation before the first Batch on it, raises: the
+            error is "raise"d; "replace": its row reads the next good record; "skip": it has no row; or a function of
+            the error and the RecordMetadata gives the element.
+        max_bad_records: how many may be lost so before that is an error: a count, or a share of the records.
+        quarantine: path of a file that gets a line of JSON for each.
         verify: workers write checksums beside their rows and elements, and whoever reads them compares; what differs
             is a ChecksumError.
         agree: whether the processes of JAX compare what they load when iteration starts for the first time; False for a
@@ -112,6 +120,9 @@ class DataLoader:
         max_memory: int | None = None,
         logical_streams: int = 1,
         num_steps: int | None = None,
+        on_record_error: OnRecordError = "raise",
+        max_bad_records: float | None = None,
+        quarantine: str | os.PathLike[str] | None = None,
         verify: bool = False,
         agree: bool = True,
         **foreign: Never,
@@ -146,6 +157,9 @@ class DataLoader:
             raise TypeError(f"agree: expected True or False, got {agree!r}")
         self._to_agree = [agree]  # shared with the loaders of single epochs
         self._sharding = sharding_of(sampler, shard_options)
+        self._on_record_error = on_record_error
+        self._tolerance = tolerance_of(on_record_error, max_bad_records, quarantine)
+        self._quarantine = None if quarantine is None else os.fspath(quarantine)
         self._check_operations()
         self._epoch: int | None = None
         self._crew = _Crew()
@@ -184,7 +198,9 @@ class DataLoader:
         self._agree(course)
         self._warn_of_unequal_steps(course)
         prefetch = self._prefetch if self._worker_count else 1  # nobody would work ahead
-        return DataLoaderIterator(partial(self._crew.hub, self), course, prefetch)
+        return DataLoaderIterator(
+            partial(self._crew.hub, self), course, prefetch, Quarantine(self._quarantine)
+        )
 
     def _agree(self, course: Course) -> None:
         store = course.shard.store
@@ -262,7 +278,8 @@ class DataLoader:
         """
         hub = Inline(self._program(), task_rows=None)
         try:
-            first = DataLoaderIterator(lambda: hub, self._course(), 1, alone=True).peek()
+            course = self._course()
+            first = DataLoaderIterator(lambda: hub, course, 1, Quarantine(None), alone=True).peek()
         except StopIteration:
             raise ValueError("element_spec: the loader gives no element") from None
         finally:
@@ -303,7 +320,8 @@ class DataLoader:
             operations=self._operations,
             seed=seed_of(self._sampler),
             read_options=self._read_options,
-            row_changing=changes_rows(self._operations),
+            row_changing=changes_rows(self._operations, self._tolerance),
+            on_record_error=self._on_record_error,
             verify=self._verify,
         )
 
@@ -346,6 +364,7 @@ class DataLoader:
             source_fingerprint=self._fingerprints[1],
             epoch=self._epoch,
             num_steps=self._num_steps,
+            tolerance=self._tolerance,
         )
 
     @cached_property
@@ -416,7 +435,8 @@ class _Crew:
 
 
 _LOADER_OPTIONS = {
-    *("worker_kind", "prefetch_batches", "max_memory", "logical_streams", "num_steps", "verify", "agree")
+    *("worker_kind", "prefetch_batches", "max_memory", "logical_streams", "num_steps"),
+    *("on_record_error", "max_bad_records", "quarantine", "verify", "agree"),
 }
 
 

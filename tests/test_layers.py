@@ -32,6 +32,7 @@ ROOM_OF_FILE = {
     "foreign": "ground",
     "iterator": "loader",
     "loader": "loader",
+    "quarantine": "loader",
     "tree": "ground",
 }
 UP_TO_LOADER = {"ground", "memory", "plan", "_engine", "transforms", "sources", "_runtime", "loader"}

@@ -23,13 +23,14 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Literal, Protocol
 
 import numpy as np
 
 from .assembly import AHEAD_NBYTES, Reserve, Supplies
 from .line import Line, Run, Taken
-from .task import Broken, Cursor, End, Fill, Outcome, Ready, Report, Slot, Span, Task
+from .task import Broken, Cursor, End, Fill, Loss, Outcome, Ready, Report, Slot, Span, Task
 
 
 class Feed(Protocol):
@@ -57,7 +58,11 @@ class Grouping:
 
 @dataclass(slots=True)
 class _Stream:
-    """A logical stream: its feed, its lines, and the figures from which follows how much to read."""
+    """A logical stream: its feed, its lines, and the figures from which follows how much to read.
+
+    Its losses wait for the element that passes them. All those are there when it is: it was made of the tasks up to its
+    last record.
+    """
 
     feed: Feed
     start: Cursor
@@ -66,6 +71,7 @@ class _Stream:
     read: int = 0  # records given out
     arrived: int = 0  # of those, how many came back
     given: int = 0  # elements that came of them
+    losses: list[Loss] = field(default_factory=list)
     entered: set[int] = field(default_factory=set)  # levels that have begun
 
     def enter(self, level: int) -> Cursor:
@@ -89,6 +95,7 @@ class Chain:
         stop: behind the last index, None without an end.
         again: gives the feed of a stream from its first index on, for "wrap".
         sample: gives a feed of the whole data; masked batches follow on the last padded one, and look like these.
+        tolerance: bad records in a row that may be left out before that is an error, None where none is left out.
     """
 
     def __init__(
@@ -104,12 +111,14 @@ class Chain:
         stop: int | None = None,
         again: Callable[[int], Feed] | None = None,
         sample: Callable[[], Feed] | None = None,
+        tolerance: int | None = None,
     ) -> None:
         self._stop, self._again, self._sample = stop, again, sample
         self._sampled: _Stream | None = None
         self._shape: Taken | None = None  # the row that masked batches look like
         self._dry = self._wrapped = False
         self._patience = patience
+        self._tolerance = tolerance
         self._supplies = supplies
         self._groupings = groupings
         self._nominal = nominal
@@ -225,6 +234,12 @@ class Chain:
             self._supplies.pace.saw(rows=len(task.indices), seconds=report.seconds)
             stream.arrived += len(task.indices)
             stream.given += run.size
+            stream.losses += report.losses
+            if self._tolerance is not None:
+                run.records, run.losses = len(task.indices), report.losses
+                line.give_up_lost(self._tolerance)
+            elif report.losses and run.begins is None:
+                run.indices = task.indices
         if self._patience is not None:
             line.give_up(self._patience, "batches" if task.level else "records")
         line.shed()
@@ -352,6 +367,7 @@ class Chain:
         )
         run = line.add(task.id, promised=1)
         run.rows = self._spread(begins, fill)
+        run.reaches = {number: part.reach for number, part in taken.items()}
         if not alone:
             run.group_ends = ends
         self._work[task.id] = (line, run, first)
@@ -413,7 +429,7 @@ class Chain:
     def pop(self) -> Outcome | None:
         line = self._last
         if not line.runs:
-            return End() if line.over else None
+            return End(self._losses_left()) if line.over else None
         run = line.runs[0]
         if not run.done:
             return None
@@ -427,11 +443,56 @@ class Chain:
         elif run.ends is not None:
             (stream, *_) = self._streams
             ends = [{stream: tuple(end)} for end in run.ends[place : run.size].tolist()]
-        ready = Ready(task=run.task, place=place, count=run.size - place, ends=ends, begins=run.rows)
+        ready = Ready(
+            task=run.task,
+            place=place,
+            count=run.size - place,
+            ends=ends,
+            begins=run.rows,
+            losses=self._losses_of(run, place, ends),
+        )
         if self._sample is None:
             return ready
         more = sum(not run.masked and run.failed is None for run in line.runs)
         return replace(ready, masked=run.masked, more=more, dry=self._dry)
+
+    def _losses_of(
+        self, run: Run, place: int, ends: list[dict[int, Cursor]] | None
+    ) -> dict[int, tuple[Loss, ...]] | None:
+        if not any(stream.losses for stream in self._streams.values()):
+            return None
+        passed = {
+            k: self._passed(None if ends is None else ends[k], run, place + k)
+            for k in range(run.size - place)
+        }
+        return {k: losses for k, losses in passed.items() if losses}
+
+    def _passed(self, ends: dict[int, Cursor] | None, run: Run, place: int) -> tuple[Loss, ...]:
+        """The losses that an element leaves behind, each told once.
+
+        Those of its records, whose place in the ledger it needs to be made again; of records left out, those that its
+        end passes: in the middle of a batch's children they would be met again.
+        """
+        waiting = {number: stream for number, stream in self._streams.items() if stream.losses}
+        if not waiting:
+            return ()
+        if self._tolerance is not None:
+            behind = {number: end[0] for number, end in (ends or {}).items()}
+        elif run.reaches is not None:
+            behind = run.reaches
+        elif run.begins is not None:
+            behind = dict.fromkeys(waiting, int(run.begins[place, 0]) + 1)
+        else:
+            behind = {} if run.indices is None else dict.fromkeys(waiting, int(run.indices[place]) + 1)
+        passed: list[Loss] = []
+        for number, stream in waiting.items():
+            index = behind.get(number, 0)
+            passed += [loss for loss in stream.losses if loss.index < index]
+            stream.losses = [loss for loss in stream.losses if loss.index >= index]
+        return tuple(sorted(passed, key=attrgetter("index")))
+
+    def _losses_left(self) -> tuple[Loss, ...]:
+        return tuple(loss for stream in self._streams.values() for loss in stream.losses)
 
     def taken(self, ready: Ready) -> None:
         self._use(Span(ready.task, 0, ready.place, ready.place + ready.count))

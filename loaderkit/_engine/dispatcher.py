@@ -223,6 +223,11 @@ class Dispatcher:
         """The tasks that are out with a worker, oldest first."""
         return [out.task for out in self._workers.get(worker, {}).values()]
 
+    def stream_of(self, worker: WorkerId, task: int, attempt: int) -> StreamId | None:
+        """Whose task that is; None if that attempt isn't the one that is out, or nobody wants it any more."""
+        out = self._current(worker, task, attempt)
+        return None if out is None or out.stream in self._closing else out.stream
+
     def _current(self, worker: WorkerId, task: int, attempt: int) -> _Out | None:
         out = self._workers.get(worker, {}).get(task)
         return out if out is not None and out.attempt == attempt else None

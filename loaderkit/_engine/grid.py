@@ -13,14 +13,18 @@ of a step is out, the lowest failure is the step's first one, whoever worked on 
 nothing is begun behind the earliest failing step.
 """
 
+from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from operator import attrgetter
 from typing import Protocol
 
 import numpy as np
 
 from .assembly import AHEAD_NBYTES, Reserve, Supplies
-from .task import Broken, End, Fill, Layout, Outcome, Part, Ready, Report, Slot, Span, Target, Task
+from .task import Broken, End, Fill, Layout, Loss, Outcome, Part, Ready, Report, Slot, Span, Target, Task
 
 
 class Rows(Protocol):
@@ -82,6 +86,7 @@ class _Stretch:
     spans: dict[int, Span] = field(default_factory=dict)  # first row -> where those rows are
     failed: tuple[int, object] | None = None  # (row, error): the lowest so far
     outcome: Ready | Broken | None = None
+    losses: dict[int, list[Loss]] = field(default_factory=dict)  # by step of the stretch
 
     @property
     def total(self) -> int:
@@ -303,7 +308,19 @@ class Grid:
                     broken = _Stretch(_NO_ROWS, outcome=Broken(trouble.error))
                     self._stretches.insert(self._stretches.index(stretch) + 1, broken)
             self._settle(stretch)
+        if report.losses:
+            self._lose(task, stretches, report.losses)
         return uses
+
+    def _lose(self, task: Task, stretches: list[_Stretch], losses: Sequence[Loss]) -> None:
+        """Keeps each loss with the step that its row is in."""
+        behind = list(accumulate(target.rows * self._group for target in task.targets))
+        for loss in losses:
+            place = bisect_right(behind, loss.place)
+            stretch, target = stretches[place], task.targets[place]
+            begin = behind[place] - target.rows * self._group
+            row = target.first + (loss.place - begin) // self._group
+            stretch.losses.setdefault(row // stretch.rows.rows, []).append(loss)
 
     def _filled(self, task: Task, stretch: _Stretch, place: int, target: Target, part: Part) -> int:
         if target.whole:
@@ -362,7 +379,14 @@ class Grid:
             return End() if self._over else None
         outcome = self._stretches[0].outcome
         if isinstance(outcome, Ready):
-            self._ahead -= self._stretches.popleft().rows.steps
+            stretch = self._stretches.popleft()
+            self._ahead -= stretch.rows.steps
+            if stretch.losses:
+                losses = {
+                    step: tuple(sorted(lost, key=attrgetter("index")))
+                    for step, lost in stretch.losses.items()
+                }
+                return replace(outcome, losses=losses)
         return outcome
 
     def taken(self, ready: Ready) -> None:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .task import Cursor, Span
+from loaderkit.errors import BadRecordsError
+
+from .task import Cursor, Loss, Span
 
 
 @dataclass(slots=True)
@@ -20,7 +22,11 @@ class Run:
     promised  elements that will probably come
     records   that it was made of; 1 if that is a batch
     places    (size,) int64, the record of each element among them; None where nobody asks
+    reaches   behind the last record of its elements, by stream; None where each is of one record
+    indices   (size,) int64, where an element is a record and some of them were lost; else None
     seen      by `Line.give_up`
+    losses    of a task that reads: the bad records that left no row; None where they leave one
+    weighed   by `Line.give_up_lost`
     size, taken   elements that came, and how many of them were taken
     begins, ends  (size, depth + 1) int64 cursors
     group_ends    of a batch over several streams: the cursors behind it
@@ -33,7 +39,11 @@ class Run:
     promised: int = 0
     records: int = 0
     places: np.ndarray | None = None
+    reaches: dict[int, int] | None = None
+    indices: np.ndarray | None = None
     seen: bool = False
+    losses: tuple[Loss, ...] | None = None
+    weighed: bool = False
     done: bool = False
     size: int = 0
     taken: int = 0
@@ -52,11 +62,13 @@ class Run:
 
 @dataclass(slots=True)
 class Taken:
-    """Elements taken from a line: where they are, the cursor of each, (n, depth + 1) int64, and the end of the last."""
+    """Elements taken from a line: where they are, the cursor of each, (n, depth + 1) int64, the end of the last, and
+    the index behind its last record, also where that has further children."""
 
     spans: list[Span]
     begins: np.ndarray
     end: Cursor
+    reach: int
 
 
 class Line:
@@ -76,6 +88,7 @@ class Line:
         self.runs: deque[Run] = deque()
         self.over = False
         self.ready = 0  # elements in the done runs at the front
+        self._lost = 0  # records that were lost in a row, up to the end of the runs that were weighed
         self._barren = 0  # records without an element, behind the last element of the runs that were seen
 
     def add(self, task: int, promised: int) -> Run:
@@ -119,6 +132,7 @@ class Line:
         spans: list[Span] = []
         begins: list[np.ndarray] = []
         end: Cursor = ()
+        reach = 0
         while count:
             run = self.runs[0]
             n = min(count, run.size - run.taken)
@@ -128,11 +142,12 @@ class Line:
                 end = tuple(run.ends[hi - 1].tolist())
                 spans.append(Span(run.task, 0, lo, hi))
                 begins.append(run.begins[lo:hi])
+                reach = max(run.reaches.values()) if run.reaches else int(run.begins[hi - 1, 0]) + 1
                 run.taken += n
                 self.ready -= n
                 count -= n
             self.shed()
-        return Taken(spans, np.concatenate(begins) if begins else np.empty((0, 1), np.int64), end)
+        return Taken(spans, np.concatenate(begins) if begins else np.empty((0, 1), np.int64), end, reach)
 
     def shed(self) -> None:
         """Drops the runs at the front that were used up; a failure stays."""
@@ -159,3 +174,27 @@ class Line:
                     "and the sampler is endless"
                 )
                 self.over = True
+
+    def give_up_lost(self, most: int) -> None:
+        """Ends the line at the first `most` lost records in a row, however they were cut in tasks."""
+        for run in self.runs:
+            if not run.done:
+                return
+            if run.weighed or run.losses is None:
+                continue
+            run.weighed = True
+            next_place = 0
+            for loss in run.losses:
+                self._lost = self._lost + 1 if loss.place == next_place else 1
+                next_place = loss.place + 1
+                if self._lost >= most:
+                    assert run.begins is not None
+                    run.size = int(np.searchsorted(run.begins[:, 0], loss.index))
+                    run.failed = BadRecordsError(
+                        f"{most:,} records in a row are bad, the last of them at index {loss.index} "
+                        f"(record_key {loss.record_key}): {loss.error}, raised by {loss.label}"
+                    )
+                    self.over = True
+                    return
+            if next_place < run.records:
+                self._lost = 0

@@ -115,6 +115,25 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """A record of a task was bad, and its row was made otherwise, or left out, as the user's policy says.
+
+    place         of the record in the task
+    index         of the row
+    record_key    of the record that was bad
+    instead       the index whose record was read; the row's own where nothing was
+    label, error  what raised it, and how it reads
+    """
+
+    place: int
+    index: int
+    record_key: int
+    instead: int
+    label: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """A user's function failed: the parts before it are good, the one at this place ends with it.
 
@@ -136,6 +155,7 @@ class Report:
     layout    what the rows of a batch look like, when the worker found the guess missing or wrong; else None
     nbytes    how much of `reserve` (or of the room it asked for) the output takes
     seconds   time spent on it
+    losses    bad records that didn't end it, ascending by place
     """
 
     parts: tuple[Part, ...]
@@ -143,6 +163,7 @@ class Report:
     layout: Layout | None = None
     nbytes: int = 0
     seconds: float = 0.0
+    losses: tuple[Loss, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +178,7 @@ class Ready:
     masked    no row of it is real: the streams are dry, and other processes may have rows for this step
     more      elements with real rows that will surely come behind it, as far as is known
     dry       whether no others with real rows will come
+    losses    by element: the bad records of its rows, and those passed without a row since the element before it
     """
 
     rows: int = 0
@@ -171,6 +193,7 @@ class Ready:
     masked: bool = False
     more: int = 0
     dry: bool = False
+    losses: Mapping[int, tuple[Loss, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +205,9 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The stream is over."""
+    """The stream is over; `losses` are the bad records behind its last element."""
+
+    losses: tuple[Loss, ...] = ()
 
 
 Outcome = Ready | Broken | End

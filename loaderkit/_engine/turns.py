@@ -63,7 +63,8 @@ class _Stream:
 
 def _single(ready: Ready, number: int) -> Ready:
     ends = None if ready.ends is None else ready.ends[number : number + 1]
-    return replace(ready, place=ready.place + number, count=1, ends=ends)
+    lost = None if ready.losses is None else {0: ready.losses.get(number, ())}
+    return replace(ready, place=ready.place + number, count=1, ends=ends, losses=lost)
 
 
 class Turns:

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -56,7 +56,7 @@ class ReadAhead:
             self._waiting.extend((task, key) for key in keys)
             self._top_up()
 
-    def take(self, task: int, keys: Sequence[int]) -> Iterator["Future[Any]"]:
+    def take(self, task: int, keys: Sequence[int]) -> Generator["Future[Any]", None, None]:
         """The reads of a task in order; what isn't taken of them is forgotten."""
         self.begin(task, keys)
         flying = self._flying[task]

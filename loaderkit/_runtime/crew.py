@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Report, Slot
 
@@ -34,13 +36,23 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Sought:
+    """A worker asks what to read instead of a bad record, and tried so many already."""
+
+    task: int
+    attempt: int
+    index: int
+    tried: int
+
+
+@dataclass(frozen=True, slots=True)
 class Unfit:
     """A worker can't run the program at all."""
 
     error: Exception
 
 
-Event = Arrived | Finished | Asked | Unfit
+Event = Arrived | Finished | Asked | Sought | Unfit
 
 
 class Worker(Protocol):
@@ -52,6 +64,10 @@ class Worker(Protocol):
 
     def place(self, task: int, attempt: int, slot: Slot | None) -> None:
         """Answers what it asked: room, or None to forget the output."""
+        ...
+
+    def suggest(self, indices: np.ndarray, keys: np.ndarray) -> None:
+        """Answers what it sought: the indices to try and their record keys, none where all were tried."""
         ...
 
     def dismiss(self) -> None:

@@ -18,7 +18,7 @@ from loaderkit._engine.dispatcher import Assignment, Dispatcher
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.slots import Slots
-from loaderkit._engine.task import Broken, Cursor, End, Ready
+from loaderkit._engine.task import Broken, Cursor, End, Loss, Ready
 from loaderkit.errors import ChecksumError, IteratorClosedError
 from loaderkit.transforms.program import Failure
 from loaderkit.tree import unflatten
@@ -37,6 +37,7 @@ class Elements:
     values    elements, in order
     ends      for each where the logical streams go on behind it; None: the plan knows
     begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None: the plan knows
+    losses    by element: the bad records that are lost with it
     masked    no row of it is real: the streams are dry, and other processes may have rows for this step
     more      elements with real rows that will surely come behind it, as far as is known
     dry       whether no others with real rows will come
@@ -45,12 +46,16 @@ class Elements:
     values: Sequence[Any]
     ends: Sequence[Mapping[int, Cursor]] | None
     begins: np.ndarray | None
+    losses: Mapping[int, tuple[Loss, ...]] | None = None
     masked: bool = False
     more: int = 0
     dry: bool = False
 
 
-Step = Elements | Failure | None  # None: the stream is over
+Step = Elements | Failure | End
+
+# What to read instead of the record of an index, of which so many were tried: indices and record keys, (n,) int64.
+Search = Callable[[int, int], tuple[np.ndarray, np.ndarray]]
 
 
 class TornError(Exception):
@@ -101,16 +106,17 @@ class Hub:
         # then nobody touches this hub again: its iterators go on with another, from their positions.
         self.torn = False
         self._closed = False
-        self._streams: set[int] = set()
+        self._streams: dict[int, Search] = {}
         self._moved = False  # something was used up: there may be room for further tasks
         self._abandoned: deque[int] = deque()  # streams whose iterator was garbage
         self._new_stream = itertools.count().__next__
 
-    def open(self, make: Callable[[Supplies], Assembly]) -> int:
+    def open(self, make: Callable[[Supplies], Assembly], search: Search) -> int:
         """Begins a stream; returns its number.
 
         Args:
             make: makes its assembly.
+            search: says what to read instead of a bad record.
         """
         with self.lock:
             self._check_whole()
@@ -119,7 +125,7 @@ class Hub:
             self._sweep()
             stream = self._new_stream()
             self._dispatcher.open(stream, assembly)
-            self._streams.add(stream)
+            self._streams[stream] = search
             self.torn = False
             return stream
 
@@ -133,7 +139,7 @@ class Hub:
 
     def _close(self, stream: int) -> None:
         if stream in self._streams:
-            self._streams.discard(stream)
+            del self._streams[stream]
             self._dispatcher.close(stream)
             self._let_go()
 
@@ -145,6 +151,15 @@ class Hub:
         """Closes a stream soon; may be called from anywhere, the garbage collector included."""
         self._abandoned.append(stream)
         self.wake()
+
+    def _search(
+        self, worker: int, task: int, attempt: int, index: int, tried: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What a worker asks for; nothing where nobody wants its task any more."""
+        stream = self._dispatcher.stream_of(worker, task, attempt)
+        if stream is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        return self._streams[stream](index, tried)  # type: ignore[index]  # the numbers that we gave
 
     @property
     def source_name(self) -> str:
@@ -177,7 +192,7 @@ class Hub:
             raise IteratorClosedError("the loader was closed")
 
     def next(self, stream: int) -> Step:
-        """The next elements of a stream, one at least, the failure in their place, or None at the end. Waits for it."""
+        """The next elements of a stream, one at least, the failure in their place, or its end. Waits for it."""
         raise AssertionError("a hub is Inline or a Pool")
 
     def _check_open(self, stream: int) -> None:
@@ -187,21 +202,21 @@ class Hub:
                 "the iterator was closed while another thread waited for its next element"
             )
 
-    def _pop(self, stream: int) -> tuple[bool, Step]:
-        """Whether there is something to hand out, and what. A failure stays where it is."""
+    def _pop(self, stream: int) -> Step | None:
+        """What there is to hand out, None while it isn't there. A failure stays where it is."""
         match self._dispatcher.pop(stream):
             case None:
-                return False, None
-            case End():
-                return True, None
+                return None
+            case End() as end:
+                return end
             case Broken(error):
-                return True, as_failure(error)
+                return as_failure(error)
             case Ready() as ready:
                 values = self._taken(stream, ready) if ready.slot is None else self._batch(ready)
                 if isinstance(values, Failure):
-                    return True, values
+                    return values
                 ahead = (ready.masked, ready.more, ready.dry)
-                return True, Elements(values, ready.ends, ready.begins, *ahead)
+                return Elements(values, ready.ends, ready.begins, ready.losses, *ahead)
 
     def _batch(self, ready: Ready) -> list[Any] | Failure:
         assert self._arena is not None and self._slots is not None and ready.slot is not None
@@ -289,6 +304,7 @@ class Inline(Hub):
     def __init__(self, program: Program, *, task_rows: int | None) -> None:
         super().__init__(program, workers=0, arena=None, reserves=False, max_memory=None, task_rows=task_rows)
         self._bench = Bench(program, self)
+        self._assignment: Assignment | None = None  # worked on last
         self._dispatcher.ready(0)
 
     def next(self, stream: int) -> Step:
@@ -298,16 +314,17 @@ class Inline(Hub):
             while True:
                 self.torn = True
                 self._sweep()
-                there, step = self._pop(stream)
-                assignment = None if there else self._dispatcher.assign()
+                step = self._pop(stream)
+                assignment = None if step is not None else self._dispatcher.assign()
                 if assignment is not None:  # else the plan has just said that there is no more
                     self._work(assignment)
                 self.torn = False
-                if there:
+                if step is not None:
                     return step
 
     def _work(self, assignment: Assignment) -> None:
         task = assignment.task
+        self._assignment = assignment
         try:
             self.torn = False
             report, output = self._bench.do(task)
@@ -333,6 +350,11 @@ class Inline(Hub):
     def output(self, task: int, *, private: bool) -> Output:
         """What an earlier task made; it is made again if need be, and taken once."""
         return self._objects[task]
+
+    def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
+        """What to read instead of a bad record of the task that is worked on."""
+        assert self._assignment is not None
+        return self._search(0, self._assignment.task.id, self._assignment.attempt, index, tried)
 
     def shut_down(self) -> None:
         """Ends the reading threads, if there are any; nothing is made any more."""

@@ -27,8 +27,8 @@ from loaderkit.transforms.base import label_of
 from loaderkit.transforms.program import Failure
 
 from .arena import Arena
-from .crew import Arrived, Asked, Event, Finished, Unfit, Worker
-from .hub import Hub, Step
+from .crew import Arrived, Asked, Event, Finished, Sought, Unfit, Worker
+from .hub import Hub, Search, Step
 from .pickling import Packer
 from .process import ProcessWorker
 from .thread import ThreadWorker
@@ -86,12 +86,12 @@ class Pool(Hub):
 
     # --- for iterators ------------------------------------------------------------------------------------------
 
-    def open(self, make: Callable[[Supplies], Assembly]) -> int:
+    def open(self, make: Callable[[Supplies], Assembly], search: Search) -> int:
         self._check_process()
         with self.lock:
             if self._stopping:
                 raise IteratorClosedError("the loader was closed, and its workers have ended")
-            stream = super().open(make)
+            stream = super().open(make, search)
             self.torn = True
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -123,13 +123,13 @@ class Pool(Hub):
                 self._check_open(stream)
                 self.torn = True
                 self._let_go()  # what the user let go of may be the memory that is missing
-                there, step = self._pop(stream)
-                if self._moved or not there:
+                step = self._pop(stream)
+                if self._moved or step is None:
                     self._give_out()
-                if not there:  # giving out may have found that there is nothing more to give
-                    there, step = self._pop(stream)
+                if step is None:  # giving out may have found that there is nothing more to give
+                    step = self._pop(stream)
                 self.torn = False
-                if there:
+                if step is not None:
                     return step
                 self._changed.wait()
 
@@ -202,6 +202,8 @@ class Pool(Hub):
             case Asked(task, attempt, nbytes):
                 slot = self._dispatcher.asks(number, task, attempt, nbytes)
                 worker.place(task, attempt, slot)
+            case Sought(task, attempt, index, tried):
+                worker.suggest(*self._search(number, task, attempt, index, tried))
             case Finished(task, attempt, report, output):
                 self._failed_starts = 0
                 if output is not None:

@@ -7,14 +7,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
-from loaderkit._engine.task import Report, Slot, Trouble
+from loaderkit._engine.task import Slot, Trouble
 from loaderkit.transforms.program import Failure
 
 from . import wire
 from .arena import Arena
-from .crew import Arrived, Asked, Event, Finished, Unfit
+from .crew import Arrived, Asked, Event, Finished, Sought, Unfit
 from .exceptions import unpack_exception
 from .layout import BatchLayout
 from .pickling import Packer
@@ -73,6 +76,9 @@ class ProcessWorker:
             self._send(wire.frame(wire.FORGET, wire.numbers(task, attempt)))
         else:
             self._send(wire.frame(wire.PLACE, wire.numbers(task, attempt, *wire.pack_slot(slot))))
+
+    def suggest(self, indices: np.ndarray, keys: np.ndarray) -> None:
+        self._send(wire.frame(wire.CANDIDATES, indices.tobytes() + keys.tobytes()))
 
     def _send(self, message: bytes) -> None:
         self._unsent += message
@@ -175,6 +181,8 @@ def _event(kind: int, body: bytes) -> Event:
             return Arrived()
         case wire.ASK:
             return Asked(*wire.read_numbers(body))
+        case wire.SEARCH:
+            return Sought(*wire.read_numbers(body))
         case wire.UNFIT:
             return Unfit(unpack_exception(body))
     task, attempt, report = wire.unpack_report(body)
@@ -183,7 +191,7 @@ def _event(kind: int, body: bytes) -> Event:
         assert isinstance(trouble.error, tuple)
         packed, label, indices = trouble.error
         trouble = Trouble(Failure(unpack_exception(packed), label, indices), trouble.part)
-        report = Report(report.parts, trouble, report.layout, report.nbytes, report.seconds)
+        report = replace(report, trouble=trouble)
     return Finished(task, attempt, report, None)
 
 

@@ -1,11 +1,12 @@
 """Records from a source: batched where it can, with several reads in flight where asked, kept whole for others.
 
 A failing batched read is repeated record by record, so that the error is that of the first record that fails, with
-its key, whatever else was in the same call.
+its key, whatever else was in the same call; each of those reads is tried again as `ReadOptions.retry` says.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from loaderkit.transforms.program import Failure
 from loaderkit.tree import copy_each
 
 from .ahead import ReadAhead
+from .retrying import Retry, Retrying
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class ReadOptions:
         num_threads: reads in flight inside one worker; 0 reads in the thread that transforms. Worth it where a read
             waits (an object store, a spinning disk); sources that read many records in one call need none.
         prefetch_buffer_size: records that may be read ahead of the one being transformed.
+        retry: how often a read that failed is tried again; not at all, if not given.
 
     >>> ReadOptions(num_threads=-1)
     Traceback (most recent call last):
@@ -35,6 +38,7 @@ class ReadOptions:
 
     num_threads: int = 0
     prefetch_buffer_size: int = 500
+    retry: Retry | None = None
 
     def __post_init__(self) -> None:
         for name in ("num_threads", "prefetch_buffer_size"):
@@ -43,6 +47,8 @@ class ReadOptions:
                 raise TypeError(f"{name} must be an int, got {value!r}")
             if value < 0:
                 raise ValueError(f"{name} must be 0 or more, got {value}")
+        if self.retry is not None and not isinstance(self.retry, Retry):
+            raise TypeError(f"retry must be a Retry, got {self.retry!r}")
 
 
 def reads_in_flight(source: Any, options: ReadOptions) -> int:
@@ -69,10 +75,13 @@ class Reader:
         self._source = source
         self._batched: Callable[[Sequence[int]], Sequence[Any]] | None = getattr(source, "__getitems__", None)
         self._guard = _guard_of(source) if copy else None
+        self._one: Callable[[int], Any] = source.__getitem__
+        if options.retry is not None:
+            self._one = Retrying(self._one, options.retry)
         self._ahead: ReadAhead | None = None
         if reads_in_flight(source, options):
             self._ahead = ReadAhead(
-                source.__getitem__, threads=options.num_threads, records=options.prefetch_buffer_size
+                self._one, threads=options.num_threads, records=options.prefetch_buffer_size
             )
 
     def begin(self, task: int, keys: np.ndarray) -> None:
@@ -90,10 +99,16 @@ class Reader:
         records, error = self._read(task, keys)
         failure = None
         if error is not None:
-            failure = Failure(
-                error, f"source {type(self._source).__qualname__}", (int(indices[len(records)]),)
-            )
+            # Where a source miscounts, nobody knows whose record is missing.
+            place = len(records)
+            of = indices if isinstance(error, _Miscounted) else indices[place : place + 1]
+            failure = Failure(error, f"source {type(self._source).__qualname__}", tuple(of.tolist()))
         return (records if self._guard is None else self._guard(records)), failure
+
+    @property
+    def retries(self) -> bool:
+        """Whether a read that fails is tried again."""
+        return isinstance(self._one, Retrying)
 
     def _read(self, task: int, keys: np.ndarray) -> tuple[list[Any], Exception | None]:
         if self._ahead is not None:
@@ -105,14 +120,14 @@ class Reader:
             except Exception:  # noqa: BLE001 - said again, and by the record that it belongs to
                 return self._one_by_one(wanted)
             if len(records) != len(wanted):
-                return [], ValueError(f"__getitems__ gave {len(records)} records for {len(wanted)} keys")
+                return [], _Miscounted(f"__getitems__ gave {len(records)} records for {len(wanted)} keys")
             return records, None
         return self._one_by_one(wanted)
 
     def _one_by_one(self, wanted: list[int]) -> tuple[list[Any], Exception | None]:
         records: list[Any] = []
         try:
-            records.extend(map(self._source.__getitem__, wanted))
+            records.extend(map(self._one, wanted))
         except Exception as error:  # noqa: BLE001 - a source may raise anything
             return records, error
         if len(records) != len(wanted):
@@ -125,13 +140,18 @@ class Reader:
             self._ahead.close()
 
 
-def _until_error(reads: Iterator[Future[Any]]) -> tuple[list[Any], Exception | None]:
+class _Miscounted(ValueError):  # noqa: N818 - for its users a ValueError
+    """A batched read gave another number of records than it was asked for."""
+
+
+def _until_error(reads: Generator[Future[Any], None, None]) -> tuple[list[Any], Exception | None]:
     records: list[Any] = []
-    for read in reads:
-        try:
-            records.append(read.result())
-        except Exception as error:  # noqa: BLE001 - a source may raise anything
-            return records, error
+    with closing(reads):  # the error's traceback would hold it open, and the task may be read again
+        for read in reads:
+            try:
+                records.append(read.result())
+            except Exception as error:  # noqa: BLE001 - a source may raise anything
+                return records, error
     return records, None
 
 

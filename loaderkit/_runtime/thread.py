@@ -15,7 +15,7 @@ from loaderkit.errors import WorkerError
 from loaderkit.transforms.program import Failure
 
 from .arena import Arena
-from .crew import Arrived, Event, Finished, Unfit
+from .crew import Arrived, Event, Finished, Sought, Unfit
 from .work import Bench, Output, Program
 
 
@@ -45,6 +45,8 @@ class ThreadWorker:
         self._tell = tell
         self._tasks: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
         self._dismissed = False
+        self._assignment: Assignment | None = None  # worked on
+        self._suggested = (np.empty(0, np.int64), np.empty(0, np.int64))
         self._thread = threading.Thread(target=self._run, name=f"loaderkit-worker-{number}", daemon=True)
 
     def start(self) -> None:
@@ -56,6 +58,9 @@ class ThreadWorker:
 
     def place(self, task: int, attempt: int, slot: Slot | None) -> None:
         raise AssertionError("a thread's outputs need no room")
+
+    def suggest(self, indices: np.ndarray, keys: np.ndarray) -> None:
+        self._suggested = indices, keys
 
     def dismiss(self) -> None:
         self._dismissed = True
@@ -73,6 +78,13 @@ class ThreadWorker:
         """What an earlier task made; it is taken once."""
         return self._objects[task]
 
+    def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
+        """What to read instead of a bad record of the task that is worked on."""
+        assert self._assignment is not None
+        self._suggested = (np.empty(0, np.int64), np.empty(0, np.int64))  # where nobody answers any more
+        self._tell(self, Sought(self._assignment.task.id, self._assignment.attempt, index, tried))
+        return self._suggested  # by `suggest`, in this thread
+
     def _run(self) -> None:
         try:
             bench = Bench(self._program, self)
@@ -82,7 +94,7 @@ class ThreadWorker:
         self._tell(self, Arrived())
         waiting: deque[Assignment] = deque()
         while self._take_in(waiting, bench):
-            assignment = waiting.popleft()
+            self._assignment = assignment = waiting.popleft()
             report, output = self._done(bench, assignment.task)
             self._tell(self, Finished(assignment.task.id, assignment.attempt, report, output))
             del report, output, assignment

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._engine.task import Fill, Part, Report, Slot, Span, Target, Task, Trouble
+from loaderkit._engine.task import Fill, Loss, Part, Report, Slot, Span, Target, Task, Trouble
 
 from .layout import BatchLayout
 from .pickling import Packer
@@ -23,12 +23,14 @@ LAYOUT = 2  # number, then a pickle: what later tasks call by that number
 TASK = 3
 PLACE = 4  # where an output that was too large for its reserve goes
 FORGET = 5  # an output that nobody wants any more
+CANDIDATES = 6  # indices, then as many record keys: what may be read instead of a bad record
 # From a worker.
 READY = 16
 UNFIT = 17  # the program can't be set up: a pickled exception
 DONE = 18
 ASK = 19  # task, attempt, bytes: room is needed
 AT = 20  # indices, then as many record keys: what is worked on now, told where an earlier attempt died
+SEARCH = 21  # task, attempt, index, tried: what to read instead of a bad record
 
 HEADER = struct.Struct("=BQ")
 _NO_SLOT = (-1, 0, 0, 0)
@@ -173,8 +175,8 @@ def _number(layout: Any, layouts: dict[BatchLayout, int]) -> int:
 def pack_report(task: int, attempt: int, report: Report, packer: Packer) -> bytes:
     """A report as a body; its trouble must be portable already."""
     rare = b""
-    if report.trouble is not None or report.layout is not None:
-        rare = packer.dumps((report.trouble, report.layout))
+    if report.trouble is not None or report.layout is not None or report.losses:
+        rare = packer.dumps((report.trouble, report.layout, report.losses))
     values = array(
         "q", (task, attempt, report.nbytes, int(report.seconds * 1e9), len(report.parts), len(rare))
     )
@@ -205,6 +207,7 @@ def unpack_report(body: bytes) -> tuple[int, int, Report]:
         parts.append(Part(size, bool(in_place), begins, ends))
     trouble: Trouble | None = None
     layout = None
+    losses: tuple[Loss, ...] = ()
     if n_rare:
-        trouble, layout = pickle.loads(body[place:])
-    return task, attempt, Report(tuple(parts), trouble, layout, nbytes, nanoseconds / 1e9)
+        trouble, layout, losses = pickle.loads(body[place:])
+    return task, attempt, Report(tuple(parts), trouble, layout, nbytes, nanoseconds / 1e9, losses)

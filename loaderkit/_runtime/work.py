@@ -17,10 +17,10 @@ from loaderkit.transforms.stack import Block, RowSpec, collect, write
 from loaderkit.tree import flatten, structure_of
 
 from .layout import BatchLayout
+from .mending import Announce, Mender, OnRecordError
 from .reading import Reader, ReadOptions
 
 Output = list[Any]  # one entry a part: a list of rows or elements, or a Block of rows
-Announce = Callable[[np.ndarray, np.ndarray], None]  # takes the indices and record keys that are read next
 _GATHERED_NBYTES = 256 << 10  # of several small batches that a columnar source gives at once
 _Make = Callable[[int, int], tuple[Run, Failure | None]]  # rows of the records lo..hi of a task
 
@@ -36,6 +36,7 @@ class Program:
         read_options: how to read.
         row_changing: whether cursors have to be kept.
         verify: whether what is written for others carries checksums.
+        on_record_error: "raise", "replace", "skip", or a function of the error and the RecordMetadata.
     """
 
     source: Any
@@ -44,6 +45,7 @@ class Program:
     read_options: ReadOptions
     row_changing: bool
     verify: bool = False
+    on_record_error: OnRecordError = "raise"
 
 
 class Memory(Protocol):
@@ -55,6 +57,10 @@ class Memory(Protocol):
 
     def output(self, task: int, *, private: bool) -> Output:
         """What an earlier task made; `private`: its arrays may be written to, and nobody else will see it."""
+        ...
+
+    def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
+        """What to read in the row of a lost index, after so many were tried: indices and keys, (n,) int64 each."""
         ...
 
 
@@ -75,6 +81,16 @@ class Bench:
         # A columnar source fills a batch without a Python object for each row, where nobody looks at the rows.
         columnar = self._pipeline.passes_rows and self._stacks(1)
         self._take = getattr(program.source, "take", None) if columnar else None
+        self._mender: Mender | None = None
+        if program.on_record_error != "raise":
+            self._mender = Mender(
+                self._pipeline,
+                self.reader,
+                program.on_record_error,
+                memory.candidates,
+                seed=program.seed,
+                row_changing=program.row_changing,
+            )
 
     def do(self, task: Task, announce: Announce | None = None) -> tuple[Report, Output]:
         """Runs a task; the report's `nbytes` is left to whoever stores the output.
@@ -85,6 +101,8 @@ class Bench:
                 at once.
         """
         begun = time.perf_counter()
+        if self._mender is not None:
+            self._mender.take_losses()  # of a task that was interrupted
         if task.level:
             parts, output, trouble, layout = self._batch(task)
         elif task.targets:
@@ -92,11 +110,21 @@ class Bench:
         else:
             parts, output, trouble, layout = self._stream(task, announce)
         failed = None if trouble is None else Trouble(trouble, part=_done_targets(task, parts))
-        return Report(tuple(parts), failed, layout, seconds=time.perf_counter() - begun), output
+        losses = () if self._mender is None else self._mender.take_losses()
+        seconds = time.perf_counter() - begun
+        return Report(tuple(parts), failed, layout, seconds=seconds, losses=losses), output
 
     # --- elements and rows in order, however many come ----------------------------------------------------------
 
     def _stream(self, task: Task, announce: Announce | None) -> "_Result":
+        if self._mender is None:
+            run, failure = self._elements(task, announce)
+        else:
+            run, failure = self._mender.make(task, 0, len(task.indices), announce)
+        batched = self._pipeline.levels[-1].batch is not None
+        return self._result(run, failure, as_rows=batched and self._stacks(1))
+
+    def _elements(self, task: Task, announce: Announce | None) -> tuple[Run, Failure | None]:
         run = Run([], [], [] if self._row_changing else None)
         failure: Failure | None = None
         size = max(len(task.indices), 1) if announce is None else 1
@@ -112,8 +140,7 @@ class Bench:
             failure = failure or unread
             if failure is not None:
                 break
-        batched = self._pipeline.levels[-1].batch is not None
-        return self._result(run, failure, as_rows=batched and self._stacks(1))
+        return run, failure
 
     def _batch(self, task: Task) -> "_Result":
         try:
@@ -170,8 +197,11 @@ class Bench:
 
     def _rows(self, task: Task, announce: Announce | None) -> "_Result":
         if self._take is not None:
-            return self._columns(task, announce)
-        make = self._made_at_once(task) if announce is None else self._made_row_by_row(task, announce)
+            result = self._columns(task, announce)
+            # A failure is of all rows at once: where single records may be bad or read again, they are read so.
+            if result[2] is None or (self._mender is None and not self.reader.retries):
+                return result
+        make = self._maker(task, announce)
         parts: list[Part] = []
         output: Output = []
         layout: BatchLayout | None = None
@@ -191,6 +221,17 @@ class Bench:
                 return parts, output, stopped or failure, layout
             first = last
         return parts, output, None, layout
+
+    def _maker(self, task: Task, announce: Announce | None) -> _Make:
+        if self._mender is not None:
+            return self._mended(task, announce, self._mender)
+        return self._made_at_once(task) if announce is None else self._made_row_by_row(task, announce)
+
+    def _mended(self, task: Task, announce: Announce | None, mender: Mender) -> _Make:
+        def make(lo: int, hi: int) -> tuple[Run, Failure | None]:
+            return self._pipeline.rows_of(*mender.make(task, lo, hi, announce))
+
+        return make
 
     def _made_at_once(self, task: Task) -> _Make:
         records, unread = self.reader.read(task.id, task.keys, task.indices)

@@ -95,6 +95,8 @@ class _Worker:
             None  # task, attempt, and what has no room yet
         )
         self._packer = Packer()
+        self._present: tuple[int, int] = (-1, 0)  # task and attempt worked on
+        self._suggested: np.ndarray | None = None  # (2, n) int64: indices and record keys that were asked for
         self._bench: Bench | None = None
         self._verify = False
 
@@ -141,6 +143,8 @@ class _Worker:
             case wire.FORGET:
                 if self._unplaced is not None and [*self._unplaced[:2]] == wire.read_numbers(body):
                     self._unplaced = None
+            case wire.CANDIDATES:
+                self._suggested = np.frombuffer(body, np.int64).reshape(2, -1)
             case wire.PROGRAM:
                 self._set_up(body)
 
@@ -172,11 +176,19 @@ class _Worker:
             self._opened[task] = unpack(memoryview(bytearray(room)) if private else room)
         return self._opened[task]
 
+    def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
+        """What to read instead of a bad record of the task that is worked on; asks the trainer, and waits."""
+        self._send(wire.SEARCH, wire.numbers(*self._present, index, tried))
+        while self._suggested is None:
+            self._take(wait=True)
+        (indices, keys), self._suggested = self._suggested, None
+        return indices, keys
+
     # --- work ---------------------------------------------------------------------------------------------------
 
     def _work(self, task: Task, attempt: int, places: dict[int, Slot]) -> None:
         assert self._bench is not None
-        self._places = places
+        self._places, self._present = places, (task.id, attempt)
         report, output = self._bench.do(task, self._announce if attempt else None)
         self._opened.clear()
         self._finish(task, attempt, report, output)

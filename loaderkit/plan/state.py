@@ -8,20 +8,23 @@ cursors                 where to go on: [[index]]; {stream: [index, k1, ...]}, f
 segments                [[first_step, first_index, G], ...]; first_index is null where rows change in number
 sampler, source, operations, global_batch, streams, epoch
                         which stream it is a position of; compared before it is used
+bad_records             only where some were lost, and from format_version 2 on: see plan/losses.py; never compared
 versions                of loaderkit, numpy and Python when it was written
 digest                  of all the rest; a document without one was edited by hand
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 from loaderkit.errors import StateError
 from loaderkit.plan.document import digest, find_problem, parse, render
+from loaderkit.plan.losses import NO_LOSSES, Losses
 from loaderkit.plan.segments import Segments
 
 FORMAT = "loaderkit"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # of a document with lost records; one without any is as it was in version 1
 STREAM_VERSION = 1
 
 _FIELDS = (
@@ -64,8 +67,8 @@ class State:
     step: elements handed out. cursors: {stream: (index, k1, ...)}; {0: (index,)} where rows keep their
     number. segments: see Segments. sampler, source: their fingerprints. operations: what makes the stream's
     shape, each a str or a dict with "op". rows, stride: N and G. streams: None where rows keep their number.
-    epoch: e of `epoch(e)`, else None. versions: of loaderkit, numpy, python. digest_missing: read from a
-    document without a digest.
+    epoch: e of `epoch(e)`, else None. versions: of loaderkit, numpy, python. losses: the records that were
+    lost. digest_missing: read from a document without a digest.
 
     >>> state = State(
     ...     step=2,
@@ -95,6 +98,7 @@ class State:
     streams: Streams | None
     epoch: int | None
     versions: Mapping[str, str]
+    losses: Losses = NO_LOSSES
     digest_missing: bool = field(default=False, compare=False)
 
 
@@ -130,7 +134,7 @@ def dumps(state: State) -> bytes:
     streams = state.streams
     document: dict[str, Any] = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": FORMAT_VERSION if state.losses.count else 1,
         "stream_version": STREAM_VERSION,
         "step": state.step,
         "cursors": (
@@ -147,6 +151,11 @@ def dumps(state: State) -> bytes:
         "epoch": state.epoch,
         "versions": dict(state.versions),
     }
+    if state.losses.count:
+        document["bad_records"] = {
+            "ledger": [list(entry) for entry in sorted(state.losses.ledger.items())],
+            "skipped": {str(stream): count for stream, count in sorted(state.losses.skipped.items())},
+        }
     _read(document, digest_missing=False)
     return render({**document, "digest": digest(document)})
 
@@ -164,8 +173,9 @@ def loads(data: bytes | bytearray | memoryview) -> State:
     """
     document = parse(data)
     _check_header(document)
-    unknown = sorted(document.keys() - {*_FIELDS, "digest"})
-    missing = [name for name in _FIELDS if name not in document]
+    known = _FIELDS if document["format_version"] == 1 else (*_FIELDS, "bad_records")
+    unknown = sorted(document.keys() - {*known, "digest"})
+    missing = [name for name in known if name not in document]
     if unknown or missing:
         raise StateError(
             f"state: unknown fields {unknown!r:.200}, missing fields {missing}; expected all the known ones"
@@ -214,7 +224,14 @@ def merge(states: Sequence[State]) -> State:
                 raise StateError(
                     f"cursors: expected one place for stream {stream}, got {cursors[stream]} and {cursor}"
                 )
-    return replace(states[0], cursors=cursors, digest_missing=any(state.digest_missing for state in states))
+    # A ledger is what its process handed out, so these may differ.
+    losses = reduce(Losses.joined, (state.losses for state in states))
+    return replace(
+        states[0],
+        cursors=cursors,
+        losses=losses,
+        digest_missing=any(state.digest_missing for state in states),
+    )
 
 
 # Reading: each function takes one part of a document and gives its value, or a StateError that names it.
@@ -248,6 +265,7 @@ def _read(document: dict[str, Any], *, digest_missing: bool) -> State:
         stride=_integer(batch["G"], "global_batch.G", least=1),
         epoch=None if document["epoch"] is None else _integer(document["epoch"], "epoch"),
         versions=_read_versions(document["versions"]),
+        losses=_read_losses(document["bad_records"]) if "bad_records" in document else NO_LOSSES,
         digest_missing=digest_missing,
     )
     _check_agreement(state)
@@ -279,13 +297,36 @@ def _read_cursors(value: Any, row_changing: bool) -> dict[int, tuple[int, ...]]:
         if not isinstance(value, list) or len(value) != 1:
             raise StateError(f"cursors: expected [[index]], got {value!r:.80}")
         return {0: _integers(value[0], "cursors[0]", most=1)}
-    cursors = _object(value, "cursors")
+    cursors = _by_stream(value, "cursors")
     if not cursors:
         raise StateError("cursors: expected one stream or more, got none")
-    for name in cursors:
-        if not (name.isascii() and name.isdigit() and len(name) < 19 and str(int(name)) == name):
-            raise StateError(f"cursors: expected numbers of streams as keys, got {name!r:.80}")
-    return {int(name): _integers(cursor, f"cursors.{name}") for name, cursor in cursors.items()}
+    return {stream: _integers(cursor, f"cursors.{stream}") for stream, cursor in cursors.items()}
+
+
+def _by_stream(value: Any, name: str) -> dict[int, Any]:
+    for key in _object(value, name):
+        if not (key.isascii() and key.isdigit() and len(key) < 19 and str(int(key)) == key):
+            raise StateError(f"{name}: expected numbers of streams as keys, got {key!r:.80}")
+    return {int(key): item for key, item in value.items()}
+
+
+def _read_losses(value: Any) -> Losses:
+    fields = _object(value, "bad_records", ("ledger", "skipped"))
+    if not isinstance(fields["ledger"], list):
+        raise StateError(f"bad_records.ledger: expected a list, got {fields['ledger']!r:.80}")
+    ledger: dict[int, int] = {}
+    for place, item in enumerate(fields["ledger"]):
+        entry = _integers(item, f"bad_records.ledger[{place}]", most=2)
+        if len(entry) != 2 or entry[0] in ledger:
+            raise StateError(
+                f"bad_records.ledger[{place}]: expected [index, index read instead], each index once, got {item!r:.80}"
+            )
+        ledger[entry[0]] = entry[1]
+    skipped = _by_stream(fields["skipped"], "bad_records.skipped")
+    return Losses(
+        ledger,
+        {s: _integer(count, f"bad_records.skipped.{s}", least=1) for s, count in skipped.items()},
+    )
 
 
 def _read_streams(value: Any) -> Streams:
@@ -333,7 +374,13 @@ def _check_agreement(state: State) -> None:
             raise StateError(
                 f"cursors: expected streams below {streams.count}, got stream {max(state.cursors)}"
             )
+        if max(state.losses.skipped, default=0) >= streams.count:
+            raise StateError(
+                f"bad_records.skipped: expected streams below {streams.count}, got {max(state.losses.skipped)}"
+            )
         return
+    if state.losses.skipped:
+        raise StateError("bad_records.skipped: expected none where streams is null")
     try:
         limit = segments.index_of(state.step)
     except IndexError as error:

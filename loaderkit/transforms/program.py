@@ -18,7 +18,7 @@ one may fail too. What is reported is therefore the first failure in the order o
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, takewhile
 from typing import Any
 
 import numpy as np
@@ -323,8 +323,14 @@ class Pipeline:
     """
 
     def __init__(self, operations: Sequence[Transformation], seed: int | None) -> None:
+        self._operations = operations
         self.levels = compile_levels(operations, seed)
         self.depth = sum(isinstance(op, FlatMap) for op in operations)
+
+    @property
+    def before_first_batch(self) -> tuple[Transformation, ...]:
+        """The operations that work on one record after the other."""
+        return tuple(takewhile(lambda op: not isinstance(op, Batch), self._operations))
 
     @property
     def last(self) -> Level:
@@ -361,7 +367,10 @@ class Pipeline:
             unread: why there are no more records, where reading the next one failed.
         """
         run, failure = self.levels[0].run(Run(records, Singles(indices), None), ())
-        failure = failure or unread
+        return self.rows_of(run, failure or unread)
+
+    def rows_of(self, run: Run, failure: Failure | None) -> tuple[Run, Failure | None]:
+        """The rows that enter the last Batch, from the elements before the first one; a failure ends both."""
         for level in self.levels[1:-1]:
             assert level.batch is not None and level.batch.batch_size is not None
             run, earlier = _batch_up(

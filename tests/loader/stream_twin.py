@@ -70,7 +70,11 @@ def elements(
     operations: as a loader takes them. keys: index -> record key. indices: of the stream.
     """
     pairs: Iterator[Pair] = (((index,), source[keys(index)]) for index in indices)
-    drawn = 0
+    return (value for _, value in through(operations, pairs, seed))
+
+
+def through(operations: list[Any], pairs: Iterator[Pair], seed: int | None, drawn: int = 0) -> Iterator[Pair]:
+    """Elements taken through operations; `drawn`: how many before these draw random numbers."""
     for op in operations:
         if isinstance(op, lk.Batch):
             pairs = _batched(pairs, op)
@@ -89,7 +93,7 @@ def elements(
         else:
             pairs = _mapped(pairs, lambda begin, value, f=call: f(value))
         drawn += draws
-    return (value for _, value in pairs)
+    return pairs
 
 
 def outcomes(stream: Iterator[Any], most: int = 10_000) -> tuple[list[Any], type[Exception] | None]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from loaderkit.errors import StateError
 from loaderkit.plan.document import digest
+from loaderkit.plan.losses import Losses
 from loaderkit.plan.segments import Segments
 from loaderkit.plan.state import State, Streams, dumps, loads, merge
 
@@ -51,7 +52,16 @@ STREAMED = replace(
 )
 EPOCH = replace(SHUFFLED, step=0, cursors={0: (120000,)}, segments=Segments(((0, 120000, 512),)), epoch=2)
 
-WRITTEN = {"format_1_shuffled": SHUFFLED, "format_1_streams": STREAMED, "format_1_epoch": EPOCH}
+LOSSY = replace(SHUFFLED, losses=Losses({7: 8, 2**40: 0, 59391: 59400}, {}))
+SKIPPED = replace(STREAMED, losses=Losses({290: 290}, {0: 3, 10: 2**40}))
+
+WRITTEN = {
+    "format_1_shuffled": SHUFFLED,
+    "format_1_streams": STREAMED,
+    "format_1_epoch": EPOCH,
+    "format_2_replaced": LOSSY,
+    "format_2_skipped": SKIPPED,
+}
 
 COUNTS = st.integers(0, 2**40)
 FINGERPRINTS = st.dictionaries(
@@ -92,6 +102,10 @@ def states(draw: st.DrawFn) -> State:
         else None,
         epoch=draw(st.none() | COUNTS),
         versions={name: draw(st.text(max_size=5)) for name in ("loaderkit", "numpy", "python")},
+        losses=Losses(
+            draw(st.dictionaries(COUNTS, COUNTS, max_size=3)),
+            draw(st.dictionaries(st.integers(0, count - 1), st.integers(1, 2**40))) if streamed else {},
+        ),
     )
 
 
@@ -122,7 +136,7 @@ def test_every_golden_file_has_its_meaning_here() -> None:
     assert sorted(path.stem for path in GOLDEN.glob("*.json")) == sorted(WRITTEN)
 
 
-@pytest.mark.parametrize("name", [name for name in WRITTEN if name.startswith("format_1_")])
+@pytest.mark.parametrize("name", WRITTEN)
 def test_the_layout_of_the_current_format_is_fixed(name: str) -> None:
     """A change of a byte in what is written needs a new golden file, so it can't happen unnoticed."""
     assert dumps(WRITTEN[name]) == (GOLDEN / f"{name}.json").read_bytes()
@@ -163,7 +177,19 @@ ABSENT = object()
 BROKEN = [
     (SHUFFLED, "format", "grain", "format: expected 'loaderkit', got 'grain'"),
     (SHUFFLED, "format", ABSENT, "format: expected 'loaderkit', got nothing"),
-    (SHUFFLED, "format_version", 2, "format_version: .* got 2; .*upgrade"),
+    (SHUFFLED, "format_version", 3, "format_version: .* got 3; .*upgrade"),
+    (SHUFFLED, "format_version", 2, r"missing fields \['bad_records'\]"),
+    (LOSSY, "format_version", 1, r"unknown fields \['bad_records'\]"),
+    (LOSSY, "bad_records", [], "bad_records: expected an object"),
+    (LOSSY, "bad_records.ledger", ABSENT, "bad_records: expected the keys ledger, skipped, got skipped"),
+    (LOSSY, "bad_records.ledger", {"7": 8}, "bad_records.ledger: expected a list"),
+    (LOSSY, "bad_records.ledger", [[7]], r"bad_records.ledger\[0\]: expected \[index, index read instead\]"),
+    (LOSSY, "bad_records.ledger", [[7, 8], [7, 9]], r"bad_records.ledger\[1\]: .*each index once"),
+    (LOSSY, "bad_records.ledger", [[7, -1]], r"bad_records.ledger\[0\]\[1\]: expected an integer"),
+    (LOSSY, "bad_records.skipped", {"0": 1}, "bad_records.skipped: expected none where streams is null"),
+    (SKIPPED, "bad_records.skipped", {"16": 1}, "bad_records.skipped: expected streams below 16, got 16"),
+    (SKIPPED, "bad_records.skipped", {"x": 1}, "bad_records.skipped: expected numbers of streams"),
+    (SKIPPED, "bad_records.skipped", {"0": 0}, "bad_records.skipped.0: expected an integer from 1"),
     (SHUFFLED, "format_version", 0, "format_version: expected an integer from 1"),
     (SHUFFLED, "stream_version", 2, "stream_version: .* got 2; .*upgrade"),
     (SHUFFLED, "stream_version", ABSENT, "stream_version: expected 1 to 1, got nothing"),
@@ -233,7 +259,7 @@ def test_a_malformed_field_is_named(state: State, field: str, value: object, tex
 def test_a_newer_format_says_so_whatever_else_it_holds() -> None:
     """A document of a later version has other fields; the error is to upgrade, not a field unknown here."""
     with pytest.raises(StateError, match=r"format_version: .*upgrade"):
-        loads(b'{"format": "loaderkit", "format_version": 2, "weights": []}')
+        loads(b'{"format": "loaderkit", "format_version": 3, "weights": []}')
 
 
 JUNK = st.recursive(
@@ -246,7 +272,7 @@ JUNK = st.recursive(
 )
 
 
-@given(st.sampled_from([SHUFFLED, STREAMED, EPOCH]), st.data())
+@given(st.sampled_from([SHUFFLED, STREAMED, EPOCH, LOSSY, SKIPPED]), st.data())
 def test_a_mutated_document_raises_nothing_but_a_state_error(state: State, data: st.DataObject) -> None:
     """Any value anywhere, signed as if it were ours: a state that dumps again, or a StateError."""
     document = json.loads(dumps(state))
@@ -273,7 +299,7 @@ def test_a_mutated_document_raises_nothing_but_a_state_error(state: State, data:
 
 
 @given(
-    st.sampled_from([SHUFFLED, STREAMED, EPOCH]),
+    st.sampled_from([SHUFFLED, STREAMED, EPOCH, SKIPPED]),
     st.integers(0, 5000),
     st.integers(0, 9),
     st.binary(max_size=9),
@@ -308,6 +334,11 @@ def test_documents_of_several_processes_make_one_state() -> None:
     second = replace(STREAMED, cursors={10: (2**62, 0, 7), 1: (311,)})
     assert merge([first, second]) == STREAMED
     assert merge([SHUFFLED, copy.deepcopy(SHUFFLED)]) == SHUFFLED
+    lost = [
+        replace(SKIPPED, losses=Losses({290: 290}, {0: 3})),
+        replace(SKIPPED, losses=Losses({}, {10: 2**40})),
+    ]
+    assert merge(lost) == merge([*lost, SKIPPED]) == SKIPPED
     assert not merge([first, second]).digest_missing
     assert merge([first, replace(second, digest_missing=True)]).digest_missing
 

@@ -8,6 +8,7 @@ same numbers in its checkpoints.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Never
 
 from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._engine.chain import Chain, Grouping
@@ -87,6 +88,14 @@ class Course:
     def index_of(self, position: Position) -> int:
         """The lowest global index that wasn't used."""
         return min(self.deal.index_of(part, cursor[0]) for part, cursor in enumerate(position.cursors))
+
+    def search(self, position: Position) -> Callable[[int, int], Never]:
+        """Nothing is searched for: a bad record is raised here."""
+
+        def none(index: int, tried: int) -> Never:
+            raise AssertionError("a bad record is raised under Grain's names")
+
+        return none
 
     def assembly(self, position: Position, q: int, prefetch: int, supplies: Supplies) -> Assembly:
         """The stream from a position on, for the engine to make."""

@@ -8,6 +8,7 @@ from loaderkit._runtime.work import Program
 from loaderkit.iterator import DataLoaderIterator
 from loaderkit.loader import DataLoader
 from loaderkit.plan.sharding import NoSharding
+from loaderkit.quarantine import Quarantine
 
 from . import options
 from ._compile import Compiled
@@ -33,7 +34,8 @@ class EngineLoader(DataLoader):
     def run(self, course: Course) -> "EngineRun":
         """An iterator over a course."""
         prefetch = self._prefetch if self._worker_count else 1  # nobody would work ahead
-        return EngineRun(partial(self._crew.hub, self), course, prefetch)  # type: ignore[arg-type]  # a course's like
+        find_hub = partial(self._crew.hub, self)
+        return EngineRun(find_hub, course, prefetch, Quarantine(None))  # type: ignore[arg-type]  # a course's like
 
 
 class EngineRun(DataLoaderIterator):

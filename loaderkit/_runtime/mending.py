@@ -1,0 +1,196 @@
+"""Rows of bad records: a record whose read, or an operation before the first Batch on it, raises is bad as a whole.
+
+All records of a task are read and worked on at once, as long as none is bad. From the first bad one on it goes record
+by record, each read anew: an operation may have written into those that had come further. What was made of a bad
+record before an operation failed, such as the first children of a FlatMap, is dropped with it.
+
+Some errors are no record's: a want of memory or of descriptors would make every record bad in turn, and what isn't an
+Exception (Ctrl-C, sys.exit) is a wish to end. They are raised, whatever the policy says.
+"""
+
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from loaderkit._engine.task import Loss, Task
+from loaderkit.errors import BadRecordsError
+from loaderkit.plan.metadata import RecordMetadata
+from loaderkit.plan.rng import generator
+from loaderkit.transforms.base import MapWithIndex
+from loaderkit.transforms.program import Failure, Pipeline, Run, draws
+
+from .reading import Reader
+
+Announce = Callable[[np.ndarray, np.ndarray], None]  # takes the indices and record keys that are read next
+OnRecordError = str | Callable[[Exception, RecordMetadata], Any]
+_Search = Callable[
+    [int, int], tuple[np.ndarray, np.ndarray]
+]  # index, how many were tried -> indices, record keys
+
+_OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+_MOST_KNOWN = 100_000  # bad record keys; beyond that they are found anew
+
+
+class Mender:
+    """Makes the elements before the first Batch, with what a policy puts in the place of bad records.
+
+    Args:
+        pipeline: its first level is run.
+        reader: of the source.
+        policy: "replace", "skip" or a function of the user's.
+        search: says what to read instead.
+        seed: the sampler's, for the function's metadata.
+        row_changing: whether cursors have to be kept.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        reader: Reader,
+        policy: OnRecordError,
+        search: _Search,
+        *,
+        seed: int | None,
+        row_changing: bool,
+    ) -> None:
+        self._level = pipeline.levels[0]
+        self._reader = reader
+        self._policy = policy
+        self._search = search
+        self._seed = seed
+        self._row_changing = row_changing
+        # Whether an operation that fails on a record fails on it for every row.
+        self._same_for_all = not any(
+            draws(op) or isinstance(op, MapWithIndex) for op in pipeline.before_first_batch
+        )
+        self._bad: set[int] = set()  # record keys that needn't be tried instead of others
+        self._losses: list[Loss] = []
+
+    def take_losses(self) -> tuple[Loss, ...]:
+        """Those since the last call."""
+        losses, self._losses = tuple(self._losses), []
+        return losses
+
+    def make(self, task: Task, lo: int, hi: int, announce: Announce | None) -> tuple[Run, Failure | None]:
+        """The elements of the records lo..hi of a task; a failure comes with those before it.
+
+        Args:
+            task: of level 0.
+            lo, hi: places in its indices.
+            announce: told each record right before it is read; None reads all at once.
+        """
+        run, place, failure = Run([], [], [] if self._row_changing else None), lo, None
+        if announce is None:
+            run, place, failure = self._at_once(task, lo, hi)
+        while place < hi:
+            index, key = int(task.indices[place]), int(task.keys[place])
+            made, bad = (run, failure) if failure is not None else self._one(task, index, key, announce)
+            if bad is not None:
+                made, failure = self._mended(task, place, index, key, bad, announce)
+                if failure is not None:
+                    return run, failure
+            run.add(made)
+            place += 1
+        return run, None
+
+    def _at_once(self, task: Task, lo: int, hi: int) -> tuple[Run, int, Failure | None]:
+        """What was made, the place of the first bad record, and why it is."""
+        keys, indices = task.keys[lo:hi], task.indices[lo:hi]
+        records, unread = self._reader.read(task.id, keys, indices)
+        read = len(records)
+        run, failure = self._level.run(self._run_of(records, indices[:read].tolist()), task.start)
+        if failure is None:
+            if self._bad:
+                self._bad.difference_update(keys[:read].tolist())
+            return run, lo + read, unread
+        index = failure.indices[0]
+        if not self._row_changing:
+            return run, lo + len(run.values), failure
+        # Also children of the bad record may have come through.
+        whole = sum(begin[0] < index for begin in run.begins)
+        return run.head(whole), lo + int(np.searchsorted(indices, index)), failure
+
+    def _run_of(self, records: list[Any], indices: list[int]) -> Run:
+        ends = [(index + 1,) for index in indices] if self._row_changing else None
+        return Run(records, [(index,) for index in indices], ends)
+
+    def _one(self, task: Task, index: int, key: int, announce: Announce | None) -> tuple[Run, Failure | None]:
+        """What comes of one record in the row of an index."""
+        where = np.array([index], np.int64), np.array([key], np.int64)
+        if announce is not None:
+            announce(*where)
+        records, failure = self._reader.read(task.id, where[1], where[0])
+        run = self._run_of(records, [index] * len(records))
+        if failure is None:
+            run, failure = self._level.run(run, task.start)
+        if failure is None:
+            self._bad.discard(key)
+        elif _of_a_record(failure) and len(self._bad) < _MOST_KNOWN and (not records or self._same_for_all):
+            self._bad.add(key)
+        return run, failure
+
+    def _mended(
+        self, task: Task, place: int, index: int, key: int, failure: Failure, announce: Announce | None
+    ) -> tuple[Run, Failure | None]:
+        """What comes in the place of a bad record, or the failure that is raised after all."""
+        if not _of_a_record(failure):
+            return Run([], [], None), failure
+        instead, again = index, None
+        run = self._run_of([], [])
+        if self._policy == "replace":
+            run, instead, again = self._replaced(task, index, failure, announce)
+        elif callable(self._policy):
+            run, again = self._asked(index, key, failure)
+        if again is None:
+            self._losses.append(Loss(place, index, key, instead, failure.label, _text_of(failure.error)))
+        return run, again
+
+    def _replaced(
+        self, task: Task, index: int, failure: Failure, announce: Announce | None
+    ) -> tuple[Run, int, Failure | None]:
+        tried = 0
+        while True:
+            indices, keys = self._search(index, tried)
+            if not len(indices):
+                break
+            for candidate, key in zip(indices.tolist(), keys.tolist(), strict=True):
+                tried += 1
+                if key in self._bad:
+                    continue
+                run, still = self._one(task, index, key, announce)
+                if still is None:
+                    return run, candidate, None
+                if not _of_a_record(still):
+                    return run, candidate, still
+        error = BadRecordsError(
+            f"index {index} can't be replaced: its own record and the {tried:,} tried instead are bad"
+        )
+        error.__cause__ = failure.error
+        return Run([], [], None), index, Failure(error, failure.label, failure.indices)
+
+    def _asked(self, index: int, key: int, failure: Failure) -> tuple[Run, Failure | None]:
+        assert callable(self._policy)
+        rng = None if self._seed is None else generator(self._seed, 0, index, 0)
+        try:
+            element = self._policy(failure.error, RecordMetadata(index, key, rng))
+        except Exception as error:  # noqa: BLE001 - raising is how it says that the loader should
+            label = failure.label if error is failure.error else "on_record_error"
+            return Run([], [], None), Failure(error, label, (index,))
+        return self._run_of([element], [index]), None
+
+
+def _of_a_record(failure: Failure) -> bool:
+    error = failure.error
+    of_the_machine = isinstance(error, MemoryError) or (
+        isinstance(error, OSError) and error.errno in _OF_THE_MACHINE
+    )
+    return len(failure.indices) == 1 and not of_the_machine  # a source that miscounts names them all
+
+
+def _text_of(error: Exception) -> str:
+    try:
+        return f"{type(error).__qualname__}: {error}"
+    except Exception:  # noqa: BLE001 - the user's __str__ may raise anything
+        return type(error).__qualname__

@@ -1,0 +1,134 @@
+"""Reads that fail for a passing reason, done again after a while.
+
+The loop is tenacity's. Its own waits draw from the global `random`, which is the user's: ours draws from a generator
+that nobody else sees, so that retries change neither the stream nor anything else that is random.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+_LONGEST_WAIT = 60.0  # seconds between two attempts, whatever they have doubled to
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a failed read of one record is tried again; needs tenacity, `pip install "loaderkit[retry]"`.
+
+    Args:
+        attempts: reads of a record in all, 1 or more.
+        wait: seconds; before attempt k + 1 it waits a random part of `wait * 2**(k - 1)`, 60 s at most.
+        deadline: seconds for all attempts of one record; none begins later. None for no limit.
+        errors: exception types that may pass by themselves. Others fail at once.
+
+    The last error is raised, with a note of the record key and of every attempt. TypeError and ValueError name an
+    argument, ImportError says that tenacity isn't installed.
+
+    >>> Retry(attempts=3)
+    Retry(attempts=3, wait=0.1, deadline=60.0, errors=(<class 'OSError'>,))
+    >>> Retry(attempts=0)
+    Traceback (most recent call last):
+        ...
+    ValueError: attempts: expected 1 or more, got 0
+    """
+
+    attempts: int = 5
+    wait: float = 0.1
+    deadline: float | None = 60.0
+    # ConnectionError and TimeoutError are OSErrors.
+    errors: tuple[type[Exception], ...] = (OSError,)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.attempts, bool) or not isinstance(self.attempts, int):
+            raise TypeError(f"attempts: expected an int, got {self.attempts!r}")
+        if self.attempts < 1:
+            raise ValueError(f"attempts: expected 1 or more, got {self.attempts}")
+        _check_seconds("wait", self.wait)
+        if self.deadline is not None:
+            _check_seconds("deadline", self.deadline)
+        kinds: Any = self.errors
+        if not isinstance(kinds, tuple) or not all(
+            isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
+        ):
+            raise TypeError(f"errors: expected a tuple of exception types, got {kinds!r}")
+        _tenacity()
+
+
+def _check_seconds(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name}: expected seconds, got {value!r}")
+    if not value >= 0:
+        raise ValueError(f"{name}: expected 0 seconds or more, got {value!r}")
+
+
+def _tenacity() -> Any:
+    try:
+        import tenacity
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            'lk.Retry needs tenacity, which isn\'t installed: pip install "loaderkit[retry]"'
+        ) from error
+    return tenacity
+
+
+class Retrying:
+    """A source's read, tried again as a Retry says; may be called from several threads.
+
+    Args:
+        read: takes a record key.
+        retry: how often, how long, after what.
+
+    >>> def read(key, failing=[OSError("timed out"), OSError("refused")]):
+    ...     if failing:
+    ...         raise failing.pop()
+    ...     return key
+    >>> Retrying(read, Retry(wait=0.001))(7)
+    7
+    """
+
+    def __init__(self, read: Callable[[int], Any], retry: Retry) -> None:
+        self._read = read
+        self._retry = retry
+        self._jitter = random.Random()
+
+    def __call__(self, key: int) -> Any:
+        begun = time.monotonic()
+        try:
+            return self._read(key)
+        except self._retry.errors as error:
+            first = error
+        return self._again(key, first, begun)
+
+    def _again(self, key: int, first: Exception, begun: float) -> Any:
+        tenacity = _tenacity()
+        retry = self._retry
+        said: list[str] = []
+
+        def attempt() -> Any:
+            try:
+                if not said:  # the one that was made already
+                    raise first
+                return self._read(key)
+            except Exception as error:
+                said.append(f"{len(said) + 1} ended after {time.monotonic() - begun:.3f} s with {error!r}")
+                raise
+
+        stops = [tenacity.stop_after_attempt(retry.attempts)]
+        if retry.deadline is not None:
+            stops.append(tenacity.stop_before_delay(max(0.0, retry.deadline - (time.monotonic() - begun))))
+        calls = tenacity.Retrying(
+            stop=tenacity.stop_any(*stops),
+            wait=lambda state: self._pause(state.attempt_number),
+            retry=tenacity.retry_if_exception_type(retry.errors),
+            reraise=True,
+        )
+        try:
+            return calls(attempt)
+        except Exception as last:
+            last.add_note(f"read of record_key {key}: attempt " + "; attempt ".join(said))
+            raise
+
+    def _pause(self, attempt: int) -> float:
+        return self._jitter.uniform(0, min(self._retry.wait * 2.0 ** min(attempt - 1, 64), _LONGEST_WAIT))

@@ -1,0 +1,165 @@
+"""Reads that fail for a passing reason: tried again, and where that doesn't help, every attempt is told."""
+
+import random
+import re
+import sys
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from runtime_loaders import numbers
+
+import loaderkit as lk
+
+SOON = {"wait": 1e-4}
+
+
+class Flaky:
+    """A source whose every third record can be read at the n-th attempt only, counted in each process by itself."""
+
+    def __init__(self, failures: int, error: type[Exception] = OSError) -> None:
+        self.failures, self.error = failures, error
+        self.reads: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, key: int) -> int:
+        self.reads[key] += 1
+        if key % 3 == 1 and self.reads[key] <= self.failures:
+            raise self.error(f"attempt {self.reads[key]} at {key}")
+        return key
+
+
+class FlakyBatches(Flaky):
+    def __getitems__(self, keys: list[int]) -> list[int]:
+        return [self[key] for key in keys]
+
+
+class FlakyColumns(Flaky):
+    def take(self, keys: np.ndarray, out: list[np.ndarray] | None = None) -> Any:
+        raise OSError("the whole file")
+
+
+RUNNINGS: list[dict[str, Any]] = [
+    {},
+    {"num_threads": 3},
+    {"worker_count": 2, "worker_kind": "thread", "num_threads": 2},
+    {"worker_count": 1, "worker_kind": "process"},
+]
+
+
+def loader_of(source: Flaky, running: dict[str, Any], retry: lk.Retry, **options: Any) -> lk.DataLoader:
+    running = dict(running)
+    read_options = lk.ReadOptions(num_threads=running.pop("num_threads", 0), retry=retry)
+    return numbers(12, lk.Batch(4), data_source=source, read_options=read_options, **running, **options)
+
+
+@pytest.mark.parametrize("running", RUNNINGS, ids=str)
+@pytest.mark.parametrize("kind", [Flaky, FlakyBatches, FlakyColumns])
+def test_a_read_that_succeeds_later_shows_nowhere(kind, running):
+    """The stream is that of a source which never failed, however records are read."""
+    with loader_of(kind(2), running, lk.Retry(attempts=3, **SOON)) as loader:
+        assert [batch.tolist() for batch in loader] == [[*range(k, k + 4)] for k in (0, 4, 8)]
+
+
+@pytest.mark.parametrize("running", RUNNINGS, ids=str)
+def test_the_last_error_names_the_key_and_every_attempt(running):
+    """It keeps its type; each attempt is told with its time and error; records that don't fail are read once."""
+    source = Flaky(99, ConnectionResetError)
+    loader = loader_of(source, running, lk.Retry(attempts=3, **SOON))
+    with loader, pytest.raises(ConnectionResetError, match="attempt 3 at 1") as raised:
+        next(iter(loader))
+    (note,) = [note for note in raised.value.__notes__ if note.startswith("read of record_key 1: ")]
+    attempts = re.findall(
+        r"attempt (\d) ended after \d+\.\d{3} s with ConnectionResetError\('attempt (\d) at 1'\)", note
+    )
+    assert attempts == [("1", "1"), ("2", "2"), ("3", "3")]
+    assert any("index 1 (record_key 1)" in note for note in raised.value.__notes__)
+    if running.get("worker_kind") != "process":
+        assert source.reads[0] == 1
+
+
+def test_errors_that_do_not_pass_are_not_waited_for():
+    """Other types fail at once; what may pass is the user's to say; an error that changes on the way ends it."""
+    source = Flaky(1, ValueError)
+    with pytest.raises(ValueError, match="attempt 1 at 1") as raised:
+        next(iter(loader_of(source, {}, lk.Retry(**SOON))))
+    assert not any("attempt 1 ended" in note for note in raised.value.__notes__)
+    retry = lk.Retry(errors=(ValueError, TimeoutError), **SOON)
+    assert next(iter(loader_of(Flaky(1, ValueError), {}, retry))).tolist() == [0, 1, 2, 3]
+
+    class Changing(Flaky):
+        def __getitem__(self, key: int) -> int:
+            self.error = [OSError, KeyError][min(self.reads[key], 1)]
+            return super().__getitem__(key)
+
+    source = Changing(9)
+    with pytest.raises(KeyError) as raised:
+        next(iter(loader_of(source, {}, lk.Retry(**SOON))))
+    assert any("attempt 1 ended" in note and "attempt 2 ended" in note for note in raised.value.__notes__)
+    assert source.reads[1] == 2
+
+
+def test_no_attempt_begins_behind_the_deadline():
+    """With no time left there is one attempt, whatever `attempts` says."""
+    source = Flaky(9)
+    with pytest.raises(OSError, match="attempt 1 at 1"):
+        next(iter(loader_of(source, {}, lk.Retry(attempts=9, deadline=0.0, **SOON))))
+    assert source.reads[1] == 1
+    source = Flaky(9)
+    with pytest.raises(OSError, match="attempt 9 at 1"):
+        next(iter(loader_of(source, {}, lk.Retry(attempts=9, deadline=None, **SOON))))
+
+
+def test_retries_touch_no_randomness_but_their_own():
+    """Neither the global generators nor those of the operations notice that a read was tried again."""
+
+    def noisy(element: Any, rng: np.random.Generator) -> Any:
+        return element + rng.random()
+
+    def elements(failures: int) -> list[float]:
+        options = {"sampler": lk.IndexSampler(12, num_epochs=1, seed=3)}
+        options["read_options"] = lk.ReadOptions(retry=lk.Retry(attempts=5, **SOON))
+        return list(numbers(12, lk.RandomMap(noisy), data_source=Flaky(failures), **options))
+
+    before = random.getstate(), np.random.get_state()[1].tolist()
+    assert elements(4) == elements(0)
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+
+
+def test_what_was_tried_in_vain_is_bad():
+    """Retries come first; only then the record is replaced, and the loss tells the error."""
+    source = Flaky(99)
+    retry = lk.Retry(attempts=2, **SOON)
+    it = iter(loader_of(source, {}, retry, on_record_error="replace"))
+    assert [batch.tolist() for batch in it] == [[0, 2, 2, 3], [5, 5, 6, 8], [8, 9, 11, 11]]
+    assert it.bad_records == 4
+
+
+def test_without_the_library_the_line_to_install_it_is_said(monkeypatch):
+    """Where tenacity is missing, making a Retry says what to do."""
+    monkeypatch.setitem(sys.modules, "tenacity", None)
+    with pytest.raises(ImportError, match=r'pip install "loaderkit\[retry\]"'):
+        lk.Retry()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"attempts": 0}, ValueError, "attempts: expected 1 or more"),
+        ({"attempts": 2.5}, TypeError, "attempts: expected an int"),
+        ({"wait": -1}, ValueError, "wait: expected 0 seconds or more"),
+        ({"wait": "1"}, TypeError, "wait: expected seconds"),
+        ({"deadline": float("nan")}, ValueError, "deadline: expected 0 seconds or more"),
+        ({"errors": OSError}, TypeError, "errors: expected a tuple of exception types"),
+        ({"errors": (KeyboardInterrupt,)}, TypeError, "errors: expected a tuple of exception types"),
+    ],
+)
+def test_a_wrong_argument_is_named(options, error, text):
+    """What was given and what was expected."""
+    with pytest.raises(error, match=text):
+        lk.Retry(**options)
+    with pytest.raises(TypeError, match="retry must be a Retry"):
+        lk.ReadOptions(retry=3)

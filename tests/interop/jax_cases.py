@@ -218,6 +218,32 @@ class Ragged(lk.Map):
         return {"x": np.zeros((len(batch["key"]), width), np.float32)}
 
 
+def ending(rng):
+    """A finite, filtered epoch on a random mesh, padded: the steps of this process, and the real records among them."""
+    mesh = Mesh(rng.permutation(jax.devices()).reshape(4, 2), ("data", "model"))
+    sharding = NamedSharding(mesh, P("data"))
+    finite = lk.DataLoader(
+        data_source=lk.RangeDataSource(0, 150, 1),
+        sampler=lk.IndexSampler(150, shuffle=True, seed=2, num_epochs=1),
+        operations=[
+            decode,
+            lk.Filter(lambda e: e["key"] % 7 > 2),
+            lk.Batch(global_batch_size=ROWS, remainder="pad"),
+        ],
+        shard_options=lk.ShardBySharding(sharding),
+        logical_streams=8,
+    )
+    records = []
+    with lk.device_iterator(iter(finite), sharding, keys="rng") as batches:
+        for batch in batches:
+            parts = zip(batch["key"].addressable_shards, batch["valid"].addressable_shards, strict=True)
+            found = {
+                keys.index[0].start: keys.data[valid.data].tolist() for keys, valid in parts
+            }  # replicas once
+            records += [key for part in found.values() for key in part]
+        return {"steps": batches.step, "records": sorted(records)}
+
+
 def leaf_cases(process):
     """Leaves whose shape differs between processes, from the start and later."""
     sharding = NamedSharding(Mesh(jax.devices(), "data"), P("data"))
@@ -276,6 +302,7 @@ def main():
         ("meshes", lambda: mesh_cases(rng, 14)),
         ("keys", lambda: key_cases(rng)),
         ("orders", order_cases),
+        ("ending", lambda: ending(rng)),
         ("agreement", lambda: agreement_cases(index)),
         ("ends", end_cases),
         ("leaves", lambda: leaf_cases(index)),

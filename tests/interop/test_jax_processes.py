@@ -38,6 +38,15 @@ def test_keys_are_those_of_the_records(answers):
     assert [told["keys"] for told in answers] == [0] * len(answers)
 
 
+def test_a_filtered_epoch_ends_at_one_step_and_counts_each_record_once(answers):
+    """Streams run dry at steps of their own; all processes make the same number, and masked rows are not counted."""
+    assert len({told["ending"]["steps"] for told in answers}) == 1
+    everywhere = {key for told in answers for key in told["ending"]["records"]}
+    assert everywhere == {key for key in range(150) if key % 7 > 2}
+    for told in answers:
+        assert len(told["ending"]["records"]) == len({*told["ending"]["records"]})
+
+
 def test_shards_in_process_order_are_refused_on_other_meshes(answers):
     """Every process sees it, before any array is made, and the error names the processes."""
     count = len(answers)

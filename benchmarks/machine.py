@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -28,10 +29,10 @@ def versions() -> dict[str, str]:
     """Of loaderkit with its commit, Python, and what took part or could have; "not installed" where it isn't."""
     found = {"loaderkit": f"{loaderkit.__version__}{_commit()}", "Python": platform.python_version()}
     for name in LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
+        found[name] = "not installed"
+        for build in (name, f"{name}-cpu"):
+            with suppress(PackageNotFoundError):
+                found[name] = version(build)
     return found
 
 

@@ -16,11 +16,12 @@ def heading(machine: dict[str, str], versions: dict[str, str], *, repeats: int, 
         "round; of the ratios the median and, in brackets, an interval that holds the true one with at least 90% "
         "confidence (from 5 rounds on; with fewer, lowest and highest)."
     )
-    lines = ["## Machine and versions", _listed(machine), _listed(versions), how]
+    lines = ["## Machine and versions", listed(machine), listed(versions), how]
     return "\n\n".join(lines)
 
 
-def _listed(values: dict[str, str]) -> str:
+def listed(values: dict[str, str]) -> str:
+    """Names and values as a sentence."""
     return ", ".join(f"{name} {value}" for name, value in values.items()) + "."
 
 
@@ -38,6 +39,17 @@ def of_outcome(outcome: Outcome) -> str:
         if reasons:
             parts += [f"{title}: {line}." for line in _by_reason(reasons)]
     return "\n\n".join(parts)
+
+
+def of_all(outcomes: Sequence[Outcome]) -> str:
+    """Every comparison of all benchmarks."""
+    rows = [
+        (outcome.benchmark.name, *_comparison_row(comparison, summary))
+        for outcome in outcomes
+        for comparison in outcome.benchmark.comparisons
+        if (summary := summarised(comparison, outcome.rounds)) is not None
+    ]
+    return _table(("benchmark", "comparison", "median", "interval", "rounds", "to reach", ""), rows)
 
 
 def ahead(outcomes: Sequence[Outcome]) -> str:

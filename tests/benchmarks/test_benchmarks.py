@@ -12,9 +12,10 @@ pytest.importorskip("cv2", reason="the benchmarks need opencv-python-headless")
 
 from benchmarks.benchmark import PER_SECOND, Bound, speedup
 from benchmarks.contender import grain_tuned, ours, torch
+from benchmarks.report import outcome_of
 from benchmarks.runner import Outcome
 from benchmarks.summary import summarised
-from benchmarks.table import ahead, of_outcome
+from benchmarks.table import ahead, of_all, of_outcome
 from benchmarks.workloads import NAMES, benchmarks_of
 
 ROOT = Path(__file__).parents[2]
@@ -157,3 +158,13 @@ def test_rows_where_a_peer_is_ahead_are_listed():
     outcome.rounds[:] = rounds((50, 40))
     assert "In no comparison of this run" in ahead([outcome])
     assert "peer ahead" not in of_outcome(outcome)
+
+
+def test_earlier_figures_make_one_table(smoke):
+    """What `--json` wrote becomes the comparisons that were printed."""
+    figures, printed = smoke
+    table = of_all([outcome_of(entry) for entry in figures])
+    rows = [line.split("|") for line in table.splitlines()[2:]]
+    assert len(rows) == sum(len(entry["comparisons"]) for entry in figures) > 0
+    assert {row[1].strip() for row in rows} == {entry["name"] for entry in figures if entry["comparisons"]}
+    assert all(row[2].strip() in printed for row in rows)

@@ -12,6 +12,7 @@ from benchmarks import machine, table
 from benchmarks.benchmark import Size
 from benchmarks.conformance.table import run as conformance_table
 from benchmarks.contender import LIBRARIES
+from benchmarks.grain_scripts.table import run as grain_scripts_table
 from benchmarks.photographs import VARIABLE
 from benchmarks.runner import Outcome, run
 from benchmarks.summary import summarised
@@ -19,12 +20,26 @@ from benchmarks.workloads import NAMES, benchmarks_of
 
 PEERS = tuple(name for name in LIBRARIES if name not in ("bare", "loaderkit"))
 
+# What isn't measured as the workloads are, and is never run by "all".
+OTHER_TABLES = ("conformance", "grain-scripts")
+
+
+def other_tables(asked: argparse.Namespace, peers: set[str]) -> None:
+    """Prints those that were asked for."""
+    if "conformance" in asked.names:
+        print(conformance_table(peers, smoke=asked.smoke, say=say))
+    if "grain-scripts" in asked.names:
+        print(grain_scripts_table(repeats=asked.repeats, smoke=asked.smoke, say=say))
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs what the command line asks for; 1 where a contender failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)}, all of these, or conformance"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"{', '.join(NAMES)}, all of these, conformance, or grain-scripts",
     )
     parser.add_argument("--peers", help=f"some of {','.join(PEERS)}; all that are installed if not given")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="rounds (5)")
@@ -35,8 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--smoke", action="store_true", help="only see that everything runs: the figures mean nothing"
     )
     asked = parser.parse_args(arguments)
-    conformance = "conformance" in asked.names
-    names = NAMES if asked.names in ([], ["all"]) else tuple(n for n in asked.names if n != "conformance")
+    names = NAMES if asked.names in ([], ["all"]) else tuple(n for n in asked.names if n not in OTHER_TABLES)
     peers = set(PEERS if asked.peers is None else filter(None, asked.peers.split(",")))
     if unknown := {*names} - {*NAMES}:
         parser.error(f"no benchmark named {', '.join(sorted(unknown))}: {', '.join(NAMES)}, or all")
@@ -48,10 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
         if not asked.data.is_dir():
             parser.error(f"--data: {asked.data} is not a folder")
         os.environ[VARIABLE] = str(asked.data.resolve())
-    if conformance:
-        print(conformance_table(peers, smoke=asked.smoke, say=say))
-        if not names:
-            return 0
+    other_tables(asked, peers)
+    if not names:
+        return 0
     if asked.smoke:
         peers, asked.repeats, asked.seconds = set(), 1, 0.01
 

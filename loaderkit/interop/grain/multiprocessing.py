@@ -5,10 +5,12 @@ loaderkit's own workers need neither: their memory has no name, and nobody has t
 
 import math
 import mmap
+import os
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import resource_tracker
 from multiprocessing.pool import ThreadPool
 from multiprocessing.shared_memory import ShareableList, SharedMemory
 from typing import Any, Self
@@ -18,6 +20,7 @@ import numpy.typing as npt
 
 from ._tree import map_structure
 from .options import MultiprocessingOptions
+from .transforms import Map
 
 __all__ = [
     "MultiprocessingOptions",
@@ -60,8 +63,25 @@ class SharedMemoryDataSource(ShareableList):  # type: ignore[type-arg]  # of val
         """Nobody needs it any more."""
         self.shm.unlink()
 
+    def __reduce__(self) -> Any:
+        return _attached, (type(self), self.shm.name)
+
     def __str__(self) -> str:
         return f"InMemoryDataSource(name={self.shm.name}, len={len(self)})"
+
+
+# Python writes down what shared memory a process opens, and frees it when that process ends, although others use it.
+# A worker of ours has a list of its own, where it is crossed out; a child of multiprocessing has its parent's.
+_own_lists: set[int] = set()  # the pid of a process that has one, once it opened something
+
+
+def _attached(cls: type[SharedMemoryDataSource], name: str) -> SharedMemoryDataSource:
+    if resource_tracker._resource_tracker._fd is None:  # type: ignore[attr-defined]  # nothing was opened yet
+        _own_lists.add(os.getpid())
+    source = cls(name=name)
+    if os.getpid() in _own_lists:
+        resource_tracker.unregister(source.shm._name, "shared_memory")  # type: ignore[attr-defined]
+    return source
 
 
 @dataclass(slots=True, frozen=True)
@@ -166,6 +186,18 @@ class SharedMemoryArray(np.ndarray):
             threads.apply_async(SharedMemoryArray.close_shm_async, (self.shm, self._unlink_on_del))
         else:
             _freed(self.shm, unlink=self._unlink_on_del)
+
+
+class CopyNumPyArrayToSharedMemory(Map):
+    """Puts the arrays of an element away in shared memory; of no use in a loader of ours.
+
+    >>> CopyNumPyArrayToSharedMemory().map("no array")
+    'no array'
+    """
+
+    def map(self, element: Any) -> Any:
+        """The element with metadata in place of its arrays."""
+        return copy_to_shm(element)
 
 
 def _freed(shm: SharedMemory, *, unlink: bool) -> None:

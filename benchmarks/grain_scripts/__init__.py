@@ -1,0 +1,1 @@
+"""Scripts written for Grain, run with it and with loaderkit, the import line apart: same batches, time of both."""

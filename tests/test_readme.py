@@ -138,8 +138,8 @@ def test_the_commands_are_those_of_the_project():
         assert f".[{extra}]" in command and extra in project["optional-dependencies"]
     assert demo.endswith(".venv/bin/loaderkit demo")
     assert project["scripts"] == {"loaderkit": "loaderkit.cli:main"}
-    assert tests.endswith("python -m pytest -q")
-    assert "python -m pytest -q" in (ROOT / ".ci/run").read_text()
+    assert tests.endswith("python -m pytest -q -n 2 --dist loadfile")
+    assert "python -m pytest -q -n 2 --dist loadfile" in (ROOT / ".ci/run").read_text()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -17,6 +17,7 @@ from loaderkit._engine.turns import Turns
 from loaderkit.plan.batching import Batching
 from loaderkit.plan.dealing import Deal, DealtBatches, DealtIndices, Hand
 from loaderkit.plan.feeds import RecordFeed
+from loaderkit.plan.losses import NO_LOSSES, Losses
 from loaderkit.transforms.base import Batch
 
 from ._compile import Compiled
@@ -36,6 +37,11 @@ class Position:
     step: int
     turn: int
     cursors: tuple[Cursor, ...]
+
+    @property
+    def losses(self) -> Losses:
+        """None: behind Grain's names a record that can't be read is always an error."""
+        return NO_LOSSES
 
 
 @dataclass(frozen=True, slots=True)

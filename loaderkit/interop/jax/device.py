@@ -221,6 +221,10 @@ class DeviceIterator:
         """Goes to a saved position, as the wrapped iterator's set_state does."""
         self._it.set_state(state, allow)
 
+    def writers_needed(self, writers: Sequence[int]) -> Collection[int]:
+        """Which processes' documents of a saved state `set_state` needs here, as of the wrapped iterator."""
+        return self._it.writers_needed(writers)
+
     def seek(self, step: int) -> None:
         """Goes to a step."""
         self._it.seek(step)

@@ -261,6 +261,36 @@ class Course:
         lost = self.with_losses(position.losses, losses, q)
         return Position(position.step, position.segments, position.cursors, lost)
 
+    def after_failure(
+        self, position: Position, indices: Sequence[int], behind: Mapping[int, Cursor] | None, q: int
+    ) -> Position | None:
+        """The position behind what failed at a position; None where the failure doesn't say what that was.
+
+        Where rows keep their number that is the step. Else it is the batch, whose cursors are known, or the record: its
+        stream goes on at the next index.
+
+        Args:
+            indices: what the failure names.
+            behind: where streams go on behind a batch that failed, None if no batch did.
+            q: of the streams.
+        """
+        if position.cursors is None:
+            return position._replace(
+                segments=position.segments.skip(position.step, self.index_of(position), 1)
+            )
+        if behind is None:
+            if len(indices) != 1:
+                return None
+            index = indices[0]
+            stream = self._stream_plan(q).stream_of(index)
+            if stream not in position.cursors:
+                return None
+            behind = {stream: (index + 1,)}
+            if self.stop is not None and not self._wraps and index < position.cursors[stream][0]:
+                # Of the last batch, which is filled up from the first index on: behind it the stream is over.
+                behind = {stream: (self.stop,)}
+        return position._replace(cursors={**position.cursors, **behind})
+
     def with_losses(self, known: Losses, losses: Sequence[Loss], q: int) -> Losses:
         """The known ones and more."""
         if not self.tolerance.skips:

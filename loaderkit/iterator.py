@@ -21,6 +21,8 @@ from typing import Any, NamedTuple, Never, Self
 import numpy as np
 
 from loaderkit._arguments import at_least
+from loaderkit._engine.assembly import Assembly, Supplies
+from loaderkit._engine.chain import Chain
 from loaderkit._engine.task import End, Loss
 from loaderkit._runtime.companions import Companions
 from loaderkit._runtime.hub import Elements, Hub, TornError
@@ -60,11 +62,19 @@ class Element(NamedTuple):
     dry: bool
 
 
+class _Failed(NamedTuple):
+    """What next() failed on: where that was, the indices it names, and the cursors behind it if it was a batch."""
+
+    position: Position
+    indices: tuple[int, ...]
+    behind: Mapping[int, Cursor] | None
+
+
 class _Stream:
     """A hub's stream that ends with the last reference to it."""
 
-    def __init__(self, hub: Hub, number: int) -> None:
-        self.hub, self.number = hub, number
+    def __init__(self, hub: Hub, number: int, assembly: Assembly) -> None:
+        self.hub, self.number, self.assembly = hub, number, assembly
         self._end = weakref.finalize(self, hub.abandon, number)
         self._end.atexit = False
 
@@ -120,6 +130,7 @@ class DataLoaderIterator:
         self._upcoming: deque[Element] = deque()  # taken from the hub and not handed out
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
+        self._failed: _Failed | None = None
         self._moving = False
         self._closed = False
         self._alone = alone or not course.asks_others  # nobody else has to make the same steps
@@ -252,7 +263,10 @@ class DataLoaderIterator:
         if not self._alone:
             self._others().stop()
         # Nothing comes behind a failure. A stream that still held it would hold us too, through its traceback.
+        assembly = stream.assembly
+        behind = assembly.behind_failure if isinstance(assembly, Chain) else None
         self._move_to(self._position)
+        self._failed = _Failed(self._position, step.indices, behind)
         self._error = self._explained(step)
         self._raised_at = self._error.__traceback__
         raise self._error
@@ -262,11 +276,14 @@ class DataLoaderIterator:
             if self._hub.torn:
                 self._hub = self._find_hub()
             course, position, q, prefetch = self._course, self._position, self._q, self._prefetch
-            number = self._hub.open(
-                lambda supplies: course.assembly(position, q, prefetch, supplies),
-                course.search(position),
-            )
-            self._stream = _Stream(self._hub, number)
+            made: list[Assembly] = []
+
+            def make(supplies: Supplies) -> Assembly:
+                made.append(course.assembly(position, q, prefetch, supplies))
+                return made[0]
+
+            number = self._hub.open(make, course.search(position))
+            self._stream = _Stream(self._hub, number, made[0])
         return self._stream
 
     def start_prefetch(self) -> None:
@@ -300,7 +317,9 @@ class DataLoaderIterator:
             others.closed = True
         with self._lock:
             self._closed = True
+            failed = self._failed
             self._move_to(self._position)
+            self._failed = failed
             self._leave_others()
 
     def __enter__(self) -> Self:
@@ -352,6 +371,38 @@ class DataLoaderIterator:
         """
         with self._lock:
             return dumps(self._course.state_of(self._standing, self._q))
+
+    def state_past_error(self) -> bytes:
+        """The state behind the record or batch that next() failed on, for `set_state`; possible after close().
+
+        Where rows keep their number, it leaves the failed step out, as `skip(1)` does; on several shards all of them
+        have to. Where operations change it, one logical stream goes on behind the failed record, or those with rows in
+        the failed batch behind that; rows before the record that no batch gave yet are left out with it.
+
+        Raises ValueError where next() raised nothing here, or an error that names no record.
+
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load([3, 0, 2], num_epochs=1, transformations=[lambda x: 6 // x]))
+        >>> next(it)
+        2
+        >>> try:
+        ...     next(it)
+        ... except ZeroDivisionError:
+        ...     it.set_state(it.state_past_error())
+        >>> list(it)
+        [3]
+        """
+        with self._lock:
+            failed = self._failed
+            if failed is None or failed.position is not self._standing:
+                raise ValueError("state_past_error(): next() hasn't failed here on a record or a batch")
+            position = self._course.after_failure(failed.position, failed.indices, failed.behind, self._q)
+            if position is None:
+                raise ValueError(
+                    "state_past_error(): the error names no single record, so what is behind it isn't known; "
+                    "set_state(get_state()) tries again"
+                )
+            return dumps(self._course.state_of(position, self._q))
 
     def set_state(self, state: bytes | Sequence[bytes], allow: Collection[str] = ()) -> None:
         """Goes to the position that `get_state` gave, of this iterator or of another of the same stream.
@@ -472,7 +523,7 @@ class DataLoaderIterator:
         stream, self._stream = self._stream, None
         self._position, self._moving = position, False
         self._upcoming.clear()
-        self._error = self._raised_at = None
+        self._error = self._raised_at = self._failed = None
         self._behind_last = ()
         if stream is not None:
             stream.close()

@@ -113,6 +113,8 @@ class Chain:
         sample: Callable[[], Feed] | None = None,
         tolerance: int | None = None,
     ) -> None:
+        # Behind a batch that failed and was reached: the cursors of the streams that it had rows of.
+        self.behind_failure: Mapping[int, Cursor] | None = None
         self._stop, self._again, self._sample = stop, again, sample
         self._sampled: _Stream | None = None
         self._shape: Taken | None = None  # the row that masked batches look like
@@ -277,7 +279,7 @@ class Chain:
             if source.ready < grouping.rows:
                 failure = source.failure()
                 if failure is not None:
-                    line.fail(failure)
+                    line.fail(failure.failed, failure.behind)
                     return False
                 if not source.at_end():
                     return False
@@ -368,6 +370,7 @@ class Chain:
         run = line.add(task.id, promised=1)
         run.rows = self._spread(begins, fill)
         run.reaches = {number: part.reach for number, part in taken.items()}
+        run.behind = ends
         if not alone:
             run.group_ends = ends
         self._work[task.id] = (line, run, first)
@@ -419,7 +422,7 @@ class Chain:
         if line.ready:
             self._shape = line.take(1)
         elif (failure := line.failure()) is not None:
-            self._last.fail(failure)
+            self._last.fail(failure.failed)
         elif line.at_end():
             self._last.over = True  # nobody has a row
         return self._shape is not None
@@ -434,6 +437,7 @@ class Chain:
         if not run.done:
             return None
         if run.taken == run.size:
+            self.behind_failure = run.behind
             return Broken(run.failed)
         place, run.taken = run.taken, run.size
         line.shed()

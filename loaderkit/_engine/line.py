@@ -33,6 +33,7 @@ class Run:
     rows      of a batch: (n, depth + 1) int64, the cursor where each of its rows begins
     masked    a batch without a real row
     failed    what ended it
+    behind    of a batch, or of a failure that comes from one: the cursors behind it, by stream
     """
 
     task: int
@@ -53,6 +54,7 @@ class Run:
     rows: np.ndarray | None = None
     masked: bool = False
     failed: object | None = None
+    behind: dict[int, Cursor] | None = None
 
     @property
     def used_up(self) -> bool:
@@ -97,9 +99,9 @@ class Line:
         self.runs.append(run)
         return run
 
-    def fail(self, error: object) -> None:
-        """Ends the line with a failure that is no task's."""
-        self.runs.append(Run(-1, done=True, failed=error))
+    def fail(self, error: object, behind: dict[int, Cursor] | None = None) -> None:
+        """Ends the line with a failure that is no task's; `behind`: the cursors behind it, if they are known."""
+        self.runs.append(Run(-1, done=True, failed=error, behind=behind))
         self.over = True
 
     def size(self) -> int:
@@ -120,11 +122,11 @@ class Line:
         """Whether nothing will come behind the elements that are ready, but perhaps a failure."""
         return self.over and all(run.done for run in self.runs)
 
-    def failure(self) -> object | None:
-        """The failure right behind the elements that are ready."""
+    def failure(self) -> Run | None:
+        """The run with the failure right behind the elements that are ready."""
         for run in self.runs:
             if not run.done or run.failed is not None:
-                return run.failed
+                return None if run.failed is None else run
         return None
 
     def take(self, count: int) -> Taken:
@@ -169,6 +171,7 @@ class Line:
                 gaps = gaps[:-1]  # its last records weren't looked at
             if np.any(gaps >= patience):
                 run.size = int(np.argmax(gaps >= patience))
+                run.behind = None
                 run.failed = ValueError(
                     f"{patience:,} {what} in a row gave no element: the Filters and FlatMaps let nothing pass, "
                     "and the sampler is endless"

@@ -1,0 +1,184 @@
+"""On behind an error: `state_past_error` leaves out what failed, says where that was, and passes nothing in silence."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pipelines import Running
+
+import loaderkit as lk
+
+INLINE, THREADS, PROCESSES = Running(), Running(2, "thread"), Running(2, "process")
+IN_PROCESSES = ("batches", "a record before a Batch", "a batch of two streams")
+
+
+def bad(key: int) -> Any:
+    """Fails on one record, wherever it is."""
+
+    def check(element: Any) -> Any:
+        if np.any(np.asarray(element) == key):
+            raise KeyError(key)
+        return element
+
+    return check
+
+
+def no_twos(element: int) -> bool:
+    return element != 2
+
+
+def twice(element: int) -> list[int]:
+    return [element, element]
+
+
+# operations, options, what comes: elements, and where next() failed the index before and behind.
+CASES: dict[str, tuple[list[Any], dict[str, Any], list[Any]]] = {
+    "batches": ([bad(5), lk.Batch(3)], {}, [[0, 1, 2], "3 to 6", [6, 7, 8], [9, 10, 11]]),
+    "a last batch": ([bad(11), lk.Batch(5)], {}, [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], "10 to 12"]),
+    "elements": ([bad(5)], {}, [0, 1, 2, 3, 4, "5 to 6", 6, 7, 8, 9, 10, 11]),
+    "a record before a Batch": (
+        [lk.Filter(no_twos), bad(5), lk.Batch(3)],
+        {},
+        [[0, 1, 3], "4 to 6", [6, 7, 8], [9, 10, 11]],
+    ),
+    "a record without a Batch": (
+        [lk.Filter(no_twos), bad(5)],
+        {},
+        [0, 1, 3, 4, "5 to 6", 6, 7, 8, 9, 10, 11],
+    ),
+    "a child": (
+        [bad(-1), lk.FlatMap(twice), bad(5), lk.Batch(4)],
+        {},
+        [[0, 0, 1, 1], [2, 2, 3, 3], "4 to 6", [6, 6, 7, 7], [8, 8, 9, 9], [10, 10, 11, 11]],
+    ),
+    "a batch": (
+        [lk.Filter(no_twos), lk.Batch(3), bad(5)],
+        {},
+        [[0, 1, 3], "4 to 7", [7, 8, 9], [10, 11]],
+    ),
+    "an inner batch": (
+        [lk.Filter(no_twos), lk.Batch(2, remainder="drop"), bad(4), lk.Batch(2)],
+        {},
+        ["0 to 5", [[5, 6], [7, 8]], [[9, 10]]],
+    ),
+    "a record of one of two streams": (
+        [lk.Filter(no_twos), bad(5), lk.Batch(4, remainder="pad")],
+        {"logical_streams": 2, "count": 16},
+        # Streams 0 1 4 5 8 9 12 13 and 2 3 6 7 10 11 14 15, of which 2 is dropped.
+        [[0, 1, 3, 6], "2 to 6", [8, 9, 7, 10], [12, 13, 11, 14], [0, 0, 15, 0]],
+    ),
+    "a batch of two streams": (
+        [lk.Filter(no_twos), lk.Batch(4, remainder="pad"), lambda padded: bad(5)(padded[0])],
+        {"logical_streams": 2, "count": 16},
+        [[0, 1, 3, 6], "2 to 6", [8, 9, 11, 14], [12, 13, 15, 0]],
+    ),
+}
+
+
+def loader_of(operations: list[Any], running: Running, count: int = 12, **options: Any) -> lk.DataLoader:
+    return lk.DataLoader(
+        data_source=range(count),
+        sampler=lk.SequentialSampler(count, seed=0),
+        operations=operations,
+        worker_count=running.workers,
+        worker_kind=running.kind,
+        **options,
+    )
+
+
+def values_of(element: Any) -> Any:
+    """Of an element or batch, as lists; without what says which rows of a padded one are valid."""
+    return np.asarray(element[0] if isinstance(element, tuple) else element).tolist()
+
+
+def runnings_of(name: str) -> list[Running]:
+    """The ways to run a case."""
+    return [INLINE, THREADS, *([PROCESSES] if name in IN_PROCESSES else [])]
+
+
+@pytest.mark.parametrize(
+    ("name", "running"), [(name, r) for name in CASES for r in runnings_of(name)], ids=str
+)
+def test_the_state_past_an_error_goes_on_right_behind_it(name, running):
+    """In the same iterator; the error is raised again until then, and the failed step isn't counted."""
+    operations, options, expected = CASES[name]
+    got: list[Any] = []
+    with loader_of(operations, running, **options) as loader:
+        it = iter(loader)
+        while True:
+            try:
+                got.append(values_of(next(it)))
+            except StopIteration:
+                break
+            except KeyError:
+                before, state = it.index, it.state_past_error()
+                with pytest.raises(KeyError):  # asking for it moves nothing
+                    next(it)
+                it.set_state(state)
+                got.append(f"{before} to {it.index}")
+        assert got == expected
+        assert it.step == len(expected) - 1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_state_past_an_error_restores_elsewhere(name):
+    """It is a state like any other, and the same for any workers; it can still be asked for after close()."""
+    operations, options, expected = CASES[name]
+    place = next(k for k, said in enumerate(expected) if isinstance(said, str))
+    states = set()
+    for running in runnings_of(name):
+        with (
+            loader_of(operations, running, **options) as loader,
+            pytest.raises(KeyError),
+            iter(loader) as it,
+        ):
+            for _ in it:
+                pass
+        states.add(it.state_past_error())
+    (state,) = states
+    other = iter(loader_of(operations, Running(), **options))
+    other.set_state(state)
+    assert [values_of(element) for element in other] == expected[place + 1 :]
+
+
+def test_without_an_error_there_is_nothing_to_pass():
+    """Before one, and once the position is another: ValueError."""
+    it = iter(loader_of([bad(5), lk.Batch(3)], INLINE))
+
+    def refused() -> None:
+        with pytest.raises(ValueError, match="hasn't failed here"):
+            it.state_past_error()
+
+    refused()
+    next(it)
+    refused()
+    with pytest.raises(KeyError):
+        next(it)
+    it.state_past_error()
+    it.seek(0)
+    refused()
+
+
+class Short:
+    """Gives a record too few for every batched read."""
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, key: int) -> int:
+        return key
+
+    def __getitems__(self, keys: list[int]) -> list[int]:
+        return keys[:-1]
+
+
+def test_an_error_that_names_no_single_record_is_not_passed():
+    """Which record is missing isn't known, so neither is what is behind it."""
+    loader = lk.DataLoader(
+        data_source=Short(), sampler=lk.SequentialSampler(12), operations=[lk.Filter(no_twos), lk.Batch(3)]
+    )
+    it = iter(loader)
+    with pytest.raises(ValueError, match="records"):
+        next(it)
+    with pytest.raises(ValueError, match="names no single record"):
+        it.state_past_error()

@@ -1,5 +1,6 @@
 """The trainer's own signals, children, event loops and loaders go on undisturbed while a loader's workers run."""
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -28,39 +29,41 @@ def is_step(batch, step):
 OWN_SIGNALS = """
 ended, alarms = [], []
 
+def count(*_):
+    ended.append(None)
+
 def reap(*_):  # as servers do it: whichever child it is
     try:
         while (child := os.waitpid(-1, os.WNOHANG))[0]:
-            ended.append(child)
+            ended.append(child[0])
+            if child[0] == own:
+                assert os.waitstatus_to_exitcode(child[1]) == 3
     except ChildProcessError:
         pass
 
 def ring(*_):
     alarms.append(None)
 
+own = None
+handler = reap if sys.argv[1] == "reaping" else count
+signal.signal(signal.SIGCHLD, handler)
 signal.signal(signal.SIGALRM, ring)
-if sys.argv[1] == "reaping":
-    signal.signal(signal.SIGCHLD, reap)
-    handler = reap
-else:
-    handler = lambda *_: ended.append(None)
-    signal.signal(signal.SIGCHLD, handler)
 signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
 with loader() as inner:
     it = iter(inner)
     step = 0
-    while step < 200 or len(alarms) < 10 or not ended:
+    while step < 200 or len(alarms) < 10 or own not in ended:
         assert is_step(next(it), step)
         step += 1
-        if step == 100:
-            if sys.argv[1] == "reaping":
-                assert os.spawnv(os.P_NOWAIT, "/bin/true", ["true"]) > 0
-                os.kill(next(iter(inner._crew._hub._crew.values())).process.pid, signal.SIGKILL)
-            else:
-                assert subprocess.run(["sh", "-c", "exit 7"]).returncode == 7
-                assert subprocess.run(["sh", "-c", "echo said"], capture_output=True).stdout == b"said\\n"
+        if step == 100 and handler is reap:
+            os.kill(next(iter(inner._crew._hub._crew.values())).process.pid, signal.SIGKILL)
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # until its pid is known here
+            own = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 3"], os.environ)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+        elif step == 100:
+            assert subprocess.run(["sh", "-c", "exit 7"]).returncode == 7
+            assert subprocess.run(["sh", "-c", "echo said"], capture_output=True).stdout == b"said\\n"
 signal.setitimer(signal.ITIMER_REAL, 0)
-assert ended
 assert signal.getsignal(signal.SIGCHLD) is handler and signal.getsignal(signal.SIGALRM) is ring
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
@@ -191,9 +194,11 @@ def test_nothing_of_a_killed_trainer_has_a_name(tmp_path):
 
 def held_by(pid: int) -> list[str]:
     """What a process has open or mapped."""
-    files = [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()]
-    mapped = [line.split(maxsplit=5)[5:] for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
-    return files + [path for paths in mapped for path in paths]
+    held = [line.split(maxsplit=5)[5:] for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            held.append([os.readlink(link)])
+    return [path for paths in held for path in paths]
 
 
 @pytest.mark.parametrize("kind", ["process", "thread"])

@@ -132,18 +132,19 @@ def test_an_event_loop_awaits_batches_and_children_at_once(tmp_path):
 
 
 PREEMPTED = """
-path = sys.argv[1]
+from pathlib import Path
+
+path = Path(sys.argv[1])
 told = []
 signal.signal(signal.SIGTERM, lambda *_: told.append(None))
 with loader() as inner, iter(inner) as it:
-    if os.path.exists(path):
-        it.set_state(open(path, "rb").read())
+    if path.exists():
+        it.set_state(path.read_bytes())
     for batch in it:
         print(it.step - 1, batch["x"][0, 0] // 10, flush=True)
         if told:
             break
-    with open(path, "wb") as file:
-        file.write(it.get_state())
+    path.write_bytes(it.get_state())
 """
 
 

@@ -141,6 +141,19 @@ def test_the_state_past_an_error_restores_elsewhere(name):
     assert [values_of(element) for element in other] == expected[place + 1 :]
 
 
+def test_behind_a_last_batch_that_is_filled_up_from_the_start_the_stream_is_over():
+    """Its failed record is one of the first: what is behind that there was handed out before."""
+    it = iter(loader_of([lk.Filter(no_twos), bad(0), lk.Batch(4, remainder="wrap")], INLINE))
+    for batches, place in (([], 1), ([[1, 3, 4, 5], [6, 7, 8, 9]], 12)):
+        for batch in batches:
+            assert next(it).tolist() == batch
+        with pytest.raises(KeyError):
+            next(it)
+        it.set_state(it.state_past_error())
+        assert it.index == place
+    assert list(it) == []
+
+
 def test_without_an_error_there_is_nothing_to_pass():
     """Before one, and once the position is another: ValueError."""
     it = iter(loader_of([bad(5), lk.Batch(3)], INLINE))

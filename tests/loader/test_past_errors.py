@@ -9,7 +9,7 @@ from pipelines import Running
 import loaderkit as lk
 
 INLINE, THREADS, PROCESSES = Running(), Running(2, "thread"), Running(2, "process")
-IN_PROCESSES = ("batches", "a record before a Batch", "a batch of two streams")
+IN_PROCESSES = ("batches", "a batch of two streams")
 
 
 def bad(key: int) -> Any:

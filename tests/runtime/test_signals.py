@@ -18,9 +18,10 @@ import asyncio, os, signal, subprocess, sys
 import numpy as np
 import loaderkit as lk
 
-def loader(steps=None):
+def loader(steps=None, workers=2):
     return lk.DataLoader(data_source=lk.RangeDataSource(0, 10**6, 1), sampler=lk.IndexSampler(10**6),
-                         operations=[lambda x: {"x": np.full(50, x)}, lk.Batch(10)], worker_count=2, num_steps=steps)
+                         operations=[lambda x: {"x": np.full(50, x)}, lk.Batch(10)], worker_count=workers,
+                         num_steps=steps)
 
 def is_step(batch, step):
     return (batch["x"][:, 0] == np.arange(10 * step, 10 * step + 10)).all()
@@ -137,7 +138,7 @@ from pathlib import Path
 path = Path(sys.argv[1])
 told = []
 signal.signal(signal.SIGTERM, lambda *_: told.append(None))
-with loader() as inner, iter(inner) as it:
+with loader(workers=1) as inner, iter(inner) as it:
     if path.exists():
         it.set_state(path.read_bytes())
     for batch in it:
@@ -237,5 +238,5 @@ def test_a_worker_runs_a_loader_of_its_own(kind):
     """In the worker itself, and with threads beside it."""
     for inner_workers in (0, 2):
         operations = (Windows(inner_workers), lk.Batch(4))
-        with numbers(12, *operations, worker_count=2, worker_kind=kind) as loader:
+        with numbers(12, *operations, worker_count=1, worker_kind=kind) as loader:
             assert all_same(list(loader), list(numbers(12, *operations)))

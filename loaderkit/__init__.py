@@ -16,6 +16,7 @@ from loaderkit.errors import PurityError as PurityError
 from loaderkit.errors import StateError as StateError
 from loaderkit.errors import TransportError as TransportError
 from loaderkit.errors import WorkerError as WorkerError
+from loaderkit.errors import WorkerTimeoutError as WorkerTimeoutError
 from loaderkit.foreign import foreign_attribute
 from loaderkit.iterator import DataLoaderIterator as DataLoaderIterator
 from loaderkit.loader import ArraySpec as ArraySpec

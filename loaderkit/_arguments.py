@@ -46,6 +46,16 @@ def sharding_of(sampler: Any, given: Any) -> Sharding:
     return chosen
 
 
+def seconds_or_none(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name}: expected a number of seconds or None, got {value!r}")
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{name}: expected more than 0 seconds, or None for no limit, got {value}")
+    return float(value)
+
+
 def at_least(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name}: expected an int, got {value!r}")

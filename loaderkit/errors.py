@@ -89,9 +89,22 @@ class BadRecordsError(LoaderkitError, RuntimeError):
 class WorkerError(LoaderkitError, RuntimeError):
     """A worker can't be started or keeps dying: its exit code and the records it had are named.
 
-    >>> raise WorkerError("the worker that worked on indices 3..3 died 3 times")
+    `indices` and `record_keys` are those at which workers were lost, as far as that is known: of one record, mostly.
+
+    >>> raise WorkerError("3 workers were lost at the same work, the last with exit code 1 at index 3")
     Traceback (most recent call last):
-    loaderkit.errors.WorkerError: the worker that worked on indices 3..3 died 3 times
+    loaderkit.errors.WorkerError: 3 workers were lost at the same work, the last with exit code 1 at index 3
+    """
+
+    indices: tuple[int, ...] = ()
+    record_keys: tuple[int, ...] = ()
+
+
+class WorkerTimeoutError(WorkerError, TimeoutError):
+    """A worker did nothing for `worker_timeout` seconds: the records it had and what it was doing are named.
+
+    >>> issubclass(WorkerTimeoutError, TimeoutError)
+    True
     """
 
 

@@ -273,7 +273,7 @@ class DataLoaderIterator:
 
     def _running(self) -> _Stream:
         if self._stream is None:
-            if self._hub.torn:
+            if self._hub.worn_out:
                 self._hub = self._find_hub()
             course, position, q, prefetch = self._course, self._position, self._q, self._prefetch
             made: list[Assembly] = []

@@ -14,8 +14,9 @@ from typing import Any, Never, Self
 
 import numpy as np
 
-from loaderkit._arguments import at_least, checked_sampler, sharding_of, tolerance_of
+from loaderkit._arguments import at_least, checked_sampler, seconds_or_none, sharding_of, tolerance_of
 from loaderkit._runtime.agreement import agree
+from loaderkit._runtime.crew import Patience
 from loaderkit._runtime.hub import Hub, Inline
 from loaderkit._runtime.mending import OnRecordError
 from loaderkit._runtime.platform import available_cpus, available_memory
@@ -92,6 +93,13 @@ class DataLoader:
             is a ChecksumError.
         agree: whether the processes of JAX compare what they load when iteration starts for the first time; False for a
             loader that only some of them run.
+        max_worker_restarts: workers that may be lost at the same records, and replaced, before that is a WorkerError.
+            The second one that is lost names the record.
+        worker_timeout: seconds that a worker may be at the same task (a few milliseconds of work, once it is known how
+            long records take; a task has at least one record), None for any number.
+        on_worker_timeout: what happens then: "raise" a WorkerTimeoutError, or "restart": another worker does the task
+            again, and this one is killed. A thread can't be killed: it is left to itself, and so is the memory that it
+            may write to; a batch_fn that is stuck in one raises.
 
     What is wrong with them is raised here, as TypeError or ValueError; what depends on the shards, when iteration
     starts.
@@ -125,6 +133,9 @@ class DataLoader:
         quarantine: str | os.PathLike[str] | None = None,
         verify: bool = False,
         agree: bool = True,
+        max_worker_restarts: int = 2,
+        worker_timeout: float | None = None,
+        on_worker_timeout: str = "raise",
         **foreign: Never,
     ) -> None:
         if positional:
@@ -156,6 +167,13 @@ class DataLoader:
         if not isinstance(agree, bool):
             raise TypeError(f"agree: expected True or False, got {agree!r}")
         self._to_agree = [agree]  # shared with the loaders of single epochs
+        if on_worker_timeout not in ("raise", "restart"):
+            raise ValueError(f"on_worker_timeout: expected 'raise' or 'restart', got {on_worker_timeout!r}")
+        self._patience = Patience(
+            restarts=at_least("max_worker_restarts", max_worker_restarts, 0),
+            timeout=seconds_or_none("worker_timeout", worker_timeout),
+            restart_late=on_worker_timeout == "restart",
+        )
         self._sharding = sharding_of(sampler, shard_options)
         self._on_record_error = on_record_error
         self._tolerance = tolerance_of(on_record_error, max_bad_records, quarantine)
@@ -337,6 +355,7 @@ class DataLoader:
             program,
             workers=self._worker_count,
             kind=self._worker_kind,
+            patience=self._patience,
             max_memory=budget,
             task_rows=self._task_rows,
         )
@@ -437,6 +456,7 @@ class _Crew:
 _LOADER_OPTIONS = {
     *("worker_kind", "prefetch_batches", "max_memory", "logical_streams", "num_steps"),
     *("on_record_error", "max_bad_records", "quarantine", "verify", "agree"),
+    *("max_worker_restarts", "worker_timeout", "on_worker_timeout"),
 }
 
 

@@ -3,15 +3,18 @@
 Each task has one of these places, and moves only so:
 
     to do ──assign──> out with one worker ──done──> over
-      ^                        │
-      └────────died────────────┘
+      ^                        │                     ^
+      └───died, set aside──────┴─────given up────────┘
 
 A task carries the number of its attempt. What is said of an attempt that isn't the one now out is ignored: its worker
-died or was given up, and what it still writes goes to memory that nobody reads (a slot is used again only once no
-process can write there: `died` is told after the worker was reaped and its channel read to the end).
+died or was set aside, and what it still writes goes to memory that nobody reads. `died` is told after the worker was
+reaped and its channel read to the end: no process can write to its slots any more. Of a worker that may wake up and
+write, a thread that is stuck or a process that can't be killed, `set_aside` is told: its slots are held until it is
+`gone`. What it may still write to a batch are the rows that belong there, so the task is done again in the same slot;
+but nobody gets that slot, and the batch is copied out of it.
 
-A task that was being worked on in MAX_DEATHS deaths is given up: the error takes its place in the stream. Only the
-oldest task of a worker is suspected, for a worker goes through its tasks in order.
+Only the task that a lost worker had begun is suspected (see `attempts`). A suspect is given to a worker that has
+nothing else, and alone. Nothing is given out before it.
 
 Closing a stream while tasks of it are out keeps the bytes they may touch until the last of them is over.
 
@@ -23,15 +26,12 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
-from loaderkit.errors import WorkerError
-
 from .assembly import Assembly
+from .attempts import Out
 from .outputs import Outputs
 from .pace import Pace
 from .slots import Slots
 from .task import Broken, Outcome, Ready, Report, Slot, Task, Trouble
-
-MAX_DEATHS = 3
 
 WorkerId = Hashable
 StreamId = Hashable
@@ -39,22 +39,13 @@ StreamId = Hashable
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One attempt of a worker at a task."""
+    """One attempt of a worker at a task; `suspect`: record by record, telling each before its read."""
 
     worker: WorkerId
     stream: StreamId
     task: Task
     attempt: int
-
-
-@dataclass(slots=True)
-class _Out:
-    """A task that is not over: to do again, or out. Its reserve is where the output goes, also what was asked for."""
-
-    stream: StreamId
-    task: Task
-    attempt: int = 0
-    deaths: int = 0
+    suspect: bool = False
 
 
 @dataclass(slots=True)
@@ -71,18 +62,23 @@ class Dispatcher:
         slots: the arena's allocator, None where there is no arena.
         outputs: what tasks made.
         pace: how long things take.
+        max_restarts: workers that may be lost at the same records before that is an error.
     """
 
-    def __init__(self, *, slots: Slots | None, outputs: Outputs, pace: Pace) -> None:
+    def __init__(self, *, slots: Slots | None, outputs: Outputs, pace: Pace, max_restarts: int) -> None:
         self._slots = slots
         self._outputs = outputs
         self._pace = pace
+        self._max_restarts = max_restarts
         self._streams: dict[StreamId, Assembly] = {}
         self._turn: deque[StreamId] = deque()
         self._no_memory: dict[StreamId, tuple[MemoryError, int]] = {}  # and what had been given back by then
         self._closing: dict[StreamId, _Closing] = {}
-        self._workers: dict[WorkerId, dict[int, _Out]] = {}  # tasks out with each, oldest first
-        self._again: deque[_Out] = deque()
+        self._workers: dict[WorkerId, dict[int, Out]] = {}  # tasks out with each, oldest first
+        self._alone: set[WorkerId] = set()  # those that have a suspect
+        self._aside: dict[WorkerId, list[Slot]] = {}  # what may be written to by those who can't be stopped
+        self._latest: WorkerId = None  # who was through with a task last
+        self._again: deque[Out] = deque()
 
     # --- streams ------------------------------------------------------------------------------------------------
 
@@ -139,16 +135,32 @@ class Dispatcher:
 
     def assign(self) -> Assignment | None:
         """The next task to give to somebody, and to whom; None while nobody has room or nothing is to be done."""
-        worker = min(self._workers, key=lambda worker: len(self._workers[worker]), default=None)
-        if worker is None or len(self._workers[worker]) >= self._pace.tasks_ahead():
+        free = (worker for worker in self._workers if worker not in self._alone)
+        worker = min(free, key=self._load, default=None)
+        if worker is None or not self._has_room(worker):
             return None
+        if self._again and self._again[0].suspect and self._workers[worker]:
+            return None  # until somebody is through with all that he has
         out = self._again.popleft() if self._again else self._next_out()
         if out is None:
             return None
+        if out.suspect:
+            self._alone.add(worker)
+        elif out.task.level and self._moves(self._latest):
+            worker = self._latest  # a batch waits for it: not behind somebody's slow record
         self._workers[worker][out.task.id] = out
-        return Assignment(worker, out.stream, out.task, out.attempt)
+        return Assignment(worker, out.stream, out.to_do(), out.attempt, out.suspect)
 
-    def _next_out(self) -> _Out | None:
+    def _moves(self, worker: WorkerId) -> bool:
+        return worker in self._workers and worker not in self._alone and self._has_room(worker)
+
+    def _load(self, worker: WorkerId) -> int:
+        return len(self._workers[worker])
+
+    def _has_room(self, worker: WorkerId) -> bool:
+        return len(self._workers[worker]) < self._pace.tasks_ahead()
+
+    def _next_out(self) -> Out | None:
         for _ in range(len(self._turn)):
             stream = self._turn[0]
             self._turn.rotate(-1)
@@ -161,7 +173,7 @@ class Dispatcher:
                 continue
             self._no_memory.pop(stream, None)
             if task is not None:
-                return _Out(stream, task)
+                return Out(stream, task)
         return None
 
     def done(self, worker: WorkerId, task: int, attempt: int, report: Report) -> bool:
@@ -169,8 +181,9 @@ class Dispatcher:
         out = self._current(worker, task, attempt)
         if out is None:
             return False
-        del self._workers[worker][task]
-        self._over(out, report)
+        self._take_from(worker, task)
+        self._latest = worker
+        self._over(out, out.completed(report))
         return True
 
     def asks(self, worker: WorkerId, task: int, attempt: int, nbytes: int) -> Slot | None:
@@ -187,32 +200,72 @@ class Dispatcher:
         try:
             room = self._slots.alloc(nbytes)
         except MemoryError as error:
-            del self._workers[worker][task]
+            self._take_from(worker, task)
             self._over(out, Report((), trouble=Trouble(error, part=0)))
             return None
         out.task = replace(out.task, reserve=room)
         return room
 
-    def died(self, worker: WorkerId, reason: str, *, blame: bool = True) -> list[Task]:
-        """A worker is gone for good: reaped, its channel read to the end. Returns the tasks it had.
+    def died(
+        self,
+        worker: WorkerId,
+        reason: str,
+        *,
+        begun: int | None = None,
+        at: int | None = None,
+        retry: bool = True,
+        late: bool = False,
+    ) -> list[Task]:
+        """A worker is gone for good: reaped, its channel read to the end. Returns the tasks it had, oldest first.
 
         Args:
             worker, reason: who, and what is known of why.
-            blame: whether its oldest task may have killed it.
+            begun: the task that it was in, None if in none.
+            at: the index of the record that it had, if it was told to say so.
+            retry: whether the task that it was in may be done again.
+            late: whether it was ended because it took too long.
         """
-        tasks = self._workers.pop(worker, {})
-        lost = list(tasks.values())
-        for out in lost[:blame]:
-            out.deaths += 1
+        lost = list(self._workers.pop(worker, {}).values())
+        self._alone.discard(worker)
         for out in reversed(lost):
             out.attempt += 1
+            again = out.task.id != begun or out.lose(
+                reason, at, max_restarts=self._max_restarts, retry=retry, late=late
+            )
             if out.stream in self._closing:
                 self._over(out, Report(()))
-            elif out.deaths >= MAX_DEATHS:
-                self._over(out, Report((), trouble=Trouble(_killer(out, reason), part=0)))
-            else:
+            elif again:
                 self._again.appendleft(out)
+            else:
+                self._over(out, out.completed(Report(())))
         return [out.task for out in lost]
+
+    def set_aside(
+        self, worker: WorkerId, reason: str, *, begun: int | None, at: int | None, retry: bool, late: bool
+    ) -> list[Task]:
+        """As `died`, for a worker that can't be stopped: what it may write to is nobody else's until it is `gone`."""
+        lost = self._workers.get(worker, {})
+        self._aside[worker] = held = []
+        for out in lost.values():
+            task = out.task
+            spans = [span.slot for span in task.inputs if span.slot is not None]
+            held += [target.slot for target in task.targets if target.slot is not None] + spans
+            if task.reserve is not None:
+                held.append(task.reserve)
+        for slot in held:
+            assert self._slots is not None
+            self._slots.hold(slot)
+        for out in lost.values():
+            if out.task.reserve is not None and self._slots is not None:
+                self._slots.free(out.task.reserve)
+                out.task = replace(out.task, reserve=None)
+        return self.died(worker, reason, begun=begun, at=at, retry=retry, late=late)
+
+    def gone(self, worker: WorkerId) -> None:
+        """A worker that was set aside can't write any more."""
+        for slot in self._aside.pop(worker):
+            assert self._slots is not None
+            self._slots.let_go(slot)
 
     @property
     def workers(self) -> frozenset[WorkerId]:
@@ -228,11 +281,15 @@ class Dispatcher:
         out = self._current(worker, task, attempt)
         return None if out is None or out.stream in self._closing else out.stream
 
-    def _current(self, worker: WorkerId, task: int, attempt: int) -> _Out | None:
+    def _current(self, worker: WorkerId, task: int, attempt: int) -> Out | None:
         out = self._workers.get(worker, {}).get(task)
         return out if out is not None and out.attempt == attempt else None
 
-    def _over(self, out: _Out, report: Report) -> None:
+    def _take_from(self, worker: WorkerId, task: int) -> None:
+        del self._workers[worker][task]
+        self._alone.discard(worker)  # a suspect is the only task that its worker has
+
+    def _over(self, out: Out, report: Report) -> None:
         room = out.task.reserve
         if room is not None and self._slots is not None:
             if report.nbytes:
@@ -259,14 +316,3 @@ class Dispatcher:
             self._slots.free(slot)
         for task in closing.outputs:
             self._outputs.forget(task)
-
-
-def _killer(out: _Out, reason: str) -> WorkerError:
-    task = out.task
-    what = f"indices {task.indices[0]}..{task.indices[-1]}" if len(task.indices) else "no record"
-    if task.level == 0 and len(task.keys):
-        what += f" (record keys {', '.join(map(str, task.keys[:8].tolist()))}{', …' if len(task.keys) > 8 else ''})"
-    return WorkerError(
-        f"{out.deaths} workers died at the same work, the last with {reason}; they had {what}. "
-        "Read the record alone in a process of its own, source[record_key], and apply the operations to it."
-    )

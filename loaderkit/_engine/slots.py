@@ -1,8 +1,9 @@
 """Who owns which bytes of the arena: a best-fit allocator of page-aligned ranges, in plain numbers.
 
 Invariants: the free ranges and the taken slots partition the segments; no two free ranges of a segment touch; a slot
-lies in one segment. The arena only grows, by whole segments that double, because each mapping costs every process a
-descriptor. Best fit with exact sizes first hands a warm slot of the same batch out again.
+lies in one segment. A slot that is *held* is taken until nobody holds it, also when it was freed before: somebody who
+can't be stopped may still write there. The arena only grows, by whole segments that double, because each mapping costs
+every process a descriptor. Best fit with exact sizes first hands a warm slot of the same batch out again.
 """
 
 from bisect import bisect_left, insort
@@ -30,6 +31,8 @@ class Slots:
         self._segments: list[tuple[int, int]] = []  # (offset, nbytes), ascending
         self._free: list[tuple[int, int]] = []  # (offset, nbytes), ascending
         self._taken: dict[int, int] = {}  # offset -> nbytes
+        self._holds: dict[int, int] = {}  # offset -> how many hold it
+        self._freed: dict[int, Slot] = {}  # by offset: what is held and was freed
         self.nbytes = 0
         self.used = 0
         self.returns = 0  # how often something was given back: who got no memory may ask again when it moves
@@ -60,7 +63,7 @@ class Slots:
         already paged in, could never be used for that again.
         """
         kept = round_up(max(nbytes, 1))
-        if slot.nbytes - kept <= slot.nbytes // 4:
+        if slot.nbytes - kept <= slot.nbytes // 4 or self.held(slot):
             return slot
         self._check(slot)
         self._taken[slot.offset] = kept
@@ -72,13 +75,33 @@ class Slots:
     def free(self, slot: Slot) -> None:
         """Takes a slot back. ValueError if it isn't out, or is out in another size."""
         self._check(slot)
+        if self.held(slot):
+            self._freed[slot.offset] = slot
+            return
         del self._taken[slot.offset]
         self.used -= slot.nbytes
         self.returns += 1
         self._add_free(slot.offset, slot.nbytes)
 
+    def hold(self, slot: Slot) -> None:
+        """Keeps a slot from being anybody else's, whoever frees it, until as many `let_go`."""
+        self._check(slot)
+        self._holds[slot.offset] = self._holds.get(slot.offset, 0) + 1
+
+    def let_go(self, slot: Slot) -> None:
+        """Ends a hold; the last one takes the slot back if it was freed since."""
+        self._holds[slot.offset] -= 1
+        if not self._holds[slot.offset]:
+            del self._holds[slot.offset]
+            if slot.offset in self._freed:
+                self.free(self._freed.pop(slot.offset))
+
+    def held(self, slot: Slot) -> bool:
+        """Whether somebody holds it: what lies there may be written to at any time."""
+        return slot.offset in self._holds
+
     def _check(self, slot: Slot) -> None:
-        if self._taken.get(slot.offset) != slot.nbytes:
+        if self._taken.get(slot.offset) != slot.nbytes or slot.offset in self._freed:
             raise ValueError(
                 f"{slot} isn't handed out (at that offset: {self._taken.get(slot.offset)} bytes)"
             )

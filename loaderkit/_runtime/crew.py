@@ -8,6 +8,7 @@ import numpy as np
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Report, Slot
 
+from .mark import Place
 from .work import Output
 
 
@@ -55,8 +56,24 @@ class Unfit:
 Event = Arrived | Finished | Asked | Sought | Unfit
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """What is put up with from workers.
+
+    restarts      workers that may be lost at the same records before that is an error
+    timeout       seconds that one may be at the same work, None for any number
+    restart_late  whether one that takes longer is replaced; else that is an error
+    """
+
+    restarts: int
+    timeout: float | None
+    restart_late: bool
+
+
 class Worker(Protocol):
     """One worker, of either kind."""
+
+    name: str
 
     def give(self, assignment: Assignment, outputs: dict[int, Slot]) -> None:
         """Hands it a task; `outputs` says where the inputs lie that are in the arena."""
@@ -70,10 +87,21 @@ class Worker(Protocol):
         """Answers what it sought: the indices to try and their record keys, none where all were tried."""
         ...
 
+    def place_of_work(self) -> Place:
+        """Where it is."""
+        ...
+
+    def doing(self) -> tuple[str, str]:
+        """What is known of what it is doing, in a few words, and its Python stack if it can answer."""
+        ...
+
     def dismiss(self) -> None:
         """Tells it to go; doesn't wait."""
         ...
 
     def end(self, patience: float) -> str:
-        """Returns when it has ended, and how: a process by force, if it doesn't go in so many seconds."""
+        """Returns when it has ended, and how: a process by force, if it doesn't go in so many seconds.
+
+        Nor does it wait for what can't be ended: a thread that is stuck, a process that is inside the kernel.
+        """
         ...

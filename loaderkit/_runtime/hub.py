@@ -71,6 +71,7 @@ class Hub:
         arena: where batches lie, None where they are the trainer's own arrays.
         reserves: whether outputs of tasks lie in the arena too.
         max_memory: bytes that the user may hold in the arena before batches are copied out of it.
+        max_restarts: workers that may be lost at the same records before that is an error.
         task_rows: rows of a task, None to adapt.
     """
 
@@ -82,6 +83,7 @@ class Hub:
         arena: Arena | None,
         reserves: bool,
         max_memory: int | None,
+        max_restarts: int,
         task_rows: int | None,
     ) -> None:
         self.program = program
@@ -92,7 +94,9 @@ class Hub:
         reads = reads_in_flight(program.source, program.read_options)
         self._pace = Pace(workers=workers, task_rows=task_rows, reads=2 * reads)
         self._slots = None if arena is None else Slots(arena.extend)
-        self._dispatcher = Dispatcher(slots=self._slots, outputs=self._outputs, pace=self._pace)
+        self._dispatcher = Dispatcher(
+            slots=self._slots, outputs=self._outputs, pace=self._pace, max_restarts=max_restarts
+        )
         self._supplies = Supplies(
             slots=self._slots,
             reserves=reserves,
@@ -152,15 +156,6 @@ class Hub:
         self._abandoned.append(stream)
         self.wake()
 
-    def _search(
-        self, worker: int, task: int, attempt: int, index: int, tried: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """What a worker asks for; nothing where nobody wants its task any more."""
-        stream = self._dispatcher.stream_of(worker, task, attempt)
-        if stream is None:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        return self._streams[stream](index, tried)  # type: ignore[index]  # the numbers that we gave
-
     @property
     def source_name(self) -> str:
         """The data source's type, for messages."""
@@ -170,6 +165,11 @@ class Hub:
     def usable(self) -> bool:
         """Whether new streams can be opened."""
         return not self.torn
+
+    @property
+    def worn_out(self) -> bool:
+        """Whether it has failed as a whole: its iterators go on with another, from their positions."""
+        return self.torn
 
     def runs(self, program: Program) -> bool:
         """Whether what is run here is that program as it is now."""
@@ -228,7 +228,8 @@ class Hub:
             except ChecksumError as error:
                 self._slots.free(ready.slot)
                 return Failure(error, "the check of a batch (verify=True)", ())
-        if self._has_room(ready.slot.nbytes):
+        # Somebody who couldn't be ended may still write there: it is copied out of it, and kept from all others.
+        if self._has_room(ready.slot.nbytes) and not self._slots.held(ready.slot):
             return [ready.layout.batch(self._arena.lease(ready.slot), ready.rows)]
         try:
             leaves = ready.layout.leaves(self._arena.token(ready.slot), ready.rows)
@@ -288,7 +289,31 @@ def as_failure(error: object) -> Failure:
     if isinstance(error, Failure):
         return error
     assert isinstance(error, Exception)
-    return Failure(error, "", ())
+    return Failure(error, "", getattr(error, "indices", ()))
+
+
+class _Memory:
+    """How the trainer's own work reaches what lies outside of it.
+
+    It isn't the hub itself: that would be part of a cycle with who works for it.
+    """
+
+    def __init__(self, objects: dict[int, Output]) -> None:
+        self._objects = objects
+        self.search: Search | None = None  # of the stream that is worked for
+
+    def token(self, slot: Any) -> Any:
+        """There are no slots here."""
+        raise TypeError("the trainer's own work has no slots")
+
+    def output(self, task: int, *, private: bool) -> Output:
+        """What an earlier task made; it is made again if need be, and taken once."""
+        return self._objects[task]
+
+    def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
+        """What to read instead of a bad record of the task that is worked on."""
+        assert self.search is not None
+        return self.search(index, tried)
 
 
 class Inline(Hub):
@@ -302,9 +327,17 @@ class Inline(Hub):
     """
 
     def __init__(self, program: Program, *, task_rows: int | None) -> None:
-        super().__init__(program, workers=0, arena=None, reserves=False, max_memory=None, task_rows=task_rows)
-        self._bench = Bench(program, self)
-        self._assignment: Assignment | None = None  # worked on last
+        super().__init__(
+            program,
+            workers=0,
+            arena=None,
+            reserves=False,
+            max_memory=None,
+            max_restarts=0,
+            task_rows=task_rows,
+        )
+        self._memory = _Memory(self._objects)
+        self._bench = Bench(program, self._memory)
         self._dispatcher.ready(0)
 
     def next(self, stream: int) -> Step:
@@ -324,7 +357,7 @@ class Inline(Hub):
 
     def _work(self, assignment: Assignment) -> None:
         task = assignment.task
-        self._assignment = assignment
+        self._memory.search = self._streams[assignment.stream]  # type: ignore[index]  # the numbers that we gave
         try:
             self.torn = False
             report, output = self._bench.do(task)
@@ -334,7 +367,7 @@ class Inline(Hub):
             if (
                 not task.level
             ):  # else its rows may have been written to: they have to be made anew, in another hub
-                self._dispatcher.died(0, "interrupted", blame=False)
+                self._dispatcher.died(0, "interrupted")
                 self._dispatcher.ready(0)
                 self.torn = False
             raise
@@ -342,19 +375,6 @@ class Inline(Hub):
         self._objects[task.id] = output
         self._dispatcher.done(0, task.id, assignment.attempt, report)
         self._let_go()
-
-    def token(self, slot: Any) -> Any:
-        """There are no slots here."""
-        raise TypeError("the trainer's own work has no slots")
-
-    def output(self, task: int, *, private: bool) -> Output:
-        """What an earlier task made; it is made again if need be, and taken once."""
-        return self._objects[task]
-
-    def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
-        """What to read instead of a bad record of the task that is worked on."""
-        assert self._assignment is not None
-        return self._search(0, self._assignment.task.id, self._assignment.attempt, index, tried)
 
     def shut_down(self) -> None:
         """Ends the reading threads, if there are any; nothing is made any more."""

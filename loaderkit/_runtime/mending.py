@@ -23,7 +23,8 @@ from loaderkit.transforms.program import Failure, Pipeline, Run, draws
 
 from .reading import Reader
 
-Announce = Callable[[np.ndarray, np.ndarray], None]  # takes the indices and record keys that are read next
+Announce = Callable[[int], None]  # takes the index of the record that is worked on next
+NO_RECORD = -1  # or that, where it is several
 OnRecordError = str | Callable[[Exception, RecordMetadata], Any]
 _Search = Callable[
     [int, int], tuple[np.ndarray, np.ndarray]
@@ -120,7 +121,7 @@ class Mender:
         """What comes of one record in the row of an index."""
         where = np.array([index], np.int64), np.array([key], np.int64)
         if announce is not None:
-            announce(*where)
+            announce(index)
         records, failure = self._reader.read(task.id, where[1], where[0])
         run = self._run_of(records, [index] * len(records))
         if failure is None:

@@ -123,6 +123,23 @@ def dying_with_parent_thread(parent: int) -> str:
     )
 
 
+def process_state(pid: int) -> str:
+    """What the kernel says a process is doing, in a few words.
+
+    >>> process_state(os.getpid()).startswith("the kernel says")
+    True
+    """
+    try:
+        status = Path(f"/proc/{pid}/status").read_text().splitlines()
+        state = next(line.partition(":")[2].strip() for line in status if line.startswith("State:"))
+    except OSError:
+        return "the kernel says nothing of it"
+    inside = ""
+    with contextlib.suppress(OSError):
+        inside = Path(f"/proc/{pid}/wchan").read_text().strip()
+    return f"the kernel says {state}" + (f", in {inside}" if inside not in ("", "0") else "")
+
+
 def worker_environment() -> dict[str, str]:
     """The trainer's environment, changed so that a worker sees no accelerator and starts no threads of its own.
 

@@ -15,32 +15,37 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
-import cloudpickle
+import numpy as np
 
 from loaderkit._engine.assembly import Assembly, Supplies
-from loaderkit._memory import sending
-from loaderkit.errors import IteratorClosedError, TransportError, WorkerError
-from loaderkit.transforms.base import label_of
+from loaderkit._engine.task import Task
+from loaderkit.errors import IteratorClosedError, WorkerError, WorkerTimeoutError
 from loaderkit.transforms.program import Failure
 
 from .arena import Arena
-from .crew import Arrived, Asked, Event, Finished, Sought, Unfit, Worker
+from .crew import Arrived, Asked, Event, Finished, Patience, Sought, Unfit, Worker
 from .hub import Hub, Search, Step
+from .mark import Place
+from .packing import operations_now, packed
 from .pickling import Packer
 from .process import ProcessWorker
+from .stall import Stall, StallWatch
 from .thread import ThreadWorker
 from .work import Program
 
 _log = logging.getLogger("loaderkit")
 IDLE_SECONDS = 30.0  # workers without an iterator wait that long for the next one
+STALL_SECONDS = 60.0  # at the same work, before that is logged; and for a start to take
+KILL_SECONDS = 5.0  # for a worker that was killed to end, before it is set aside
 _END_SECONDS = (
     0.2  # for all workers together to end by themselves, before those that are processes are killed
 )
 _THREAD_END_SECONDS = 1.0
-_FAILED_STARTS = 4  # workers that die before they are ready, while nobody gets anything done
+_FAILED_STARTS = 3  # beside one for each worker: that die before they are ready, while none gets ready
+_FRUITLESS = 8  # beside the restarts of each: that die while nobody gets anything done
+_NAMED = 8  # record keys that a message names
 
 
 class Pool(Hub):
@@ -50,16 +55,24 @@ class Pool(Hub):
         program: what is run.
         workers: how many.
         kind: "process" or "thread".
+        patience: with them.
         max_memory, task_rows: as Hub says.
     """
 
     def __init__(
-        self, program: Program, *, workers: int, kind: str, max_memory: int | None, task_rows: int | None
+        self,
+        program: Program,
+        *,
+        workers: int,
+        kind: str,
+        patience: Patience,
+        max_memory: int | None,
+        task_rows: int | None,
     ) -> None:
         self._packer = Packer()
         # Before anything is opened that would have to be closed again.
-        self._packed, self._descriptors = _packed(program, self._packer) if kind == "process" else (b"", [])
-        self._as_sent = _operations_now(program) if kind == "process" else b""
+        self._packed, self._descriptors = packed(program, self._packer) if kind == "process" else (b"", [])
+        self._as_sent = operations_now(program) if kind == "process" else b""
         arena = Arena()
         super().__init__(
             program,
@@ -67,17 +80,24 @@ class Pool(Hub):
             arena=arena,
             reserves=kind == "process",
             max_memory=max_memory,
+            max_restarts=patience.restarts,
             task_rows=task_rows,
         )
         self._shared_arena = arena
         self._workers = workers
         self._kind = kind
+        self._patience = patience
         self._pid = os.getpid()
         self._changed = threading.Condition(self.lock)
         self._crew: dict[int, Worker] = {}
+        self._late: dict[int, tuple[str, float]] = {}  # those of them that were killed: why, and when
+        self._aside: dict[int, Worker] = {}  # those that couldn't be ended, and may still write
+        self._watch = StallWatch(warn=STALL_SECONDS, limit=patience.timeout)
         self._numbers = 0
         self._failed_starts = 0
-        self._unfit: Exception | None = None
+        self._fruitless = 0  # workers lost since something was done
+        self._failed = False
+        self._unfit: Exception | None = None  # why, as long as somebody may ask
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._wake_up, self._woken = socket.socketpair()
@@ -106,6 +126,8 @@ class Pool(Hub):
     def close(self, stream: int) -> None:
         if os.getpid() == self._pid:  # in a forked child the lock may be held by a thread that isn't there
             super().close(stream)
+            if not self._streams:
+                self._unfit = None  # its traceback would keep alive whatever the user's frames hold
             self.wake()  # also where an interrupt tore the engine: the pump ends the workers then
 
     def abandon(self, stream: int) -> None:
@@ -118,7 +140,7 @@ class Pool(Hub):
             while True:
                 if self._unfit is not None:
                     return Failure(self._unfit, "", ())
-                if self._stopping:
+                if self._stopping and not self._failed:
                     raise IteratorClosedError("the loader was closed, and its workers have ended")
                 self._check_open(stream)
                 self.torn = True
@@ -144,10 +166,14 @@ class Pool(Hub):
 
     @property
     def usable(self) -> bool:
-        return super().usable and self._unfit is None and not self._stopping and os.getpid() == self._pid
+        return super().usable and not self._failed and not self._stopping and os.getpid() == self._pid
+
+    @property
+    def worn_out(self) -> bool:
+        return super().worn_out or self._failed
 
     def runs(self, program: Program) -> bool:
-        return self._kind == "thread" or self._as_sent == _operations_now(program)
+        return self._kind == "thread" or self._as_sent == operations_now(program)
 
     def stop(self) -> None:
         """Asks for the end of pump and workers; may be called from anywhere, the garbage collector included."""
@@ -178,7 +204,7 @@ class Pool(Hub):
         self._let_go()
         self._moved = False
         given: set[Worker] = set()
-        while self._unfit is None and (assignment := self._dispatcher.assign()) is not None:
+        while not self._failed and (assignment := self._dispatcher.assign()) is not None:
             worker = self._crew[assignment.worker]  # type: ignore[index]  # the numbers that we gave
             outputs = {}
             for span in assignment.task.inputs:
@@ -205,43 +231,90 @@ class Pool(Hub):
             case Sought(task, attempt, index, tried):
                 worker.suggest(*self._search(number, task, attempt, index, tried))
             case Finished(task, attempt, report, output):
-                self._failed_starts = 0
+                self._failed_starts = self._fruitless = 0
                 if output is not None:
                     self._objects[task] = output
                 self._dispatcher.done(number, task, attempt, report)
             case Unfit(error):
-                self._unfit = error
+                self._give_up(error)
+
+    def _search(
+        self, worker: int, task: int, attempt: int, index: int, tried: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What a worker asks for; nothing where nobody wants its task any more."""
+        stream = self._dispatcher.stream_of(worker, task, attempt)
+        if stream is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        return self._streams[stream](index, tried)  # type: ignore[index]  # the numbers that we gave
+
+    def _give_up(self, error: Exception) -> None:
+        self._unfit, self._failed = error, True
 
     def _lose(self, selector: selectors.BaseSelector, number: int) -> None:
-        worker = self._crew.pop(number)
+        """A process has ended."""
+        worker = self._crew.pop(number, None) or self._aside[number]
         assert isinstance(worker, ProcessWorker)
-        selector.unregister(worker.connection)
-        if worker.watch is not None:
-            selector.unregister(worker.watch)
+        for what in (worker.connection, worker.watch):
+            with contextlib.suppress(KeyError):  # it closed its channel before
+                selector.unregister(what)  # type: ignore[arg-type]  # a watch that isn't there isn't registered
+        place = worker.place_of_work()
         reason = worker.end(_END_SECONDS)
-        if self._stopping or self._unfit is not None:
+        if self._stopping or self._failed:
             return
-        started = number in self._dispatcher.workers
-        lost = self._dispatcher.died(number, reason)
-        if not started:
+        if self._aside.pop(number, None) is not None:
+            self._dispatcher.gone(number)
+            return
+        if number in self._dispatcher.workers:
+            self._fruitless += 1
+        else:
             self._failed_starts += 1
-        records = [index for task in lost for index in task.indices.tolist()]
-        _log.warning(
-            "loaderkit: worker process %d died with %s; %s",
-            worker.process.pid,
-            reason,
-            f"indices {min(records)} to {max(records)}, {len(lost)} tasks, are done again"
-            if records
-            else "it had nothing to do",
-        )
-        if self._failed_starts >= _FAILED_STARTS:
-            self._unfit = WorkerError(
-                f"{self._failed_starts} workers in a row died before they were ready, the last with {reason}; "
-                "what they wrote to stderr says why"
+        why, _ = self._late.pop(number, ("", 0.0))
+        self._strike(number, worker, why or reason, place, late=bool(why), aside=False)
+        if self._failed_starts >= _FAILED_STARTS + self._workers:
+            self._give_up(
+                WorkerError(
+                    f"{self._failed_starts} workers in a row died before they were ready, the last with {reason}; "
+                    "what they wrote to stderr says why"
+                )
+            )
+        elif self._fruitless >= _FRUITLESS + (self._patience.restarts + 1) * self._workers:
+            self._give_up(
+                WorkerError(
+                    f"{self._fruitless} workers in a row died and nothing was done meanwhile, the last with {reason}; "
+                    "what they wrote to stderr may say why"
+                )
             )
 
+    def _strike(
+        self, number: int, worker: Worker, reason: str, place: Place, *, late: bool, aside: bool
+    ) -> None:
+        """Takes a lost worker's tasks from it, and says so."""
+        tasks = self._dispatcher.busy(number)
+        begun = next((task for task in tasks if task.id == place.task), None)
+        retry = not late or self._patience.restart_late
+        if late and begun is None and tasks and not retry:
+            begun = tasks[0]  # it never came to it, and that is the error
+        if aside and begun is not None and begun.level and self._kind == "thread":
+            retry = False  # its rows may be written to, now or later: nobody could start from them
+        tell = self._dispatcher.set_aside if aside else self._dispatcher.died
+        tell(
+            number,
+            reason,
+            begun=None if begun is None else begun.id,
+            at=place.index,
+            retry=retry,
+            late=late,
+        )
+        _log.warning(
+            "loaderkit: %s %s with %s; %s",
+            worker.name,
+            "was set aside" if aside else "died",
+            reason,
+            _had(tasks, begun, place.index),
+        )
+
     def _hire(self, selector: selectors.BaseSelector) -> None:
-        while len(self._crew) < self._workers and self._unfit is None:
+        while len(self._crew) < self._workers and not self._failed:
             number = self._numbers
             self._numbers += 1
             if self._kind == "thread":
@@ -253,7 +326,7 @@ class Pool(Hub):
             try:
                 worker = ProcessWorker(self._packed, self._descriptors, self._shared_arena, self._packer)
             except OSError as error:
-                self._unfit = WorkerError(f"a worker process can't be started: {error}")
+                self._give_up(WorkerError(f"a worker process can't be started: {error}"))
                 return
             self._crew[number] = worker
             selector.register(worker.connection, selectors.EVENT_READ, number)
@@ -263,10 +336,19 @@ class Pool(Hub):
     def _told(self, worker: ThreadWorker, event: Event) -> None:
         # In the worker's own thread: it has its next task at once, without waiting for the pump to be scheduled.
         with self.lock:
-            if self._crew.get(worker.number) is not worker or self.torn:  # dismissed, or soon to be
+            if self.torn:
                 return
             try:
-                self._hear(worker.number, event)
+                if self._crew.get(worker.number) is worker:
+                    self._hear(worker.number, event)
+                elif isinstance(event, Sought):
+                    return  # set aside: it goes on without an answer, and may still write
+                elif self._aside.pop(worker.number, None) is not None:
+                    self._dispatcher.gone(
+                        worker.number
+                    )  # through with what it was in, and begins nothing more
+                else:
+                    return  # dismissed
                 self._give_out()
             except BaseException as error:  # noqa: BLE001 - whoever waits must not wait for ever
                 self._fail(error)
@@ -274,7 +356,7 @@ class Pool(Hub):
 
     def _fail(self, error: BaseException) -> None:
         _log.error("loaderkit: the engine failed", exc_info=error)
-        self._unfit = WorkerError(f"the loader's engine failed: {error!r}")
+        self._give_up(WorkerError(f"the loader's engine failed: {error!r}"))
         self.torn = True
         self.wake()
 
@@ -288,14 +370,14 @@ class Pool(Hub):
                 if key.data is None:
                     with contextlib.suppress(BlockingIOError):
                         self._woken.recv(4096)
-                elif key.data in self._crew:  # else lost in this very turn
+                elif key.data in self._crew or key.data in self._aside:  # else lost in this very turn
                     self._attend(selector, key, mask)
             self._sweep()
             if self._streams and not self._stopping:
                 self._hire(selector)
                 self._give_out()
             for number, crewed in self._crew.items():
-                if isinstance(crewed, ProcessWorker):
+                if isinstance(crewed, ProcessWorker) and crewed.open:
                     events = selectors.EVENT_READ | (selectors.EVENT_WRITE if crewed.blocked else 0)
                     if selector.get_key(crewed.connection).events != events:
                         selector.modify(crewed.connection, events, number)
@@ -304,17 +386,103 @@ class Pool(Hub):
 
     def _attend(self, selector: selectors.BaseSelector, key: selectors.SelectorKey, mask: int) -> None:
         number: int = key.data
-        worker = self._crew[number]
+        worker = self._crew.get(number) or self._aside[number]
         assert isinstance(worker, ProcessWorker)
         if mask & selectors.EVENT_WRITE:
             worker.flush()
-        if mask & selectors.EVENT_READ:
-            ended = key.fd == worker.watch
-            events, open_ = worker.read()
-            for event in events:
+        if not mask & selectors.EVENT_READ:
+            return
+        for event in worker.read():
+            if number in self._crew:
                 self._hear(number, event)
-            if ended or not open_:
-                self._lose(selector, number)
+        if key.fd == worker.watch or (worker.watch is None and not worker.open):
+            self._lose(selector, number)
+        elif not worker.open:
+            # Whatever it does now, nobody hears of it. Its end is waited for where nobody is kept waiting.
+            selector.unregister(worker.connection)
+            worker.kill()
+
+    # --- workers that don't get on ------------------------------------------------------------------------------
+
+    def _look_after(self) -> None:
+        """Now and then: who doesn't get on is logged, and dealt with when it takes too long."""
+        now = time.monotonic()
+        if self._watch.due(now):
+            stalled = self._stalled(now)
+            # What a worker is doing is asked without the lock: the answer may take a while.
+            self._deal_with([(stall, worker, sign, *worker.doing()) for stall, worker, sign in stalled])
+
+    def _stalled(self, now: float) -> list[tuple[Stall, Worker, Place]]:
+        with self.lock:
+            signs = {}
+            for number, worker in self._crew.items():
+                sign = self._sign(number, worker)
+                if sign is not None:
+                    signs[number] = sign
+            stalls = self._watch.look(now, signs)
+            return [(stall, self._crew[stall.worker], signs[stall.worker]) for stall in stalls]
+
+    def _deal_with(self, stalled: list[tuple[Stall, Worker, Place, str, str]]) -> None:
+        with self.lock:
+            if self.torn or self._stopping:
+                return
+            for stall, worker, sign, state, stack in stalled:
+                if self._sign(stall.worker, worker) == sign:  # else it has just got on
+                    self._report(stall, worker, state, stack)
+            for number, (reason, since) in list(self._late.items()):
+                if time.monotonic() - since > KILL_SECONDS:
+                    self._set_aside(number, reason)
+            self._give_out()
+            self._changed.notify_all()
+
+    def _sign(self, number: int, worker: Worker) -> Place | None:
+        """What changes when a worker gets on, None where it has nothing to do or was killed."""
+        if number in self._late or number not in self._crew:
+            return None
+        if number in self._dispatcher.workers and not self._dispatcher.busy(number):
+            return None
+        return worker.place_of_work()
+
+    def _report(self, stall: Stall, worker: Worker, state: str, stack: str) -> None:
+        number = stall.worker
+        tasks, place = self._dispatcher.busy(number), worker.place_of_work()
+        begun = next((task for task in tasks if task.id == place.task), None)
+        ready = number in self._dispatcher.workers
+        where = "it isn't ready yet"
+        if ready:
+            where = (
+                f"it is at {_at(begun, place.index)}"
+                if begun
+                else f"it has {len(tasks)} tasks, none is begun"
+            )
+        late = stall.over and (ready or stall.seconds >= STALL_SECONDS)
+        _log.warning(
+            "loaderkit: %s hasn't got on for %.3g s%s; %s; %s%s",
+            worker.name,
+            stall.seconds,
+            ", and takes too long" if late else "",
+            where,
+            state,
+            f"; its Python stack:\n{stack}" if stack else "",
+        )
+        if not late:
+            return
+        reason = f"no sign of life for {stall.seconds:.3g} s ({state})"
+        if not ready and not self._patience.restart_late:
+            self._give_up(WorkerTimeoutError(f"{worker.name} didn't get ready: {reason}"))
+        elif isinstance(worker, ProcessWorker):
+            self._late[number] = reason, time.monotonic()
+            worker.kill()
+        else:
+            self._set_aside(number, reason)
+
+    def _set_aside(self, number: int, reason: str) -> None:
+        """Somebody else is hired in its place; where it may write is nobody's until it has ended."""
+        self._late.pop(number, None)
+        worker = self._crew.pop(number)
+        self._aside[number] = worker
+        worker.dismiss()  # a thread then begins nothing more
+        self._strike(number, worker, reason, worker.place_of_work(), late=True, aside=True)
 
     def _run(self) -> None:
         selector = selectors.DefaultSelector()
@@ -322,12 +490,13 @@ class Pool(Hub):
         while True:
             idle = not self._streams
             try:
-                happened = self._turn(selector, IDLE_SECONDS if idle else None)
+                happened = self._turn(selector, IDLE_SECONDS if idle else self._watch.interval)
+                self._look_after()
             except BaseException as error:  # noqa: BLE001 - whoever waits must not wait for ever
                 self._fail(error)
                 happened = True
             with self.lock:
-                if self._unfit is not None or self.torn:
+                if self._failed or self.torn:
                     self._stopping = True  # nobody will get anything from these workers any more
                 if not self._stopping and (happened or not idle or self._in_use()):
                     continue
@@ -341,15 +510,18 @@ class Pool(Hub):
 
     def _in_use(self) -> bool:
         # Also by a task of a stream that was closed: as long as it writes, its slots are nobody else's.
-        return bool(self._streams) or any(map(self._dispatcher.busy, self._crew))
+        return bool(self._streams or self._aside) or any(map(self._dispatcher.busy, self._crew))
 
     def _dismissed(self) -> list[Worker]:
         crew = [*self._crew.values()]
         for number, worker in self._crew.items():
             worker.dismiss()
             if not self.torn:
-                self._dispatcher.died(number, "dismissed", blame=False)
+                self._dispatcher.died(number, "dismissed")
+        crew += self._aside.values()
         self._crew.clear()
+        self._late.clear()
+        self._aside.clear()
         if not self._stopping:
             self._thread = None  # a stream that is opened from now on starts another
         self._changed.notify_all()
@@ -371,53 +543,24 @@ def _pump(pool: Pool) -> None:
     pool._run()
 
 
-def _packed(program: Program, packer: Packer) -> tuple[bytes, list[int]]:
-    with sending() as descriptors:
-        try:
-            return packer.teach(program), list(descriptors)
-        except Exception as error:
-            raise TransportError(_what_cannot_travel(program, error)) from error
+def _had(tasks: list[Task], begun: Task | None, index: int | None) -> str:
+    if not tasks:
+        return "it had nothing to do"
+    indices = [index for task in tasks for index in task.indices.tolist()]
+    had = f"indices {min(indices)} to {max(indices)}, {len(tasks)} tasks, are done again" if indices else ""
+    return had + (f"; it was at {_at(begun, index)}" if begun is not None else "; it was in none of them")
 
 
-def _operations_now(program: Program) -> bytes:
-    # Processes have the operations as they were when they were sent; the trainer's may have been changed since.
-    with sending():
-        operations: bytes = cloudpickle.dumps(program.operations)
-    return operations
-
-
-def _what_cannot_travel(program: Program, error: Exception) -> str:
-    named: list[tuple[str, Any]] = [("data_source", program.source)]
-    named += [(f"operations[{k}] {label_of(op)}", op) for k, op in enumerate(program.operations)]
-    for name, thing in named:
-        if _travels(thing):
-            continue
-        culprits = [
-            f"its attribute {attribute!r}" for attribute, value in _attributes(thing) if not _travels(value)
-        ]
-        return (
-            f"{name} can't be sent to worker processes: {', '.join(culprits) or type(thing).__qualname__}: {error}. "
-            "Make it where it is used first, or use worker_kind='thread' or worker_count=0."
-        )
-    return f"the pipeline can't be sent to worker processes: {error}"
-
-
-def _travels(thing: Any) -> bool:
-    try:
-        with sending():
-            Packer().dumps(thing)
-    except Exception:  # noqa: BLE001 - the user's reduce may raise anything
-        return False
-    return True
-
-
-def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
-    yield from getattr(thing, "__dict__", {}).items()
-    function = getattr(thing, "_function", None) or thing
-    for name, cell in zip(
-        getattr(getattr(function, "__code__", None), "co_freevars", ()),
-        getattr(function, "__closure__", None) or (),
-        strict=False,
-    ):
-        with contextlib.suppress(ValueError):  # an empty cell
-            yield name, cell.cell_contents
+def _at(begun: Task, index: int | None) -> str:
+    """Which records a task has, for people to read."""
+    where = begun.indices.tolist()
+    keys = begun.keys.tolist()
+    if index is not None and keys:
+        return f"index {index} (record_key {keys[where.index(index)]})"
+    what = "a batch of" if begun.level else "one of"
+    named = (
+        f" (record keys {', '.join(map(str, keys[:_NAMED]))}{', …' if len(keys) > _NAMED else ''})"
+        if keys
+        else ""
+    )
+    return f"{what} the indices {where[0]}..{where[-1]}{named}"

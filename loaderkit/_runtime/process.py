@@ -20,10 +20,12 @@ from .arena import Arena
 from .crew import Arrived, Asked, Event, Finished, Sought, Unfit
 from .exceptions import unpack_exception
 from .layout import BatchLayout
+from .mark import MarkReader, Place
 from .pickling import Packer
-from .platform import dying_with_parent_thread, open_process, worker_environment
+from .platform import dying_with_parent_thread, open_process, process_state, worker_environment
 
 _CHUNK = 1 << 20  # bytes read from a channel at once
+_KILL_SECONDS = 2.0  # for a process that was killed to end
 _IGNORED = {signal.SIGINT, signal.SIGTERM}  # what a terminal or a scheduler sends to the whole group
 
 
@@ -42,17 +44,20 @@ class ProcessWorker:
     def __init__(self, packed: bytes, descriptors: Sequence[int], arena: Arena, packer: Packer) -> None:
         self.connection, theirs = socket.socketpair()
         self.connection.setblocking(False)
+        self.open = True
         self._packer = packer
         self._received = bytearray()
         self._unsent = bytearray()
         self._layouts: dict[BatchLayout, int] = {}
-        self._at: list[int] = []  # indices, then record keys: what it works on, if it says so
+        self._mark = MarkReader()
         try:
             with theirs:
-                self.process = _started((theirs.fileno(), arena.fd), descriptors)
+                self.process = _started((theirs.fileno(), arena.fd, self._mark.fd), descriptors)
         except OSError:
             self.connection.close()
+            self._mark.close()
             raise
+        self.name = f"worker process {self.process.pid}"
         # Its channel's end would tell too, unless a process that the user's code forked there still holds it.
         self.watch = open_process(self.process.pid)
         self._send(wire.frame(wire.PROGRAM, packed))
@@ -66,10 +71,9 @@ class ProcessWorker:
             if isinstance(layout, BatchLayout) and layout not in self._layouts:
                 number = self._layouts[layout] = len(self._layouts)
                 message += wire.frame(wire.LAYOUT, self._packer.dumps((number, layout)))
-        message += wire.frame(wire.TASK, wire.pack_task(task, assignment.attempt, self._layouts, outputs))
-        self._unsent += (
-            message  # sent with what else is given now: a message wakes the worker, which costs more
-        )
+        packed = wire.pack_task(task, assignment.attempt, assignment.suspect, self._layouts, outputs)
+        # Sent with what else is given now: a message wakes the worker, which costs more than its bytes.
+        self._unsent += message + wire.frame(wire.TASK, packed)
 
     def place(self, task: int, attempt: int, slot: Slot | None) -> None:
         if slot is None:
@@ -102,55 +106,58 @@ class ProcessWorker:
 
     # --- from the worker ----------------------------------------------------------------------------------------
 
-    def read(self) -> tuple[list[Event], bool]:
-        """What it said, and whether it may say more."""
-        open_ = True
+    def read(self) -> list[Event]:
+        """What it said; `open` is whether it may say more."""
         try:
             while received := self.connection.recv(_CHUNK):
                 self._received += received
-            open_ = False
+            self.open = False
         except BlockingIOError:
             pass  # all that was there is read
         except OSError:
-            open_ = False
-        events = []
-        for kind, body in wire.split(self._received):
-            if kind == wire.AT:
-                self._at = wire.read_numbers(body)
-            else:
-                self._at = []
-                events.append(_event(kind, body))
-        return events, open_
+            self.open = False
+        return [_event(kind, body) for kind, body in wire.split(self._received)]
+
+    def place_of_work(self) -> Place:
+        return self._mark.place()
+
+    def doing(self) -> tuple[str, str]:
+        stacks = self._mark.stacks(self.process.pid)
+        return process_state(self.process.pid) + ("" if stacks else ", it doesn't answer"), stacks
 
     def dismiss(self) -> None:
         # Not only closed: a child that the user forked may hold another descriptor of it.
         with contextlib.suppress(OSError):  # the worker has gone already
             self.connection.shutdown(socket.SHUT_RDWR)
 
+    def kill(self) -> None:
+        """Ends it by force; doesn't wait."""
+        if self.watch is None:
+            self.process.kill()
+            return
+        with contextlib.suppress(ProcessLookupError):  # it has ended just now
+            signal.pidfd_send_signal(
+                self.watch, signal.SIGKILL
+            )  # never another process that has got its number since
+
     def end(self, patience: float) -> str:
+        reaped = self.process.returncode is None and _reaped_by_somebody_else(self.process.pid)
         try:
             # Dismissed, it leaves as soon as its present task allows.
             self.process.wait(timeout=patience)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            self.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # in the kernel, in a read that never ends
+                self.process.wait(timeout=_KILL_SECONDS)
         self.connection.close()
+        self._mark.close()
         if self.watch is not None:
             os.close(self.watch)
             self.watch = None
-        return _how_it_ended(self.process.returncode) + self._where_it_was()
-
-    def _where_it_was(self) -> str:
-        count = len(self._at) // 2
-        if not count:
-            return ""
-        indices, keys = self._at[:count], self._at[count:]
-        if count == 1:
-            return f" at index {indices[0]} (record_key {keys[0]})"
-        return f" between index {indices[0]} and {indices[-1]} (record keys {', '.join(map(str, keys))})"
+        return "an exit code that somebody else took" if reaped else _how_it_ended(self.process.returncode)
 
 
-def _started(channels: tuple[int, int], descriptors: Sequence[int]) -> "subprocess.Popen[bytes]":
+def _started(channels: tuple[int, int, int], descriptors: Sequence[int]) -> "subprocess.Popen[bytes]":
     paths = [str(path) for path in sys.path]  # a pathlib.Path prints as no literal
     code = (
         "import signal as s; s.signal(s.SIGINT, s.SIG_IGN); s.signal(s.SIGTERM, s.SIG_IGN);"
@@ -175,6 +182,15 @@ def _started(channels: tuple[int, int], descriptors: Sequence[int]) -> "subproce
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _reaped_by_somebody_else(pid: int) -> bool:
+    # A handler of the user's that waits for any child, or SIGCHLD ignored.
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return True
+    return False
+
+
 def _event(kind: int, body: bytes) -> Event:
     match kind:
         case wire.READY:
@@ -195,7 +211,9 @@ def _event(kind: int, body: bytes) -> Event:
     return Finished(task, attempt, report, None)
 
 
-def _how_it_ended(code: int) -> str:
+def _how_it_ended(code: int | None) -> str:
+    if code is None:
+        return "no end: it can't be killed"
     if code >= 0:
         return f"exit code {code}"
     try:

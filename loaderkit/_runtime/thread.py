@@ -2,7 +2,9 @@
 
 import contextlib
 import queue
+import sys
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -10,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
-from loaderkit._engine.task import Report, Slot, Task, Trouble
+from loaderkit._engine.task import Report, Slot, Trouble
 from loaderkit.errors import WorkerError
 from loaderkit.transforms.program import Failure
 
 from .arena import Arena
 from .crew import Arrived, Event, Finished, Sought, Unfit
+from .mark import Place
+from .mending import NO_RECORD
 from .work import Bench, Output, Program
 
 
@@ -43,10 +47,12 @@ class ThreadWorker:
         self._arena = arena
         self._objects = objects
         self._tell = tell
+        self._place = Place()
         self._tasks: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
         self._dismissed = False
         self._assignment: Assignment | None = None  # worked on
         self._suggested = (np.empty(0, np.int64), np.empty(0, np.int64))
+        self.name = f"worker thread {number}"
         self._thread = threading.Thread(target=self._run, name=f"loaderkit-worker-{number}", daemon=True)
 
     def start(self) -> None:
@@ -70,6 +76,15 @@ class ThreadWorker:
         self._thread.join(timeout=patience)
         return "still running" if self._thread.is_alive() else "ended"
 
+    def place_of_work(self) -> Place:
+        return self._place
+
+    def doing(self) -> tuple[str, str]:
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        if frame is None:
+            return "it has ended", ""
+        return "it runs, or waits", "".join(traceback.format_stack(frame)).rstrip()
+
     def token(self, slot: Slot) -> Any:
         """An object over the slot's bytes."""
         return self._arena.token(slot)
@@ -82,7 +97,9 @@ class ThreadWorker:
         """What to read instead of a bad record of the task that is worked on."""
         assert self._assignment is not None
         self._suggested = (np.empty(0, np.int64), np.empty(0, np.int64))  # where nobody answers any more
+        self._at(self._place.task, self._place.index)  # what it waits for the trainer isn't held against it
         self._tell(self, Sought(self._assignment.task.id, self._assignment.attempt, index, tried))
+        self._at(self._place.task, self._place.index)
         return self._suggested  # by `suggest`, in this thread
 
     def _run(self) -> None:
@@ -95,7 +112,9 @@ class ThreadWorker:
         waiting: deque[Assignment] = deque()
         while self._take_in(waiting, bench):
             self._assignment = assignment = waiting.popleft()
-            report, output = self._done(bench, assignment.task)
+            self._at(assignment.task.id, None)
+            report, output = self._done(bench, assignment)
+            self._at(None, None)
             self._tell(self, Finished(assignment.task.id, assignment.attempt, report, output))
             del report, output, assignment
         bench.reader.close()
@@ -108,31 +127,37 @@ class ThreadWorker:
                 waiting.append(first)
         with contextlib.suppress(queue.Empty):
             while (assignment := self._tasks.get_nowait()) is not None:
-                waiting.append(assignment)
+                ahead = (
+                    sum(other.task.level > 0 for other in waiting) if assignment.task.level else len(waiting)
+                )
+                waiting.insert(ahead, assignment)  # what makes a batch comes first
         if self._dismissed:
             return False
         for assignment in waiting:
-            if not assignment.task.level:
+            if not assignment.task.level and not assignment.suspect:
                 bench.reader.begin(assignment.task.id, assignment.task.keys)
         return True
 
-    def _done(self, bench: Bench, task: Task) -> tuple[Report, Output]:
+    def _at(self, task: int | None, index: int | None) -> None:
+        self._place = Place(task, index, self._place.moves + 1)
+
+    def _done(self, bench: Bench, assignment: Assignment) -> tuple[Report, Output]:
+        task = assignment.task
+
+        def announce(index: int) -> None:
+            self._at(task.id, None if index == NO_RECORD else index)
+
         try:
-            return bench.do(task)
+            return bench.do(task, announce if assignment.suspect else None)
         except BaseException as error:  # noqa: BLE001 - sys.exit in a transform must not end the thread silently
             if task.level:  # its rows may have been written to: there is no second time
                 return _would_have_ended(error, tuple(task.indices.tolist()))
-            at: tuple[int, ...] = ()
-
-        def announce(indices: np.ndarray, keys: np.ndarray) -> None:
-            nonlocal at
-            at = tuple(indices.tolist())
-
         try:
             # As after the death of a process: once more, and record by record, so that it can be named.
             return bench.do(task, announce)
         except BaseException as error:  # noqa: BLE001 - as above
-            return _would_have_ended(error, at)
+            at = self._place.index
+            return _would_have_ended(error, () if at is None else (at,))
 
 
 def _would_have_ended(error: BaseException, at: tuple[int, ...]) -> tuple[Report, Output]:

@@ -29,8 +29,7 @@ READY = 16
 UNFIT = 17  # the program can't be set up: a pickled exception
 DONE = 18
 ASK = 19  # task, attempt, bytes: room is needed
-AT = 20  # indices, then as many record keys: what is worked on now, told where an earlier attempt died
-SEARCH = 21  # task, attempt, index, tried: what to read instead of a bad record
+SEARCH = 20  # task, attempt, index, tried: what to read instead of a bad record
 
 HEADER = struct.Struct("=BQ")
 _NO_SLOT = (-1, 0, 0, 0)
@@ -76,11 +75,13 @@ def unpack_slot(values: list[int]) -> Slot | None:
     return None if values[0] < 0 else Slot(*values)
 
 
-def pack_task(task: Task, attempt: int, layouts: dict[BatchLayout, int], outputs: dict[int, Slot]) -> bytes:
+def pack_task(
+    task: Task, attempt: int, suspect: bool, layouts: dict[BatchLayout, int], outputs: dict[int, Slot]
+) -> bytes:
     """A task as a body.
 
     Args:
-        task, attempt: what to send.
+        task, attempt, suspect: what to send.
         layouts: the number of each layout that the worker was told.
         outputs: where the outputs lie that the task takes in.
     """
@@ -91,6 +92,7 @@ def pack_task(task: Task, attempt: int, layouts: dict[BatchLayout, int], outputs
             *(
                 task.id,
                 attempt,
+                suspect,
                 task.level,
                 len(task.indices),
                 len(task.keys),
@@ -120,14 +122,13 @@ def pack_task(task: Task, attempt: int, layouts: dict[BatchLayout, int], outputs
     return b"".join((values.tobytes(), task.indices.tobytes(), task.keys.tobytes()))
 
 
-def unpack_task(body: bytes, layouts: dict[int, BatchLayout]) -> tuple[Task, int, dict[int, Slot]]:
-    """What `pack_task` wrote: the task, its attempt, and where the outputs lie that it takes in."""
+def unpack_task(body: bytes, layouts: dict[int, BatchLayout]) -> tuple[Task, int, bool, dict[int, Slot]]:
+    """What `pack_task` wrote: the task, its attempt, whether it is suspect, where the outputs lie that it takes in."""
     vector = np.frombuffer(body, np.int64)
-    n_head = 15
+    n_head = 16
     head = vector[:n_head].tolist()
-    task_id, attempt, level, n_indices, n_keys, n_targets, n_inputs, n_begin, n_end, n_start, n_fill = head[
-        :11
-    ]
+    task_id, attempt, suspect, level, *counts = head[:12]
+    n_indices, n_keys, n_targets, n_inputs, n_begin, n_end, n_start, n_fill = counts
     words = iter(vector[n_head : len(vector) - n_indices - n_keys].tolist())
 
     def take(count: int) -> list[int]:
@@ -158,10 +159,10 @@ def unpack_task(body: bytes, layouts: dict[int, BatchLayout]) -> tuple[Task, int
         begin=tuple(begin),
         end=None if end is None else tuple(end),
         start=tuple(start),
-        reserve=unpack_slot(head[11:]),
+        reserve=unpack_slot(head[12:]),
         fill=fill,
     )
-    return task, attempt, outputs
+    return task, attempt, bool(suspect), outputs
 
 
 def _pairs(numbers: list[int]) -> Fill:

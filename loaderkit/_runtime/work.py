@@ -17,7 +17,7 @@ from loaderkit.transforms.stack import Block, RowSpec, collect, write
 from loaderkit.tree import flatten, structure_of
 
 from .layout import BatchLayout
-from .mending import Announce, Mender, OnRecordError
+from .mending import NO_RECORD, Announce, Mender, OnRecordError
 from .reading import Reader, ReadOptions
 
 Output = list[Any]  # one entry a part: a list of rows or elements, or a Block of rows
@@ -97,8 +97,7 @@ class Bench:
 
         Args:
             task: what to do.
-            announce: told the records of each row right before they are read, one row after the other; None reads all
-                at once.
+            announce: told each record right before it is read, one after the other; None reads all at once.
         """
         begun = time.perf_counter()
         if self._mender is not None:
@@ -131,7 +130,7 @@ class Bench:
         for lo in range(0, len(task.indices), size):
             keys, indices = task.keys[lo : lo + size], task.indices[lo : lo + size]
             if announce is not None:
-                announce(indices, keys)
+                announce(int(indices[0]))
             records, unread = self.reader.read(task.id, keys, indices)
             begins = [(index,) for index in indices[: len(records)].tolist()]
             ends = [(begin[0] + 1,) for begin in begins] if self._row_changing else None
@@ -229,7 +228,10 @@ class Bench:
 
     def _mended(self, task: Task, announce: Announce | None, mender: Mender) -> _Make:
         def make(lo: int, hi: int) -> tuple[Run, Failure | None]:
-            return self._pipeline.rows_of(*mender.make(task, lo, hi, announce))
+            made = mender.make(task, lo, hi, announce)
+            if announce is not None:
+                announce(NO_RECORD)
+            return self._pipeline.rows_of(*made)
 
         return make
 
@@ -253,15 +255,27 @@ class Bench:
             for first in range(lo, hi, group):
                 last = min(first + group, hi)
                 keys, indices = task.keys[first:last], task.indices[first:last]
-                announce(indices, keys)
+                if group > 1:
+                    self._try_each(task, first, last, announce)
+                announce(int(indices[0]))
                 records, unread = self.reader.read(task.id, keys, indices)
                 row, failure = self._pipeline.make_rows(records, indices[: len(records)], unread=unread)
                 run.add(row)
                 if failure is not None:
                     return run, failure
+            announce(NO_RECORD)
             return run, None
 
         return make
+
+    def _try_each(self, task: Task, lo: int, hi: int, announce: Announce) -> None:
+        """Reads and transforms records that are needed together one by one, to see which of them ends this worker."""
+        for place in range(lo, hi):
+            keys, indices = task.keys[place : place + 1], task.indices[place : place + 1]
+            announce(int(indices[0]))
+            records, _ = self.reader.read(task.id, keys, indices)
+            self._pipeline.levels[0].run(Run(records, [(int(indices[0]),)][: len(records)], None), ())
+        announce(NO_RECORD)
 
     def _place(
         self, target: Target, run: Run, failure: Failure | None
@@ -308,7 +322,7 @@ class Bench:
             indices = task.indices[first : first + target.rows]
             first += target.rows
             if announce is not None:
-                announce(indices, keys)
+                self._try_each(task, first - target.rows, first, announce)
             made: Block | list[Any] = []
             failure: Failure | None = None
             if target.slot is not None:

@@ -31,18 +31,20 @@ from . import wire
 from .arena import ArenaView
 from .exceptions import pack_exception
 from .layout import BatchLayout
+from .mark import Mark
 from .parcel import Parcel, unpack
 from .pickling import Packer, all_classes
 from .platform import open_process
 from .work import Bench, Output, Program
 
 
-def main(channel: int, arena: int, trainer: int, *descriptors: int) -> None:
+def main(channel: int, arena: int, mark: int, trainer: int, *descriptors: int) -> None:
     """Runs a worker until its channel ends.
 
     Args:
         channel: descriptor of our end of the socket pair.
         arena: descriptor of the loader's memory.
+        mark: descriptor of the page where we say what we work on.
         trainer: pid of the process that started us.
         descriptors: those that the program's pickle mentions, in order.
     """
@@ -53,11 +55,11 @@ def main(channel: int, arena: int, trainer: int, *descriptors: int) -> None:
         return  # it was gone before we could ask to be told
     if watched is not None:
         threading.Thread(target=_end_with, args=(watched,), name="loaderkit-watch", daemon=True).start()
-    for descriptor in (channel, arena, *descriptors):
+    for descriptor in (channel, arena, mark, *descriptors):
         os.set_inheritable(descriptor, False)  # programs that the user's code runs have no use for them
     code = 0
     try:
-        _Worker(socket.socket(fileno=channel), ArenaView(arena), list(descriptors)).run()
+        _Worker(socket.socket(fileno=channel), ArenaView(arena), Mark(mark), list(descriptors)).run()
     except ConnectionError:
         pass  # the trainer is gone, or has had enough of us
     except SystemExit as wish:  # of the user's code
@@ -82,12 +84,16 @@ def _end_with(watched: int) -> None:
 
 
 class _Worker:
-    def __init__(self, connection: socket.socket, arena: ArenaView, descriptors: list[int]) -> None:
+    def __init__(
+        self, connection: socket.socket, arena: ArenaView, mark: Mark, descriptors: list[int]
+    ) -> None:
         self._connection = connection
         self._arena = arena
+        self._mark = mark
         self._descriptors = descriptors
         self._received = bytearray()
-        self._tasks: deque[tuple[Task, int, dict[int, Slot]]] = deque()  # task, attempt, where its inputs lie
+        # Not begun: task, attempt, whether it is suspect, where its inputs lie. What makes a batch comes first.
+        self._tasks: deque[tuple[Task, int, bool, dict[int, Slot]]] = deque()
         self._layouts: dict[int, BatchLayout] = {}
         self._places: dict[int, Slot] = {}  # of the present task
         self._opened: dict[int, Output] = {}
@@ -107,9 +113,9 @@ class _Worker:
                 continue
             if self._tasks:
                 self._work(*self._tasks.popleft())
-            # Not on to the next one before this is over: who dies is suspected of the oldest task it has.
-            while self._unplaced is not None:
+            while self._unplaced is not None:  # until then, this is the task that we are in
                 self._take(wait=True)
+            self._mark.rest()
 
     # --- messages -----------------------------------------------------------------------------------------------
 
@@ -129,10 +135,13 @@ class _Worker:
     def _handle(self, kind: int, body: bytes) -> None:
         match kind:
             case wire.TASK:
-                task, attempt, places = wire.unpack_task(body, self._layouts)
-                self._tasks.append((task, attempt, places))
-                # Not where an earlier attempt died: each record is told before its read.
-                if self._bench is not None and not task.level and not attempt:
+                task, attempt, suspect, places = wire.unpack_task(body, self._layouts)
+                ahead = sum(other.level > 0 for other, *_ in self._tasks) if task.level else len(self._tasks)
+                self._tasks.insert(ahead, (task, attempt, suspect, places))
+                # Not where a worker was lost: each record is told before its read.
+                if self._bench is not None and not task.level and not suspect:
+                    if self._mark.resting:
+                        self._mark.begin(task.id)
                     self._bench.reader.begin(task.id, task.keys)
             case wire.LAYOUT:
                 number, layout = pickle.loads(body)
@@ -178,23 +187,23 @@ class _Worker:
 
     def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
         """What to read instead of a bad record of the task that is worked on; asks the trainer, and waits."""
+        self._mark.go_on()
         self._send(wire.SEARCH, wire.numbers(*self._present, index, tried))
         while self._suggested is None:
             self._take(wait=True)
+        self._mark.go_on()  # what was waited for the trainer isn't held against us
         (indices, keys), self._suggested = self._suggested, None
         return indices, keys
 
     # --- work ---------------------------------------------------------------------------------------------------
 
-    def _work(self, task: Task, attempt: int, places: dict[int, Slot]) -> None:
+    def _work(self, task: Task, attempt: int, suspect: bool, places: dict[int, Slot]) -> None:
         assert self._bench is not None
+        self._mark.begin(task.id)
         self._places, self._present = places, (task.id, attempt)
-        report, output = self._bench.do(task, self._announce if attempt else None)
+        report, output = self._bench.do(task, self._mark.at if suspect else None)
         self._opened.clear()
         self._finish(task, attempt, report, output)
-
-    def _announce(self, indices: np.ndarray, keys: np.ndarray) -> None:
-        self._send(wire.AT, wire.numbers(*indices.tolist(), *keys.tolist()))
 
     def _finish(self, task: Task, attempt: int, report: Report, output: Output) -> None:
         if not any(len(part) if isinstance(part, list) else part.size for part in output):

@@ -181,15 +181,19 @@ class GridSpec:
     def step_of(self, index: int) -> int:
         return index // (self.rows * self.group)
 
-    def give_up(self, task: Task, error: object) -> None:
-        """From now on the naive stream breaks where that task has its place."""
+    def give_up(self, task: Task, error: object, at: int | None = None) -> None:
+        """From now on the naive stream breaks where that task has its place, or in it the batch with a record."""
         if task.level:
             self.given_up["batch", self.step_of(int(task.indices[0]))] = error
             return
         first = 0
         for target in task.targets:
-            self.given_up["record", int(task.indices[first])] = error
-            first += target.rows * self.group
+            last = min(first + target.rows * self.group, len(task.indices))
+            if at is None or at <= task.indices[last - 1]:
+                same_batch = task.indices[first:last] // (self.rows * self.group) == self.step_of(at or 0)
+                begin = first + int(same_batch.argmax())  # of a stretch of batches; else the first
+                self.given_up["record", int(task.indices[begin])] = error
+            first = last
 
     def work(self, task: Task, reach: Reach) -> Work:
         if task.level:
@@ -478,9 +482,9 @@ class ChainSpec:
                 made.append(_Element((*element.value, "child", k), begin, end))
         return made, None
 
-    def give_up(self, task: Task, error: object) -> None:
-        """From now on the naive stream breaks where that task has its place."""
-        index = int(task.indices[0])
+    def give_up(self, task: Task, error: object, at: int | None = None) -> None:
+        """From now on the naive stream breaks where that task has its place, or a record of it."""
+        index = int(task.indices[0]) if at is None else at
         stream = index % self.streams
         place = ("read", stream, index) if task.level == 0 else ("batch", task.level, stream, task.begin)
         self.given_up[place] = error

@@ -9,13 +9,14 @@ from typing import Any
 from engine_twins import ROW_NBYTES, BoomError, Popped, Reach, RowLayout, Spec
 
 from loaderkit._engine.assembly import Supplies
-from loaderkit._engine.dispatcher import MAX_DEATHS, Assignment, Dispatcher
+from loaderkit._engine.dispatcher import Assignment, Dispatcher
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.slots import PAGE, Slots
 from loaderkit._engine.task import Broken, End, Ready, Report, Slot
-from loaderkit.errors import WorkerError
+from loaderkit.errors import WorkerError, WorkerTimeoutError
 
+MAX_RESTARTS = 2
 UNIT = 256  # bytes: what the memory tells apart
 ASKED, SET_ASIDE = "asked for", "set aside"
 
@@ -32,6 +33,8 @@ class WatchedSlots(Slots):
         self.budget = budget
         self.asked = False  # by a worker, for an output that is there; else by the engine, for a task to come
         self.live: dict[int, int] = {}  # offset -> bytes, kept apart from the allocator's own books
+        self.pending: set[int] = set()  # offsets of what was freed while somebody held it
+        self._let_go = False
         self._content: dict[int, Any] = {}  # place of a unit -> what was written over it last
 
     def _grow(self, nbytes: int) -> None:
@@ -47,6 +50,11 @@ class WatchedSlots(Slots):
         self.live[slot.offset] = slot.nbytes
         return slot
 
+    def let_go(self, slot: Slot) -> None:
+        self._let_go = True  # what comes back now was freed while somebody held it
+        super().let_go(slot)
+        self._let_go = False
+
     def trim(self, slot: Slot, nbytes: int) -> Slot:
         assert self.live[slot.offset] == slot.nbytes
         left = super().trim(slot, nbytes)
@@ -55,6 +63,13 @@ class WatchedSlots(Slots):
         return left
 
     def free(self, slot: Slot) -> None:
+        if self.held(slot):
+            assert slot.offset not in self.pending, "freed twice"
+            self.pending.add(slot.offset)
+            super().free(slot)
+            return
+        assert (slot.offset in self.pending) == self._let_go
+        self.pending.discard(slot.offset)
         assert self.live.pop(slot.offset) == slot.nbytes, "freed in another size"
         super().free(slot)
         self._forget(slot.offset, slot.nbytes)
@@ -129,7 +144,9 @@ class World(Reach):
         self.reserves = arena and reserves
         self.outputs = Outputs()
         self.pace = Pace(workers=workers, task_rows=task_rows)
-        self.dispatcher = Dispatcher(slots=self.slots, outputs=self.outputs, pace=self.pace)
+        self.dispatcher = Dispatcher(
+            slots=self.slots, outputs=self.outputs, pace=self.pace, max_restarts=MAX_RESTARTS
+        )
         self.ids = 0
         self.supplies = Supplies(
             slots=self.slots,
@@ -146,7 +163,10 @@ class World(Reach):
         self.hands: dict[int, Hand] = {}
         self.objects: dict[int, list[list[Any]]] = {}  # outputs that don't lie in the arena
         self.stale: list[tuple[int, int, int]] = []  # worker, task, attempt: out no more
-        self.deaths: dict[int, int] = {}
+        self.losses: dict[
+            int, list[int | None]
+        ] = {}  # by task, the record of each; None where it isn't known
+        self.ghosts: dict[int, Hand] = {}  # workers that were set aside and may still write
         self.leases: list[Lease] = []
         self._numbers = 0
 
@@ -194,7 +214,8 @@ class World(Reach):
             return True
         expected = self._expected(stream)
         self.over[stream] = outcome
-        assert (_said(outcome.error) if isinstance(outcome, Broken) else outcome) == expected
+        said = _said(outcome.error) if isinstance(outcome, Broken) else outcome
+        assert said == expected, f"{said} where the naive stream has {expected}"
         return True
 
     def _expected(self, stream: int) -> Any:
@@ -207,6 +228,9 @@ class World(Reach):
         if ready.slot is not None:
             assert isinstance(ready.layout, RowLayout)
             rows = tuple(self.row(ready.slot, place) for place in range(ready.rows))
+            if self.slots.held(ready.slot):  # copied out of it
+                self.slots.free(ready.slot)
+                return [("batch", *rows)]
             self.leases.append(Lease(ready.slot, ready.rows, rows))
             return [("batch", *rows)]
         values = self.output(ready.task)[ready.part][ready.place : ready.place + ready.count]
@@ -256,6 +280,9 @@ class World(Reach):
         if assignment is None:
             return False
         hand = self.hands[assignment.worker]
+        assert not any(given.suspect for given in hand.tasks), "a suspect is alone"
+        assert not (assignment.suspect and hand.tasks), "a suspect is alone"
+        assert assignment.suspect == bool(self.losses.get(assignment.task.id) is not None)
         hand.tasks.append(assignment)
         assert len(hand.tasks) <= self.pace.tasks_ahead()
         out = self.dispatcher.busy(assignment.worker)
@@ -326,19 +353,76 @@ class World(Reach):
         if room is not None:
             self.slots.put(room, 0, room.nbytes, "scribbled")
 
-    def die(self, worker: int, *, blame: bool, scribbling: bool) -> None:
-        """A worker was reaped. What is said of its attempts from now on is stale."""
+    def die(
+        self, worker: int, *, begun: int | None = None, at: int | None = None, scribbling: bool = False
+    ) -> None:
+        """A worker was reaped. What is said of its attempts from now on is stale.
+
+        Args:
+            worker: who.
+            begun: the place of the task that it was in, None if in none.
+            at: chooses the record that it had, None if that isn't known.
+            scribbling: whether it wrote anything where it might.
+        """
         for place in range(len(self.hands[worker].tasks) if scribbling else 0):
             self._scribble(worker, place)
+        self._lose(worker, begun, at, retry=True, late=False, tell=self.dispatcher.died)
+
+    def set_aside(self, worker: int, *, begun: int | None, at: int | None, retry: bool) -> None:
+        """A worker can't be stopped. It may write for as long as it is a ghost."""
+        # Who makes a batch may write to its rows, where they lie in this process: then it isn't tried again.
+        hand = self.hands[worker]
+        in_batch = begun is not None and hand.tasks[begun].task.level
+        retry = retry and not (in_batch and not self.reserves)
+        self._lose(worker, begun, at, retry=retry, late=True, tell=self.dispatcher.set_aside)
+        self.ghosts[worker] = hand
+
+    def _lose(
+        self, worker: int, begun: int | None, at: int | None, *, retry: bool, late: bool, tell: Any
+    ) -> None:
         hand = self.hands.pop(worker)
         self.stale += [(worker, a.task.id, a.attempt) for a in hand.tasks]
-        for assignment in list(hand.tasks)[:blame]:
-            task = assignment.task
-            self.deaths[task.id] = self.deaths.get(task.id, 0) + 1
-            if self.deaths[task.id] == MAX_DEATHS:
-                self.specs[assignment.stream].give_up(task, WorkerError)
-        lost = self.dispatcher.died(worker, "SIGKILL", blame=blame)
+        task, index = None, None
+        if begun is not None:
+            assignment = hand.tasks[begun]
+            task = assignment.task.id
+            index = None if at is None else pick(assignment.task.indices.tolist(), at)
+            self._suspect(assignment, index if assignment.suspect else None, retry, late)
+        lost = tell(worker, "SIGKILL", begun=task, at=index, retry=retry, late=late)
         assert [task.id for task in lost] == [a.task.id for a in hand.tasks]
+
+    def _suspect(self, assignment: Assignment, at: int | None, retry: bool, late: bool) -> None:
+        task = assignment.task
+        losses = self.losses.setdefault(task.id, [])
+        losses.append(at)
+        in_a_row, before = 0, None
+        for record in losses:
+            in_a_row = in_a_row + 1 if before in (None, record) else 1
+            before = record
+        if not retry or in_a_row > MAX_RESTARTS or len(losses) > 4 * MAX_RESTARTS:
+            known = at if retry and not task.level else None
+            kind = WorkerTimeoutError if late else WorkerError
+            self.specs[assignment.stream].give_up(task, kind, known)
+            losses.clear()
+
+    def haunt(self, worker: int, place: int) -> None:
+        """A ghost wakes up and does what it was about to do."""
+        assignment = self.ghosts[worker].tasks[place]
+        task = assignment.task
+        if task.reserve is not None:
+            self.slots.put(task.reserve, 0, task.reserve.nbytes, "scribbled")
+        if task.level == 0 and task.targets:
+            self.specs[assignment.stream].work(task, self)
+        if task.level and not self.reserves:
+            for span in task.inputs:
+                if span.slot is not None:
+                    for row in range(span.lo, span.hi):
+                        self.put_row(span.slot, row, "scribbled")
+
+    def gone(self, worker: int) -> None:
+        """A ghost has ended."""
+        del self.ghosts[worker]
+        self.dispatcher.gone(worker)
 
     def tell_stale(self, worker: int, task: int, attempt: int) -> None:
         """An attempt that isn't out any more is reported, and asks: nothing changes."""
@@ -374,19 +458,25 @@ class World(Reach):
             self.close(stream)
         for number, worker in enumerate(self.busy):
             if number % 2:
-                self.die(worker, blame=True, scribbling=True)
+                self.die(worker, begun=0, scribbling=True)
             else:
                 while self.hands[worker].tasks:
                     self.finish(worker)
         assert not self.give()
         for lease in list(self.leases):
             self.release(lease)
+        for ghost in list(self.ghosts):
+            self.gone(ghost)
         self.let_go()
         assert len(self.outputs) == 0
         assert not self.objects
         if self.slots is not None:
             assert not self.slots.live
             assert self.slots.used == 0
+
+
+def pick(among: list[Any], which: int) -> Any:
+    return among[which % len(among)]
 
 
 def _is_want_of_memory(outcome: Any) -> bool:

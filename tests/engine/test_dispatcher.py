@@ -2,9 +2,8 @@
 
 import pytest
 from engine_twins import ChainSpec, GridSpec
-from engine_world import World, drain
+from engine_world import MAX_RESTARTS, World, drain
 
-from loaderkit._engine.dispatcher import MAX_DEATHS
 from loaderkit._engine.slots import PAGE
 from loaderkit._engine.task import Broken, Report
 from loaderkit.errors import WorkerError
@@ -49,66 +48,150 @@ def test_streams_take_turns():
     assert [world.dispatcher.assign().stream for _ in range(4)] == [first, second, first, second]
 
 
-def test_a_task_that_was_lost_is_given_out_again_before_anything_new_in_the_same_slot():
+def test_a_lost_suspect_is_given_out_before_all_else_alone_and_in_the_same_slot():
+    """What was only queued comes behind it, and isn't suspected."""
     world = world_of(1, task_rows=2)
     world.open(grid())
     world.give()
     world.give()
     (worker,) = world.busy
     lost = [assignment.task for assignment in world.hands[worker].tasks]
-    world.die(worker, blame=True, scribbling=True)
+    world.die(worker, begun=0, scribbling=True)
+    other = world.hire()
+    suspect = world.dispatcher.assign()
+    assert (suspect.task, suspect.attempt, suspect.suspect) == (lost[0], 1, True)
+    assert world.dispatcher.assign() is None, "alone"
     world.hire()
-    again = [world.dispatcher.assign() for _ in range(2)]
-    assert [assignment.task for assignment in again] == lost
-    assert [assignment.attempt for assignment in again] == [1, 1]
+    behind = world.dispatcher.assign()
+    assert (behind.task, behind.attempt, behind.suspect) == (lost[1], 1, False)
+    assert suspect.worker == other != behind.worker
 
 
-def test_after_three_deaths_an_error_that_names_the_records_takes_the_tasks_place():
-    """What came before is delivered, and what came after isn't."""
+def test_a_suspect_waits_until_somebody_has_nothing_else():
+    """And nobody gets anything before: else it might wait for ever."""
+    world = world_of(2, task_rows=1)
+    world.open(grid(steps=30))
+    while world.give():
+        continue
+    victim, other = sorted(world.hands)
+    world.die(victim, begun=0)
+    while world.hands[other].tasks:
+        assert not world.give()
+        world.finish(other)
+    assert world.give()
+    assert [assignment.suspect for assignment in world.hands[other].tasks] == [True]
+
+
+def lose(world, at=None, times=MAX_RESTARTS + 1):
+    """Loses as many workers, each at the oldest task of one."""
+    for _ in range(times):
+        world.die(world.busy[0], begun=0, at=at, scribbling=True)
+        world.hire()
+        world.give()
+
+
+def test_a_record_at_which_workers_are_lost_is_named_and_those_before_it_are_delivered():
+    """Elements: all of its own task too, made once more without it."""
+    world = world_of(1, task_rows=6)
+    stream = world.open(ChainSpec(groupings=(), flats=(False,), fans=((1,),), stop=20))
+    world.give()
+    world.finish(world.busy[0])
+    world.give()
+    lose(world, at=3)
+    assert drain(world, stream) == 6 + 3
+    error = world.over[stream].error
+    assert isinstance(error, WorkerError) and (error.indices, error.record_keys) == ((9,), (64,))
+    assert "3 workers were lost" in str(error) and "SIGKILL at index 9 (record_key 64)" in str(error)
+
+
+def test_whole_batches_before_such_a_record_are_delivered_too():
+    world = world_of(1, task_rows=12)
+    stream = world.open(grid(rows=4, prefetch=6))
+    world.give()
+    lose(world, at=9)
+    assert drain(world, stream) == 2
+    assert world.over[stream].error.indices == (9,)
+
+
+def test_where_no_record_is_known_the_error_names_the_task():
     world = world_of(1, task_rows=4)
     stream = world.open(grid(rows=4))
     world.give()
     world.give()
     world.finish(world.busy[0])
-    for _ in range(MAX_DEATHS):
-        world.die(world.busy[0], blame=True, scribbling=True)
-        world.hire()
-        world.give()
+    lose(world)
     assert drain(world, stream) == 1
     error = world.over[stream].error
-    assert isinstance(error, WorkerError)
     for words in ("SIGKILL", "indices 4..7", "record keys 29, 36, 43, 50", "3 workers"):
         assert words in str(error)
 
 
-def test_only_the_oldest_task_is_suspected():
+def test_losses_at_ever_other_records_are_forgiven_longer_but_not_for_ever():
+    """Somebody from outside kills workers again and again; or a record kills some time after it was done."""
+    world = world_of(1, task_rows=6)
+    stream = world.open(ChainSpec(groupings=(), flats=(False,), fans=((1,),), stop=20))
+    world.give()
+    lose(world, times=1)
+    for at in range(4 * MAX_RESTARTS - 1):
+        lose(world, at=at % 5, times=1)
+        assert world.hands[world.busy[0]].tasks[0].task.indices.tolist() == [*range(6)]
+    lose(world, at=4, times=1)
+    drain(world, stream)
+    assert world.over[stream].error.indices == (4,)
+
+
+def test_what_was_only_queued_is_never_suspected():
     world = world_of(1, task_rows=4)
     stream = world.open(grid())
-    for _ in range(MAX_DEATHS - 1):
-        world.give()
-        world.give()
-        world.die(world.busy[0], blame=True, scribbling=False)
+    for _ in range(3 * MAX_RESTARTS):
+        while world.give():
+            continue
+        world.die(world.busy[0], scribbling=True)
         world.hire()
-    world.give()
-    world.finish(
-        world.busy[0]
-    )  # the suspect is through, and the next is its worker's oldest for the first time
-    world.give()
-    world.die(world.busy[0], blame=True, scribbling=False)
-    world.hire()
     drain(world, stream)
     assert not isinstance(world.over[stream], Broken)
 
 
-def test_a_worker_that_was_sent_away_is_nobodys_fault():
-    world = world_of(1, task_rows=4)
-    stream = world.open(grid())
-    for _ in range(2 * MAX_DEATHS):
-        world.give()
-        world.die(world.busy[0], blame=False, scribbling=False)
-        world.hire()
+def test_a_slot_of_somebody_stuck_is_nobody_elses_until_he_is_gone():
+    """The batch is delivered as a copy; what he writes when he wakes up is seen by nobody."""
+    world = world_of(2, task_rows=2, reserves=False)
+    stream = world.open(grid(steps=40))
+    stuck = None
+    while stuck is None:
+        while world.give():
+            continue
+        firsts = {w: world.hands[w].tasks[0].task.targets for w in world.busy}
+        in_slots = [w for w, targets in firsts.items() if targets and targets[0].slot is not None]
+        if in_slots:
+            stuck = in_slots[0]
+        elif world.busy:
+            world.finish(world.busy[0])
+        world.pop(stream)
+    while world.leases:
+        world.release(world.leases[0])
+    slot = world.hands[stuck].tasks[0].task.targets[0].slot
+    world.set_aside(stuck, begun=0, at=None, retry=True)
+    assert world.slots.held(slot)
     drain(world, stream)
-    assert not isinstance(world.over[stream], Broken)
+    assert world.slots.held(slot) and slot.offset in world.slots.live
+    world.haunt(stuck, 0)
+    world.gone(stuck)
+    assert not world.slots.held(slot) and slot.offset not in world.slots.live
+    world.close(stream)
+    world.wind_up()
+
+
+def test_a_batch_goes_to_who_was_through_last_not_behind_a_slow_record():
+    world = world_of(2, task_rows=1)
+    world.open(ChainSpec(groupings=((2, True),), stop=40))
+    while world.give():
+        continue
+    slow, quick = sorted(world.hands)
+    world.finish(slow)
+    world.finish(quick)
+    assert world.give()
+    assert [given.task.level for given in world.hands[slow].tasks] == [0]
+    assert [given.task.level for given in world.hands[quick].tasks] == [0, 1]
 
 
 def test_who_died_and_is_not_known_had_nothing():
@@ -124,7 +207,7 @@ def test_an_output_that_was_asked_for_is_written_there_after_a_death_too():
     made = world.begin(worker, 0)
     first = world.hands[worker].tasks[0].task.reserve
     assert made.room is not None and made.room != first
-    world.die(worker, blame=True, scribbling=True)
+    world.die(worker, begun=0, scribbling=True)
     world.hire()
     assert world.dispatcher.assign().task.reserve == made.room
 

@@ -5,7 +5,7 @@ a write and are heard of again later; streams open and close; users pop and hold
 """
 
 from engine_specs import chain_specs, grid_specs
-from engine_world import World, drain
+from engine_world import World, drain, pick
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -98,18 +98,44 @@ class EngineMachine(RuleBasedStateMachine):
         self.world.begin(worker, data.draw(st.integers(0, len(self.world.hands[worker].tasks) - 1)))
 
     @precondition(lambda self: self.world.hands)
-    @rule(data=st.data(), blame=st.booleans(), scribbling=st.booleans())
-    def die(self, data, blame, scribbling):
+    @rule(data=st.data(), at=st.none() | st.integers(0, 99), scribbling=st.booleans())
+    def die(self, data, at, scribbling):
         worker = data.draw(st.sampled_from(sorted(self.world.hands)))
-        self.world.die(worker, blame=blame, scribbling=scribbling)
+        self.world.die(worker, begun=data.draw(self.places(worker)), at=at, scribbling=scribbling)
 
     @precondition(lambda self: self.world.busy)
-    @rule(data=st.data())
-    def die_in_a_row(self, data):
-        """One task kills all who touch it: it is somebody's oldest each time."""
-        self.world.die(data.draw(st.sampled_from(self.world.busy)), blame=True, scribbling=True)
+    @rule(data=st.data(), at=st.none() | st.integers(0, 99))
+    def die_in_a_row(self, data, at):
+        """One task kills all who touch it, always at the same record or before any."""
+        self.world.die(data.draw(st.sampled_from(self.world.busy)), begun=0, at=at, scribbling=True)
         self.world.hire()
         self.world.give()
+
+    @precondition(lambda self: self.world.hands and len(self.world.ghosts) < MOST_WORKERS)
+    @rule(data=st.data(), at=st.none() | st.integers(0, 99), retry=st.booleans())
+    def set_aside(self, data, at, retry):
+        """Somebody is stuck and can't be ended: another is hired in its place."""
+        worker = data.draw(st.sampled_from(sorted(self.world.hands)))
+        self.world.set_aside(worker, begun=data.draw(self.places(worker)), at=at, retry=retry)
+        self.world.hire()
+
+    @precondition(lambda self: any(ghost.tasks for ghost in self.world.ghosts.values()))
+    @rule(data=st.data())
+    def haunt(self, data):
+        """One that was set aside wakes up and writes."""
+        haunting = sorted(worker for worker, ghost in self.world.ghosts.items() if ghost.tasks)
+        worker = data.draw(st.sampled_from(haunting))
+        self.world.haunt(worker, data.draw(st.integers(0, len(self.world.ghosts[worker].tasks) - 1)))
+
+    @precondition(lambda self: self.world.ghosts)
+    @rule(data=st.data())
+    def gone(self, data):
+        self.world.gone(data.draw(st.sampled_from(sorted(self.world.ghosts))))
+
+    def places(self, worker):
+        """Of the task that a worker is in, or None."""
+        tasks = len(self.world.hands[worker].tasks)
+        return st.none() | st.integers(0, tasks - 1) if tasks else st.none()
 
     @precondition(lambda self: self.world.stale)
     @rule(data=st.data(), by_a_living_one=st.booleans())
@@ -141,10 +167,6 @@ class EngineMachine(RuleBasedStateMachine):
             for stream in list(self.world.twins):
                 drain(self.world, stream)
         self.world.wind_up()
-
-
-def pick(among, which):
-    return among[which % len(among)]
 
 
 TestEngine = EngineMachine.TestCase

@@ -298,13 +298,13 @@ def tasks(draw: Any) -> Task:
     )
 
 
-@given(tasks(), small, st.data())
-def test_a_task_arrives_as_it_was_sent(task, attempt, data):
-    """Every field of it, its attempt, and where its inputs lie."""
+@given(tasks(), small, st.booleans(), st.data())
+def test_a_task_arrives_as_it_was_sent(task, attempt, suspect, data):
+    """Every field of it, its attempt, whether it is suspect, and where its inputs lie."""
     outputs = {span.task: data.draw(st.builds(Slot, small, small, small, small)) for span in task.inputs}
-    body = wire.pack_task(task, attempt, {LAYOUT: 7}, outputs)
-    back, back_attempt, back_outputs = wire.unpack_task(body, {7: LAYOUT})
-    assert (back_attempt, back_outputs) == (attempt, outputs)
+    body = wire.pack_task(task, attempt, suspect, {LAYOUT: 7}, outputs)
+    back, *rest = wire.unpack_task(body, {7: LAYOUT})
+    assert rest == [attempt, suspect, outputs]
     for name in Task.__dataclass_fields__:
         assert np.array_equal(getattr(back, name), getattr(task, name)) or getattr(back, name) == getattr(
             task, name

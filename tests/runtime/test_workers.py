@@ -149,17 +149,23 @@ class Exiting:
 
 
 @pytest.mark.parametrize(
-    "operations", [(), (lk.Filter(lambda x: x % 2), lk.Batch(4)), (lk.Batch(3), lk.Batch(2))]
+    ("operations", "elements"),
+    [
+        ((), 41),
+        ((lk.Filter(lambda x: x % 2), lk.Batch(4)), 5),
+        ((lk.Batch(3), lk.Batch(2)), 6),
+        ((lk.Batch(7),), 5),
+    ],
 )
-def test_a_read_that_ends_its_worker_is_named(operations):
-    """In every shape of pipeline; what earlier tasks made is delivered."""
-    expected: list[Any] = list(numbers(36, *operations))
-    loader = numbers(60, *operations, data_source=Exiting(), task_rows=6, **ONE)
-    got: list[Any] = []
-    with loader, pytest.raises(lk.WorkerError, match=r"exit code 9 (at index|between index)") as error:
-        got.extend(iter(loader))
-    assert "41" in str(error.value).split("exit code 9")[1]
-    assert all_same(got, expected[: len(got)]) and len(got) >= len(expected) - 1
+def test_a_read_that_ends_its_worker_is_named_and_all_before_it_delivered(operations, elements):
+    """In every shape of pipeline: all elements that are made of earlier records come first."""
+    expected: list[Any] = list(numbers(60, *operations))
+    with numbers(60, *operations, data_source=Exiting(), task_rows=14, **ONE) as loader:
+        it = iter(loader)
+        assert all_same([next(it) for _ in range(elements)], expected[:elements])
+        with pytest.raises(lk.WorkerError, match=r"exit code 9 at index 41 \(record_key 41\)") as error:
+            next(it)
+        assert (error.value.indices, error.value.record_keys) == ((41,), (41,))
 
 
 def test_sys_exit_in_a_thread_worker_is_an_error_that_names_the_record():

@@ -1,0 +1,130 @@
+"""A task that is not over, and what is known of the workers that were lost at it.
+
+The first attempt is as fast as can be; of a worker that is lost there only the task is known. From then on the task is
+a *suspect*: it is given out alone, and record by record, so the next worker that is lost names the record. Losses in a
+row at the same record are counted, the first one, at no record, with them; `max_restarts` are forgiven. A task at which
+workers are lost at ever other records is given up too, after some times as many.
+
+A task that is given up isn't thrown away: where the record is known, those before it are done once more, without it,
+and the error takes its place behind them.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from loaderkit.errors import WorkerError, WorkerTimeoutError
+
+from .task import Report, Target, Task, Trouble
+
+_WITHOUT_A_PATTERN = 4  # times as many losses, at ever other records, are too many as well
+_NAMED = 8  # record keys that an error names
+
+
+@dataclass(slots=True)
+class Out:
+    """A task to do, or out with a worker. Its reserve is where the output goes, also what was asked for.
+
+    attempt    counts them; what is said of an earlier one is ignored
+    suspect    a worker was lost at it
+    losses     in a row at the same place; all: in all
+    at         the index of the record at which the last one was lost, None where that isn't known
+    cut        records that are still done; behind them comes `error`
+    """
+
+    stream: Hashable
+    task: Task
+    attempt: int = 0
+    suspect: bool = False
+    losses: int = 0
+    all: int = 0
+    at: int | None = None
+    cut: int | None = None
+    error: WorkerError | None = None
+
+    def lose(self, reason: str, at: int | None, *, max_restarts: int, retry: bool, late: bool) -> bool:
+        """A worker was lost at this task. Whether it is to be done again, perhaps without some records.
+
+        Args:
+            reason: what is known of why.
+            at: the index of the record that it had, if it was doing record by record.
+            max_restarts: losses at the same place that are no error yet.
+            retry: whether it may be done again at all.
+            late: whether it was lost because it took too long.
+        """
+        at = at if self.suspect else None
+        same = self.at is None or at == self.at
+        self.losses = self.losses + 1 if same else 1
+        self.all += 1
+        self.at = at
+        self.suspect = True
+        if retry and self.losses <= max_restarts and self.all <= _WITHOUT_A_PATTERN * max(max_restarts, 1):
+            return True
+        self.error = _error_of(self, reason, WorkerTimeoutError if late else WorkerError)
+        self.cut = self._records_before() if retry else 0
+        self.losses = self.all = 0
+        self.at = None
+        return bool(self.cut)
+
+    def _records_before(self) -> int:
+        """How many records may be done without the one at which the last worker was lost."""
+        if self.at is None or self.task.level:
+            return 0
+        before = int(np.searchsorted(self.task.indices, self.at))
+        return _enough_for(self.task, before)[2] if self.task.targets else before
+
+    def to_do(self) -> Task:
+        """What a worker is to do now."""
+        task, cut = self.task, self.cut
+        if cut is None:
+            return task
+        targets = _enough_for(task, cut)[0] if task.targets else ()
+        return replace(task, indices=task.indices[:cut], keys=task.keys[:cut], targets=targets)
+
+    def completed(self, report: Report) -> Report:
+        """What a worker says, with the error behind the records that were left."""
+        if self.error is None or report.trouble is not None:
+            return report
+        part = _enough_for(self.task, self.cut or 0)[1] if self.task.targets else 0
+        return replace(report, trouble=Trouble(self.error, part))
+
+
+def _enough_for(task: Task, records: int) -> tuple[tuple[Target, ...], int, int]:
+    """The targets that so many records are enough for, how many of them are the task's whole, and their records.
+
+    The last one may be a part of a stretch: the batches of it that are.
+    """
+    group = -(-len(task.indices) // sum(target.rows for target in task.targets))
+    targets: list[Target] = []
+    taken = 0
+    for target in task.targets:
+        size = min(target.rows * group, len(task.indices) - taken)
+        if taken + size > records:
+            rows = (records - taken) // group // target.batch * target.batch if target.whole else 0
+            part = (replace(target, rows=rows),) if rows else ()
+            return (*targets, *part), len(targets), taken + rows * group
+        targets.append(target)
+        taken += size
+    return tuple(targets), len(targets), taken
+
+
+def _error_of(out: Out, reason: str, kind: type[WorkerError]) -> WorkerError:
+    task, losses = out.task, out.all
+    indices, keys = task.indices.tolist(), task.keys.tolist()
+    if out.at is not None and not task.level:
+        place = indices.index(out.at)
+        indices, keys = indices[place : place + 1], keys[place : place + 1]
+    several = len(indices) > 1
+    what = "no record"
+    if indices:
+        what = f"indices {indices[0]}..{indices[-1]}" if several else f"index {indices[0]}"
+    if keys:
+        shown = ", ".join(map(str, keys[:_NAMED])) + (", …" if len(keys) > _NAMED else "")
+        what += f" (record keys {shown})" if several else f" (record_key {shown})"
+    error = kind(
+        f"{losses} worker{'s were' if losses > 1 else ' was'} lost at the same work, the last with {reason} at {what}. "
+        "Read the record alone in a process of its own, source[record_key], and apply the operations to it."
+    )
+    error.indices, error.record_keys = tuple(indices), tuple(keys)
+    return error

@@ -1,0 +1,67 @@
+"""The program on its way to worker processes: packed once, and what can't travel named."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import cloudpickle
+
+from loaderkit._memory import sending
+from loaderkit.errors import TransportError
+from loaderkit.transforms.base import label_of
+
+from .pickling import Packer
+from .work import Program
+
+
+def packed(program: Program, packer: Packer) -> tuple[bytes, list[int]]:
+    """The program as bytes, and the descriptors that they mention. TransportError names what can't be sent."""
+    with sending() as descriptors:
+        try:
+            return packer.teach(program), list(descriptors)
+        except Exception as error:
+            raise TransportError(_what_cannot_travel(program, error)) from error
+
+
+def operations_now(program: Program) -> bytes:
+    """The operations as they are now: those that were sent are as they were then."""
+    with sending():
+        operations: bytes = cloudpickle.dumps(program.operations)
+    return operations
+
+
+def _what_cannot_travel(program: Program, error: Exception) -> str:
+    named: list[tuple[str, Any]] = [("data_source", program.source)]
+    named += [(f"operations[{k}] {label_of(op)}", op) for k, op in enumerate(program.operations)]
+    for name, thing in named:
+        if _travels(thing):
+            continue
+        culprits = [
+            f"its attribute {attribute!r}" for attribute, value in _attributes(thing) if not _travels(value)
+        ]
+        return (
+            f"{name} can't be sent to worker processes: {', '.join(culprits) or type(thing).__qualname__}: {error}. "
+            "Make it where it is used first, or use worker_kind='thread' or worker_count=0."
+        )
+    return f"the pipeline can't be sent to worker processes: {error}"
+
+
+def _travels(thing: Any) -> bool:
+    try:
+        with sending():
+            Packer().dumps(thing)
+    except Exception:  # noqa: BLE001 - the user's reduce may raise anything
+        return False
+    return True
+
+
+def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
+    yield from getattr(thing, "__dict__", {}).items()
+    function = getattr(thing, "_function", None) or thing
+    for name, cell in zip(
+        getattr(getattr(function, "__code__", None), "co_freevars", ()),
+        getattr(function, "__closure__", None) or (),
+        strict=False,
+    ):
+        with contextlib.suppress(ValueError):  # an empty cell
+            yield name, cell.cell_contents

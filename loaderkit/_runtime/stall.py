@@ -1,0 +1,77 @@
+"""Workers that give no sign of life: for how long, by a clock that stands still while the trainer does.
+
+A trainer that was stopped for an hour, by a debugger or a laptop's lid, heard nobody meanwhile: between two looks no
+more time counts than there should have been.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A worker without a sign of life for some seconds; `over`: for too long."""
+
+    worker: int
+    seconds: float
+    over: bool
+
+
+@dataclass(slots=True)
+class _Seen:
+    sign: Hashable
+    seconds: float = 0.0
+    told: bool = False
+
+
+class StallWatch:
+    """Looks at workers now and then.
+
+    Args:
+        warn: seconds after which a stall is reported.
+        limit: seconds after which it is over, None for never.
+
+    >>> watch = StallWatch(warn=60, limit=None)
+    >>> for now in (0, watch.interval, 2 * watch.interval):
+    ...     watch.look(now, {3: "at task 7"})
+    []
+    []
+    []
+    >>> stalls = [watch.look(now, {3: "at task 7"}) for now in range(16, 90, 5)]
+    >>> [stall.seconds >= 60 for stall in sum(stalls, [])]
+    [True]
+    """
+
+    def __init__(self, *, warn: float, limit: float | None) -> None:
+        self._warn, self._limit = warn, limit
+        self.interval = min(warn, limit or warn) / 8  # seconds from one look to the next
+        self._last: float | None = None
+        self._seen: dict[int, _Seen] = {}
+
+    def due(self, now: float) -> bool:
+        """Whether it is time for the next look."""
+        return self._last is None or now - self._last >= self.interval
+
+    def look(self, now: float, signs: Mapping[int, Hashable]) -> list[Stall]:
+        """Those that are to be reported, once each, or that are over.
+
+        Args:
+            now: seconds on any clock.
+            signs: for each worker that has something to do, a value that changes when it gets on.
+        """
+        passed = 0.0 if self._last is None else min(now - self._last, 2 * self.interval)
+        self._last = now
+        before, self._seen = self._seen, {}
+        stalls = []
+        for worker, sign in signs.items():
+            seen = before.get(worker)
+            if seen is None or seen.sign != sign:
+                self._seen[worker] = _Seen(sign)
+                continue
+            self._seen[worker] = seen
+            seen.seconds += passed
+            over = self._limit is not None and seen.seconds >= self._limit
+            if over or (seen.seconds >= self._warn and not seen.told):
+                seen.told = True
+                stalls.append(Stall(worker, seen.seconds, over))
+        return stalls

@@ -1,0 +1,507 @@
+"""Workers that are lost at the worst moments, or stand still: the stream is the same, or an error says who and what."""
+
+import ctypes
+import fcntl
+import mmap
+import os
+import re
+import signal
+import struct
+import termios
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from runtime_loaders import Trap, all_same, numbers, row, same, worker_pids
+
+import loaderkit as lk
+import loaderkit._runtime.pool as pool_module
+from loaderkit._runtime.pool import Pool
+from loaderkit._runtime.process import ProcessWorker
+
+ONE: dict[str, Any] = {"worker_count": 1}
+PAGE = mmap.PAGESIZE
+
+
+def until(condition: Any, what: str) -> None:
+    """Waits for something that happens elsewhere."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, f"never came: {what}"
+        time.sleep(0.005)
+
+
+def first_time(path: Path) -> bool:
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+# --- killed at the worst moment ---------------------------------------------------------------------------------
+
+
+def test_a_worker_that_dies_in_the_middle_of_writing_a_row_changes_nothing(tmp_path, caplog):
+    """Half of the row is in the batch's memory: its second page can't be read, the first time."""
+
+    def two_pages(x: int) -> Any:
+        path = tmp_path / f"{x}"
+        path.write_bytes(bytes([x]) * 2 * PAGE)
+        with open(path, "rb") as file:
+            mapped = mmap.mmap(file.fileno(), 2 * PAGE, prot=mmap.PROT_READ)
+        if x == 13 and first_time(tmp_path / "torn"):
+            os.truncate(path, PAGE)
+        return np.frombuffer(mapped, np.uint8)
+
+    with numbers(24, two_pages, lk.Batch(4), task_rows=2, **ONE) as loader:
+        batches = [batch.copy() for batch in loader]
+    assert (np.concatenate(batches) == np.arange(24)[:, None]).all()
+    assert "exit code -7 (SIGBUS)" in caplog.text and "it was at one of the indices 12..13" in caplog.text
+
+
+class LongWordedError(Exception):
+    """Takes long to send."""
+
+
+def test_a_worker_killed_with_a_message_half_sent_changes_nothing(tmp_path):
+    """What arrived of it is thrown away; the same error comes once, from its next attempt."""
+
+    def wordy(x: int) -> Any:
+        if x == 5:
+            raise LongWordedError("w" * (8 << 20))
+        return row(x)
+
+    with numbers(24, wordy, lk.Batch(4), task_rows=2, **ONE) as loader:
+        it = iter(loader)
+        first = next(it)
+        pool: Any = loader._crew._hub
+        with pool.lock:  # the pump can't read
+            (worker,) = pool._crew.values()
+            until(lambda: unread(worker.connection) > 1 << 16, "half of a message")
+            os.kill(worker.process.pid, signal.SIGKILL)
+        with pytest.raises(LongWordedError) as error:
+            next(it)
+        assert same(first, next(iter(numbers(24, row, lk.Batch(4)))))
+        assert len(str(error.value)) == 8 << 20
+
+
+def unread(connection: Any) -> int:
+    return int(struct.unpack("i", fcntl.ioctl(connection, termios.FIONREAD, b"\0" * 4))[0])
+
+
+@pytest.mark.parametrize("operations", [(lk.Batch(8),), (lk.Filter(lambda x: x["key"] % 3), lk.Batch(8))])
+def test_all_workers_killed_after_every_batch_change_nothing(operations, nightly):
+    """With what they had begun, they lose it again and again, and nobody is suspected for it."""
+    count = 400 if nightly else 72
+    expected = list(numbers(count, row, *operations))
+    with numbers(count, row, *operations, task_rows=3, prefetch_batches=1, worker_count=2) as loader:
+        batches = []
+        for batch in loader:
+            batches.append(batch)
+            for pid in worker_pids(loader):
+                os.kill(pid, signal.SIGKILL)
+        assert all_same(batches, expected)
+
+
+# --- how often --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_as_many_restarts_as_were_allowed(restarts, caplog):
+    """None: the error knows the task; one: the second worker that is lost names the record."""
+
+    def segfault(x: int) -> Any:
+        if x == 9:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return x
+
+    with numbers(30, segfault, task_rows=6, max_worker_restarts=restarts, **ONE) as loader:
+        it = iter(loader)
+        given = [next(it) for _ in range(6 if restarts == 0 else 9)]
+        with pytest.raises(lk.WorkerError, match="SIGSEGV") as error:
+            next(it)
+        assert given == [*range(len(given))]
+        assert error.value.indices == ((6, 7, 8, 9, 10, 11) if restarts == 0 else (9,))
+        assert f"{restarts + 1} worker" in str(error.value)
+        assert len(caplog.records) == restarts + 1
+
+
+class DiesIdle(lk.Map):
+    """Its worker ends a moment after it got ready, whatever it does."""
+
+    def __setstate__(self, state: Any) -> None:
+        threading.Timer(0.1, os._exit, (5,)).start()
+
+    def __getstate__(self) -> Any:
+        return {"nothing": 0}
+
+    def map(self, element: Any) -> Any:
+        threading.Event().wait()
+
+
+def test_workers_that_die_again_and_again_while_they_have_nothing_to_do_are_given_up(monkeypatch, tmp_path):
+    """Nobody can be suspected, and it wouldn't end."""
+    monkeypatch.setattr(pool_module, "_FRUITLESS", 1)
+    with numbers(8, DiesIdle(), worker_count=1, max_worker_restarts=0) as loader:
+        it, pool = iter(loader), loader._crew._hub
+        monkeypatch.setattr(pool._dispatcher, "assign", lambda: None)  # nothing is ever to do
+        with pytest.raises(
+            lk.WorkerError, match=r"2 workers in a row died and nothing was done .* exit code 5"
+        ):
+            next(it)
+
+
+def test_after_such_an_error_the_iterator_goes_on_with_new_workers(tmp_path, monkeypatch):
+    """By set_state, or by a next iterator; the loader isn't closed."""
+    monkeypatch.setattr(pool_module, "_FAILED_STARTS", 0)
+    dead = tmp_path / "dead"
+    with numbers(8, Unpickled(dead), worker_count=1) as loader:
+        dead.touch()
+        it = iter(loader)
+        with pytest.raises(lk.WorkerError, match="died before they were ready"):
+            next(it)
+        with pytest.raises(lk.WorkerError, match="died before they were ready"):
+            next(it)
+        dead.unlink()
+        it.set_state(it.get_state())
+        assert [*it] == [*range(8)] == [*loader]
+
+
+class Unpickled(lk.Map):
+    """Ends the process in which it is unpickled while a file is there."""
+
+    def __init__(self, dead: Path) -> None:
+        self.dead = dead
+
+    def __setstate__(self, state: Any) -> None:
+        self.__dict__ = state
+        if self.dead.exists():
+            os._exit(3)
+
+    def map(self, element: Any) -> Any:
+        return element
+
+
+def test_a_handler_that_waits_for_any_child_doesnt_keep_a_death_from_being_heard(tmp_path, caplog):
+    """The exit code is gone with it; all else goes on."""
+    taken = []
+
+    def take_all(*_: Any) -> None:
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            taken.append(pid)
+
+    before = signal.signal(signal.SIGCHLD, take_all)
+    try:
+        trap = Trap(tmp_path, at=9)
+        with numbers(24, trap, lk.Batch(4), task_rows=2, **ONE) as loader:
+            it = iter(loader)
+            it.start_prefetch()
+            victim = trap.caught()
+            with loader._crew._hub.lock:  # the handler comes first
+                os.kill(victim, signal.SIGKILL)
+                until(lambda: victim in taken, "the handler")
+            assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
+        assert "an exit code that somebody else took" in caplog.text
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+# --- standing still ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """A warning comes after a moment instead of a minute."""
+    monkeypatch.setattr(pool_module, "STALL_SECONDS", 0.4)
+
+
+def stalls(caplog: Any) -> list[str]:
+    """What was said of workers that don't get on; not of those that are starting."""
+    said = [record.getMessage() for record in caplog.records]
+    return [message for message in said if "hasn't got on" in message and "ready yet" not in message]
+
+
+def test_a_stopped_worker_is_named_with_its_records_and_the_kernels_word(tmp_path, soon, caplog):
+    """It can't answer. Woken, it goes on, and the stream is the same."""
+    trap = Trap(tmp_path, at=9)
+    with numbers(24, trap, lk.Batch(4), task_rows=2, **ONE) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        victim = trap.caught()
+        os.kill(victim, signal.SIGSTOP)
+        until(lambda: stalls(caplog), "the warning")
+        os.kill(victim, signal.SIGCONT)
+        trap.let_go()
+        assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
+    (message,) = stalls(caplog)
+    for words in (f"worker process {victim}", "record keys 8, 9", "T (stopped)", "doesn't answer"):
+        assert words in message
+    assert re.search(r"hasn't got on for 0\.\d+ s", message)
+
+
+def test_a_worker_stuck_in_a_c_call_is_named_with_its_python_stack(tmp_path, soon, caplog):
+    """Also where the call holds the interpreter's lock; the question doesn't interrupt it, and is asked once."""
+
+    os.mkfifo(tmp_path / "go")
+
+    def reads_in_c(x: int) -> Any:
+        if x == 9 and first_time(tmp_path / "read"):
+            fd = os.open(tmp_path / "go", os.O_RDWR)
+            assert ctypes.PyDLL(None).read(fd, ctypes.create_string_buffer(1), 1) == 1, "interrupted"
+            os.close(fd)
+        return row(x)
+
+    with numbers(24, reads_in_c, lk.Batch(4), task_rows=2, **ONE) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        until(lambda: stalls(caplog), "the warning")
+        (tmp_path / "go").write_text("!")
+        assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
+    (message,) = stalls(caplog)
+    assert "its Python stack" in message and "in reads_in_c" in message and "record keys 8, 9" in message
+
+
+def test_a_stuck_thread_is_named_with_its_python_stack(tmp_path, soon, caplog):
+    trap = Trap(tmp_path, at=9)
+    with numbers(24, trap, lk.Batch(4), task_rows=2, worker_kind="thread", **ONE) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        trap.caught()
+        until(lambda: stalls(caplog), "the warning")
+        trap.let_go()
+        assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
+    (message,) = stalls(caplog)
+    assert "worker thread 0" in message and "in __call__" in message and "record keys 8, 9" in message
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_after_worker_timeout_it_raises_in_its_place(tmp_path, kind, caplog):
+    """What came before is delivered; the error names the records, and close() isn't kept waiting."""
+    trap = Trap(tmp_path, at=9)
+    options = {"worker_kind": kind, "worker_timeout": 0.5, **ONE}
+    with numbers(24, trap, lk.Batch(4), task_rows=2, **options) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        trap.caught()
+        given = [next(it), next(it)]
+        with pytest.raises(lk.WorkerTimeoutError, match="no sign of life for 0") as error:
+            next(it)
+        assert all_same(given, list(numbers(8, row, lk.Batch(4))))
+        assert set(error.value.record_keys) == {8, 9} and isinstance(error.value, TimeoutError)
+        if kind == "thread":
+            trap.let_go()
+        it.seek(3)
+        assert all_same([*it], list(numbers(24, row, lk.Batch(4)))[3:])
+
+
+def test_or_by_choice_another_worker_does_it_again(tmp_path, caplog):
+    """The one that stood still is killed, stopped as it is."""
+    trap = Trap(tmp_path, at=9)
+    options = {"worker_timeout": 0.5, "on_worker_timeout": "restart", **ONE}
+    with numbers(24, trap, lk.Batch(4), task_rows=2, **options) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        victim = trap.caught()
+        os.kill(victim, signal.SIGSTOP)
+        assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
+        assert victim not in worker_pids(loader)
+    assert "no sign of life" in caplog.text and "T (stopped)" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_a_record_that_never_ends_is_named(tmp_path, kind):
+    """Tried again alone, each record told before its read: the error names exactly that one."""
+    os.mkfifo(tmp_path / "never")
+
+    def stuck(x: int) -> Any:
+        if x == 9:
+            (tmp_path / "never").read_text()
+        return x
+
+    options = {"worker_kind": kind, "worker_timeout": 0.4, "on_worker_timeout": "restart", **ONE}
+    with numbers(24, stuck, task_rows=6, max_worker_restarts=1, **options) as loader:
+        it = iter(loader)
+        given = [next(it) for _ in range(9)]
+        with pytest.raises(lk.WorkerTimeoutError, match="2 workers were lost") as error:
+            next(it)
+        assert given == [*range(9)] and error.value.indices == (9,)
+        if kind == "thread":
+            pool: Any = loader._crew._hub
+            assert len(pool._aside) == 2
+            release(tmp_path / "never", lambda: not pool._aside)
+
+
+def release(fifo: Path, done: Any) -> None:
+    """Lets all go on who read from it, and who will."""
+    fd = os.open(fifo, os.O_RDWR)
+    try:
+        writer = os.open(fifo, os.O_WRONLY)
+        os.close(writer)
+    finally:
+        os.close(fd)
+    until(done, "the end of those who waited")
+
+
+class Sleepy(Trap):
+    """Stops once, then writes rows of another world: what wakes up late must not be seen."""
+
+    def __call__(self, x: int) -> Any:
+        if x == self.at and self._is_first():
+            (self.folder / "here").write_text(str(os.getpid()))
+            (self.folder / "go").read_text()
+            return {"key": -1, "x": np.full(16, -1, np.float32)}
+        return row(x)
+
+
+def hub_of(loader: lk.DataLoader) -> Any:
+    return loader._crew._hub
+
+
+def watch_late_writes(it: Any, pool: Any, wake: Any, expected: list[Any]) -> None:
+    """Takes the stream with somebody set aside, wakes him, and holds every batch against what it was."""
+    held = []
+    while not pool._aside:
+        held.append(next(it))
+    held += [next(it) for _ in range(len(expected) - 1 - len(held))]
+    slots = pool._slots
+    assert len(pool._aside) == 1 and slots._holds
+    addresses = [batch["x"].__array_interface__["data"][0] for batch in held]
+    wake()
+    until(lambda: not pool._aside, "his end")
+    assert all_same(held, expected[:-1]) and len(set(addresses)) == len(held)
+    assert not slots._holds and not slots._freed
+    assert same(next(it), expected[-1])
+
+
+def test_a_thread_that_wakes_up_late_and_writes_harms_nothing(tmp_path):
+    """Its batch was done by another, and copied out of the memory that it writes to."""
+    trap = Sleepy(tmp_path, at=301)
+    expected = list(numbers(400, row, lk.Batch(4)))
+    options = {"worker_kind": "thread", "worker_timeout": 0.4, "on_worker_timeout": "restart", **ONE}
+    with numbers(400, trap, lk.Batch(4), task_rows=2, **options) as loader:
+        met = threading.Thread(target=trap.caught)
+        met.start()
+        watch_late_writes(iter(loader), hub_of(loader), trap.let_go, expected)
+        met.join()
+
+
+def test_a_process_that_cant_be_killed_and_wakes_up_late_harms_nothing(tmp_path, monkeypatch):
+    """As one that is inside the kernel: here SIGKILL isn't sent to it at first."""
+    monkeypatch.setattr(pool_module, "KILL_SECONDS", 0.0)
+    trap = Sleepy(tmp_path, at=301)
+    expected = list(numbers(400, row, lk.Batch(4)))
+    options = {"worker_timeout": 0.4, "on_worker_timeout": "restart", **ONE}
+    kill = ProcessWorker.kill
+    with numbers(400, trap, lk.Batch(4), task_rows=2, **options) as loader:
+        with ThreadPoolExecutor(1) as executor:
+            victim = executor.submit(trap.caught)
+            monkeypatch.setattr(
+                ProcessWorker,
+                "kill",
+                lambda worker: None if worker.process.pid == victim.result() else kill(worker),
+            )
+            watch_late_writes(iter(loader), hub_of(loader), trap.let_go, expected)
+        monkeypatch.setattr(ProcessWorker, "kill", kill)
+
+
+def test_a_batch_fn_that_is_stuck_in_a_thread_raises(tmp_path):
+    """It may write to its rows at any time: nobody can make the batch again from them."""
+    os.mkfifo(tmp_path / "never")
+
+    def waits(rows: list[Any]) -> Any:
+        if rows[0]["key"] == 8:
+            (tmp_path / "never").read_text()
+        return rows[0]["key"]
+
+    options = {"worker_kind": "thread", "worker_timeout": 0.4, "on_worker_timeout": "restart", **ONE}
+    with numbers(24, row, lk.Batch(4, batch_fn=waits), task_rows=2, **options) as loader:
+        it = iter(loader)
+        assert [next(it), next(it)] == [0, 4]
+        with pytest.raises(lk.WorkerTimeoutError) as error:
+            next(it)
+        assert error.value.indices == (8, 9, 10, 11)
+        pool: Any = loader._crew._hub
+        release(tmp_path / "never", lambda: not pool._aside)
+
+
+def bad_9(operation: Any) -> Any:
+    def with_a_bad_record(x: int) -> Any:
+        made = operation(x)
+        if x == 9:
+            raise ValueError("bad")
+        return made
+
+    return with_a_bad_record
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_a_worker_gets_on_when_the_trainer_says_what_to_read_instead(tmp_path, kind, monkeypatch):
+    """So what it waits for that isn't held against it. Record 10 is read in the row of 9, and first there."""
+    asking = []
+    search = Pool._search
+
+    def noting(pool: Any, worker: int, *asked: int) -> Any:
+        asking.append(pool._crew[worker].place_of_work())
+        return search(pool, worker, *asked)
+
+    monkeypatch.setattr(Pool, "_search", noting)
+    trap = Trap(tmp_path, at=10)
+    lossy = {"on_record_error": "replace", "worker_kind": kind, **ONE}
+    with numbers(24, bad_9(trap), lk.Batch(4), task_rows=4, **lossy) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        trap.caught()
+        (worker,) = hub_of(loader)._crew.values()
+        (before,), now = asking, worker.place_of_work()
+        assert now.task == before.task is not None and now.moves > before.moves
+        trap.let_go()
+        assert all_same([*it], list(numbers(24, bad_9(row), lk.Batch(4), on_record_error="replace")))
+
+
+def test_a_thread_that_was_set_aside_is_so_until_it_is_through(tmp_path, monkeypatch):
+    """Not only until it asks what to read instead of a bad record."""
+    heard = []
+    told = Pool._told
+
+    def noting(pool: Any, worker: Any, event: Any) -> None:
+        aside = worker.number == 0 and 0 in pool._aside
+        told(pool, worker, event)
+        if aside:
+            heard.append((type(event).__name__, 0 in pool._aside))
+
+    monkeypatch.setattr(Pool, "_told", noting)
+    trap = Trap(tmp_path, at=9)
+    options = {"worker_kind": "thread", "worker_timeout": 0.4, "on_worker_timeout": "restart", **ONE}
+    with numbers(24, bad_9(trap), lk.Batch(4), task_rows=2, on_record_error="replace", **options) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        trap.caught()
+        assert all_same([*it], list(numbers(24, bad_9(row), lk.Batch(4), on_record_error="replace")))
+        trap.let_go()
+        until(lambda: not hub_of(loader)._aside, "its end")
+    assert heard == [("Sought", True), ("Finished", False)]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ({"max_worker_restarts": -1}, ValueError, "max_worker_restarts: expected 0 or more"),
+        ({"worker_timeout": 0}, ValueError, "worker_timeout: expected more than 0 seconds"),
+        ({"worker_timeout": "1"}, TypeError, "worker_timeout: expected a number of seconds or None"),
+        ({"on_worker_timeout": "kill"}, ValueError, "on_worker_timeout: expected 'raise' or 'restart'"),
+    ],
+)
+def test_what_is_no_such_setting_is_refused(options, kind, words):
+    with pytest.raises(kind, match=words):
+        numbers(4, **options)

@@ -223,7 +223,7 @@ def test_definitions_of_a_script_travel(kind, tmp_path):
         ([lk.Filter(lambda k: k % 2), lk.Batch(2)], lk.ArraySpec((2,), np.dtype(np.int64))),
         ([lk.FlatMap(lambda k: [np.float32(k)] * k)], lk.ArraySpec((), np.dtype(np.float32))),
     ],
-    ids=str,
+    ids=["element", "batch", "batches", "mapped", "tree", "filtered", "flattened"],
 )
 def test_element_spec(operations, spec):
     """element_spec is the first element's tree with shapes and dtypes, and starts no worker."""

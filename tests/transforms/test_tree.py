@@ -221,7 +221,7 @@ def test_objects_are_built_without_their_init() -> None:
 @pytest.mark.parametrize(
     "leaf",
     [np.zeros(2), np.float32(1), 1, "a", b"a", {1, 2}, range(3), np.ma.masked_array([1]), object(), Sample],
-    ids=repr,
+    ids=lambda leaf: type(leaf).__name__,
 )
 def test_everything_else_is_a_leaf(leaf: Any) -> None:
     """Arrays, scalars, text, sets, classes and unknown objects are one leaf each; None is none."""

@@ -13,7 +13,6 @@ from grain_pipelines import WORDS, loader_of, operations_of, spelled, story
 
 import loaderkit.interop.grain as grain
 from loaderkit.interop.grain._in_order import InOrderRun
-from loaderkit.interop.grain._order import generators_of
 
 HERE = Path(__file__).parent
 LIMIT = 25
@@ -44,8 +43,7 @@ def in_order(loader, layout: int) -> list[str]:
     course = loader._course(layout)
     run = InOrderRun(
         source=loader._data_source,
-        order=loader._order,
-        generators=FreshGenerators(generators_of(loader._sampler)),
+        sampler=loader._sampler,
         operations=loader._operations,
         layout=layout,
         index_at=lambda part, used: (
@@ -61,16 +59,6 @@ def in_order(loader, layout: int) -> list[str]:
         except Exception:  # noqa: BLE001 - what the operations raise on what they are given
             return [*elements, "error"]
     return elements
-
-
-class FreshGenerators:
-    """A new generator for each record, as a Batch needs that asks the last one's when all were read."""
-
-    def __init__(self, pooled):
-        self.seed = None if pooled is None else pooled.seed
-
-    def at(self, index):
-        return None if self.seed is None else np.random.Generator(np.random.Philox(key=self.seed + index))
 
 
 def test_the_engine_gives_what_the_operations_give_in_order(nightly):

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from . import operations as legacy
 from . import transforms
 from ._batching import make_batch
 from ._compile import Step, step_of
 from ._course import Cursor, Position
-from ._order import Order
-from ._rng import Generators
 from .record import Record, RecordMetadata
 
 ReadsAt = Callable[
@@ -28,7 +27,9 @@ class InOrderRun:
     """An iterator over a pipeline run in order.
 
     Args:
-        source, order, generators: where records come from, and their generators.
+        source: where records come from; a record_key is taken modulo its length.
+        sampler: says the metadata of each index, as it reaches the operations. Each record has a generator of its own,
+            for a callable may hold any number of them back.
         operations: transforms, and callables that take and give iterators of records.
         layout: how many layout workers, 0 for Grain's own process.
         index_at: the global index of each layout worker's records.
@@ -38,13 +39,12 @@ class InOrderRun:
         self,
         *,
         source: Any,
-        order: Order,
-        generators: Generators | None,
+        sampler: Any,
         operations: Sequence[Any],
         layout: int,
         index_at: ReadsAt,
     ) -> None:
-        self._source, self._order, self._generators = source, order, generators
+        self._source, self._sampler = source, sampler
         self._operations = operations
         self._layout = layout
         self._index_at = index_at
@@ -103,14 +103,13 @@ class InOrderRun:
 
     def _records(self, part: int) -> Iterator[Record[Any]]:
         while (index := self._index_at(part, self._used[part])) is not None:
-            rng = None if self._generators is None else self._generators.at(index)
-            key = self._order[index].record_key
+            metadata = self._sampler[index]
             self._used[part] += 1
-            yield Record(RecordMetadata(index, key, rng), self._source[key])
+            yield Record(metadata, self._source[metadata.record_key % len(self._source)])
 
 
 def _applied(op: Any, stream: Iterator[Record[Any]], *, first_dtype: bool) -> Iterator[Record[Any]]:
-    step = step_of(op)
+    step = None if type(op) in _LEGACY else step_of(op)
     if step is None:
         given: Iterator[Record[Any]] = op(stream)
         return given
@@ -163,6 +162,7 @@ def _batched(
         yield made()
 
 
+_LEGACY = (legacy.MapOperation, legacy.RandomMapOperation, legacy.FilterOperation)
 _STAGES = {"map": _mapped, "random": _random_mapped, "filter": _filtered, "flat_map": _flat_mapped}
 
 

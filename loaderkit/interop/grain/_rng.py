@@ -9,6 +9,7 @@ row. So where a RandomMap stands behind a Batch, the state of a row's generator 
 A sampler of the user's says itself which generator a record has; then the states are arrays of generators.
 """
 
+from operator import index as to_index
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,7 +44,7 @@ class SeedPlusIndex:
     """
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
+        self.seed = to_index(seed)
         self._bits = np.random.Philox(key=0)
         self._generator = np.random.Generator(self._bits)
 

@@ -133,8 +133,7 @@ class DataLoader:
 
         return InOrderRun(
             source=self._data_source,
-            order=self._order,
-            generators=generators_of(as_ours(self._sampler)),
+            sampler=as_ours(self._sampler),
             operations=self._operations,
             layout=layout,
             index_at=index_at,
@@ -175,13 +174,12 @@ class DataLoader:
         if not any(cursor[1:]):
             return cursor
         deal = self._course(layout).deal
-        generators = generators_of(as_ours(self._sampler))
+        sampler, size = as_ours(self._sampler), len(self._data_source)
 
         def records(first: int) -> Iterator[tuple[int, np.random.Generator | None, Any]]:
             for used in range(first, deal.size(part)):
-                index = deal.index_of(part, used)
-                rng = None if generators is None else generators.at(index)
-                yield used, rng, self._data_source[self._order[index].record_key]
+                metadata = sampler[deal.index_of(part, used)]
+                yield used, metadata.rng, self._data_source[metadata.record_key % size]
 
         levels: list[list[Step]] = [[]]
         for step in self._steps or ():
@@ -328,14 +326,9 @@ def load(
 
 
 def _current(op: Any) -> Any:
-    # Only of exactly this class: one derived from it may do something else.
-    return (
-        Batch(op.batch_size, op.drop_remainder, _own_batch_fn(op)) if type(op) is ops.BatchOperation else op
-    )
-
-
-def _own_batch_fn(op: ops.BatchOperation[Any, Any]) -> Any:
-    return None if op.batch_fn == op._stacked else op.batch_fn
+    # Only of exactly this class: one derived from it may do something else. It has a batch_fn always: its own stacking,
+    # which doesn't ask the first row for the dtype, and has other errors than Batch.
+    return Batch(op.batch_size, op.drop_remainder, op.batch_fn) if type(op) is ops.BatchOperation else op
 
 
 def _count(worker_count: int | None) -> int:

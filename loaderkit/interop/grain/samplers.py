@@ -116,29 +116,22 @@ class IndexSampler:
         seed: int | None = None,
     ) -> None:
         _check_num_records(num_records)
-        if num_epochs is not None and num_epochs <= 0:
-            raise ValueError(f"num_epochs: expected 1 or more, or None for no end, got {num_epochs}")
         if shuffle and seed is None:
             raise ValueError("seed: shuffle=True needs one, for example seed=0")
-        if shuffle and not isinstance(seed, int):
-            raise TypeError(f"seed: expected an int, got {seed!r} of type {type(seed).__name__}")
-        if seed is not None and (seed < 0 or seed.bit_length() > 32):
-            raise ValueError(f"seed: expected an int in [0, 2**32), got {seed}")
+        if num_epochs is not None and num_epochs < 1:
+            raise ValueError(f"num_epochs: expected 1 or more, or None for no end, got {num_epochs}")
         self._num_records = num_records
         self._shard_options = shard_options
         self._shuffle = shuffle
         self._num_epochs = num_epochs
-        self._seed = seed
+        self._seed = None if seed is None else _checked_seed(seed)
         self._first, stop = 0, num_records
         # A NoSharding isn't cut at all; a ShardOptions(0, 1) is cut in one range, which is the same.
         if not isinstance(shard_options, NoSharding):
             self._first, stop = even_split(num_records, shard_options)
         self._range = stop - self._first  # records that this shard reads in an epoch
-        self._max_index = None if num_epochs is None else num_epochs * num_records
-        if self._max_index is not None and shard_options.drop_remainder:
-            self._max_index = min(
-                self._max_index, self._range * shard_options.shard_count * (num_epochs or 1)
-            )
+        alike = self._range * shard_options.shard_count if shard_options.drop_remainder else num_records
+        self._max_index = None if num_epochs is None else num_epochs * min(alike, num_records)
 
     def __len__(self) -> int:
         return sys.maxsize if self._max_index is None else self._max_index
@@ -187,7 +180,7 @@ def generator_of(seed: int | None, index: int) -> np.random.Generator | None:
     >>> generator_of(3, 4).random() == generator_of(2, 5).random()
     True
     """
-    return None if seed is None else np.random.Generator(np.random.Philox(key=seed + index))
+    return None if seed is None else np.random.Generator(np.random.Philox(key=to_index(seed) + index))
 
 
 def seed_of(sampler: Any) -> int | None:
@@ -221,6 +214,16 @@ def size_of(sampler: Any) -> int:
 def _check_num_records(num_records: int) -> None:
     if num_records <= 0:
         raise ValueError(f"num_records: expected 1 or more, got {num_records}")
+
+
+def _checked_seed(seed: Any) -> int:
+    try:
+        number = to_index(seed)
+    except TypeError:
+        raise TypeError(f"seed: expected an int, got {seed!r} of type {type(seed).__name__}") from None
+    if number not in range(_SEEDS):
+        raise ValueError(f"seed: expected an int in [0, 2**32), got {number}")
+    return number
 
 
 def _check_indices(indices: NDArray[np.int64], stop: int | None) -> None:

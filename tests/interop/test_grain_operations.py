@@ -1,0 +1,176 @@
+"""What operations see and do, the callables of the user's and the legacy ones among them: as in the installed Grain."""
+
+import numpy as np
+import pytest
+
+import loaderkit.interop.grain as ours
+
+
+@pytest.fixture(params=["ours", "grain"])
+def g(request):
+    """Each promise holds of both packages: it is Grain's, and ours."""
+    return ours if request.param == "ours" else request.getfixturevalue("installed_grain")
+
+
+def given_by(g, source, operations, *, sampler=None, **how) -> list:
+    sampler = sampler or g.SequentialSampler(len(source), g.NoSharding(), seed=3)
+    how = {"shard_options": g.NoSharding(), "read_options": g.ReadOptions(0, 0), **how}
+    return list(g.DataLoader(data_source=source, sampler=sampler, operations=operations, **how))
+
+
+def adding(g):
+    class Adding(g.RandomMapTransform):
+        def random_map(self, x, rng):
+            return x + int(rng.integers(1000))
+
+    return Adding()
+
+
+def even(g):
+    class Even(g.FilterTransform):
+        def filter(self, x):
+            return x % 2 == 0
+
+    return Even()
+
+
+def unchanged(records):
+    return records
+
+
+def turned(records):
+    """Windows of two, each the other way round."""
+    for first in records:
+        second = next(records, None)
+        if second is not None:
+            yield second
+        yield first
+
+
+def numbers_of(seed: int, indices) -> list[int]:
+    return [int(np.random.Generator(np.random.Philox(key=seed + i)).integers(1000)) for i in indices]
+
+
+def test_records_held_back_keep_their_generators(g):
+    """A callable that gives records later than it takes them: each draws its own numbers."""
+    random = g.RandomMapOperation(lambda x, rng: x + int(rng.integers(1000)))
+    assert given_by(g, [0] * 5, [turned, random]) == numbers_of(3, [1, 0, 3, 2, 4])
+    assert given_by(g, [0] * 5, [turned, adding(g)]) == numbers_of(3, [1, 0, 3, 2, 4])
+
+
+def test_a_remainder_draws_the_numbers_of_its_last_row(g):
+    """Also where a Filter dropped records behind that row."""
+    (batch,) = given_by(g, [0, 1, 2, 3], [unchanged, even(g), g.Batch(3), adding(g)])
+    assert batch.tolist() == [0 + numbers_of(3, [2])[0], 2 + numbers_of(3, [2])[0]]
+    assert batch.tolist() == [206, 208]
+
+
+@pytest.mark.parametrize("worker_count", [0, 1])
+def test_a_users_error_keeps_its_type(worker_count):
+    """Whoever works, the error has the user's own class, its words, and a note that says where."""
+
+    class WrongError(Exception):
+        pass
+
+    class Bad(ours.MapTransform):
+        def map(self, x):
+            if x == 3:
+                raise WrongError("three")
+            return x
+
+    loader = ours.DataLoader(
+        data_source=range(5),
+        sampler=ours.SequentialSampler(5),
+        operations=[Bad(), ours.Batch(2)],
+        worker_count=worker_count,
+        worker_layout=0,
+    )
+    try:
+        iterator = iter(loader)
+        assert next(iterator).tolist() == [0, 1]
+        with pytest.raises(WrongError, match="three") as caught:
+            next(iterator)
+        assert any("record_key 3" in note for note in caught.value.__notes__)
+    finally:
+        loader.close()
+
+
+@pytest.mark.parametrize("seed", [5, np.int64(5), np.uint32(5)])
+def test_a_seed_may_be_any_integer(g, seed):
+    """Numpy's integers are integers."""
+    sampler = g.SequentialSampler(3, g.NoSharding(), seed)
+    assert given_by(g, [0, 0, 0], [adding(g)], sampler=sampler) == numbers_of(5, range(3))
+    assert given_by(g, [0, 0, 0], [unchanged, adding(g)], sampler=sampler) == numbers_of(5, range(3))
+
+
+class Sixes:
+    """Metadata of the user's own."""
+
+    def __init__(self, g):
+        self._record = g.RecordMetadata
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        if index >= 3:
+            raise IndexError
+        return self._record(index=index + 100, record_key=index + 6, rng=np.random.default_rng(index))
+
+
+def seen_by(g, operations, **how) -> list:
+    def seen(records):
+        for record in records:
+            yield g.Record(record.metadata, (record.metadata.index, record.metadata.record_key, record.data))
+
+    return given_by(g, [10, 11, 12, 13, 14], [*operations, seen], **how)
+
+
+def test_callables_see_the_samplers_own_metadata(g):
+    """Index and record_key as the sampler said them, not the loader's; the key is taken modulo the length to read."""
+    assert seen_by(g, [], sampler=Sixes(g)) == [(100, 6, 11), (101, 7, 12), (102, 8, 13)]
+
+
+def test_legacy_operations_remove_the_record_key(g):
+    """Behind them a callable sees None."""
+    for operation in (
+        g.MapOperation(lambda x: x),
+        g.FilterOperation(lambda x: True),
+        g.RandomMapOperation(lambda x, rng: x),
+    ):
+        assert seen_by(g, [operation])[1] == (1, None, 11)
+
+
+def test_transforms_keep_the_record_key(g):
+    """Behind them a callable sees it, unlike behind legacy operations."""
+
+    class Same(g.MapTransform):
+        def map(self, x):
+            return x
+
+    assert [key for _, key, _ in seen_by(g, [Same()])] == [0, 1, 2, 3, 4]
+    assert [key for _, key, _ in seen_by(g, [even(g)])] == [0, 2, 4]
+
+
+@pytest.mark.parametrize("layout", [0, 1])
+def test_batch_operation_finds_a_dtype_for_all_rows(layout):
+    """Behind workers, too, where a Batch takes the first row's; rows that differ are a TypeError."""
+
+    def loader(source):
+        return ours.DataLoader(
+            data_source=source,
+            sampler=ours.SequentialSampler(4),
+            operations=[ours.BatchOperation(2)],
+            worker_layout=layout,
+            worker_count=layout,
+        )
+
+    with_workers = loader([1, 2.5, 3, 4])
+    first, second = with_workers
+    with_workers.close()
+    assert first.dtype == np.float64 and first.tolist() == [1.0, 2.5]
+    assert second.dtype == np.int64 and second.tolist() == [3, 4]
+    differing = loader([{"a": 1}, {"b": 2}, 3, 4])
+    with pytest.raises(TypeError, match="structures do not match"):
+        next(iter(differing))
+    differing.close()

@@ -164,7 +164,11 @@ class Bench:
 
     def _result(self, run: Run, failure: Failure | None, *, as_rows: bool) -> "_Result":
         part = Part(len(run.values), begins=self._cursors(run.begins), ends=self._cursors(run.ends))
-        return [part], [as_block(run.values) if as_rows else run.values], failure, None
+        rows: list[Any] | Block = as_block(run.values) if as_rows else run.values
+        # Any of them may be the first of a batch, wherever the task was cut.
+        if isinstance(rows, Block) and not _keys_in_order(run.values[1:], rows):
+            rows = run.values
+        return [part], [rows], failure, None
 
     def _cursors(self, cursors: Any) -> np.ndarray | None:
         if not self._row_changing or cursors is None:

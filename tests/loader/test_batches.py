@@ -249,3 +249,19 @@ def test_columns_are_gathered_as_rows_are(running):
     for batches in found:
         assert_same(batches, expected)
     del found, batches
+
+
+@pytest.mark.parametrize("inner", [[], [lk.Batch(2)]], ids=["one Batch", "two"])
+def test_where_rows_change_a_batch_has_the_keys_in_the_order_of_its_own_first_row(inner):
+    """However the tasks are cut: a batch may begin at any of a task's rows."""
+
+    def turned(index: int) -> dict[str, int]:
+        return {"a": index, "b": index} if index % 3 else {"b": index, "a": index}
+
+    operations = [lk.Map(turned), lk.Filter(lambda row: row["a"] % 5 > 0), *inner, lk.Batch(4)]
+    for task_rows in (None, 1, 7):
+        loader = lk.DataLoader(
+            data_source=lk.RangeDataSource(0, 40, 1), sampler=lk.SequentialSampler(40), operations=operations
+        )
+        loader._task_rows = task_rows
+        assert [[*batch] for batch in loader] == [[*turned(batch["a"].flat[0])] for batch in loader]

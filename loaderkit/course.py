@@ -106,6 +106,7 @@ class Course:
         _ = self.schedule  # refuses rows that can't be cut in equal shards
         if self.row_changing:
             self._check_streams()
+            self._check_share()
         elif self.stop is not None and self.batching.remainder == "wrap":
             self._check_last_row(self.stop - self.start)
 
@@ -191,6 +192,15 @@ class Course:
                 why
                 + "so the processes have to agree on the last one: use shard_options=lk.ShardByJaxProcess(), or "
                 "lk.ShardOptions(shard_index, shard_count, store=...)"
+            )
+
+    def _check_share(self) -> None:
+        """Nobody counts how often a stream has begun again, so a share of what it gave isn't known."""
+        if self.tolerance.skips and isinstance(self.tolerance.most, float) and self._wraps:
+            raise ValueError(
+                f"max_bad_records={self.tolerance.most} is a share of the records so far, and how many those are isn't "
+                "known where records are skipped and streams begin again until num_steps (remainder='wrap'): give a "
+                "count, or use num_epochs=None, or on_record_error='replace'"
             )
 
     @property
@@ -317,7 +327,9 @@ class Course:
         """Records of this process's rows up to a position, nearly."""
         own, shards = len(self.shard.blocks), self.shard.shard_count
         if position.cursors is not None:
-            return max(losses.count, (self.index_of(position) - self.start) * own // shards)
+            # Where a stream has begun again, what its ledger says was passed before.
+            records = max(self.index_of(position), losses.last + 1) - self.start
+            return max(losses.count, records * own // shards)
         # A seek back doesn't make records good that were lost behind it.
         records = self._records_in(position.step)
         records = max(records, losses.last + 1 - self.start)

@@ -135,7 +135,7 @@ class DataLoaderIterator:
         self._closed = False
         self._alone = alone or not course.asks_others  # nobody else has to make the same steps
         self._companions: Companions | None = None
-        self._behind_last: tuple[Loss, ...] = ()  # lost behind the last element, once the end was met
+        self._behind_last = 0  # lost behind the last element, once the end was met
 
     # --- elements -----------------------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class DataLoaderIterator:
                 known = self._course.with_losses(self._position.losses, step.losses, self._q)
                 self._refuse_losses(self._position, known, step.losses[-1])
                 self._tell(step.losses, self.step)
-                self._behind_last = step.losses
+                self._behind_last = known.count - self._position.losses.count
             raise StopIteration
         if not self._alone:
             self._others().stop()
@@ -360,7 +360,7 @@ class DataLoaderIterator:
         ([6, 3], 1)
         """
         at_end = self._standing is self._position  # not where a wrapper has met it ahead of its user
-        return self._standing.losses.count + (len(self._behind_last) if at_end else 0)
+        return self._standing.losses.count + (self._behind_last if at_end else 0)
 
     def get_state(self) -> bytes:
         """The position as indented JSON; possible at any time, also after an error or close().
@@ -524,7 +524,7 @@ class DataLoaderIterator:
         self._position, self._moving = position, False
         self._upcoming.clear()
         self._error = self._raised_at = self._failed = None
-        self._behind_last = ()
+        self._behind_last = 0
         if stream is not None:
             stream.close()
 

@@ -23,13 +23,12 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from typing import Literal, Protocol
 
 import numpy as np
 
 from .assembly import AHEAD_NBYTES, Reserve, Supplies
-from .line import Line, Run, Taken
+from .line import Line, Place, Run, Taken
 from .task import Broken, Cursor, End, Fill, Loss, Outcome, Ready, Report, Slot, Span, Task
 
 
@@ -71,7 +70,9 @@ class _Stream:
     read: int = 0  # records given out
     arrived: int = 0  # of those, how many came back
     given: int = 0  # elements that came of them
-    losses: list[Loss] = field(default_factory=list)
+    lap: int = 0  # how often it has begun again, where records were given out last
+    last: int = -1  # the index of the last of them
+    losses: list[tuple[int, Loss]] = field(default_factory=list)  # with the lap of each
     entered: set[int] = field(default_factory=set)  # levels that have begun
 
     def enter(self, level: int) -> Cursor:
@@ -208,7 +209,11 @@ class Chain:
             reserve=reserve,
         )
         stream.read += len(indices)
-        self._work[task.id] = (line, line.add(task.id, promised=0), stream)
+        stream.lap += int(indices[0]) <= stream.last  # records that are given at once are of one lap
+        stream.last = int(indices[-1])
+        run = line.add(task.id, promised=0)
+        run.lap = stream.lap
+        self._work[task.id] = (line, run, stream)
         return task
 
     # --- what came of it ----------------------------------------------------------------------------------------
@@ -222,6 +227,8 @@ class Chain:
             part = report.parts[0]
             run.size = part.size
             run.begins, run.ends = part.begins, part.ends
+            if part.ends is not None:
+                run.laps = self._laps_behind(task, run, part.ends)
             if self._patience is not None and part.begins is not None:
                 run.records = 1 if task.level else len(task.indices)
                 firsts = part.begins[:, 0]
@@ -236,7 +243,7 @@ class Chain:
             self._supplies.pace.saw(rows=len(task.indices), seconds=report.seconds)
             stream.arrived += len(task.indices)
             stream.given += run.size
-            stream.losses += report.losses
+            stream.losses += [(run.lap, loss) for loss in report.losses]
             if self._tolerance is not None:
                 run.records, run.losses = len(task.indices), report.losses
                 line.give_up_lost(self._tolerance)
@@ -249,6 +256,14 @@ class Chain:
             self._uses[task.id] = run.size
         self._regroup()
         return 1 if run.size else 0
+
+    def _laps_behind(self, task: Task, run: Run, ends: np.ndarray) -> np.ndarray:
+        """In which lap each element of a run ends: a batch's last child behind all rows, the others in the first."""
+        laps = np.full(len(ends), run.lap, np.int64)
+        if task.level and run.group_laps and task.end is not None:
+            behind = (*task.end, *(0,) * (ends.shape[1] - len(task.end)))
+            laps[(ends == behind).all(axis=1)] = next(iter(run.group_laps.values()))
+        return laps
 
     def _use(self, span: Span) -> None:
         self._uses[span.task] -= span.hi - span.lo
@@ -290,7 +305,7 @@ class Chain:
         taken = {number: stream.lines[level - 1].take(counts[number]) for number, stream in streams.items()}
         if self._wrapped and line is self._last:
             line.over = True
-            taken = {n: replace(part, end=self._behind(part.begins)) for n, part in taken.items()}
+            taken = {n: replace(part, end=self._behind(part.begins), end_lap=0) for n, part in taken.items()}
         filled = short and grouping.short == "pad"
         self._batch_task(level, taken, streams, line, filled_to=grouping.rows if filled else None)
         return True
@@ -324,7 +339,9 @@ class Chain:
         assert self._again is not None
         self._wrapped = True
         for number, stream in self._streams.items():
-            stream.feed, stream.start = self._again(number), ()
+            stream.feed = self._again(number)
+            # The levels before the last Batch enter the stream anew; of what that makes, some may have been handed out.
+            stream.entered.update(range(len(self._groupings)))
             for line in stream.lines[:-1]:
                 line.count()
                 for span in line.take(line.ready).spans:  # too few for an earlier Batch, which drops them
@@ -371,6 +388,8 @@ class Chain:
         run.rows = self._spread(begins, fill)
         run.reaches = {number: part.reach for number, part in taken.items()}
         run.behind = ends
+        run.lap = next(iter(taken.values())).lap
+        run.group_laps = {number: part.end_lap for number, part in taken.items()}
         if not alone:
             run.group_ends = ends
         self._work[task.id] = (line, run, first)
@@ -480,26 +499,35 @@ class Chain:
         waiting = {number: stream for number, stream in self._streams.items() if stream.losses}
         if not waiting:
             return ()
+        behind: dict[int, Place] = {}
+        ended = {number: (run.lap_behind(number, place), end[0]) for number, end in (ends or {}).items()}
         if self._tolerance is not None:
-            behind = {number: end[0] for number, end in (ends or {}).items()}
+            behind = ended
         elif run.reaches is not None:
-            behind = run.reaches
+            # Behind a last batch that is filled up nothing is made again: what its end passes goes with it, too.
+            behind = {number: max(reach, ended.get(number, reach)) for number, reach in run.reaches.items()}
         elif run.begins is not None:
-            behind = dict.fromkeys(waiting, int(run.begins[place, 0]) + 1)
-        else:
-            behind = {} if run.indices is None else dict.fromkeys(waiting, int(run.indices[place]) + 1)
-        passed: list[Loss] = []
+            behind = dict.fromkeys(waiting, (run.lap, int(run.begins[place, 0]) + 1))
+        elif run.indices is not None:
+            behind = dict.fromkeys(waiting, (run.lap, int(run.indices[place]) + 1))
+        passed: list[tuple[int, Loss]] = []
         for number, stream in waiting.items():
-            index = behind.get(number, 0)
-            passed += [loss for loss in stream.losses if loss.index < index]
-            stream.losses = [loss for loss in stream.losses if loss.index >= index]
-        return tuple(sorted(passed, key=attrgetter("index")))
+            place_behind = behind.get(number, (0, 0))
+            passed += [lost for lost in stream.losses if _place_of(lost) < place_behind]
+            stream.losses = [lost for lost in stream.losses if _place_of(lost) >= place_behind]
+        return tuple(loss for _, loss in sorted(passed, key=_place_of))
 
     def _losses_left(self) -> tuple[Loss, ...]:
-        return tuple(loss for stream in self._streams.values() for loss in stream.losses)
+        # Records that were read once more to fill up the last batch were lost before, if they were.
+        return tuple(loss for stream in self._streams.values() for lap, loss in stream.losses if not lap)
 
     def taken(self, ready: Ready) -> None:
         self._use(Span(ready.task, 0, ready.place, ready.place + ready.count))
 
     def owned(self) -> tuple[list[Slot], list[int]]:
         return [], list(self._uses)
+
+
+def _place_of(lost: tuple[int, Loss]) -> Place:
+    lap, loss = lost
+    return lap, loss.index

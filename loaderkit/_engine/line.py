@@ -13,6 +13,8 @@ from loaderkit.errors import BadRecordsError
 
 from .task import Cursor, Loss, Span
 
+Place = tuple[int, int]  # lap and index
+
 
 @dataclass(slots=True)
 class Run:
@@ -22,14 +24,17 @@ class Run:
     promised  elements that will probably come
     records   that it was made of; 1 if that is a batch
     places    (size,) int64, the record of each element among them; None where nobody asks
-    reaches   behind the last record of its elements, by stream; None where each is of one record
+    reaches   behind the last record of its elements, by stream: lap and index; None where each is of one record
     indices   (size,) int64, where an element is a record and some of them were lost; else None
     seen      by `Line.give_up`
     losses    of a task that reads: the bad records that left no row; None where they leave one
     weighed   by `Line.give_up_lost`
     size, taken   elements that came, and how many of them were taken
     begins, ends  (size, depth + 1) int64 cursors
+    lap       how often its stream had begun again where it begins
+    laps      (size,) int64, the same for the cursor behind each element
     group_ends    of a batch over several streams: the cursors behind it
+    group_laps    of a batch: the laps of the cursors behind it, by stream
     rows      of a batch: (n, depth + 1) int64, the cursor where each of its rows begins
     masked    a batch without a real row
     failed    what ended it
@@ -40,7 +45,7 @@ class Run:
     promised: int = 0
     records: int = 0
     places: np.ndarray | None = None
-    reaches: dict[int, int] | None = None
+    reaches: dict[int, Place] | None = None
     indices: np.ndarray | None = None
     seen: bool = False
     losses: tuple[Loss, ...] | None = None
@@ -50,11 +55,20 @@ class Run:
     taken: int = 0
     begins: np.ndarray | None = None
     ends: np.ndarray | None = None
+    lap: int = 0
+    laps: np.ndarray | None = None
     group_ends: dict[int, Cursor] | None = None
+    group_laps: dict[int, int] | None = None
     rows: np.ndarray | None = None
     masked: bool = False
     failed: object | None = None
     behind: dict[int, Cursor] | None = None
+
+    def lap_behind(self, stream: int, place: int) -> int:
+        """The lap of a stream's cursor behind an element."""
+        if self.group_ends is not None:
+            return (self.group_laps or {}).get(stream, 0)
+        return 0 if self.laps is None else int(self.laps[place])
 
     @property
     def used_up(self) -> bool:
@@ -64,13 +78,21 @@ class Run:
 
 @dataclass(slots=True)
 class Taken:
-    """Elements taken from a line: where they are, the cursor of each, (n, depth + 1) int64, the end of the last, and
-    the index behind its last record, also where that has further children."""
+    """Elements taken from a line.
+
+    spans    where they are
+    begins   (n, depth + 1) int64, the cursor of each
+    end      of the last one
+    lap, end_lap  how often the stream had begun again at the first one, and at the end
+    reach    behind the last one's last record, also where that has further children
+    """
 
     spans: list[Span]
     begins: np.ndarray
     end: Cursor
-    reach: int
+    lap: int
+    end_lap: int
+    reach: Place
 
 
 class Line:
@@ -134,22 +156,26 @@ class Line:
         spans: list[Span] = []
         begins: list[np.ndarray] = []
         end: Cursor = ()
-        reach = 0
+        lap, end_lap, reach = -1, 0, (0, 0)
         while count:
             run = self.runs[0]
             n = min(count, run.size - run.taken)
             if n:
-                assert run.begins is not None and run.ends is not None
+                assert run.begins is not None and run.ends is not None and run.laps is not None
                 lo, hi = run.taken, run.taken + n
                 end = tuple(run.ends[hi - 1].tolist())
                 spans.append(Span(run.task, 0, lo, hi))
                 begins.append(run.begins[lo:hi])
-                reach = max(run.reaches.values()) if run.reaches else int(run.begins[hi - 1, 0]) + 1
+                lap, end_lap = run.lap if lap < 0 else lap, int(run.laps[hi - 1])
+                reach = (
+                    max(run.reaches.values()) if run.reaches else (run.lap, int(run.begins[hi - 1, 0]) + 1)
+                )
                 run.taken += n
                 self.ready -= n
                 count -= n
             self.shed()
-        return Taken(spans, np.concatenate(begins) if begins else np.empty((0, 1), np.int64), end, reach)
+        cursors = np.concatenate(begins) if begins else np.empty((0, 1), np.int64)
+        return Taken(spans, cursors, end, max(lap, 0), end_lap, reach)
 
     def shed(self) -> None:
         """Drops the runs at the front that were used up; a failure stays."""

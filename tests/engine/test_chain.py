@@ -224,3 +224,15 @@ def test_an_endless_stream_of_batches_of_which_nothing_is_left_ends():
     stream = world.open(ChainSpec(groupings=((2, True),), fans=fans, stop=None, patience=5))
     assert drain(world, stream) == 1
     assert "5 batches in a row gave no element" in str(world.over[stream].error)
+
+
+@pytest.mark.parametrize("task_rows", [1, 4])
+def test_children_of_a_wrapped_batch_are_handed_out_once(task_rows):
+    """Entered behind the first of two children of the batch that is filled up: the second, and the end."""
+    spec = ChainSpec(short="wrap", flats=(False, True), fans=((1,), (2,)), stop=5)
+    heads = list(spec.elements())
+    resumed = fresh(spec, start=heads[2].ends)
+    assert [element.value for element in resumed.elements()] == [heads[3].value]
+    world = world_of(1, task_rows=task_rows)
+    assert drain(world, world.open(resumed)) == 1
+    world.wind_up()

@@ -603,3 +603,78 @@ def test_a_quarantine_that_cannot_be_written_loses_nothing(tmp_path):
     folder.mkdir()
     assert [*it, it.bad_records] == [2, 2, 3, 1]
     assert len(lines_of(folder / "bad.jsonl")) == 1
+
+
+def test_what_is_lost_behind_the_last_row_of_a_filled_batch_is_in_its_state():
+    """Batches that a Batch dropped end nothing else: a record that was lost in one is told with the padded batch."""
+    operations = [
+        bad_at(16),
+        lk.Filter(lambda row: row >= 0),
+        lk.Batch(4, remainder="drop"),
+        lk.Batch(3, remainder="pad"),
+    ]
+    loader = loader_of(17, *operations, sampler=lk.SequentialSampler(17))
+    it, again = iter(loader), iter(loader)
+    counts = []
+    for _ in range(2):
+        next(it)
+        again.set_state(it.get_state())
+        counts.append((it.bad_records, again.bad_records))
+    assert counts == [(0, 0), (1, 1)]
+    assert next(it, None) is None
+    assert (it.bad_records, next(again, None), again.bad_records) == (1, None, 1)
+
+
+LAPS = [
+    (policy, num_steps, running)
+    for policy in ("replace", "skip")
+    for num_steps in (None, 11)
+    for running in ({"task_rows": 7}, {"task_rows": 64}, {}, RUNNINGS[1])
+]
+
+
+@pytest.mark.parametrize(("policy", "num_steps", "running"), LAPS)
+def test_where_streams_begin_again_losses_are_those_of_the_rows_handed_out(policy, num_steps, running):
+    """The same states for any cut, workers and restore; with num_steps each time that a record is skipped counts."""
+
+    def states(state: bytes | None = None, **options: Any) -> list[bytes]:
+        batch = lk.Batch(5, remainder="wrap")
+        loader = loader_of(
+            20,
+            bad_at(3, 11, 18, 19),
+            lk.Filter(lambda row: row % 5),
+            batch,
+            lk.FlatMap(lambda rows: [rows, rows]),
+            sampler=lk.SequentialSampler(20),
+            on_record_error=policy,
+            num_steps=num_steps,
+            max_bad_records=None if num_steps else 4,
+            **options,
+        )
+        with loader:
+            it = iter(loader)
+            if state is not None:
+                it.set_state(state)
+            return [it.get_state(), *(it.get_state() for _ in it)]
+
+    plain = states(task_rows=1)
+    assert states(**running) == plain
+    for step in range(0, len(plain), 3):
+        assert states(plain[step], **running) == plain[step:]
+    lost = json.loads(plain[-1])["bad_records"]
+    if policy == "replace":
+        assert [index for index, _ in lost["ledger"]] == [3, 11, 18, 19]
+    else:
+        assert lost["skipped"] == {"0": 4 if num_steps is None else 8}
+
+
+def test_a_share_holds_where_a_stream_begins_again():
+    """What was lost before doesn't become a greater share when the stream is at its first records again."""
+    bad = bad_at(*range(0, 3000, 100))
+    operations = [bad, lk.Filter(lambda row: True), lk.Batch(100, remainder="wrap")]
+    it = iter(loader_of(3000, *operations, num_steps=65, max_bad_records=0.02))
+    assert sum(len(batch) for batch in it) == 6500
+    assert it.bad_records == 30
+    skipping = loader_of(3000, *operations, num_steps=65, max_bad_records=0.02, on_record_error="skip")
+    with pytest.raises(ValueError, match=r"max_bad_records=0\.02 is a share .*num_steps"):
+        iter(skipping)

@@ -93,7 +93,7 @@ class Bench:
             )
 
     def do(self, task: Task, announce: Announce | None = None) -> tuple[Report, Output]:
-        """Runs a task; the report's `nbytes` is left to whoever stores the output.
+        """Runs a task; the report's `nbytes` is an estimate, for who doesn't store the output elsewhere.
 
         Args:
             task: what to do.
@@ -111,7 +111,8 @@ class Bench:
         failed = None if trouble is None else Trouble(trouble, part=_done_targets(task, parts))
         losses = () if self._mender is None else self._mender.take_losses()
         seconds = time.perf_counter() - begun
-        return Report(tuple(parts), failed, layout, seconds=seconds, losses=losses), output
+        nbytes = _weight(output)
+        return Report(tuple(parts), failed, layout, nbytes=nbytes, seconds=seconds, losses=losses), output
 
     # --- elements and rows in order, however many come ----------------------------------------------------------
 
@@ -390,6 +391,23 @@ class Bench:
         except Exception as error:  # noqa: BLE001 - a source may raise anything
             return None, Failure(error, "source", tuple(indices.tolist()))
         return Block(structure, tuple(leaves), len(keys)), None
+
+
+def _weight(output: Output) -> int:
+    """About the bytes that an output holds; of elements in a list the first stands for all."""
+    nbytes = 0
+    for part in output:
+        if isinstance(part, Block):
+            nbytes += sum(column.nbytes for column in part.columns if isinstance(column, np.ndarray))
+        elif part:
+            nbytes += len(part) * sum(map(_leaf_nbytes, flatten(part[0])[0]))
+    return nbytes
+
+
+def _leaf_nbytes(leaf: Any) -> int:
+    if isinstance(leaf, np.ndarray | np.generic):
+        return leaf.nbytes
+    return len(leaf) if isinstance(leaf, bytes | str) else 0
 
 
 def _keys_in_order(firsts: list[Any], block: Block) -> bool:

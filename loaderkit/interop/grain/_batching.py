@@ -119,12 +119,11 @@ def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Any = 0)
     """
     if not 0 < len(values) <= batch_size:
         raise ValueError(f"values: expected 1 to {batch_size}, got {len(values)}")
-    if len(values) == batch_size:
-        return make_batch(values)
 
     def padded(*leaves: Any) -> Any:
-        rows = [np.expand_dims(leaf, axis=0) for leaf in leaves]
-        missing = np.full((batch_size - len(values), *rows[0].shape[1:]), pad_value, rows[0].dtype)
-        return np.concatenate([*rows, missing])
+        rows = np.stack(leaves)
+        batch = np.full((batch_size, *rows.shape[1:]), pad_value, rows.dtype)
+        batch[: len(rows)] = rows
+        return batch
 
     return map_structure(padded, *values)

@@ -3,16 +3,17 @@
 loaderkit's own workers need neither: their memory has no name, and nobody has to unlink it.
 """
 
+import atexit
 import math
-import mmap
 import os
 import threading
-from collections.abc import Iterable, Sequence
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing import resource_tracker
-from multiprocessing.pool import ThreadPool
 from multiprocessing.shared_memory import ShareableList, SharedMemory
+from queue import SimpleQueue
 from typing import Any, Self
 
 import numpy as np
@@ -99,8 +100,75 @@ class SharedMemoryArrayMetadata:
         memory.unlink()
 
 
+class _Segment:
+    """A piece of shared memory under an array; the name goes with it where somebody said so."""
+
+    def __init__(self, memory: SharedMemory) -> None:
+        self.memory = memory
+        self.unlinks = False
+
+    def leave(self) -> None:
+        """The array is gone: a thread takes the rest where there are some that have room."""
+        sweep = _Sweep.running
+        if sweep is None or not sweep.takes(self):
+            self.free()
+
+    def free(self) -> None:
+        self.memory.close()
+        if self.unlinks:
+            self.memory.unlink()
+
+
+class _Sweep:
+    """Threads that free segments, no more than `limit` at a time.
+
+    Arrays may go in the midst of anything, also of taking another one. So there is no lock: a SimpleQueue and a deque
+    bear that.
+    """
+
+    running: "_Sweep | None" = None
+
+    def __init__(self, *, threads: int, limit: int) -> None:
+        self._places = deque([None] * limit)
+        self._segments: SimpleQueue[_Segment | None] = SimpleQueue()
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
+        self._pid = os.getpid()  # a child that was forked has none of the threads
+        for thread in self._threads:
+            thread.start()
+        atexit.register(self.stop)
+
+    def takes(self, segment: _Segment) -> bool:
+        """Whether there was room for it."""
+        try:
+            if self._pid == os.getpid():
+                self._places.pop()
+                self._segments.put(segment)
+                return True
+        except IndexError:
+            pass
+        return False
+
+    def stop(self) -> None:
+        """Frees what was taken, and ends the threads."""
+        atexit.unregister(self.stop)
+        if self._pid == os.getpid():
+            for _ in self._threads:
+                self._segments.put(None)
+            for thread in self._threads:
+                thread.join()
+
+    def _work(self) -> None:
+        while (segment := self._segments.get()) is not None:
+            try:
+                SharedMemoryArray.close_shm_async(segment.memory, segment.unlinks)
+            finally:
+                self._places.append(None)
+
+
 class SharedMemoryArray(np.ndarray):
     """An array in named shared memory; the last process that uses it calls unlink_on_del().
+
+    Its views and copies are arrays like any other: they have no metadata, and a view keeps the memory.
 
     Args:
         shape, dtype: of the array.
@@ -111,23 +179,20 @@ class SharedMemoryArray(np.ndarray):
     (2, 3)
     """
 
-    shm: SharedMemory | None
-    _unlink_on_del: bool
-    _lock = threading.Lock()
-    _threads: ThreadPool | None = None
-    _room: threading.Semaphore | None = None  # for arrays that wait to be freed
+    _segment: _Segment | None
 
     def __new__(cls, shape: Iterable[int], dtype: npt.DTypeLike = float) -> Self:
-        shape = tuple(shape)
-        nbytes = math.prod(shape) * np.dtype(dtype).itemsize
-        return cls.from_shared_memory(SharedMemory(create=True, size=nbytes), shape, dtype)
+        lengths = tuple(shape)
+        memory = SharedMemory(create=True, size=np.dtype(dtype).itemsize * math.prod(lengths))
+        return cls.from_shared_memory(memory, lengths, dtype)
 
     @classmethod
     def from_shared_memory(cls, shm: SharedMemory, shape: Any, dtype: npt.DTypeLike) -> Self:
         """The array that lies in a piece of shared memory."""
-        array = super().__new__(cls, shape, dtype, buffer=shm.buf)
-        array.shm = shm
-        array._unlink_on_del = False
+        array = np.ndarray.__new__(cls, shape, dtype, buffer=shm.buf)
+        array._segment = _Segment(shm)
+        # At the end of the process others may still look at the array: the system takes the memory back then.
+        weakref.finalize(array, array._segment.leave).atexit = False
         return array
 
     @classmethod
@@ -135,57 +200,63 @@ class SharedMemoryArray(np.ndarray):
         """The array that another process described."""
         return cls.from_shared_memory(SharedMemory(metadata.name), metadata.shape, metadata.dtype)
 
-    @property
-    def metadata(self) -> SharedMemoryArrayMetadata:
-        """Where it is, for another process."""
-        assert self.shm is not None, "a copy lies in no shared memory"
-        return SharedMemoryArrayMetadata(self.shm.name, self.shape, self.dtype)
-
     def __array_finalize__(self, obj: Any) -> None:
-        mine = getattr(obj, "shm", None)
-        self.shm = mine if mine is not None and np.may_share_memory(self, obj) else None
-        self._unlink_on_del = getattr(obj, "_unlink_on_del", False)
+        self._segment = None
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        if array is self:
-            return array
-        return array[()] if return_scalar else array.view(np.ndarray)
+        if array is self:  # written in place
+            return self
+        plain = np.asarray(array)
+        return plain[()] if return_scalar else plain
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return type(self).from_shared_memory, (self.shm, self.shape, self.dtype)
+        if self._segment is None:
+            return np.asarray(self).__reduce_ex__(protocol)
+        return type(self).from_shared_memory, (self._segment.memory, self.shape, self.dtype)
+
+    @property
+    def shm(self) -> SharedMemory | None:
+        """The memory; None of a view or a copy."""
+        return None if self._segment is None else self._segment.memory
+
+    @property
+    def metadata(self) -> SharedMemoryArrayMetadata:
+        """Where it is, for another process; ValueError of a view or a copy."""
+        return SharedMemoryArrayMetadata(self._own_segment().memory.name, self.shape, self.dtype)
+
+    def unlink_on_del(self) -> None:
+        """This object frees the memory when it goes; ValueError of a view or a copy."""
+        self._own_segment().unlinks = True
+
+    @property
+    def _unlink_on_del(self) -> bool:
+        return self._segment is not None and self._segment.unlinks
+
+    def _own_segment(self) -> _Segment:
+        if self._segment is None:
+            raise ValueError(
+                "a view or a copy of a SharedMemoryArray has no memory of its own; ask the array"
+            )
+        return self._segment
 
     @classmethod
     def enable_async_del(cls, num_threads: int = 1, max_outstanding_requests: int = 50) -> None:
         """From here on threads free the memory of arrays that go; those above the number are freed at once."""
-        with SharedMemoryArray._lock:
-            if SharedMemoryArray._threads is None:
-                SharedMemoryArray._threads = ThreadPool(num_threads)
-                SharedMemoryArray._room = threading.Semaphore(max(max_outstanding_requests, num_threads))
+        if _Sweep.running is None:
+            _Sweep.running = _Sweep(threads=num_threads, limit=max_outstanding_requests)
 
     @classmethod
     def _disable_async_del(cls) -> None:
-        SharedMemoryArray._threads = SharedMemoryArray._room = None
+        sweep, _Sweep.running = _Sweep.running, None
+        if sweep is not None:
+            sweep.stop()
 
     @classmethod
     def close_shm_async(cls, shm: SharedMemory, unlink: bool) -> None:
-        """Frees an array's memory, in a thread."""
-        _freed(shm, unlink=unlink)
-        assert SharedMemoryArray._room is not None
-        SharedMemoryArray._room.release()
-
-    def unlink_on_del(self) -> None:
-        """This object frees the memory when it goes."""
-        self._unlink_on_del = True
-
-    def __del__(self) -> None:
-        base: Any = self.base
-        if not isinstance(base, mmap.mmap) or self.shm is None:  # a view of another one
-            return
-        threads, room = SharedMemoryArray._threads, SharedMemoryArray._room
-        if threads is not None and room is not None and room.acquire(blocking=False):
-            threads.apply_async(SharedMemoryArray.close_shm_async, (self.shm, self._unlink_on_del))
-        else:
-            _freed(self.shm, unlink=self._unlink_on_del)
+        """What a thread does with the memory of an array that went."""
+        segment = _Segment(shm)
+        segment.unlinks = unlink
+        segment.free()
 
 
 class CopyNumPyArrayToSharedMemory(Map):
@@ -200,50 +271,48 @@ class CopyNumPyArrayToSharedMemory(Map):
         return copy_to_shm(element)
 
 
-def _freed(shm: SharedMemory, *, unlink: bool) -> None:
-    shm.close()
-    if unlink:
-        shm.unlink()
+def copy_to_shm(struct: Any, min_size: int = 0) -> Any:
+    """The arrays of a tree of min_size bytes or more copied to shared memory: their metadata in their place."""
+
+    def put_away(leaf: Any) -> Any:
+        if isinstance(leaf, SharedMemoryArray) and leaf.shm is not None:
+            return leaf.metadata  # lies there already
+        if not _is_bytes_in_order(leaf) or leaf.nbytes < max(min_size, 1):
+            return leaf
+        array = SharedMemoryArray(leaf.shape, leaf.dtype)
+        array[...] = leaf
+        return array.metadata
+
+    return map_structure(put_away, struct)
 
 
 def in_shared_memory(batch: Any) -> Any:
-    """The arrays of a tree copied to shared memory, where they hold no objects: their metadata in their place."""
+    """As copy_to_shm, arrays of any size."""
     return copy_to_shm(batch)
-
-
-def copy_to_shm(struct: Any, min_size: int = 0) -> Any:
-    """The arrays of a tree of min_size bytes or more copied to shared memory: their metadata in their place."""
-    return map_structure(partial(_copied, min_size=min_size), struct)
 
 
 def open_from_shm(struct: Any) -> Any:
     """A tree with the arrays that copy_to_shm put away; they free their memory when they go."""
-    return map_structure(_opened, struct)
+
+    def adopted(metadata: SharedMemoryArrayMetadata) -> SharedMemoryArray:
+        array = SharedMemoryArray.from_metadata(metadata)
+        array.unlink_on_del()
+        return array
+
+    return _for_what_was_put_away(adopted, struct)
 
 
 def unlink_shm(struct: Any) -> None:
     """Frees what copy_to_shm put away and nobody opened."""
-    map_structure(
-        lambda leaf: leaf.close_and_unlink_shm() if isinstance(leaf, SharedMemoryArrayMetadata) else None,
-        struct,
-    )
+    _for_what_was_put_away(SharedMemoryArrayMetadata.close_and_unlink_shm, struct)
 
 
-def _copied(leaf: Any, *, min_size: int) -> Any:
-    if isinstance(leaf, SharedMemoryArray):
-        return leaf.metadata
-    if not isinstance(leaf, np.ndarray) or leaf.dtype.hasobject or not leaf.flags.c_contiguous:
-        return leaf
-    if leaf.size == 0 or leaf.nbytes < min_size:
-        return leaf
-    array = SharedMemoryArray(leaf.shape, leaf.dtype)
-    np.copyto(array, leaf, casting="no")
-    return array.metadata
+def _for_what_was_put_away(function: Callable[[SharedMemoryArrayMetadata], Any], struct: Any) -> Any:
+    def each(leaf: Any) -> Any:
+        return function(leaf) if isinstance(leaf, SharedMemoryArrayMetadata) else leaf
+
+    return map_structure(each, struct)
 
 
-def _opened(leaf: Any) -> Any:
-    if not isinstance(leaf, SharedMemoryArrayMetadata):
-        return leaf
-    array = SharedMemoryArray.from_metadata(leaf)
-    array.unlink_on_del()
-    return array
+def _is_bytes_in_order(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray) and leaf.flags.c_contiguous and not leaf.dtype.hasobject

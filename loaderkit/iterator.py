@@ -257,7 +257,7 @@ class DataLoaderIterator:
             if step.losses:
                 known = self._course.with_losses(self._position.losses, step.losses, self._q)
                 self._refuse_losses(self._position, known, step.losses[-1])
-                self._tell(step.losses, self.step)
+                self._tell(step.losses, self._position.step)
                 self._behind_last = known.count - self._position.losses.count
             raise StopIteration
         if not self._alone:
@@ -490,9 +490,10 @@ class DataLoaderIterator:
             self._go_to(Position(position.step, segments, None, position.losses))
 
     def records(self, step: int) -> list[RecordMetadata]:
-        """Metadata of every record of a step over all shards, in order; reads no data.
+        """Metadata of every record of a step over all shards, in order, as planned; reads no data.
 
-        Raises ValueError where operations change the number of rows, IndexError for a step that isn't there.
+        What was read instead of a bad record isn't in it. Raises ValueError where operations change the number of rows,
+        IndexError for a step that isn't there.
 
         >>> import loaderkit as lk
         >>> [metadata.record_key for metadata in iter(lk.load([5, 6, 7], batch_size=2)).records(0)]
@@ -581,7 +582,9 @@ class DataLoaderIterator:
             error.__cause__ = ended
             error.__notes__ = list(getattr(ended, "__notes__", []))
         if failure.label:
-            error.add_note(f"raised by {failure.label} {self._place_of(failure.indices)}at step {self.step}")
+            error.add_note(
+                f"raised by {failure.label} {self._place_of(failure.indices)}at step {self._position.step}"
+            )
         if isinstance(error, ValueError) and "read-only" in str(error):
             error.add_note("arrays of a data source belong to it: copy first, x = x.copy()")
         return error
@@ -590,7 +593,7 @@ class DataLoaderIterator:
         if not indices:
             return ""
         shown = np.array(indices[:_MENTIONED], np.int64)
-        ledger = self._standing.losses.ledger
+        ledger = self._position.losses.ledger
         try:
             keys = record_keys_of(honouring(self._course.sampler, ledger), shown)
         except Exception:  # noqa: BLE001 - a user's sampler may raise anything; the user's error must be heard

@@ -266,7 +266,7 @@ class DataLoader:
             raise TypeError(
                 f"epoch(e): {type(self._sampler).__qualname__} doesn't say how long an epoch is; give it num_records"
             )
-        loader = copy.copy(self)
+        loader = self._copied()
         loader._epoch = at_least("e", e, 0)
         return loader
 
@@ -323,9 +323,14 @@ class DataLoader:
     ) -> None:
         self.close()
 
+    def _copied(self) -> "DataLoader":
+        loader = copy.copy(self)
+        loader.__dict__.pop("element_spec", None)  # is made of what will differ
+        return loader
+
     def _variant(self, **changes: Any) -> "DataLoader":
         """The same loader with other private settings, and workers of its own."""
-        loader = copy.copy(self)
+        loader = self._copied()
         loader.__dict__["_fingerprints"] = self._fingerprints
         loader._crew, loader._iterated = _Crew(), False
         for name, value in changes.items():

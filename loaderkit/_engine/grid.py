@@ -23,8 +23,10 @@ from typing import Protocol
 
 import numpy as np
 
+from loaderkit.plan.schedule import Fill
+
 from .assembly import AHEAD_NBYTES, Reserve, Supplies
-from .task import Broken, End, Fill, Layout, Loss, Outcome, Part, Ready, Report, Slot, Span, Target, Task
+from .task import Broken, End, Layout, Loss, Outcome, Part, Ready, Report, Slot, Span, Target, Task
 
 
 class Rows(Protocol):
@@ -313,11 +315,13 @@ class Grid:
         return uses
 
     def _lose(self, task: Task, stretches: list[_Stretch], losses: Sequence[Loss]) -> None:
-        """Keeps each loss with the step that its row is in."""
+        """Keeps each loss with the step that its row is in; one that only shows what a row looks like is nobody's."""
         behind = list(accumulate(target.rows * self._group for target in task.targets))
         for loss in losses:
             place = bisect_right(behind, loss.place)
             stretch, target = stretches[place], task.targets[place]
+            if stretch.rows.fill and not any(real for real, _ in stretch.rows.fill):
+                continue
             begin = behind[place] - target.rows * self._group
             row = target.first + (loss.place - begin) // self._group
             stretch.losses.setdefault(row // stretch.rows.rows, []).append(loss)

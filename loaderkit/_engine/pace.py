@@ -1,15 +1,13 @@
 """How long things take, so that tasks are neither crumbs nor boulders. It steers only where tasks are cut."""
 
-TASK_SECONDS = (
-    8e-3  # a message costs both sides 100 us and more where it wakes a sleeping processor: 2% of a task
-)
-ALONE_SECONDS = (
-    3e-3  # of the trainer's own tasks: there is nobody to share with, only the engine's part to spread
-)
-AHEAD_SECONDS = 40e-3  # work that waits at each worker, so that a trainer busy for that long starves nobody
-WINDOW_SECONDS = (
-    80e-3  # of each worker's work is begun and not handed out, so that a slow record stops nobody else
-)
+# A message costs both sides 100 us and more where it wakes a sleeping processor: 2% of a task.
+TASK_SECONDS = 8e-3
+# Of the trainer's own tasks: there is nobody to share with, only the engine's part to spread.
+ALONE_SECONDS = 3e-3
+# Work that waits at each worker, so that a trainer busy for that long starves nobody.
+AHEAD_SECONDS = 40e-3
+# Of each worker's work that is begun and not handed out, so that a slow record stops nobody else.
+WINDOW_SECONDS = 80e-3
 _WEIGHT = 0.2  # of the newest figure
 _MOST_TASKS = 64
 

@@ -12,8 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
+from loaderkit.plan.schedule import Fill
+
 Cursor = tuple[int, ...]
-Fill = tuple[tuple[int, int], ...]  # (rows that are real, rows of zeros) in turn; (): all rows are real
 
 
 class Layout(Protocol):

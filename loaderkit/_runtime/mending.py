@@ -82,6 +82,15 @@ class Mender:
             lo, hi: places in its indices.
             announce: told each record right before it is read; None reads all at once.
         """
+        run, failure = self._whole(task, lo, hi, announce)
+        run, earlier = self._level.marked(run)
+        if earlier is None:
+            return run, failure
+        index = earlier.indices[0]
+        self._losses = [loss for loss in self._losses if loss.index < index]
+        return run, earlier
+
+    def _whole(self, task: Task, lo: int, hi: int, announce: Announce | None) -> tuple[Run, Failure | None]:
         run, place, failure = Run([], [], [] if self._row_changing else None), lo, None
         if announce is None:
             run, place, failure = self._at_once(task, lo, hi)
@@ -101,7 +110,7 @@ class Mender:
         keys, indices = task.keys[lo:hi], task.indices[lo:hi]
         records, unread = self._reader.read(task.id, keys, indices)
         read = len(records)
-        run, failure = self._level.run(self._run_of(records, indices[:read].tolist()), task.start)
+        run, failure = self._level.work(self._run_of(records, indices[:read].tolist()), task.start)
         if failure is None:
             if self._bad:
                 self._bad.difference_update(keys[:read].tolist())
@@ -125,7 +134,7 @@ class Mender:
         records, failure = self._reader.read(task.id, where[1], where[0])
         run = self._run_of(records, [index] * len(records))
         if failure is None:
-            run, failure = self._level.run(run, task.start)
+            run, failure = self._level.work(run, task.start)
         if failure is None:
             self._bad.discard(key)
         elif _of_a_record(failure) and len(self._bad) < _MOST_KNOWN and (not records or self._same_for_all):

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._engine.task import Fill, Loss, Part, Report, Slot, Span, Target, Task, Trouble
+from loaderkit._engine.task import Loss, Part, Report, Slot, Span, Target, Task, Trouble
+from loaderkit.plan.schedule import Fill
 
 from .layout import BatchLayout
 from .pickling import Packer

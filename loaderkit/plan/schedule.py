@@ -22,6 +22,8 @@ from loaderkit.plan.sharding import Shard, ShardOptions
 # A call of the sampler costs about as much as a few thousand keys, so keys are planned this many at a time.
 BLOCK_INDICES = 16_384
 
+Fill = tuple[tuple[int, int], ...]  # (rows that are real, rows of zeros) in turn; (): all rows are real
+
 _MAX_INDEX = 2**63 - 1
 
 
@@ -30,8 +32,8 @@ class Part:
     """The records that one shard reads in `steps` steps, or all shards together.
 
     indices, keys: (k,) int64, read-only. rows: how many rows they make in each step; row r of all is
-    [r*group:(r+1)*group] of both. fill: where rows of zeros stand: (real, zero) rows in turn, () for nowhere; where
-    no row of this shard is real, the stream's first row is given to show what a row looks like.
+    [r*group:(r+1)*group] of both. fill: where rows of zeros stand; where no row of this shard is real, the stream's
+    first row is given to show what a row looks like.
 
     >>> Part(np.arange(4), np.arange(4)[::-1], rows=2).rows
     2
@@ -41,7 +43,7 @@ class Part:
     keys: NDArray[np.int64]
     rows: int
     steps: int = 1
-    fill: tuple[tuple[int, int], ...] = ()
+    fill: Fill = ()
 
     def __post_init__(self) -> None:
         for name in ("indices", "keys"):
@@ -199,7 +201,7 @@ class Schedule:
         used = self.batching.count_used(self._records_present(index))
         places = _records_of(spans, group)
         there = int(np.searchsorted(places, used))  # the stream's last row may be shorter
-        fill: tuple[tuple[int, int], ...] = ()
+        fill: Fill = ()
         indices = index + places[:there]
         if there < len(places) and self.batching.remainder == "wrap":
             indices = np.concatenate([indices, self._first_rows(places[there:] - used)])

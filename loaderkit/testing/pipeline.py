@@ -99,12 +99,14 @@ class _Pipeline:
         return _Pipeline(self.loader, self.batches, count, self.last_index)
 
     def make(self, **changes: Any) -> DataLoader:
-        """A loader of its own for a run."""
-        if not self.whole:  # a beginning may have no Batch to shard, and fewer rows than streams
+        """A loader of its own for a run, which leaves the user's quarantine file alone."""
+        changes = {"quarantine": None, **changes}
+        if not self.whole:  # a beginning may have no Batch to shard, fewer rows than streams, and more steps
             changes = {
                 "operations": self.operations,
                 "sharding": NoSharding(),
                 "logical_streams": 1,
+                "num_steps": None,
                 **changes,
             }
         return self.loader._variant(**changes)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit.plan.schedule import Fill
 from loaderkit.tree import map_leaves
 
 VALID = "valid"
-Fill = tuple[tuple[int, int], ...]  # (real rows, rows of zeros) in turn
 
 
 def with_valid(element: Any, valid: Any = True) -> Any:

@@ -24,9 +24,10 @@ from typing import Any
 import numpy as np
 
 from loaderkit.plan.rng import RecordRng, child_of
+from loaderkit.plan.schedule import Fill
 
 from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, function_of, label_of
-from .padding import Fill, spread, spread_rows, valid_rows, with_valid
+from .padding import spread, spread_rows, valid_rows, with_valid
 from .seeding import SeededGlobals
 from .stack import Block, collect
 
@@ -213,14 +214,26 @@ _Stage = _MapStage | _RandomMapStage | _FilterStage | _FlatMapStage
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One Batch (None for level 0) and the stages behind it; `depth` FlatMaps were passed before it."""
+    """One Batch (None for level 0) and the stages behind it.
+
+    depth    FlatMaps passed before it
+    mark     says of each row that it is real, where the next Batch puts others in between; no stage, for what it
+             raises is no record's fault
+    """
 
     batch: Batch | None
     stages: tuple[_Stage, ...]
     depth: int = 0
+    mark: _MapStage | None = None
 
     def run(self, run: Run, start: Cursor) -> tuple[Run, Failure | None]:
-        """Takes the elements through the stages; a failure comes with the elements before it."""
+        """Takes the elements through the stages and marks them; a failure comes with the elements before it."""
+        run, failure = self.work(run, start)
+        run, earlier = self.marked(run)
+        return run, earlier or failure
+
+    def work(self, run: Run, start: Cursor) -> tuple[Run, Failure | None]:
+        """Takes the elements through the stages only."""
         failure = None
         for stage in self.stages:
             try:
@@ -229,6 +242,15 @@ class Level:
                 failure = Failure(stop.error, stage.label, (run.begins[stop.taken][0],))
                 run = stop.made
         return run, failure
+
+    def marked(self, run: Run) -> tuple[Run, Failure | None]:
+        """The elements that went through the stages, as rows of the next Batch."""
+        if self.mark is None:
+            return run, None
+        try:
+            return self.mark.apply(run, ()), None
+        except _Stop as stop:
+            return stop.made, Failure(stop.error, self.mark.label, (run.begins[stop.taken][0],))
 
     def make_batch(
         self, parts: Sequence[Block | list[Any]], begins: Sequence[Cursor], fill: Fill = ()
@@ -302,9 +324,10 @@ def compile_levels(operations: Sequence[Transformation], seed: int | None) -> tu
     drawn = depth = before = 0
     for place, op in enumerate(operations):
         if isinstance(op, Batch):
+            mark = None
             if op.remainder == "pad" and op.batch_fn is None:
-                stages.append(_MapStage(f"operations[{place}] {label_of(op)}", with_valid))
-            levels.append(Level(batch, tuple(stages), before))
+                mark = _MapStage(f"operations[{place}] {label_of(op)}", with_valid)
+            levels.append(Level(batch, tuple(stages), before, mark))
             batch, stages, before = op, [], depth
             continue
         stages.append(_stage(op, f"operations[{place}] {label_of(op)}", seed, drawn, depth))
@@ -333,11 +356,6 @@ class Pipeline:
         return tuple(takewhile(lambda op: not isinstance(op, Batch), self._operations))
 
     @property
-    def last(self) -> Level:
-        """The level whose elements are handed out."""
-        return self.levels[-1]
-
-    @property
     def group(self) -> int:
         """Records of one row of the last Batch, where no operation changes their number."""
         return math.prod(
@@ -347,14 +365,8 @@ class Pipeline:
     @property
     def passes_rows(self) -> bool:
         """Whether records are rows of the only Batch as they come from the source."""
-        return len(self.levels) == 2 and not self.levels[0].stages and self.levels[1].batch is not None
-
-    @property
-    def needs_finish(self) -> bool:
-        """Whether something has to look at a whole batch after its rows lie in place."""
-        return bool(self.last.stages) or (
-            self.last.batch is not None and self.last.batch.batch_fn is not None
-        )
+        first = self.levels[0]
+        return len(self.levels) == 2 and not first.stages and first.mark is None
 
     def make_rows(
         self, records: list[Any], indices: np.ndarray, *, unread: Failure | None

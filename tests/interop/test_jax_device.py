@@ -186,6 +186,32 @@ def test_an_integer_that_does_not_fit_is_an_error(dtype, value):
             next(batches)
 
 
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_a_float_that_does_not_fit_is_told(dtype):
+    """It is infinite, as in JAX, and the warning names its leaf."""
+
+    def big(key):
+        return {"x": dtype(1.5), "y": dtype(1e300)}
+
+    with lk.device_iterator(iter(loader_of(big, lk.Batch(2))), ONE) as batches:
+        with pytest.warns(RuntimeWarning, match=r"leaf \['y'\] is .* become infinite") as told:
+            batch = next(batches)
+        assert len({str(one.message) for one in told}) == 1
+        assert np.isinf(batch["y"]).all() and np.array_equal(batch["x"], [1.5, 1.5])
+
+
+@pytest.mark.parametrize("keys", [None, "key"])
+def test_a_batch_without_a_leaf_for_devices_stays_as_it_is(keys):
+    """Text only: numpy's arrays, whose rows the keys belong to."""
+    with lk.device_iterator(
+        iter(loader_of(lambda key: {"name": f"{key}"}, lk.Batch(4))), ONE, keys=keys
+    ) as batches:
+        batch = next(batches)
+        assert type(batch["name"]) is np.ndarray and batch["name"].shape == (4,)
+        assert keys is None or batch[keys].shape == (4,)
+
+
 class Scale(lk.Map):
     """Behind the Batch: a number that belongs to no row."""
 

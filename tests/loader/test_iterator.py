@@ -319,6 +319,23 @@ def test_a_wrapped_iterator_stands_where_its_user_stands():
         assert ahead.take().element.value.tolist() == next(plain).tolist() == [8, 9]
 
 
+def test_an_error_of_a_wrapped_iterator_names_its_own_step():
+    """Not that of what the user has received."""
+
+    def fail(record: int) -> int:
+        if record == 5:
+            raise ValueError("five")
+        return record
+
+    with iter(lk.load(range(8), batch_size=1, transformations=[fail])) as it:
+        ahead = it.wrap()
+        for _ in range(5):
+            ahead.take()
+        with pytest.raises(ValueError, match="five") as raised:
+            ahead.take()
+    assert raised.value.__notes__[0].endswith("at step 5")
+
+
 def test_elements_of_a_wrapped_iterator_are_the_wrappers():
     """Two consumers would each miss what the other took: the second is refused."""
     with iter(lk.load(range(20))) as it:

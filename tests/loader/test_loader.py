@@ -238,6 +238,8 @@ def test_element_spec_of_a_shard_and_an_epoch():
         Running(), [lk.Batch(global_batch_size=4)], shard_options=lk.ShardOptions(1, 2), count=8
     )
     assert loader.element_spec.shape == loader.epoch(3).element_spec.shape == (2,)
+    growing = loader_of(Running(), [lk.MapWithIndex(lambda index, _: np.zeros(index)), lk.Batch(1)], count=4)
+    assert [growing.element_spec.shape, growing.epoch(1).element_spec.shape] == [(1, 0), (1, 4)]
 
 
 def test_element_spec_that_cant_be():

@@ -301,6 +301,62 @@ def test_what_is_no_records_fault_is_raised(policy, error):
         next(it)
 
 
+@pytest.mark.parametrize("running", RUNNINGS, ids=str)
+@pytest.mark.parametrize("changing", [False, True], ids=["fixed", "changing"])
+def test_a_function_gives_a_row_of_a_batch_that_is_filled_up(changing, running):
+    """Its element is marked as real like every other one."""
+
+    def decode(element: int) -> dict[str, int]:
+        return {"x": bad_at(1, 4)(element)}
+
+    operations = [lk.Filter(lambda row: row["x"] != 2)] if changing else []
+    with loader_of(
+        6 if changing else 5,
+        decode,
+        *operations,
+        lk.Batch(2, remainder="pad"),
+        on_record_error=lambda error, metadata: {"x": -1},
+        **running,
+    ) as loader:
+        batches = [(batch["x"].tolist(), batch["valid"].tolist()) for batch in loader]
+    last = ([5, 0], [True, False]) if changing else ([-1, 0], [True, False])
+    middle = [3, -1] if changing else [2, 3]
+    assert batches == [([0, -1], [True, True]), (middle, [True, True]), last]
+
+
+@pytest.mark.parametrize("policy", ["replace", "skip", lambda error, metadata: {"valid": 0}], ids=str)
+def test_a_leaf_named_valid_is_no_records_fault(policy):
+    """Where padding adds that leaf, records that have one are an error under every policy."""
+
+    def decode(element: int) -> dict[str, int]:
+        return {"valid" if element == 5 else "x": element}
+
+    loader = loader_of(8, decode, lk.Batch(3, remainder="pad"), on_record_error=policy)
+    it = iter(loader)
+    assert next(it)["x"].tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match=r'leaf "valid".*rename') as raised:
+        next(it)
+    assert "operations[1] Batch(batch_size=3, remainder='pad') for index 5 " in raised.value.__notes__[0]
+    assert it.bad_records == 0
+
+
+@pytest.mark.parametrize("running", RUNNINGS, ids=str)
+def test_a_record_that_only_shows_what_a_row_looks_like_is_no_loss(running):
+    """A shard without a real row in the last step reads one for its shape: it lost no row."""
+    for shard, lost in enumerate([1, 0]):
+        with loader_of(
+            5,
+            bad_at(0),
+            lk.Batch(global_batch_size=4, remainder="pad"),
+            shard_options=lk.ShardOptions(shard, 2),
+            max_bad_records=lost,
+            **running,
+        ) as loader:
+            it = iter(loader)
+            got = [rows[real].tolist() for rows, real in it]
+        assert (got, it.bad_records) == (([[1, 1], [4]], 1) if lost else ([[2, 3], []], 0))
+
+
 def test_an_interrupt_is_no_bad_record():
     """Ctrl-C in a decoder goes through, and the next call goes on exactly, with nothing counted twice."""
     interrupts = [KeyboardInterrupt()]

@@ -149,6 +149,41 @@ def test_a_sin_is_found_wherever_it_stands(place, monkeypatch):
     assert found.value.operation.startswith(f"operations[{culprit}] ")
 
 
+class Counter(lk.Map):
+    """Sins from record 20 on, in a step of the whole pipeline and far from the first of its beginnings."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def map(self, element: int) -> int:
+        if element < 20:
+            return element
+        self.count += 1
+        return element + self.count
+
+
+def test_a_run_of_few_steps_is_searched_to_its_end(monkeypatch):
+    """The loader's num_steps counts batches, and no records of a beginning of the pipeline."""
+    monkeypatch.setattr(pipeline, "_CLOCK_SECONDS", 0.0)
+    loader = loader_of(Counter(), lambda x: x, lk.Batch(16), sampler=lk.SequentialSampler(64), num_steps=3)
+    with pytest.raises(PurityError) as found:
+        check_pipeline(loader, batches=3)
+    assert found.value.operation == "operations[0] Counter"
+
+
+def test_the_users_quarantine_file_is_left_alone(tmp_path):
+    """Its runs are none of the user's."""
+
+    def decode(element: int) -> int:
+        if element == 0:
+            raise ValueError("bad")
+        return element
+
+    path = tmp_path / "bad.jsonl"
+    check_pipeline(loader_of(decode, lk.Batch(16), on_record_error="replace", quarantine=path), batches=4)
+    assert not path.exists()
+
+
 def test_a_filter_that_leaves_less_the_next_time_is_named():
     """Elements that are missing differ too."""
     left = iter(range(30))

@@ -40,7 +40,8 @@ def device_iterator(
         keys: the name of a further leaf with a key of JAX for each record, None for none.
 
     Leaves that JAX can't hold (str, bytes, objects, times) stay numpy. Raises ValueError where the loader's shards
-    don't fit the sharding, and OverflowError for an int64 that doesn't fit JAX's int32.
+    don't fit the sharding, and OverflowError for an int64 that doesn't fit JAX's int32; a float64 beyond
+    float32 becomes infinite, and a RuntimeWarning names its leaf.
 
     >>> import jax
     >>> import loaderkit as lk
@@ -141,8 +142,9 @@ class DeviceIterator:
         element = taken.element.value
         leaves = leaves_of(element)
         arrays = {path: np.asarray(leaf) for path, leaf in leaves.items() if is_for_devices(leaf)}
-        rows = rows_of(arrays)
-        held, total = held_rows(self._ahead.course.shard, rows)
+        # Where no leaf is for devices, those that JAX can't hold say how many rows there are.
+        others = {path: leaf for path, leaf in leaves.items() if isinstance(leaf, np.ndarray)}
+        held, total = held_rows(self._ahead.course.shard, rows_of(arrays or others))
         arrays = {path: fitting(path, leaf) for path, leaf in arrays.items()}
         self._check_other_processes(arrays, total)
         placed = [

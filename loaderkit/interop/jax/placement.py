@@ -4,6 +4,7 @@ leaf      a numpy array of this process's rows; what JAX can't hold (str, bytes,
 held      the rows of the global batch that the process has, ascending
 """
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,7 +68,7 @@ def _spread(prefix: Any, element: Any, where: str) -> list[Sharding | None]:
 
 
 def rows_of(leaves: Mapping[Path, Any]) -> int:
-    """How many rows the leaves for devices have; ValueError where one has no rows, or others than the rest.
+    """How many rows these leaves have; ValueError where one has no rows, or others than the rest.
 
     >>> rows_of({"['x']": np.zeros((3, 2)), "['y']": np.zeros(3)})
     3
@@ -99,7 +100,9 @@ def held_rows(shard: Shard, rows: int) -> tuple[NDArray[np.int64], int]:
 
 
 def fitting(path: Path, leaf: NDArray[Any]) -> NDArray[Any]:
-    """The leaf in the dtype that it has in JAX; OverflowError where an integer doesn't fit in it.
+    """The leaf in the dtype that it has in JAX.
+
+    OverflowError where an integer doesn't fit in it; a float that doesn't is infinite, with a RuntimeWarning.
 
     >>> fitting("['x']", np.array([1, 2])).dtype
     dtype('int32')
@@ -115,7 +118,17 @@ def fitting(path: Path, leaf: NDArray[Any]) -> NDArray[Any]:
                 f"leaf {path} is {leaf.dtype} and holds {high if high > limits.max else low}, which doesn't fit "
                 f"{dtype}, JAX's integer without x64: make it smaller or text in the pipeline, or set jax_enable_x64"
             )
-    return leaf.astype(dtype)
+    try:
+        with np.errstate(over="raise"):
+            return leaf.astype(dtype)
+    except FloatingPointError:
+        warnings.warn(
+            f"leaf {path} is {leaf.dtype} and holds numbers beyond {dtype}, JAX's without x64: they become infinite",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    with np.errstate(over="ignore"):
+        return leaf.astype(dtype)
 
 
 def place(

@@ -324,7 +324,9 @@ def test_a_function_gives_a_row_of_a_batch_that_is_filled_up(changing, running):
     assert batches == [([0, -1], [True, True]), (middle, [True, True]), last]
 
 
-@pytest.mark.parametrize("policy", ["replace", "skip", lambda error, metadata: {"valid": 0}], ids=str)
+@pytest.mark.parametrize(
+    "policy", ["replace", "skip", lambda error, metadata: {"valid": 0}], ids=["replace", "skip", "function"]
+)
 def test_a_leaf_named_valid_is_no_records_fault(policy):
     """Where padding adds that leaf, records that have one are an error under every policy."""
 

@@ -253,18 +253,21 @@ def _reason(culprit: _Pipeline, name: str) -> str:
             "In this process it repeats itself: it depends on the process, as the order of a set of strings, hash(), "
             "id(), os.getpid(), the environment, or on what the process did before, as a cache that was filled here"
         )
+    kept = (
+        "A fresh copy of the operations repeats itself: something is kept from one record to the next, a counter, "
+        "a buffer, a cache, a generator of its own"
+    )
+    # First, since nothing in it is left to chance: how far an earlier run worked ahead decides what was kept by then.
+    if _agree(_fresh, _fresh, culprit, seeded=False):
+        return kept
     way = _WAYS[name]
-    # Two runs that happen to begin with the same things kept agree without seeds too.
     if _agree(_here, way, culprit, seeded=True) and not _agree(_here, way, culprit, seeded=False):
         return (
             "With the global generators seeded it repeats itself: it draws from random or numpy.random. Make it a "
             "RandomMap and draw from the rng that it is given, or wrap it as lk.Map(function, seed_globals=True)"
         )
     if _agree(_fresh, _fresh, culprit, seeded=True):
-        return (
-            "A fresh copy of the operations repeats itself: something is kept from one record to the next, a counter, "
-            "a buffer, a cache, a generator of its own"
-        )
+        return kept
     return (
         "Nor does a fresh copy of the operations repeat itself: it reads a clock, draws from a generator that nobody "
         "seeded, or keeps something in a global"

@@ -251,7 +251,10 @@ def test_bad_arguments_are_refused_by_name(arguments, error, text):
             lambda: loader_of(element_of, lk.Batch(8), Scale()),
             r"its rows as their first axis.*\['scale'\]: no axis",
         ),
-        (lambda: loader_of(str, lk.Batch(8)), "its rows as their first axis, this one has no array"),
+        (
+            lambda: loader_of(str, lk.Batch(8, batch_fn="".join)),
+            "its rows as their first axis, this one has no array",
+        ),
         (
             lambda: loader_of(shard_options=lk.ShardOptions(1, 2)),
             "a device of this process holds rows 0 to 7 of leaf .*gives this process rows 4 to 7 of 8",

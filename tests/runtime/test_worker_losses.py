@@ -82,7 +82,10 @@ def test_a_worker_killed_with_a_message_half_sent_changes_nothing(tmp_path):
         pool: Any = loader._crew._hub
         with pool.lock:  # the pump can't read
             (worker,) = pool._crew.values()
-            until(lambda: unread(worker.connection) > 1 << 16, "half of a message")
+            try:
+                until(lambda: unread(worker.connection) > 1 << 16, "half of a message")
+            except AssertionError:
+                pytest.skip("the whole message had come before the pump could be held")
             os.kill(worker.process.pid, signal.SIGKILL)
         with pytest.raises(LongWordedError) as error:
             next(it)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Never, Self
 import numpy as np
 
 from loaderkit._arguments import at_least
+from loaderkit._closing import Closing
 from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._engine.chain import Chain
 from loaderkit._engine.task import End, Loss
@@ -86,7 +87,7 @@ class _Stream:
             self.hub.close(self.number)
 
 
-class DataLoaderIterator:
+class DataLoaderIterator(Closing):
     """Goes through a loader's elements; its state is a small JSON document that says where it stands.
 
     Made by `iter(loader)`. A context manager: leaving it closes it. It is always true, and stands at the same place
@@ -321,14 +322,6 @@ class DataLoaderIterator:
             self._move_to(self._position)
             self._failed = failed
             self._leave_others()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # --- where it stands ----------------------------------------------------------------------------------------
 

@@ -9,12 +9,12 @@ import warnings
 import weakref
 from collections.abc import Iterable
 from functools import cached_property, partial
-from types import TracebackType
-from typing import Any, Never, Self
+from typing import Any, Never
 
 import numpy as np
 
 from loaderkit._arguments import at_least, checked_sampler, seconds_or_none, sharding_of, tolerance_of
+from loaderkit._closing import Closing
 from loaderkit._runtime.agreement import agree
 from loaderkit._runtime.crew import Patience
 from loaderkit._runtime.hub import Hub, Inline
@@ -68,7 +68,7 @@ class ArraySpec:
     dtype: np.dtype
 
 
-class DataLoader:
+class DataLoader(Closing):
     """Reads records in a sampler's order, applies operations, and gives elements; the same ones however it is run.
 
     Args:
@@ -314,14 +314,6 @@ class DataLoader:
         >>> loader.close()
         """
         self._crew.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _copied(self) -> "DataLoader":
         loader = copy.copy(self)

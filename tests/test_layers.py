@@ -22,6 +22,7 @@ ROOM_OF_FILE = {
     "_arguments": "loader",
     "_byte_order": "ground",
     "_checkpoint_files": "checkpoint",
+    "_closing": "ground",
     "_memory": "memory",
     "_structure": "ground",
     "_version": "ground",

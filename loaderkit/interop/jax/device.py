@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from loaderkit._arguments import at_least
+from loaderkit._closing import Closing
 from loaderkit._runtime.agreement import agree
 from loaderkit.iterator import Ahead, DataLoaderIterator, Taken
 from loaderkit.plan.metadata import RecordMetadata
@@ -59,7 +60,7 @@ class _Coming:
     taken: Taken
 
 
-class DeviceIterator:
+class DeviceIterator(Closing):
     """What `device_iterator` gives: an iterator like the one it wraps, whose batches are on devices.
 
     Saved, restored and moved like the wrapped one, with which it shares the position.
@@ -248,14 +249,6 @@ class DeviceIterator:
         self._it.close()
         with self._ahead.lock:
             self._coming.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
         """Orbax's StatefulCheckpointable, as the wrapped iterator's."""

@@ -26,6 +26,9 @@ from .protocol import check_key, check_keys
 # or two.
 READER_OPTIONS = {"readahead_buffer_size": "0", "max_parallelism": "0"}
 READER_BUFFER_BYTES = 1 << 15
+# A read of a list takes time for each record of the whole file (0.4 ms a call for 200,000) and uses two cores or more,
+# a seek doesn't (3 to 5 us a record). Where so many are wanted, and one in so many of the file, the list is 0.8 of it.
+LISTED_RECORDS, LISTED_SHARE = 2000, 1 / 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class _File:
     path: str
     start: int
     stop: int
+    total: int
     nbytes: int | None
     group_size: int
 
@@ -134,11 +138,12 @@ class ArrayRecordDataSource:
     def _read(self, place: int, positions: list[int]) -> list[bytes]:
         file = self._files[place]
         try:
-            if file.nbytes is not None and file.group_size == 1:
+            if file.nbytes is not None and file.group_size == 1 and not _worth_a_list(file, len(positions)):
                 records = self._read_singly(file, positions)
             else:
                 records = self._reader(file.path).read(positions)
         except (RuntimeError, IndexError) as error:
+            self._reader.cache_clear()  # one that failed gives nothing more
             shown = ", ".join(map(str, positions[:5])) + (", ..." if positions[5:] else "")
             raise _unreadable(file.path, f"position {shown}: {error}") from error
         if b"" in records:
@@ -148,8 +153,7 @@ class ArrayRecordDataSource:
         return records
 
     def _read_singly(self, file: _File, positions: list[int]) -> list[bytes]:
-        # A read of a list costs time by the number of records in the whole file (0.4 ms a call for 200,000), a seek
-        # doesn't (3 us a record). Compressed groups and remote files are still better read as a list.
+        # Compressed groups and remote files are better read as a list.
         records: list[bytes] = []
         reader = self._reader(file.path)
         for position in positions:
@@ -158,7 +162,7 @@ class ArrayRecordDataSource:
                     reader.seek(position)
                     records.append(reader.read())
             except (RuntimeError, IndexError):
-                # A reader that failed gives nothing more, and doesn't say why: a new one's other read does.
+                # Nor does it say why: a new one's other read does.
                 self._check_size(file)
                 self._reader.cache_clear()
                 reader = self._reader(file.path)
@@ -248,9 +252,14 @@ def _inspect(part: FilePart, options: str) -> _File:
         path=part.path,
         start=part.start,
         stop=total if part.stop is None else part.stop,
+        total=total,
         nbytes=None if is_remote(part.path) else os.path.getsize(part.path),
         group_size=int(group[1]) if group else 1,
     )
+
+
+def _worth_a_list(file: _File, count: int) -> bool:
+    return count >= max(LISTED_RECORDS, LISTED_SHARE * file.total)
 
 
 def _unreadable(path: str, why: str) -> OSError:

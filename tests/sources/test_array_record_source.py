@@ -7,11 +7,13 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit.sources import ArrayRecordDataSource
+from loaderkit.sources.array_record import LISTED_RECORDS
 from loaderkit.sources.fingerprint import fingerprint_of
 
 
@@ -51,6 +53,16 @@ def test_batched_reads_equal_single_reads(tmp_path, write_records, options):
         assert source.__getitems__(keys) == [records[key] for key in keys]
 
     property_holds()
+
+
+def test_so_many_of_a_file_that_they_are_read_as_a_list(tmp_path, write_records):
+    """They equal single reads, in any order, with repeats, beside a file of which few are wanted."""
+    records = records_of("x", LISTED_RECORDS + 300)
+    write_records(tmp_path / "0.ar", records[:-100])
+    write_records(tmp_path / "1.ar", records[-100:])
+    source = ArrayRecordDataSource(str(tmp_path / "*.ar"))
+    keys = np.random.default_rng(0).integers(0, len(records), 2 * len(records)).tolist()
+    assert source.__getitems__(keys) == [records[key] for key in keys]
 
 
 def test_a_part_of_a_file(shards):
@@ -120,15 +132,18 @@ def test_a_file_that_is_no_array_record(tmp_path):
         ArrayRecordDataSource(tmp_path / "text.ar")
 
 
-@pytest.mark.parametrize("batched", [False, True])
-def test_a_file_that_is_cut_while_it_is_open(tmp_path, write_records, batched):
+A_LIST = [*range(300)] * -(-LISTED_RECORDS // 300)
+
+
+@pytest.mark.parametrize("wanted", [[299], [1, 299], A_LIST], ids=["one", "two", "a list"])
+def test_a_file_that_is_cut_while_it_is_open(tmp_path, write_records, wanted):
     """The reader itself gives b"" for what is gone; the source says that the file has changed."""
     path = write_records(tmp_path / "cut.ar", [os.urandom(1000) for _ in range(300)])
     source = ArrayRecordDataSource(path)
     assert len(source[0]) == 1000
     os.truncate(path, 100_000)
     with pytest.raises(OSError, match=r"cut\.ar: .* bytes when it was opened and has 100000 now"):
-        source.__getitems__([1, 299]) if batched else source[299]
+        source.__getitems__(wanted) if wanted[1:] else source[299]
 
 
 def test_a_damaged_record_is_named_and_the_others_stay_readable(tmp_path, write_records):
@@ -145,6 +160,9 @@ def test_a_damaged_record_is_named_and_the_others_stay_readable(tmp_path, write_
             assert source[key] == records[key]
         except OSError as error:
             errors[key] = str(error)
+    with pytest.raises(OSError, match=r"bad\.ar: not a whole ArrayRecord file"):
+        source.__getitems__(A_LIST)
+    assert source[0] == records[0]
     [(bad, says)] = errors.items()
     assert f"bad.ar: not a whole ArrayRecord file of {os.path.getsize(path)} bytes: position {bad}:" in says
 

@@ -30,7 +30,10 @@ class Assembly(Protocol):
         ...
 
     def pop(self) -> Outcome | None:
-        """What to hand to the iterating user next, in order; None while it isn't there yet."""
+        """What to hand to the iterating user next, in order; None while it isn't there yet.
+
+        Asked when all that it gave before was used: only then is it counted as handed out.
+        """
         ...
 
     def taken(self, ready: Ready) -> None:
@@ -48,11 +51,13 @@ class Supplies:
 
     slots      where batches are written in place; None where the one worker is the trainer itself
     reserves   whether outputs lie in the arena too, so that room for them is set aside with a task
+    several    whether whoever pops may be handed several ready batches at once
     new_id     gives the next task id
     """
 
     slots: Slots | None
     reserves: bool
+    several: bool
     outputs: Outputs
     pace: Pace
     new_id: Callable[[], int]

@@ -89,8 +89,12 @@ class Dispatcher:
         self._streams[stream] = assembly
         self._turn.append(stream)
 
-    def close(self, stream: StreamId) -> None:
-        """A stream isn't wanted any more; what it holds is given back when nobody can touch it."""
+    def close(self, stream: StreamId) -> dict[WorkerId, list[tuple[int, int]]]:
+        """A stream isn't wanted any more; what it holds is given back when nobody can touch it.
+
+        Returns its tasks that are out, (task, attempt) by worker: whoever hasn't begun one may say at once that it is
+        done, with an empty report.
+        """
         assembly = self._streams.pop(stream)
         self._turn.remove(stream)
         self._no_memory.pop(stream, None)
@@ -98,14 +102,15 @@ class Dispatcher:
         for out in [out for out in self._again if out.stream == stream]:
             self._again.remove(out)
             slots += [] if out.task.reserve is None else [out.task.reserve]
-        waiting = {
-            number
-            for tasks in self._workers.values()
-            for number, out in tasks.items()
-            if out.stream == stream
+        recalled = {
+            worker: mine
+            for worker, tasks in self._workers.items()
+            if (mine := [(number, out.attempt) for number, out in tasks.items() if out.stream == stream])
         }
+        waiting = {number for tasks in recalled.values() for number, _ in tasks}
         self._closing[stream] = _Closing(waiting, slots, outputs)
         self._finish_closing(stream)
+        return recalled
 
     def pop(self, stream: StreamId) -> Outcome | None:
         """The next thing to hand to the stream's user, None while it isn't there."""

@@ -100,6 +100,7 @@ class _Stretch:
 
 
 _ANY = 1 << 62
+_SEVERAL = 8  # batches handed out in one go: more would make one next() in many a slow one
 
 
 class Grid:
@@ -140,6 +141,10 @@ class Grid:
         self._to_finish: deque[_Stretch] = deque()
         self._work: dict[int, list[_Stretch]] = {}  # task id -> the stretch of each of its targets
         self._enough = _ANY  # with so many ahead, nothing is opened
+        self._most_at_once = 1  # batches to give in one go
+        self._along = (
+            0  # those that were given in one go with the one before them: not counted as handed out yet
+        )
         self._over = False
         self._failed = False
 
@@ -171,6 +176,7 @@ class Grid:
         if self._over or self._ahead >= self._enough:
             return False
         window = self._window()
+        self._most_at_once = max(1, min(window // 2, _SEVERAL)) if self._supplies.several else 1
         # Once it is full, work is given out again when half of it was used: many tasks in a message, not one each time.
         full = self._ahead >= window
         self._enough = window - window // 2 + 1 if full else _ANY
@@ -379,6 +385,8 @@ class Grid:
             stretch.slot = None
 
     def pop(self) -> Outcome | None:
+        self._ahead -= self._along
+        self._along = 0
         if not self._stretches:
             return End() if self._over else None
         outcome = self._stretches[0].outcome
@@ -391,7 +399,21 @@ class Grid:
                     for step, lost in stretch.losses.items()
                 }
                 return replace(outcome, losses=losses)
+            if outcome.slot is not None:
+                return self._with_others(outcome)
         return outcome
+
+    def _with_others(self, first: Ready) -> Ready:
+        """A batch, and some of those behind it that are ready: one call of many then pays for the hand-over."""
+        others: list[Ready] = []
+        while len(others) + 1 < self._most_at_once and self._stretches:
+            stretch = self._stretches[0]
+            if not isinstance(stretch.outcome, Ready) or stretch.outcome.slot is None or stretch.losses:
+                break
+            others.append(stretch.outcome)
+            self._stretches.popleft()
+        self._along = len(others)
+        return replace(first, along=tuple(others)) if others else first
 
     def taken(self, ready: Ready) -> None:
         self._supplies.outputs.drop(ready.task)

@@ -180,6 +180,7 @@ class Ready:
     more      elements with real rows that will surely come behind it, as far as is known
     dry       whether no others with real rows will come
     losses    by element: the bad records of its rows, and those passed without a row since the element before it
+    along     the batches behind it that are ready too, in slots and without losses, if the taker wants several at once
     """
 
     rows: int = 0
@@ -195,6 +196,7 @@ class Ready:
     more: int = 0
     dry: bool = False
     losses: Mapping[int, tuple[Loss, ...]] | None = None
+    along: tuple["Ready", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

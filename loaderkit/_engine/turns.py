@@ -82,6 +82,7 @@ class Turns:
         share = Supplies(
             slots=supplies.slots,
             reserves=supplies.reserves,
+            several=False,  # each gives one in its turn
             outputs=supplies.outputs,
             pace=PaceShare(supplies.pace, len(make)),
             new_id=supplies.new_id,

@@ -69,12 +69,18 @@ class ReadAhead:
                 self._top_up()
                 yield future
         finally:
-            del self._flying[task]
-            self._forget(task, flying)
+            if self._waiting and self._waiting[0][0] == task:
+                self.forget(task)
+            else:  # all its reads were begun
+                self._cancel(self._flying.pop(task))
 
-    def _forget(self, task: int, flying: "deque[Future[Any]]") -> None:
-        if self._waiting and self._waiting[0][0] == task:
+    def forget(self, task: int) -> None:
+        """Nobody will take the reads of a task."""
+        if task in self._flying:
             self._waiting = deque(entry for entry in self._waiting if entry[0] != task)
+            self._cancel(self._flying.pop(task))
+
+    def _cancel(self, flying: "deque[Future[Any]]") -> None:
         for future in flying:
             future.cancel()
         self._ahead -= len(flying)

@@ -1,5 +1,6 @@
 """A worker as the pump sees it: something to give assignments to, and what it says of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -77,6 +78,10 @@ class Worker(Protocol):
 
     def give(self, assignment: Assignment, outputs: dict[int, Slot]) -> None:
         """Hands it a task; `outputs` says where the inputs lie that are in the arena."""
+        ...
+
+    def recall(self, tasks: Sequence[tuple[int, int]]) -> None:
+        """Of these, (task, attempt) each, it says at once that they are done, if it hasn't begun them."""
         ...
 
     def place(self, task: int, attempt: int, slot: Slot | None) -> None:

@@ -7,7 +7,7 @@ threads or processes.
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +100,7 @@ class Hub:
         self._supplies = Supplies(
             slots=self._slots,
             reserves=reserves,
+            several=not program.verify,  # else each is looked at when it is its turn
             outputs=self._outputs,
             pace=self._pace,
             new_id=itertools.count().__next__,
@@ -144,8 +145,11 @@ class Hub:
     def _close(self, stream: int) -> None:
         if stream in self._streams:
             del self._streams[stream]
-            self._dispatcher.close(stream)
+            self._recall(self._dispatcher.close(stream))
             self._let_go()
+
+    def _recall(self, tasks: Mapping[Hashable, Sequence[tuple[int, int]]]) -> None:
+        """Nobody wants these tasks any more, (task, attempt) by worker."""
 
     def _check_whole(self) -> None:
         if self.torn:
@@ -212,28 +216,34 @@ class Hub:
             case Broken(error):
                 return as_failure(error)
             case Ready() as ready:
-                values = self._taken(stream, ready) if ready.slot is None else self._batch(ready)
+                values = self._taken(stream, ready) if ready.slot is None else self._batches(ready)
                 if isinstance(values, Failure):
                     return values
                 ahead = (ready.masked, ready.more, ready.dry)
                 return Elements(values, ready.ends, ready.begins, ready.losses, *ahead)
 
-    def _batch(self, ready: Ready) -> list[Any] | Failure:
+    def _batches(self, ready: Ready) -> list[Any] | Failure:
+        self._moved = True
+        try:
+            return [self._batch(each) for each in (ready, *ready.along)]
+        except ChecksumError as error:  # with verify there is one only
+            return Failure(error, "the check of a batch (verify=True)", ())
+
+    def _batch(self, ready: Ready) -> Any:
         assert self._arena is not None and self._slots is not None and ready.slot is not None
         assert isinstance(ready.layout, BatchLayout)
-        self._moved = True
         if ready.layout.verify:
             try:
                 ready.layout.check(self._arena.token(ready.slot), ready.rows, 0, ready.rows)
-            except ChecksumError as error:
+            except ChecksumError:
                 self._slots.free(ready.slot)
-                return Failure(error, "the check of a batch (verify=True)", ())
+                raise
         # Somebody who couldn't be ended may still write there: it is copied out of it, and kept from all others.
         if self._has_room(ready.slot.nbytes) and not self._slots.held(ready.slot):
-            return [ready.layout.batch(self._arena.lease(ready.slot), ready.rows)]
+            return ready.layout.batch(self._arena.lease(ready.slot), ready.rows)
         try:
             leaves = ready.layout.leaves(self._arena.token(ready.slot), ready.rows)
-            return [unflatten(ready.layout.spec.structure, [leaf.copy() for leaf in leaves])]
+            return unflatten(ready.layout.spec.structure, [leaf.copy() for leaf in leaves])
         finally:
             self._slots.free(ready.slot)
 

@@ -15,7 +15,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -129,6 +129,10 @@ class Pool(Hub):
             if not self._streams:
                 self._unfit = None  # its traceback would keep alive whatever the user's frames hold
             self.wake()  # also where an interrupt tore the engine: the pump ends the workers then
+
+    def _recall(self, tasks: Mapping[Hashable, Sequence[tuple[int, int]]]) -> None:
+        for worker, mine in tasks.items():
+            self._crew[worker].recall(mine)  # type: ignore[index]  # the numbers that we gave
 
     def abandon(self, stream: int) -> None:
         if os.getpid() == self._pid:

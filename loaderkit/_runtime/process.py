@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -74,6 +75,9 @@ class ProcessWorker:
         packed = wire.pack_task(task, assignment.attempt, assignment.suspect, self._layouts, outputs)
         # Sent with what else is given now: a message wakes the worker, which costs more than its bytes.
         self._unsent += message + wire.frame(wire.TASK, packed)
+
+    def recall(self, tasks: Sequence[tuple[int, int]]) -> None:
+        self._send(wire.frame(wire.RECALL, wire.numbers(*chain.from_iterable(tasks))))
 
     def place(self, task: int, attempt: int, slot: Slot | None) -> None:
         if slot is None:

@@ -89,6 +89,11 @@ class Reader:
         if self._ahead is not None:
             self._ahead.begin(task, keys.tolist())
 
+    def forget(self, task: int) -> None:
+        """Nobody will ask for the reads of a task that `begin` was told of."""
+        if self._ahead is not None:
+            self._ahead.forget(task)
+
     def read(self, task: int, keys: np.ndarray, indices: np.ndarray) -> tuple[list[Any], Failure | None]:
         """The records of a task; a failure comes with the records before it.
 

@@ -6,7 +6,7 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ class ThreadWorker:
         self._place = Place()
         self._tasks: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
         self._dismissed = False
+        self._recalled: set[tuple[int, int]] = set()  # (task, attempt) that nobody wants any more
         self._assignment: Assignment | None = None  # worked on
         self._suggested = (np.empty(0, np.int64), np.empty(0, np.int64))
         self.name = f"worker thread {number}"
@@ -61,6 +62,9 @@ class ThreadWorker:
 
     def give(self, assignment: Assignment, outputs: dict[int, Slot]) -> None:
         self._tasks.put(assignment)
+
+    def recall(self, tasks: Sequence[tuple[int, int]]) -> None:
+        self._recalled.update(tasks)
 
     def place(self, task: int, attempt: int, slot: Slot | None) -> None:
         raise AssertionError("a thread's outputs need no room")
@@ -112,10 +116,17 @@ class ThreadWorker:
         waiting: deque[Assignment] = deque()
         while self._take_in(waiting, bench):
             self._assignment = assignment = waiting.popleft()
-            self._at(assignment.task.id, None)
-            report, output = self._done(bench, assignment)
-            self._at(None, None)
-            self._tell(self, Finished(assignment.task.id, assignment.attempt, report, output))
+            attempt = (assignment.task.id, assignment.attempt)
+            report = Report(())
+            output: Output = []
+            if attempt in self._recalled:
+                bench.reader.forget(assignment.task.id)
+            else:
+                self._at(assignment.task.id, None)
+                report, output = self._done(bench, assignment)
+                self._at(None, None)
+            self._tell(self, Finished(*attempt, report, output))
+            self._recalled.discard(attempt)  # told of, it isn't recalled any more
             del report, output, assignment
         bench.reader.close()
 

@@ -25,6 +25,7 @@ TASK = 3
 PLACE = 4  # where an output that was too large for its reserve goes
 FORGET = 5  # an output that nobody wants any more
 CANDIDATES = 6  # indices, then as many record keys: what may be read instead of a bad record
+RECALL = 7  # task, attempt, task, attempt, ...: those that aren't begun are done, nobody wants them
 # From a worker.
 READY = 16
 UNFIT = 17  # the program can't be set up: a pickled exception

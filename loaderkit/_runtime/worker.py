@@ -152,10 +152,24 @@ class _Worker:
             case wire.FORGET:
                 if self._unplaced is not None and [*self._unplaced[:2]] == wire.read_numbers(body):
                     self._unplaced = None
+            case wire.RECALL:
+                values = iter(wire.read_numbers(body))
+                self._drop({*zip(values, values, strict=True)})
             case wire.CANDIDATES:
                 self._suggested = np.frombuffer(body, np.int64).reshape(2, -1)
             case wire.PROGRAM:
                 self._set_up(body)
+
+    def _drop(self, recalled: set[tuple[int, int]]) -> None:
+        mine, self._tasks = self._tasks, deque()
+        for waiting in mine:
+            task, attempt, *_ = waiting
+            if (task.id, attempt) not in recalled:
+                self._tasks.append(waiting)
+                continue
+            if self._bench is not None:
+                self._bench.reader.forget(task.id)
+            self._done(task.id, attempt, Report(()))
 
     def _send(self, kind: int, body: bytes = b"") -> None:
         self._connection.sendall(wire.frame(kind, body))

@@ -129,6 +129,7 @@ class World(Reach):
         budget: bytes of the arena.
         workers: how many the pace counts on.
         task_rows: rows of a task, None to adapt.
+        several: whether users may be handed several ready batches at once.
     """
 
     def __init__(
@@ -139,6 +140,7 @@ class World(Reach):
         budget: int | None = None,
         workers: int = 2,
         task_rows: int | None = None,
+        several: bool = True,
     ) -> None:
         self.slots = WatchedSlots(budget) if arena else None
         self.reserves = arena and reserves
@@ -151,6 +153,7 @@ class World(Reach):
         self.supplies = Supplies(
             slots=self.slots,
             reserves=self.reserves,
+            several=several,
             outputs=self.outputs,
             pace=self.pace,
             new_id=self._new_id,
@@ -184,10 +187,23 @@ class World(Reach):
         self.dispatcher.open(stream, spec.assembly(self.supplies))
         return stream
 
-    def close(self, stream: int) -> None:
-        self.dispatcher.close(stream)
+    def close(self, stream: int, *, recalled: bool = False) -> None:
+        """`recalled`: workers are told, and don't begin its tasks any more."""
+        out = self.dispatcher.close(stream)
         del self.twins[stream]
         self.over.pop(stream, None)
+        mine = {
+            worker: [(a.task.id, a.attempt) for a in hand.tasks if a.stream == stream]
+            for worker, hand in self.hands.items()
+        }
+        assert out == {worker: tasks for worker, tasks in mine.items() if tasks}
+        for worker, tasks in out.items() if recalled else ():
+            hand = self.hands[worker]
+            for task, attempt in tasks:
+                if task not in hand.made:
+                    hand.tasks = deque(a for a in hand.tasks if a.task.id != task)
+                    assert self.dispatcher.done(worker, task, attempt, Report(()))
+                    self.stale.append((worker, task, attempt))
 
     def pop(self, stream: int) -> bool:
         """Pops and compares with the naive stream; whether there was anything."""
@@ -226,17 +242,20 @@ class World(Reach):
 
     def _taken(self, stream: int, ready: Ready) -> list[Any]:
         if ready.slot is not None:
-            assert isinstance(ready.layout, RowLayout)
-            rows = tuple(self.row(ready.slot, place) for place in range(ready.rows))
-            if self.slots.held(ready.slot):  # copied out of it
-                self.slots.free(ready.slot)
-                return [("batch", *rows)]
-            self.leases.append(Lease(ready.slot, ready.rows, rows))
-            return [("batch", *rows)]
+            return [("batch", *self._leased(each)) for each in (ready, *ready.along)]
         values = self.output(ready.task)[ready.part][ready.place : ready.place + ready.count]
         assert len(values) == ready.count > 0
         self.dispatcher.taken(stream, ready)
         return values
+
+    def _leased(self, ready: Ready) -> tuple[Any, ...]:
+        assert isinstance(ready.layout, RowLayout)
+        rows = tuple(self.row(ready.slot, place) for place in range(ready.rows))
+        if self.slots.held(ready.slot):  # copied out of it
+            self.slots.free(ready.slot)
+        else:
+            self.leases.append(Lease(ready.slot, ready.rows, rows))
+        return rows
 
     def release(self, lease: Lease) -> None:
         """The user lets go of a batch; until now nobody has written to it."""

@@ -222,7 +222,8 @@ def test_a_closed_stream_keeps_its_bytes_until_the_last_of_its_tasks_is_over():
         world.pop(stream)
     while world.give():
         continue
-    world.release(world.leases[0])
+    while world.leases:
+        world.release(world.leases[0])
     used = world.slots.used
     tasks = sum(len(world.hands[worker].tasks) for worker in world.busy)
     assert used and tasks > 1
@@ -230,6 +231,27 @@ def test_a_closed_stream_keeps_its_bytes_until_the_last_of_its_tasks_is_over():
     for _ in range(tasks):
         assert world.slots.used == used
         world.finish(world.busy[0])
+    assert world.slots.used == 0
+
+
+def test_of_a_closed_stream_only_what_was_begun_is_waited_for():
+    world = world_of(2, task_rows=2)
+    stream, other = world.open(grid(steps=40)), world.open(grid(steps=40))
+    while world.give():
+        continue
+    first = world.busy[0]
+    world.begin(first, 0)
+    world.close(stream, recalled=True)
+    left = [a.stream for hand in world.hands.values() for a in hand.tasks]
+    assert left.count(stream) == 1 and left.count(other) > 0
+    assert world.give(), "those who had them have room again"
+    drain(world, other)
+    while world.busy:
+        world.finish(world.busy[0])
+    while world.leases:
+        world.release(world.leases[0])
+    world.close(other)
+    world.let_go()
     assert world.slots.used == 0
 
 

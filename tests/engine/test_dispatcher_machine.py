@@ -36,16 +36,18 @@ class EngineMachine(RuleBasedStateMachine):
         pages=st.none() | st.integers(8, 400),
         task_rows=st.none() | st.integers(1, 9),
         workers=st.integers(0, MOST_WORKERS),
+        several=st.booleans(),
         to_the_end=st.booleans(),
         spec=grid_specs() | chain_specs(),
     )
-    def begin(self, arena, pages, task_rows, workers, to_the_end, spec):
+    def begin(self, arena, pages, task_rows, workers, several, to_the_end, spec):
         self.world = World(
             arena=arena != "none",
             reserves=arena == "all",
             budget=None if pages is None else pages * PAGE,
             workers=workers,
             task_rows=task_rows,
+            several=several,
         )
         self.to_the_end = to_the_end
         for _ in range(workers):
@@ -75,9 +77,9 @@ class EngineMachine(RuleBasedStateMachine):
     def open(self, spec):
         return self.world.open(spec)
 
-    @rule(stream=consumes(streams))
-    def close(self, stream):
-        self.world.close(stream)
+    @rule(stream=consumes(streams), recalled=st.booleans())
+    def close(self, stream, recalled):
+        self.world.close(stream, recalled=recalled)
 
     @rule(stream=streams)
     def progress(self, stream):

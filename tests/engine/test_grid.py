@@ -99,6 +99,28 @@ def test_once_the_layout_is_known_batches_are_written_in_place_and_handed_out_as
     assert len(slots) <= world.pace.rows_ahead(4) // 4 < 60, "warm slots are used again"
 
 
+def test_ready_batches_are_handed_out_several_at_once_and_counted_when_the_next_are_asked_for():
+    """So what is made ahead, those included, stays within the window."""
+    world = world_of(1, task_rows=4)
+    world.pace.saw(rows=4, seconds=4e-3)
+    stream = world.open(GridSpec(rows=4, steps=400, last_rows=4, prefetch=10))
+    window = max(10, world.pace.rows_ahead(4) // 4)
+    sizes = []
+    while stream not in world.over:
+        while world.give():
+            while world.busy:
+                world.finish(world.busy[0])
+        ahead = len(world.slots.live)
+        assert ahead <= window
+        world.pop(stream)
+        sizes.append(len(world.leases))
+        for _ in range(3):
+            assert not world.give() or len(world.slots.live) <= window
+        while world.leases:
+            world.release(world.leases[0])
+    assert max(sizes) == 8 and sum(sizes) > 350
+
+
 def test_rows_that_dont_fit_in_place_are_gathered_with_those_that_do():
     """The guess was wrong for one row: the finishing task takes all rows from where they are."""
     world = world_of(2, task_rows=2, reserves=False)

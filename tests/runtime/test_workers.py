@@ -314,3 +314,40 @@ def test_an_element_that_cannot_be_unpickled_is_an_error_at_its_place():
                 next(it)
         it.seek(24)
         assert [*it] == [*range(24, 60)]
+
+
+# --- closed -----------------------------------------------------------------------------------------------------
+
+
+class Journal(Trap):
+    """A trap that writes down what comes by."""
+
+    def __call__(self, x: int) -> dict[str, Any]:
+        with (self.folder / "seen").open("a") as seen:
+            seen.write(f"{x}\n")
+        return super().__call__(x)
+
+
+@pytest.mark.parametrize("reads", [lk.ReadOptions(), lk.ReadOptions(num_threads=2)])
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_what_a_closed_stream_left_waiting_at_a_worker_is_not_done_any_more(tmp_path, kind, reads):
+    """The next iterator's first batch waits for the task that was begun, and for no other."""
+    journal = Journal(tmp_path, at=0)
+    options = {
+        "worker_count": 1,
+        "worker_kind": kind,
+        "data_source": list(range(4000)),
+        "read_options": reads,
+    }
+    with numbers(4000, journal, lk.Batch(8), task_rows=4, prefetch_batches=4, **options) as loader:
+        first = iter(loader)
+        first.start_prefetch()
+        journal.caught()
+        first.close()
+        second = iter(loader)
+        second.seek(400)
+        second.start_prefetch()
+        journal.let_go()
+        assert next(second)["key"].tolist() == [*range(3200, 3208)]
+    seen = {int(line) for line in (tmp_path / "seen").read_text().split()}
+    assert {x for x in seen if x < 3200} == {0, 1, 2, 3}

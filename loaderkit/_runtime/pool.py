@@ -20,32 +20,27 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import numpy as np
 
 from loaderkit._engine.assembly import Assembly, Supplies
-from loaderkit._engine.task import Task
-from loaderkit.errors import IteratorClosedError, WorkerError, WorkerTimeoutError
+from loaderkit.errors import IteratorClosedError, WorkerError
 from loaderkit.transforms.program import Failure
 
 from .arena import Arena
+from .casualties import Casualties
 from .crew import Arrived, Asked, Event, Finished, Patience, Sought, Unfit, Worker
 from .hub import Hub, Search, Step
 from .mark import Place
 from .packing import operations_now, packed
 from .pickling import Packer
 from .process import ProcessWorker
-from .stall import Stall, StallWatch
+from .stall import Stall
 from .thread import ThreadWorker
 from .work import Program
 
 _log = logging.getLogger("loaderkit")
 IDLE_SECONDS = 30.0  # workers without an iterator wait that long for the next one
-STALL_SECONDS = 60.0  # at the same work, before that is logged; and for a start to take
-KILL_SECONDS = 5.0  # for a worker that was killed to end, before it is set aside
 _END_SECONDS = (
     0.2  # for all workers together to end by themselves, before those that are processes are killed
 )
 _THREAD_END_SECONDS = 1.0
-_FAILED_STARTS = 3  # beside one for each worker: that die before they are ready, while none gets ready
-_FRUITLESS = 8  # beside the restarts of each: that die while nobody gets anything done
-_NAMED = 8  # record keys that a message names
 
 
 class Pool(Hub):
@@ -86,16 +81,11 @@ class Pool(Hub):
         self._shared_arena = arena
         self._workers = workers
         self._kind = kind
-        self._patience = patience
         self._pid = os.getpid()
         self._changed = threading.Condition(self.lock)
         self._crew: dict[int, Worker] = {}
-        self._late: dict[int, tuple[str, float]] = {}  # those of them that were killed: why, and when
-        self._aside: dict[int, Worker] = {}  # those that couldn't be ended, and may still write
-        self._watch = StallWatch(warn=STALL_SECONDS, limit=patience.timeout)
+        self._casualties = Casualties(self._dispatcher, self._crew, patience, workers=workers, kind=kind)
         self._numbers = 0
-        self._failed_starts = 0
-        self._fruitless = 0  # workers lost since something was done
         self._failed = False
         self._unfit: Exception | None = None  # why, as long as somebody may ask
         self._stopping = False
@@ -227,7 +217,7 @@ class Pool(Hub):
         worker = self._crew[number]
         match event:
             case Arrived():
-                self._failed_starts = 0
+                self._casualties.arrived()
                 self._dispatcher.ready(number)
             case Asked(task, attempt, nbytes):
                 slot = self._dispatcher.asks(number, task, attempt, nbytes)
@@ -235,7 +225,7 @@ class Pool(Hub):
             case Sought(task, attempt, index, tried):
                 worker.suggest(*self._search(number, task, attempt, index, tried))
             case Finished(task, attempt, report, output):
-                self._failed_starts = self._fruitless = 0
+                self._casualties.got_on()
                 if output is not None:
                     self._objects[task] = output
                 self._dispatcher.done(number, task, attempt, report)
@@ -256,7 +246,7 @@ class Pool(Hub):
 
     def _lose(self, selector: selectors.BaseSelector, number: int) -> None:
         """A process has ended."""
-        worker = self._crew.pop(number, None) or self._aside[number]
+        worker = self._crew.pop(number, None) or self._casualties.aside[number]
         assert isinstance(worker, ProcessWorker)
         for what in (worker.connection, worker.watch):
             with contextlib.suppress(KeyError):  # it closed its channel before
@@ -265,57 +255,13 @@ class Pool(Hub):
         reason = worker.end(_END_SECONDS)
         if self._stopping or self._failed:
             return
-        if self._aside.pop(number, None) is not None:
-            self._dispatcher.gone(number)
-            return
-        if number in self._dispatcher.workers:
-            self._fruitless += 1
-        else:
-            self._failed_starts += 1
-        why, _ = self._late.pop(number, ("", 0.0))
-        self._strike(number, worker, why or reason, place, late=bool(why), aside=False)
-        if self._failed_starts >= _FAILED_STARTS + self._workers:
-            self._give_up(
-                WorkerError(
-                    f"{self._failed_starts} workers in a row died before they were ready, the last with {reason}; "
-                    "what they wrote to stderr says why"
-                )
-            )
-        elif self._fruitless >= _FRUITLESS + (self._patience.restarts + 1) * self._workers:
-            self._give_up(
-                WorkerError(
-                    f"{self._fruitless} workers in a row died and nothing was done meanwhile, the last with {reason}; "
-                    "what they wrote to stderr may say why"
-                )
-            )
+        if not self._casualties.gone(number):
+            self._casualties.died(number, worker, reason, place)
+            self._give_up_where_hopeless()
 
-    def _strike(
-        self, number: int, worker: Worker, reason: str, place: Place, *, late: bool, aside: bool
-    ) -> None:
-        """Takes a lost worker's tasks from it, and says so."""
-        tasks = self._dispatcher.busy(number)
-        begun = next((task for task in tasks if task.id == place.task), None)
-        retry = not late or self._patience.restart_late
-        if late and begun is None and tasks and not retry:
-            begun = tasks[0]  # it never came to it, and that is the error
-        if aside and begun is not None and begun.level and self._kind == "thread":
-            retry = False  # its rows may be written to, now or later: nobody could start from them
-        tell = self._dispatcher.set_aside if aside else self._dispatcher.died
-        tell(
-            number,
-            reason,
-            begun=None if begun is None else begun.id,
-            at=place.index,
-            retry=retry,
-            late=late,
-        )
-        _log.warning(
-            "loaderkit: %s %s with %s; %s",
-            worker.name,
-            "was set aside" if aside else "died",
-            reason,
-            _had(tasks, begun, place.index),
-        )
+    def _give_up_where_hopeless(self) -> None:
+        if self._casualties.hopeless is not None:
+            self._give_up(self._casualties.hopeless)
 
     def _hire(self, selector: selectors.BaseSelector) -> None:
         while len(self._crew) < self._workers and not self._failed:
@@ -347,12 +293,8 @@ class Pool(Hub):
                     self._hear(worker.number, event)
                 elif isinstance(event, Sought):
                     return  # set aside: it goes on without an answer, and may still write
-                elif self._aside.pop(worker.number, None) is not None:
-                    self._dispatcher.gone(
-                        worker.number
-                    )  # through with what it was in, and begins nothing more
-                else:
-                    return  # dismissed
+                elif not self._casualties.gone(worker.number):
+                    return  # dismissed; else it is through with what it was in, and begins nothing more
                 self._give_out()
             except BaseException as error:  # noqa: BLE001 - whoever waits must not wait for ever
                 self._fail(error)
@@ -374,7 +316,9 @@ class Pool(Hub):
                 if key.data is None:
                     with contextlib.suppress(BlockingIOError):
                         self._woken.recv(4096)
-                elif key.data in self._crew or key.data in self._aside:  # else lost in this very turn
+                elif (
+                    key.data in self._crew or key.data in self._casualties.aside
+                ):  # else lost in this very turn
                     self._attend(selector, key, mask)
             self._sweep()
             if self._streams and not self._stopping:
@@ -390,7 +334,7 @@ class Pool(Hub):
 
     def _attend(self, selector: selectors.BaseSelector, key: selectors.SelectorKey, mask: int) -> None:
         number: int = key.data
-        worker = self._crew.get(number) or self._aside[number]
+        worker = self._crew.get(number) or self._casualties.aside[number]
         assert isinstance(worker, ProcessWorker)
         if mask & selectors.EVENT_WRITE:
             worker.flush()
@@ -411,82 +355,23 @@ class Pool(Hub):
     def _look_after(self) -> None:
         """Now and then: who doesn't get on is logged, and dealt with when it takes too long."""
         now = time.monotonic()
-        if self._watch.due(now):
-            stalled = self._stalled(now)
+        if self._casualties.time_to_look(now):
+            with self.lock:
+                stalled = self._casualties.look(now)
             # What a worker is doing is asked without the lock: the answer may take a while.
             self._deal_with([(stall, worker, sign, *worker.doing()) for stall, worker, sign in stalled])
-
-    def _stalled(self, now: float) -> list[tuple[Stall, Worker, Place]]:
-        with self.lock:
-            signs = {}
-            for number, worker in self._crew.items():
-                sign = self._sign(number, worker)
-                if sign is not None:
-                    signs[number] = sign
-            stalls = self._watch.look(now, signs)
-            return [(stall, self._crew[stall.worker], signs[stall.worker]) for stall in stalls]
 
     def _deal_with(self, stalled: list[tuple[Stall, Worker, Place, str, str]]) -> None:
         with self.lock:
             if self.torn or self._stopping:
                 return
             for stall, worker, sign, state, stack in stalled:
-                if self._sign(stall.worker, worker) == sign:  # else it has just got on
-                    self._report(stall, worker, state, stack)
-            for number, (reason, since) in list(self._late.items()):
-                if time.monotonic() - since > KILL_SECONDS:
-                    self._set_aside(number, reason)
+                if self._casualties.sign(stall.worker, worker) == sign:  # else it has just got on
+                    self._casualties.stalled(stall, worker, state, stack)
+            self._casualties.set_overdue_aside()
+            self._give_up_where_hopeless()
             self._give_out()
             self._changed.notify_all()
-
-    def _sign(self, number: int, worker: Worker) -> Place | None:
-        """What changes when a worker gets on, None where it has nothing to do or was killed."""
-        if number in self._late or number not in self._crew:
-            return None
-        if number in self._dispatcher.workers and not self._dispatcher.busy(number):
-            return None
-        return worker.place_of_work()
-
-    def _report(self, stall: Stall, worker: Worker, state: str, stack: str) -> None:
-        number = stall.worker
-        tasks, place = self._dispatcher.busy(number), worker.place_of_work()
-        begun = next((task for task in tasks if task.id == place.task), None)
-        ready = number in self._dispatcher.workers
-        where = "it isn't ready yet"
-        if ready:
-            where = (
-                f"it is at {_at(begun, place.index)}"
-                if begun
-                else f"it has {len(tasks)} tasks, none is begun"
-            )
-        late = stall.over and (ready or stall.seconds >= STALL_SECONDS)
-        _log.warning(
-            "loaderkit: %s hasn't got on for %.3g s%s; %s; %s%s",
-            worker.name,
-            stall.seconds,
-            ", and takes too long" if late else "",
-            where,
-            state,
-            f"; its Python stack:\n{stack}" if stack else "",
-        )
-        if not late:
-            return
-        reason = f"no sign of life for {stall.seconds:.3g} s ({state})"
-        if not ready and not self._patience.restart_late:
-            self._give_up(WorkerTimeoutError(f"{worker.name} didn't get ready: {reason}"))
-        elif isinstance(worker, ProcessWorker):
-            self._late[number] = reason, time.monotonic()
-            worker.kill()
-        else:
-            self._set_aside(number, reason)
-
-    def _set_aside(self, number: int, reason: str) -> None:
-        """Somebody else is hired in its place; where it may write is nobody's until it has ended."""
-        self._late.pop(number, None)
-        worker = self._crew.pop(number)
-        self._aside[number] = worker
-        worker.dismiss()  # a thread then begins nothing more
-        self._strike(number, worker, reason, worker.place_of_work(), late=True, aside=True)
 
     def _run(self) -> None:
         selector = selectors.DefaultSelector()
@@ -494,7 +379,7 @@ class Pool(Hub):
         while True:
             idle = not self._streams
             try:
-                happened = self._turn(selector, IDLE_SECONDS if idle else self._watch.interval)
+                happened = self._turn(selector, IDLE_SECONDS if idle else self._casualties.interval)
                 self._look_after()
             except BaseException as error:  # noqa: BLE001 - whoever waits must not wait for ever
                 self._fail(error)
@@ -514,7 +399,7 @@ class Pool(Hub):
 
     def _in_use(self) -> bool:
         # Also by a task of a stream that was closed: as long as it writes, its slots are nobody else's.
-        return bool(self._streams or self._aside) or any(map(self._dispatcher.busy, self._crew))
+        return bool(self._streams or self._casualties.aside) or any(map(self._dispatcher.busy, self._crew))
 
     def _dismissed(self) -> list[Worker]:
         crew = [*self._crew.values()]
@@ -522,10 +407,9 @@ class Pool(Hub):
             worker.dismiss()
             if not self.torn:
                 self._dispatcher.died(number, "dismissed")
-        crew += self._aside.values()
+        crew += self._casualties.aside.values()
         self._crew.clear()
-        self._late.clear()
-        self._aside.clear()
+        self._casualties.clear()
         if not self._stopping:
             self._thread = None  # a stream that is opened from now on starts another
         self._changed.notify_all()
@@ -545,26 +429,3 @@ class Pool(Hub):
 
 def _pump(pool: Pool) -> None:
     pool._run()
-
-
-def _had(tasks: list[Task], begun: Task | None, index: int | None) -> str:
-    if not tasks:
-        return "it had nothing to do"
-    indices = [index for task in tasks for index in task.indices.tolist()]
-    had = f"indices {min(indices)} to {max(indices)}, {len(tasks)} tasks, are done again" if indices else ""
-    return had + (f"; it was at {_at(begun, index)}" if begun is not None else "; it was in none of them")
-
-
-def _at(begun: Task, index: int | None) -> str:
-    """Which records a task has, for people to read."""
-    where = begun.indices.tolist()
-    keys = begun.keys.tolist()
-    if index is not None and keys:
-        return f"index {index} (record_key {keys[where.index(index)]})"
-    what = "a batch of" if begun.level else "one of"
-    named = (
-        f" (record keys {', '.join(map(str, keys[:_NAMED]))}{', …' if len(keys) > _NAMED else ''})"
-        if keys
-        else ""
-    )
-    return f"{what} the indices {where[0]}..{where[-1]}{named}"

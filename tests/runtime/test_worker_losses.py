@@ -19,7 +19,7 @@ import pytest
 from runtime_loaders import Trap, all_same, numbers, row, same, worker_pids
 
 import loaderkit as lk
-import loaderkit._runtime.pool as pool_module
+import loaderkit._runtime.casualties as casualties
 from loaderkit._runtime.pool import Pool
 from loaderkit._runtime.process import ProcessWorker
 
@@ -151,7 +151,7 @@ class DiesIdle(lk.Map):
 
 def test_workers_that_die_again_and_again_while_they_have_nothing_to_do_are_given_up(monkeypatch, tmp_path):
     """Nobody can be suspected, and it wouldn't end."""
-    monkeypatch.setattr(pool_module, "_FRUITLESS", 1)
+    monkeypatch.setattr(casualties, "_FRUITLESS", 1)
     with numbers(8, DiesIdle(), worker_count=1, max_worker_restarts=0) as loader:
         it, pool = iter(loader), loader._crew._hub
         monkeypatch.setattr(pool._dispatcher, "assign", lambda: None)  # nothing is ever to do
@@ -163,7 +163,7 @@ def test_workers_that_die_again_and_again_while_they_have_nothing_to_do_are_give
 
 def test_after_such_an_error_the_iterator_goes_on_with_new_workers(tmp_path, monkeypatch):
     """By set_state, or by a next iterator; the loader isn't closed."""
-    monkeypatch.setattr(pool_module, "_FAILED_STARTS", 0)
+    monkeypatch.setattr(casualties, "_FAILED_STARTS", 0)
     dead = tmp_path / "dead"
     with numbers(8, Unpickled(dead), worker_count=1) as loader:
         dead.touch()
@@ -228,7 +228,7 @@ def test_a_handler_that_waits_for_any_child_doesnt_keep_a_death_from_being_heard
 @pytest.fixture
 def soon(monkeypatch):
     """A warning comes after a moment instead of a minute."""
-    monkeypatch.setattr(pool_module, "STALL_SECONDS", 0.4)
+    monkeypatch.setattr(casualties, "STALL_SECONDS", 0.4)
 
 
 def stalls(caplog: Any) -> list[str]:
@@ -343,8 +343,8 @@ def test_a_record_that_never_ends_is_named(tmp_path, kind):
         assert given == [*range(9)] and error.value.indices == (9,)
         if kind == "thread":
             pool: Any = loader._crew._hub
-            assert len(pool._aside) == 2
-            release(tmp_path / "never", lambda: not pool._aside)
+            assert len(pool._casualties.aside) == 2
+            release(tmp_path / "never", lambda: not pool._casualties.aside)
 
 
 def release(fifo: Path, done: Any) -> None:
@@ -376,14 +376,14 @@ def hub_of(loader: lk.DataLoader) -> Any:
 def watch_late_writes(it: Any, pool: Any, wake: Any, expected: list[Any]) -> None:
     """Takes the stream with somebody set aside, wakes him, and holds every batch against what it was."""
     held = []
-    while not pool._aside:
+    while not pool._casualties.aside:
         held.append(next(it))
     held += [next(it) for _ in range(len(expected) - 1 - len(held))]
     slots = pool._slots
-    assert len(pool._aside) == 1 and slots._holds
+    assert len(pool._casualties.aside) == 1 and slots._holds
     addresses = [batch["x"].__array_interface__["data"][0] for batch in held]
     wake()
-    until(lambda: not pool._aside, "his end")
+    until(lambda: not pool._casualties.aside, "his end")
     assert all_same(held, expected[:-1]) and len(set(addresses)) == len(held)
     assert not slots._holds and not slots._freed
     assert same(next(it), expected[-1])
@@ -403,7 +403,7 @@ def test_a_thread_that_wakes_up_late_and_writes_harms_nothing(tmp_path):
 
 def test_a_process_that_cant_be_killed_and_wakes_up_late_harms_nothing(tmp_path, monkeypatch):
     """As one that is inside the kernel: here SIGKILL isn't sent to it at first."""
-    monkeypatch.setattr(pool_module, "KILL_SECONDS", 0.0)
+    monkeypatch.setattr(casualties, "KILL_SECONDS", 0.0)
     trap = Sleepy(tmp_path, at=301)
     expected = list(numbers(400, row, lk.Batch(4)))
     options = {"worker_timeout": 0.4, "on_worker_timeout": "restart", **ONE}
@@ -437,7 +437,7 @@ def test_a_batch_fn_that_is_stuck_in_a_thread_raises(tmp_path):
             next(it)
         assert error.value.indices == (8, 9, 10, 11)
         pool: Any = loader._crew._hub
-        release(tmp_path / "never", lambda: not pool._aside)
+        release(tmp_path / "never", lambda: not pool._casualties.aside)
 
 
 def bad_9(operation: Any) -> Any:
@@ -480,10 +480,10 @@ def test_a_thread_that_was_set_aside_is_so_until_it_is_through(tmp_path, monkeyp
     told = Pool._told
 
     def noting(pool: Any, worker: Any, event: Any) -> None:
-        aside = worker.number == 0 and 0 in pool._aside
+        aside = worker.number == 0 and 0 in pool._casualties.aside
         told(pool, worker, event)
         if aside:
-            heard.append((type(event).__name__, 0 in pool._aside))
+            heard.append((type(event).__name__, 0 in pool._casualties.aside))
 
     monkeypatch.setattr(Pool, "_told", noting)
     trap = Trap(tmp_path, at=9)
@@ -494,7 +494,7 @@ def test_a_thread_that_was_set_aside_is_so_until_it_is_through(tmp_path, monkeyp
         trap.caught()
         assert all_same([*it], list(numbers(24, bad_9(row), lk.Batch(4), on_record_error="replace")))
         trap.let_go()
-        until(lambda: not hub_of(loader)._aside, "its end")
+        until(lambda: not hub_of(loader)._casualties.aside, "its end")
     assert heard == [("Sought", True), ("Finished", False)]
 
 

@@ -1,0 +1,219 @@
+"""Workers that die, that don't get on and that can't be ended: what becomes of their tasks, and what is said of it.
+
+A worker is in the crew until it is lost. One that takes too long is killed and stays there, as *late*, until it has
+ended; where it doesn't end it is set *aside*: somebody else is hired in its place, and where it may write is nobody's
+until it is gone. All of it happens under the pool's lock.
+"""
+
+import logging
+import time
+
+from loaderkit._engine.dispatcher import Dispatcher
+from loaderkit._engine.task import Task
+from loaderkit.errors import WorkerError, WorkerTimeoutError
+
+from .crew import Patience, Worker
+from .mark import Place
+from .process import ProcessWorker
+from .stall import Stall, StallWatch
+
+_log = logging.getLogger("loaderkit")
+STALL_SECONDS = 60.0  # at the same work, before that is logged; and for a start to take
+KILL_SECONDS = 5.0  # for a worker that was killed to end, before it is set aside
+_FAILED_STARTS = 3  # beside one for each worker: that die before they are ready, while none gets ready
+_FRUITLESS = 8  # beside the restarts of each: that die while nobody gets anything done
+_NAMED = 8  # record keys that a message names
+
+
+class Casualties:
+    """What a pool does about workers that are lost.
+
+    Args:
+        dispatcher: whose tasks they have.
+        crew: the workers that are there, by number; shared with the pool.
+        patience: with them.
+        workers: how many there should be.
+        kind: "process" or "thread".
+    """
+
+    def __init__(
+        self, dispatcher: Dispatcher, crew: dict[int, Worker], patience: Patience, *, workers: int, kind: str
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._crew = crew
+        self._patience = patience
+        self._workers = workers
+        self._kind = kind
+        self._watch = StallWatch(warn=STALL_SECONDS, limit=patience.timeout)
+        self.interval = self._watch.interval  # seconds from one look to the next
+        self.time_to_look = self._watch.due
+        self.aside: dict[int, Worker] = {}  # those that couldn't be ended, and may still write
+        self._late: dict[int, tuple[str, float]] = {}  # of the crew, those that were killed: why, and when
+        self._failed_starts = 0
+        self._fruitless = 0  # workers lost since something was done
+        self.hopeless: Exception | None = None  # why nobody should be hired any more
+
+    def arrived(self) -> None:
+        """Somebody got ready."""
+        self._failed_starts = 0
+
+    def got_on(self) -> None:
+        """Somebody was through with a task."""
+        self._failed_starts = self._fruitless = 0
+
+    def clear(self) -> None:
+        """All were dismissed."""
+        self.aside.clear()
+        self._late.clear()
+
+    def died(self, number: int, worker: Worker, reason: str, place: Place) -> None:
+        """A process has ended, and isn't in the crew any more.
+
+        Args:
+            number, worker: who.
+            reason: what is known of its end.
+            place: where it was.
+        """
+        if number in self._dispatcher.workers:
+            self._fruitless += 1
+        else:
+            self._failed_starts += 1
+        why, _ = self._late.pop(number, ("", 0.0))
+        self._strike(number, worker, why or reason, place, late=bool(why), aside=False)
+        if self._failed_starts >= _FAILED_STARTS + self._workers:
+            self.hopeless = WorkerError(
+                f"{self._failed_starts} workers in a row died before they were ready, the last with {reason}; "
+                "what they wrote to stderr says why"
+            )
+        elif self._fruitless >= _FRUITLESS + (self._patience.restarts + 1) * self._workers:
+            self.hopeless = WorkerError(
+                f"{self._fruitless} workers in a row died and nothing was done meanwhile, the last with {reason}; "
+                "what they wrote to stderr may say why"
+            )
+
+    def gone(self, number: int) -> bool:
+        """A worker can't write any more; whether it had been set aside."""
+        if self.aside.pop(number, None) is None:
+            return False
+        self._dispatcher.gone(number)
+        return True
+
+    def look(self, now: float) -> list[tuple[Stall, Worker, Place]]:
+        """Those of the crew that don't get on and of whom that is to be said, each with its sign of life."""
+        signs = {}
+        for number, worker in self._crew.items():
+            if (sign := self.sign(number, worker)) is not None:
+                signs[number] = sign
+        stalls = self._watch.look(now, signs)
+        return [(stall, self._crew[stall.worker], signs[stall.worker]) for stall in stalls]
+
+    def sign(self, number: int, worker: Worker) -> Place | None:
+        """What changes when a worker gets on, None where it has nothing to do or was killed."""
+        if number in self._late or number not in self._crew:
+            return None
+        if number in self._dispatcher.workers and not self._dispatcher.busy(number):
+            return None
+        return worker.place_of_work()
+
+    def stalled(self, stall: Stall, worker: Worker, state: str, stack: str) -> None:
+        """A worker doesn't get on: that is logged, and ended where it takes too long.
+
+        Args:
+            stall: who, and for how long.
+            worker, state, stack: what is known of it.
+        """
+        number = stall.worker
+        tasks, place = self._dispatcher.busy(number), worker.place_of_work()
+        begun = next((task for task in tasks if task.id == place.task), None)
+        ready = number in self._dispatcher.workers
+        where = "it isn't ready yet"
+        if ready:
+            where = (
+                f"it is at {_at(begun, place.index)}"
+                if begun
+                else f"it has {len(tasks)} tasks, none is begun"
+            )
+        late = stall.over and (ready or stall.seconds >= STALL_SECONDS)
+        _log.warning(
+            "loaderkit: %s hasn't got on for %.3g s%s; %s; %s%s",
+            worker.name,
+            stall.seconds,
+            ", and takes too long" if late else "",
+            where,
+            state,
+            f"; its Python stack:\n{stack}" if stack else "",
+        )
+        if not late:
+            return
+        reason = f"no sign of life for {stall.seconds:.3g} s ({state})"
+        if not ready and not self._patience.restart_late:
+            self.hopeless = WorkerTimeoutError(f"{worker.name} didn't get ready: {reason}")
+        elif isinstance(worker, ProcessWorker):
+            self._late[number] = reason, time.monotonic()
+            worker.kill()
+        else:
+            self._set_aside(number, reason)
+
+    def set_overdue_aside(self) -> None:
+        """Sets those aside that were killed some time ago and haven't ended."""
+        for number, (reason, since) in list(self._late.items()):
+            if time.monotonic() - since > KILL_SECONDS:
+                self._set_aside(number, reason)
+
+    def _set_aside(self, number: int, reason: str) -> None:
+        self._late.pop(number, None)
+        worker = self._crew.pop(number)
+        self.aside[number] = worker
+        worker.dismiss()  # a thread then begins nothing more
+        self._strike(number, worker, reason, worker.place_of_work(), late=True, aside=True)
+
+    def _strike(
+        self, number: int, worker: Worker, reason: str, place: Place, *, late: bool, aside: bool
+    ) -> None:
+        """Takes a lost worker's tasks from it, and says so."""
+        tasks = self._dispatcher.busy(number)
+        begun = next((task for task in tasks if task.id == place.task), None)
+        retry = not late or self._patience.restart_late
+        if late and begun is None and tasks and not retry:
+            begun = tasks[0]  # it never came to it, and that is the error
+        if aside and begun is not None and begun.level and self._kind == "thread":
+            retry = False  # its rows may be written to, now or later: nobody could start from them
+        tell = self._dispatcher.set_aside if aside else self._dispatcher.died
+        tell(
+            number,
+            reason,
+            begun=None if begun is None else begun.id,
+            at=place.index,
+            retry=retry,
+            late=late,
+        )
+        _log.warning(
+            "loaderkit: %s %s with %s; %s",
+            worker.name,
+            "was set aside" if aside else "died",
+            reason,
+            _had(tasks, begun, place.index),
+        )
+
+
+def _had(tasks: list[Task], begun: Task | None, index: int | None) -> str:
+    if not tasks:
+        return "it had nothing to do"
+    indices = [index for task in tasks for index in task.indices.tolist()]
+    had = f"indices {min(indices)} to {max(indices)}, {len(tasks)} tasks, are done again" if indices else ""
+    return had + (f"; it was at {_at(begun, index)}" if begun is not None else "; it was in none of them")
+
+
+def _at(begun: Task, index: int | None) -> str:
+    """Which records a task has, for people to read."""
+    where = begun.indices.tolist()
+    keys = begun.keys.tolist()
+    if index is not None and keys:
+        return f"index {index} (record_key {keys[where.index(index)]})"
+    what = "a batch of" if begun.level else "one of"
+    named = (
+        f" (record keys {', '.join(map(str, keys[:_NAMED]))}{', …' if len(keys) > _NAMED else ''})"
+        if keys
+        else ""
+    )
+    return f"{what} the indices {where[0]}..{where[-1]}{named}"

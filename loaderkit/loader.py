@@ -96,7 +96,7 @@ class DataLoader(Closing):
         max_worker_restarts: workers that may be lost at the same records, and replaced, before that is a WorkerError.
             The second one that is lost names the record.
         worker_timeout: seconds that a worker may be at the same task (a few milliseconds of work, once it is known how
-            long records take; a task has at least one record), None for any number.
+            long records take; a task has at least one record), None for any number. To start it has a minute at least.
         on_worker_timeout: what happens then: "raise" a WorkerTimeoutError, or "restart": another worker does the task
             again, and this one is killed. A thread can't be killed: it is left to itself, and so is the memory that it
             may write to; a batch_fn that is stuck in one raises.

@@ -62,32 +62,34 @@ class Out:
         if retry and self.losses <= max_restarts and self.all <= _WITHOUT_A_PATTERN * max(max_restarts, 1):
             return True
         self.error = _error_of(self, reason, WorkerTimeoutError if late else WorkerError)
-        self.cut = self._records_before() if retry else 0
+        self.cut = len(before(self.task, self.at)[0].indices) if retry else 0
         self.losses = self.all = 0
         self.at = None
         return bool(self.cut)
 
-    def _records_before(self) -> int:
-        """How many records may be done without the one at which the last worker was lost."""
-        if self.at is None or self.task.level:
-            return 0
-        before = int(np.searchsorted(self.task.indices, self.at))
-        return _enough_for(self.task, before)[2] if self.task.targets else before
-
     def to_do(self) -> Task:
         """What a worker is to do now."""
-        task, cut = self.task, self.cut
-        if cut is None:
-            return task
-        targets = _enough_for(task, cut)[0] if task.targets else ()
-        return replace(task, indices=task.indices[:cut], keys=task.keys[:cut], targets=targets)
+        return self.task if self.cut is None else _first(self.task, self.cut)[0]
 
     def completed(self, report: Report) -> Report:
         """What a worker says, with the error behind the records that were left."""
         if self.error is None or report.trouble is not None:
             return report
-        part = _enough_for(self.task, self.cut or 0)[1] if self.task.targets else 0
-        return replace(report, trouble=Trouble(self.error, part))
+        return replace(report, trouble=Trouble(self.error, _first(self.task, self.cut or 0)[1]))
+
+
+def before(task: Task, index: int | None) -> tuple[Task, int]:
+    """What can be done of a task without the record of an index and those behind it, perhaps nothing.
+
+    With it comes the part of its report where the error belongs. Without an index nothing can be done.
+    """
+    return _first(task, 0 if index is None or task.level else int(np.searchsorted(task.indices, index)))
+
+
+def _first(task: Task, records: int) -> tuple[Task, int]:
+    """A task cut to what so many records are enough for, and how many of its targets are whole."""
+    targets, whole, records = _enough_for(task, records) if task.targets else ((), 0, records)
+    return replace(task, indices=task.indices[:records], keys=task.keys[:records], targets=targets), whole
 
 
 def _enough_for(task: Task, records: int) -> tuple[tuple[Target, ...], int, int]:
@@ -122,9 +124,12 @@ def _error_of(out: Out, reason: str, kind: type[WorkerError]) -> WorkerError:
     if keys:
         shown = ", ".join(map(str, keys[:_NAMED])) + (", …" if len(keys) > _NAMED else "")
         what += f" (record keys {shown})" if several else f" (record_key {shown})"
-    error = kind(
-        f"{losses} worker{'s were' if losses > 1 else ' was'} lost at the same work, the last with {reason} at {what}. "
+    who = f"{losses} workers were lost at the same work, the last" if losses > 1 else "a worker was lost"
+    advice = (
         "Read the record alone in a process of its own, source[record_key], and apply the operations to it."
     )
+    if several and kind is WorkerTimeoutError:
+        advice = 'Which of them it was at is found by on_worker_timeout="restart".'
+    error = kind(f"{who} with {reason} at {what}. {advice}")
     error.indices, error.record_keys = tuple(indices), tuple(keys)
     return error

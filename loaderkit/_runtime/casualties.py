@@ -104,7 +104,7 @@ class Casualties:
         for number, worker in self._crew.items():
             if (sign := self.sign(number, worker)) is not None:
                 signs[number] = sign
-        stalls = self._watch.look(now, signs)
+        stalls = self._watch.look(now, signs, starting=signs.keys() - self._dispatcher.workers)
         return [(stall, self._crew[stall.worker], signs[stall.worker]) for stall in stalls]
 
     def sign(self, number: int, worker: Worker) -> Place | None:
@@ -131,19 +131,18 @@ class Casualties:
             where = (
                 f"it is at {_at(begun, place.index)}"
                 if begun
-                else f"it has {len(tasks)} tasks, none is begun"
+                else f"it has {_tasks(tasks)}, and has begun none"
             )
-        late = stall.over and (ready or stall.seconds >= STALL_SECONDS)
         _log.warning(
             "loaderkit: %s hasn't got on for %.3g s%s; %s; %s%s",
             worker.name,
             stall.seconds,
-            ", and takes too long" if late else "",
+            ", and takes too long" if stall.over else "",
             where,
             state,
             f"; its Python stack:\n{stack}" if stack else "",
         )
-        if not late:
+        if not stall.over:
             return
         reason = f"no sign of life for {stall.seconds:.3g} s ({state})"
         if not ready and not self._patience.restart_late:
@@ -190,7 +189,7 @@ class Casualties:
         _log.warning(
             "loaderkit: %s %s with %s; %s",
             worker.name,
-            "was set aside" if aside else "died",
+            "was set aside" if aside else "was killed" if late else "died",
             reason,
             _had(tasks, begun, place.index),
         )
@@ -200,8 +199,12 @@ def _had(tasks: list[Task], begun: Task | None, index: int | None) -> str:
     if not tasks:
         return "it had nothing to do"
     indices = [index for task in tasks for index in task.indices.tolist()]
-    had = f"indices {min(indices)} to {max(indices)}, {len(tasks)} tasks, are done again" if indices else ""
+    had = f"indices {min(indices)} to {max(indices)}, {_tasks(tasks)}, are done again" if indices else ""
     return had + (f"; it was at {_at(begun, index)}" if begun is not None else "; it was in none of them")
+
+
+def _tasks(tasks: list[Task]) -> str:
+    return f"{len(tasks)} task{'s' if len(tasks) > 1 else ''}"
 
 
 def _at(begun: Task, index: int | None) -> str:

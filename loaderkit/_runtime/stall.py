@@ -4,7 +4,7 @@ A trainer that was stopped for an hour, by a debugger or a laptop's lid, heard n
 more time counts than there should have been.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 
 
@@ -52,12 +52,13 @@ class StallWatch:
         """Whether it is time for the next look."""
         return self._last is None or now - self._last >= self.interval
 
-    def look(self, now: float, signs: Mapping[int, Hashable]) -> list[Stall]:
+    def look(self, now: float, signs: Mapping[int, Hashable], starting: Collection[int] = ()) -> list[Stall]:
         """Those that are to be reported, once each, or that are over.
 
         Args:
             now: seconds on any clock.
             signs: for each worker that has something to do, a value that changes when it gets on.
+            starting: those that aren't ready yet; they have `warn` seconds at least.
         """
         passed = 0.0 if self._last is None else min(now - self._last, 2 * self.interval)
         self._last = now
@@ -70,7 +71,10 @@ class StallWatch:
                 continue
             self._seen[worker] = seen
             seen.seconds += passed
-            over = self._limit is not None and seen.seconds >= self._limit
+            limit = self._limit
+            if limit is not None and worker in starting:
+                limit = max(limit, self._warn)
+            over = limit is not None and seen.seconds >= limit
             if over or (seen.seconds >= self._warn and not seen.told):
                 seen.told = True
                 stalls.append(Stall(worker, seen.seconds, over))

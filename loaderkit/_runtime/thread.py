@@ -7,12 +7,14 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from loaderkit._engine.attempts import before
 from loaderkit._engine.dispatcher import Assignment
-from loaderkit._engine.task import Report, Slot, Trouble
+from loaderkit._engine.task import Report, Slot, Task, Trouble
 from loaderkit.errors import WorkerError
 from loaderkit.transforms.program import Failure
 
@@ -162,16 +164,23 @@ class ThreadWorker:
             return bench.do(task, announce if assignment.suspect else None)
         except BaseException as error:  # noqa: BLE001 - sys.exit in a transform must not end the thread silently
             if task.level:  # its rows may have been written to: there is no second time
-                return _would_have_ended(error, tuple(task.indices.tolist()))
+                return Report((), trouble=Trouble(_would_have_ended(error, task), part=0)), []
         try:
             # As after the death of a process: once more, and record by record, so that it can be named.
             return bench.do(task, announce)
         except BaseException as error:  # noqa: BLE001 - as above
-            at = self._place.index
-            return _would_have_ended(error, () if at is None else (at,))
+            rest, part = before(task, self._place.index)
+            gone = _would_have_ended(error, task, self._place.index)
+        try:
+            report, output = bench.do(rest) if len(rest.indices) else (Report(()), [])
+        except BaseException as error:  # noqa: BLE001 - another one: nobody knows what it belongs to
+            return Report((), trouble=Trouble(_would_have_ended(error, task), part=0)), []
+        return report if report.trouble is not None else replace(report, trouble=Trouble(gone, part)), output
 
 
-def _would_have_ended(error: BaseException, at: tuple[int, ...]) -> tuple[Report, Output]:
+def _would_have_ended(error: BaseException, task: Task, index: int | None = None) -> Failure:
+    at = slice(None) if index is None else slice(*np.searchsorted(task.indices, [index, index + 1]))
     gone = WorkerError(f"a transform would have ended its worker: {error!r}")
     gone.__cause__ = error
-    return Report((), trouble=Trouble(Failure(gone, "the worker", at), part=0)), []
+    gone.indices, gone.record_keys = tuple(task.indices[at].tolist()), tuple(task.keys[at].tolist())
+    return Failure(gone, "the worker", gone.indices)

@@ -132,7 +132,9 @@ def test_as_many_restarts_as_were_allowed(restarts, caplog):
             next(it)
         assert given == [*range(len(given))]
         assert error.value.indices == ((6, 7, 8, 9, 10, 11) if restarts == 0 else (9,))
-        assert f"{restarts + 1} worker" in str(error.value)
+        assert str(error.value).startswith(
+            f"{restarts + 1} workers were lost" if restarts else "a worker was lost"
+        )
         assert len(caplog.records) == restarts + 1
 
 
@@ -510,3 +512,44 @@ def test_a_thread_that_was_set_aside_is_so_until_it_is_through(tmp_path, monkeyp
 def test_what_is_no_such_setting_is_refused(options, kind, words):
     with pytest.raises(kind, match=words):
         numbers(4, **options)
+
+
+class Slow(lk.Map):
+    """Takes as long to arrive in its worker as somebody wants."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = state
+        (self.folder / "go").read_text()
+
+    def map(self, element: int) -> int:
+        return element
+
+
+def test_a_worker_that_is_starting_has_a_minute_whatever_its_time_limit_and_is_named_once(
+    tmp_path, monkeypatch, caplog
+):
+    """Of a slow start nothing is said before, and nothing comes of it."""
+    monkeypatch.setattr(casualties, "STALL_SECONDS", 1.5)
+    os.mkfifo(tmp_path / "go")
+    with numbers(8, Slow(tmp_path), lk.Batch(4), worker_timeout=0.2, **ONE) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        watch = hub_of(loader)._casualties._watch
+        until(lambda: any(seen.seconds > 0.6 for seen in watch._seen.values()), "three times its limit")
+        assert not caplog.records
+        (tmp_path / "go").write_text("")
+        assert len([*it]) == 2
+
+
+def test_a_worker_that_doesnt_get_ready_in_a_minute_is_an_error(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(casualties, "STALL_SECONDS", 0.5)
+    os.mkfifo(tmp_path / "go")
+    with (
+        numbers(8, Slow(tmp_path), lk.Batch(4), worker_timeout=0.2, **ONE) as loader,
+        pytest.raises(lk.WorkerTimeoutError, match="didn't get ready"),
+    ):
+        next(iter(loader))
+    assert len([record for record in caplog.records if "ready yet" in record.getMessage()]) == 1

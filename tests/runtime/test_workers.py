@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 from runtime_loaders import Trap, all_same, numbers, row, worker_pids
 
@@ -168,20 +169,30 @@ def test_a_read_that_ends_its_worker_is_named_and_all_before_it_delivered(operat
         assert (error.value.indices, error.value.record_keys) == ((41,), (41,))
 
 
-def test_sys_exit_in_a_thread_worker_is_an_error_that_names_the_record():
-    """It would end the thread without a word."""
+@pytest.mark.parametrize("task_rows", [1, 4, 24, None])
+@pytest.mark.parametrize("batched", [True, False])
+def test_sys_exit_in_a_thread_worker_is_an_error_that_names_the_record(task_rows, batched):
+    """It would end the thread without a word. All before it is delivered, however large the task it was in."""
 
     def decode(x: int) -> int:
         if x == 37:
             sys.exit(3)
         return x
 
+    size = 4 if batched else 1
+    operations = [decode, lk.Batch(4)] if batched else [decode]
     with (
-        numbers(60, decode, lk.Batch(4), worker_count=2, worker_kind="thread", task_rows=4) as loader,
-        pytest.raises(lk.WorkerError, match=r"SystemExit\(3\)") as error,
+        numbers(60, *operations, worker_count=2, worker_kind="thread", task_rows=task_rows) as loader,
+        iter(loader) as it,
     ):
-        list(loader)
-    assert "index 37 (record_key 37)" in error.value.__notes__[-1]
+        for _ in range(37 // size):
+            next(it)
+        with pytest.raises(lk.WorkerError, match=r"SystemExit\(3\)") as error:
+            next(it)
+        assert (error.value.indices, error.value.record_keys) == ((37,), (37,))
+        assert "index 37 (record_key 37)" in error.value.__notes__[-1]
+        it.set_state(it.state_past_error())
+        assert np.ravel([*it]).tolist() == [*range(37 // size * size + size, 60)]
 
 
 # --- can't start, can't travel ----------------------------------------------------------------------------------

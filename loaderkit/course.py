@@ -285,9 +285,10 @@ class Course:
             q: of the streams.
         """
         if position.cursors is None:
-            return position._replace(
-                segments=position.segments.skip(position.step, self.index_of(position), 1)
-            )
+            first = self.index_of(position)
+            if not indices or max(indices) >= first + self.batching.stride:
+                return None  # of several steps that were made at once
+            return position._replace(segments=position.segments.skip(position.step, first, 1))
         if behind is None:
             if len(indices) != 1:
                 return None

@@ -24,6 +24,7 @@ from loaderkit._engine.task import Loss
 from loaderkit._version import __version__
 from loaderkit.errors import BadRecordsError, StateError
 from loaderkit.plan.batching import Batching, Level, shard_rows
+from loaderkit.plan.cursor import Cursor, trimmed
 from loaderkit.plan.document import canonical, digest
 from loaderkit.plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices
 from loaderkit.plan.losses import IN_A_ROW, NO_LOSSES, Candidates, Losses, Tolerance, honouring
@@ -36,7 +37,6 @@ from loaderkit.plan.streams import StreamPlan, check_streams, stream_block
 from loaderkit.transforms.base import Batch, Filter, FlatMap, Transformation, label_of
 from loaderkit.transforms.program import draws
 
-Cursor = tuple[int, ...]
 _MOST_INDEX = 2**62  # where a stream of unknown rows may go on
 _LEAST_PATIENCE = 100_000  # records that may pass without one left, where an epoch is shorter
 
@@ -368,7 +368,7 @@ class Course:
         per_block, writers = count // self.shard.shard_count, self.shard.writers
         return State(
             step=position.step,
-            cursors={stream: _trimmed(cursor) for stream, cursor in cursors.items()},
+            cursors={stream: trimmed(cursor) for stream, cursor in cursors.items()},
             segments=position.segments,
             sampler=self.sampler_fingerprint,
             source=self.source_fingerprint,
@@ -568,10 +568,3 @@ class Course:
         if part is None:
             raise IndexError(f"step: {step} doesn't exist, the stream ends before it")
         return part.indices
-
-
-def _trimmed(cursor: Cursor) -> Cursor:
-    # Zeros behind the last ordinal say nothing: the first child of the first child is where the record begins.
-    while len(cursor) > 1 and cursor[-1] == 0:
-        cursor = cursor[:-1]
-    return cursor

@@ -27,10 +27,11 @@ from loaderkit._engine.chain import Chain
 from loaderkit._engine.task import End, Loss
 from loaderkit._runtime.companions import Companions
 from loaderkit._runtime.hub import Elements, Hub, TornError
-from loaderkit.course import Course, Cursor, Position
+from loaderkit.course import Course, Position
 from loaderkit.errors import BadRecordsError, IteratorClosedError, StateError
 from loaderkit.foreign import refuse_foreign_method
 from loaderkit.plan.comparison import compare
+from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.losses import Losses, honouring
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.rng import generator

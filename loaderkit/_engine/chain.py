@@ -27,11 +27,12 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.schedule import Fill
 
 from .assembly import AHEAD_NBYTES, Reserve, Supplies
 from .line import Line, Place, Run, Taken
-from .task import Broken, Cursor, End, Loss, Outcome, Ready, Report, Slot, Span, Task
+from .task import Broken, End, Loss, Outcome, Ready, Report, Slot, Span, Task
 
 
 class Feed(Protocol):

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderkit.errors import BadRecordsError
+from loaderkit.plan.cursor import Cursor
 
-from .task import Cursor, Loss, Span
+from .task import Loss, Span
 
 Place = tuple[int, int]  # lap and index
 

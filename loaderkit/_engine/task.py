@@ -12,9 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
+from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.schedule import Fill
-
-Cursor = tuple[int, ...]
 
 
 class Layout(Protocol):

@@ -18,8 +18,9 @@ from loaderkit._engine.dispatcher import Assignment, Dispatcher
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.slots import Slots
-from loaderkit._engine.task import Broken, Cursor, End, Loss, Ready
+from loaderkit._engine.task import Broken, End, Loss, Ready
 from loaderkit.errors import ChecksumError, IteratorClosedError
+from loaderkit.plan.cursor import Cursor
 from loaderkit.transforms.program import Failure
 from loaderkit.tree import unflatten
 

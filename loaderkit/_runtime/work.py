@@ -11,8 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
+from loaderkit.plan.cursor import Cursor
 from loaderkit.transforms.base import Transformation
-from loaderkit.transforms.program import Cursor, Failure, Pipeline, Run, Singles, as_block
+from loaderkit.transforms.program import Failure, Pipeline, Run, Singles, as_block
 from loaderkit.transforms.stack import Block, RowSpec, collect, write
 from loaderkit.tree import flatten, structure_of
 

@@ -19,6 +19,7 @@ from functools import reduce
 from typing import Any
 
 from loaderkit.errors import StateError
+from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.document import digest, find_problem, parse, render
 from loaderkit.plan.losses import NO_LOSSES, Losses
 from loaderkit.plan.segments import Segments
@@ -88,7 +89,7 @@ class State:
     """
 
     step: int
-    cursors: Mapping[int, tuple[int, ...]]
+    cursors: Mapping[int, Cursor]
     segments: Segments
     sampler: Mapping[str, Any]
     source: Mapping[str, Any]
@@ -200,7 +201,7 @@ def merge(states: Sequence[State]) -> State:
     """
     if not states:
         raise StateError("state: expected one document or more, got none")
-    cursors: dict[int, tuple[int, ...]] = {}
+    cursors: dict[int, Cursor] = {}
     for place, state in enumerate(states):
         for name in (
             "step",
@@ -292,7 +293,7 @@ def _integers(value: Any, name: str, most: int = _MAX_CURSOR) -> tuple[int, ...]
     return tuple(_integer(item, f"{name}[{place}]") for place, item in enumerate(value))
 
 
-def _read_cursors(value: Any, row_changing: bool) -> dict[int, tuple[int, ...]]:
+def _read_cursors(value: Any, row_changing: bool) -> dict[int, Cursor]:
     if not row_changing:
         if not isinstance(value, list) or len(value) != 1:
             raise StateError(f"cursors: expected [[index]], got {value!r:.80}")

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.rng import RecordRng, child_of
 from loaderkit.plan.schedule import Fill
 
@@ -30,8 +31,6 @@ from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transfor
 from .padding import spread, spread_rows, valid_rows, with_valid
 from .seeding import SeededGlobals
 from .stack import Block, collect
-
-Cursor = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ import numpy as np
 from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._engine.chain import Chain, Grouping
 from loaderkit._engine.grid import Grid
-from loaderkit._engine.task import Cursor, Fill, Part, Report, Slot, Span, Task, Trouble
+from loaderkit._engine.task import Fill, Part, Report, Slot, Span, Task, Trouble
+from loaderkit.plan.cursor import Cursor
 
 ROW_NBYTES = 1024
 

@@ -15,6 +15,7 @@ from loaderkit._engine.chain import Chain, Grouping
 from loaderkit._engine.grid import Grid
 from loaderkit._engine.turns import Turns
 from loaderkit.plan.batching import Batching
+from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.dealing import Deal, DealtBatches, DealtIndices, Hand
 from loaderkit.plan.feeds import RecordFeed
 from loaderkit.plan.losses import NO_LOSSES, Losses
@@ -23,7 +24,6 @@ from loaderkit.transforms.base import Batch
 from ._compile import Compiled
 from ._order import Order
 
-Cursor = tuple[int, ...]
 _LEAST_PATIENCE = 100_000  # records that may pass without one left, where the source is shorter
 
 

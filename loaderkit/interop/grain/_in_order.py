@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit.plan.cursor import Cursor
+
 from . import operations as legacy
 from . import transforms
 from ._batching import make_batch
 from ._compile import Step, step_of
-from ._course import Cursor, Position
+from ._course import Position
 from .record import Record, RecordMetadata
 
 ReadsAt = Callable[

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from loaderkit.errors import CheckpointMismatchError, StateError
+from loaderkit.plan.cursor import Cursor
 
-from ._course import Cursor, Position
+from ._course import Position
 
 _VERSION = 2
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

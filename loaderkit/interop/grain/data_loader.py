@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from loaderkit.errors import CheckpointMismatchError
+from loaderkit.plan.cursor import Cursor
 
 from . import operations as ops
 from . import sharding
 from ._compile import Compiled, Step, compiled, steps_of
-from ._course import Course, Cursor, Position, course_of
+from ._course import Course, Position, course_of
 from ._engine import EngineLoader, EngineRun, engine_loader
 from ._in_order import InOrderRun, resolved
 from ._order import as_ours, generators_of, order_of

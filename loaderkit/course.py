@@ -34,8 +34,7 @@ from loaderkit.plan.segments import Segments
 from loaderkit.plan.sharding import Shard, ShardBlocks, ShardOptions
 from loaderkit.plan.state import State, Streams
 from loaderkit.plan.streams import StreamPlan, check_streams, stream_block
-from loaderkit.transforms.base import Batch, Filter, FlatMap, Transformation, label_of
-from loaderkit.transforms.program import draws
+from loaderkit.transforms.base import Batch, Filter, FlatMap, Transformation, draws, label_of
 
 _MOST_INDEX = 2**62  # where a stream of unknown rows may go on
 _LEAST_PATIENCE = 100_000  # records that may pass without one left, where an epoch is shorter

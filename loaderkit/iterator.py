@@ -38,7 +38,7 @@ from loaderkit.plan.rng import generator
 from loaderkit.plan.samplers import num_records_of, record_keys_of, seed_of
 from loaderkit.plan.state import State, dumps, loads, merge
 from loaderkit.quarantine import Quarantine
-from loaderkit.transforms.program import Failure
+from loaderkit.transforms.run import Failure
 
 _MENTIONED = 8  # records that an error names
 

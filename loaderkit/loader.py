@@ -41,9 +41,8 @@ from loaderkit.plan.sharding import Sharding
 from loaderkit.quarantine import Quarantine
 from loaderkit.sources import check_source
 from loaderkit.sources import fingerprint_of as source_fingerprint_of
-from loaderkit.transforms.base import Batch, Map, label_of
+from loaderkit.transforms.base import Batch, Map, draws, label_of
 from loaderkit.transforms.operations import Operation, as_operations
-from loaderkit.transforms.program import draws
 from loaderkit.tree import map_leaves
 
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()

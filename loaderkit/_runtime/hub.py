@@ -21,7 +21,7 @@ from loaderkit._engine.slots import Slots
 from loaderkit._engine.task import Broken, End, Loss, Ready
 from loaderkit.errors import ChecksumError, IteratorClosedError
 from loaderkit.plan.cursor import Cursor
-from loaderkit.transforms.program import Failure
+from loaderkit.transforms.run import Failure
 from loaderkit.tree import unflatten
 
 from .arena import Arena

@@ -18,8 +18,9 @@ from loaderkit._engine.task import Loss, Task
 from loaderkit.errors import BadRecordsError
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.rng import generator
-from loaderkit.transforms.base import MapWithIndex
-from loaderkit.transforms.program import Failure, Pipeline, Run, draws
+from loaderkit.transforms.base import MapWithIndex, draws
+from loaderkit.transforms.pipeline import Pipeline
+from loaderkit.transforms.run import Failure, Run
 
 from .reading import Reader
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit.errors import IteratorClosedError, WorkerError
-from loaderkit.transforms.program import Failure
+from loaderkit.transforms.run import Failure
 
 from .arena import Arena
 from .casualties import Casualties

@@ -14,7 +14,7 @@ import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Slot, Trouble
-from loaderkit.transforms.program import Failure
+from loaderkit.transforms.run import Failure
 
 from . import wire
 from .arena import Arena

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit.sources import read_only
-from loaderkit.transforms.program import Failure
+from loaderkit.transforms.run import Failure
 from loaderkit.tree import copy_each
 
 from .ahead import ReadAhead

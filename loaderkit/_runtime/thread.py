@@ -16,7 +16,7 @@ from loaderkit._engine.attempts import before
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Report, Slot, Task, Trouble
 from loaderkit.errors import WorkerError
-from loaderkit.transforms.program import Failure
+from loaderkit.transforms.run import Failure
 
 from .arena import Arena
 from .crew import Arrived, Event, Finished, Sought, Unfit

@@ -13,8 +13,9 @@ import numpy as np
 from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
 from loaderkit.plan.cursor import Cursor
 from loaderkit.transforms.base import Transformation
-from loaderkit.transforms.program import Failure, Pipeline, Run, Singles, as_block
-from loaderkit.transforms.stack import Block, RowSpec, collect, write
+from loaderkit.transforms.pipeline import Pipeline
+from loaderkit.transforms.run import Failure, Run, Singles
+from loaderkit.transforms.stack import Block, RowSpec, as_block, collect, write
 from loaderkit.tree import flatten, structure_of
 
 from .layout import BatchLayout

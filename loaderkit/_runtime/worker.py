@@ -25,7 +25,7 @@ import numpy as np
 from loaderkit._engine.task import Report, Slot, Task, Trouble
 from loaderkit._memory import receiving
 from loaderkit.errors import TransportError
-from loaderkit.transforms.program import Failure
+from loaderkit.transforms.run import Failure
 
 from . import wire
 from .arena import ArenaView

@@ -332,3 +332,12 @@ def label_of(operation: Transformation) -> str:
     if type(operation) is kind and operation._function is not None:
         return f"{kind.__name__}({_name_of(operation._function)})"
     return type(operation).__name__
+
+
+def draws(op: Transformation) -> bool:
+    """Whether the operation draws random numbers, and so needs a seed and an ordinal.
+
+    >>> draws(RandomMap(lambda x, rng: x)), draws(Map(abs))
+    (True, False)
+    """
+    return isinstance(op, RandomMap) or (isinstance(op, Map) and bool(op.seed_globals))

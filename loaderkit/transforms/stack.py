@@ -23,7 +23,7 @@ from loaderkit.tree import (
 
 from .column import Column, Joiner, LeafSpec, batch_of, column_of, fill, stays_in_stack
 
-__all__ = ["Block", "LeafSpec", "RowSpec", "collect", "stack", "write"]
+__all__ = ["Block", "LeafSpec", "RowSpec", "as_block", "collect", "stack", "write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,13 @@ def collect(rows: Sequence[Any]) -> Block | None:
         return _block_of(rows, structure_of(rows[0]))
     except StructureMismatch:
         return None
+
+
+def as_block(rows: list[Any]) -> Block | list[Any]:
+    """The rows by column where they are alike: what travels and is gathered fastest; the rows themselves elsewhere."""
+    if len(rows) < 2:
+        return rows
+    return collect(rows) or rows
 
 
 def _size(part: Block | Sequence[Any]) -> int:

@@ -1,0 +1,118 @@
+"""A level: a Batch and the operations that follow it up to the next Batch, each of them a stage.
+
+Level 0 has no Batch and starts from the source.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loaderkit.plan.cursor import Cursor
+from loaderkit.plan.schedule import Fill
+
+from .base import Batch, FlatMap, Transformation, draws, label_of
+from .padding import spread, spread_rows, valid_rows, with_valid
+from .run import Failure, Run
+from .stack import Block
+from .stages import MapStage, Stage, Stop, stage_of
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One Batch (None for level 0) and the stages behind it.
+
+    depth    FlatMaps passed before it
+    mark     says of each row that it is real, where the next Batch puts others in between; no stage, for what it
+             raises is no record's fault
+    """
+
+    batch: Batch | None
+    stages: tuple[Stage, ...]
+    depth: int = 0
+    mark: MapStage | None = None
+
+    def run(self, run: Run, start: Cursor) -> tuple[Run, Failure | None]:
+        """Takes the elements through the stages and marks them; a failure comes with the elements before it."""
+        run, failure = self.work(run, start)
+        run, earlier = self.marked(run)
+        return run, earlier or failure
+
+    def work(self, run: Run, start: Cursor) -> tuple[Run, Failure | None]:
+        """Takes the elements through the stages only."""
+        failure = None
+        for stage in self.stages:
+            try:
+                run = stage.apply(run, start)
+            except Stop as stop:
+                failure = Failure(stop.error, stage.label, (run.begins[stop.taken][0],))
+                run = stop.made
+        return run, failure
+
+    def marked(self, run: Run) -> tuple[Run, Failure | None]:
+        """The elements that went through the stages, as rows of the next Batch."""
+        if self.mark is None:
+            return run, None
+        try:
+            return self.mark.apply(run, ()), None
+        except Stop as stop:
+            return stop.made, Failure(stop.error, self.mark.label, (run.begins[stop.taken][0],))
+
+    def make_batch(
+        self, parts: Sequence[Block | list[Any]], begins: Sequence[Cursor], fill: Fill = ()
+    ) -> Any:
+        """One batch of all rows of `parts`; raises NoBatch.
+
+        Args:
+            parts: runs of rows, by column or as a list.
+            begins: of each row, for the words of an error.
+            fill: where rows of zeros stand; nowhere, if it is empty.
+        """
+        assert self.batch is not None
+        mentioned: list[int] = []
+
+        def describe(row: int) -> str:
+            index = begins[row][0]
+            mentioned.append(index)
+            return f"index {index}"
+
+        try:
+            if self.batch.batch_fn is None:
+                batch = self.batch.stacked(parts, describe)
+                return spread(batch, fill) if fill else batch
+            # Rows on the way to a batch_fn are never put in columns: it sees them as the user's functions made them.
+            rows: list[Any] = [row for part in parts for row in part]  # type: ignore[union-attr]
+            fill = fill or ((len(rows), 0),)
+            made = self.batch.batch_fn(spread_rows(rows, fill))
+            return with_valid(made, valid_rows(fill)) if self.batch.remainder == "pad" else made
+        except Exception as error:
+            indices = tuple(mentioned or [begin[0] for begin in begins])
+            raise NoBatch(Failure(error, repr(self.batch), indices)) from error
+
+
+class NoBatch(Exception):  # noqa: N818 - carries the failure; a pipeline takes it in
+    """The rows make no batch."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__()
+        self.failure = failure
+
+
+def compile_levels(operations: Sequence[Transformation], seed: int | None) -> tuple[Level, ...]:
+    """Cuts the operations into levels, after each Batch; ordinals of drawing operations count over all of them."""
+    levels: list[Level] = []
+    batch: Batch | None = None
+    stages: list[Stage] = []
+    drawn = depth = before = 0
+    for place, op in enumerate(operations):
+        if isinstance(op, Batch):
+            mark = None
+            if op.remainder == "pad" and op.batch_fn is None:
+                mark = MapStage(f"operations[{place}] {label_of(op)}", with_valid)
+            levels.append(Level(batch, tuple(stages), before, mark))
+            batch, stages, before = op, [], depth
+            continue
+        stages.append(stage_of(op, f"operations[{place}] {label_of(op)}", seed, drawn, depth))
+        drawn += draws(op)
+        depth += isinstance(op, FlatMap)
+    levels.append(Level(batch, tuple(stages), before))
+    return tuple(levels)

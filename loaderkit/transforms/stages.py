@@ -1,0 +1,175 @@
+"""A stage: one operation that takes a run of elements at once, as it stands between two Batches.
+
+A stage that fails raises `Stop` with what it had made; it never looks behind the element that it failed on.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from loaderkit.plan.cursor import Cursor
+from loaderkit.plan.rng import RecordRng, child_of
+
+from .base import Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, function_of
+from .run import Run
+from .seeding import SeededGlobals
+
+
+class Stop(Exception):  # noqa: N818 - carries what was made so far; a level takes it in
+    """A stage stopped early: what it had made, how many elements that took, and why."""
+
+    def __init__(self, made: Run, taken: int, error: Exception) -> None:
+        super().__init__()
+        self.made, self.taken, self.error = made, taken, error
+
+
+def _gather(results: Iterable[Any], expected: int, out: list[Any]) -> Exception | None:
+    # list.extend keeps what it had when the iterable raises, so len(out) says which call failed, without a
+    # Python-level loop. It also takes a StopIteration from the user's function for the end: hence the count.
+    try:
+        out.extend(results)
+    except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+        return error
+    if len(out) != expected:
+        return RuntimeError("the function raised StopIteration, which would end the loop that called it")
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class MapStage:
+    label: str
+    call: Callable[..., Any]
+    with_index: bool = False
+
+    def apply(self, run: Run, start: Cursor) -> Run:
+        values: list[Any] = []
+        if self.with_index:
+            results = map(self.call, [begin[0] for begin in run.begins], run.values)
+        else:
+            results = map(self.call, run.values)
+        error = _gather(results, len(run.values), values)
+        if error is not None:
+            made = run.head(len(values))
+            made.values = values
+            raise Stop(made, len(values), error)
+        return Run(values, run.begins, run.ends)
+
+
+@dataclass(frozen=True, slots=True)
+class _RandomMapStage:
+    label: str
+    call: Callable[[Any, np.random.Generator], Any]
+    rng: RecordRng
+
+    def apply(self, run: Run, start: Cursor) -> Run:
+        values: list[Any] = []
+        error = _gather(map(self.call, run.values, self._generators(run.begins)), len(run.values), values)
+        if error is not None:
+            made = run.head(len(values))
+            made.values = values
+            raise Stop(made, len(values), error)
+        return Run(values, run.begins, run.ends)
+
+    def _generators(self, begins: Sequence[Cursor]) -> Iterator[np.random.Generator]:
+        at = self.rng.at
+        for begin in begins:
+            yield at(begin[0], child_of(begin[1:])) if len(begin) > 1 else at(begin[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _FilterStage:
+    label: str
+    call: Callable[[Any], Any]
+
+    def apply(self, run: Run, start: Cursor) -> Run:
+        keep: list[Any] = []
+        error = _gather(map(self.call, run.values), len(run.values), keep)
+        # An array of several values has no truth value: bool() says so here, where the record is known.
+        for place, answer in enumerate(keep):
+            try:
+                keep[place] = bool(answer)
+            except Exception as not_a_bool:  # noqa: BLE001 - __bool__ may raise anything
+                error = not_a_bool
+                del keep[place:]
+                break
+        made = Run(
+            list(compress(run.values, keep)),
+            list(compress(run.begins, keep)),
+            None if run.ends is None else list(compress(run.ends, keep)),
+        )
+        if error is not None:
+            raise Stop(made, len(keep), error)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class _FlatMapStage:
+    label: str
+    call: Callable[[Any], Iterable[Any]]
+    depth: int  # FlatMaps passed before this one
+    max_fan_out: int | None
+
+    def apply(self, run: Run, start: Cursor) -> Run:
+        made = Run([], [], [])
+        begins: list[Cursor] = []
+        ends: list[Cursor] = []
+        assert run.ends is not None
+        for place, (value, begin, end) in enumerate(zip(run.values, run.begins, run.ends, strict=True)):
+            try:
+                children = list(self.call(value))
+                if self.max_fan_out is not None and len(children) > self.max_fan_out:
+                    raise ValueError(
+                        f"{self.label} gave {len(children)} elements for one, max_fan_out is {self.max_fan_out}"
+                    )
+            except StopIteration as stop:
+                error: Exception = RuntimeError("the function raised StopIteration")
+                error.__cause__ = stop
+            except Exception as raised:  # noqa: BLE001 - a user's function may raise anything
+                error = raised
+            else:
+                # The element in which the stream was entered again: its first children were handed out before.
+                entered = begin == start[: self.depth + 1] and len(start) > self.depth + 1
+                first = start[self.depth + 1] if entered else 0
+                made.values += children[first:]
+                begins += [(*begin, k) for k in range(first, len(children))]
+                ends += [(*begin, k + 1) for k in range(first, len(children) - 1)]
+                if len(children) > first:
+                    ends.append(end)
+                continue
+            made.begins, made.ends = begins, ends
+            raise Stop(made, place, error)
+        made.begins, made.ends = begins, ends
+        return made
+
+
+Stage = MapStage | _RandomMapStage | _FilterStage | _FlatMapStage
+
+
+def stage_of(op: Transformation, label: str, seed: int | None, ordinal: int, depth: int) -> Stage:
+    """The stage of an operation, any but Batch.
+
+    Args:
+        op: the operation, and `label`: what errors call it.
+        seed: of what it draws.
+        ordinal: of the operations that draw, which one it is.
+        depth: FlatMaps passed before it.
+    """
+    match op:
+        case RandomMap():
+            assert seed is not None
+            return _RandomMapStage(label, function_of(op), RecordRng(seed, ordinal))
+        case Map() if op.seed_globals:
+            assert seed is not None
+            return _RandomMapStage(label, SeededGlobals(function_of(op)), RecordRng(seed, ordinal))
+        case Map():
+            return MapStage(label, function_of(op))
+        case MapWithIndex():
+            return MapStage(label, function_of(op), with_index=True)
+        case Filter():
+            return _FilterStage(label, function_of(op))
+        case FlatMap():
+            return _FlatMapStage(label, function_of(op), depth, op.max_fan_out)
+    raise TypeError(f"{op!r} is no operation that a pipeline can run")

@@ -36,7 +36,8 @@ from loaderkit.plan.losses import Losses, honouring
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.rng import generator
 from loaderkit.plan.samplers import num_records_of, record_keys_of, seed_of
-from loaderkit.plan.state import State, dumps, loads, merge
+from loaderkit.plan.state import State, merge
+from loaderkit.plan.state_document import dumps, loads
 from loaderkit.quarantine import Quarantine
 from loaderkit.transforms.run import Failure
 

@@ -15,7 +15,8 @@ from loaderkit.errors import StateError
 from loaderkit.plan.document import digest
 from loaderkit.plan.losses import Losses
 from loaderkit.plan.segments import Segments
-from loaderkit.plan.state import State, Streams, dumps, loads, merge
+from loaderkit.plan.state import State, Streams, merge
+from loaderkit.plan.state_document import dumps, loads
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "states"
 

@@ -1,0 +1,259 @@
+"""The position of an iterator as a small, readable JSON document; it holds indices, never data.
+
+format, format_version  which document this is; a newer version is refused
+stream_version          which algorithms make the stream
+step                    elements handed out so far
+cursors                 where to go on: [[index]]; {stream: [index, k1, ...]}, for this process's streams,
+                        where operations change the number of rows (k: ordinal of a child of a FlatMap)
+segments                [[first_step, first_index, G], ...]; first_index is null where rows change in number
+sampler, source, operations, global_batch, streams, epoch
+                        which stream it is a position of; compared before it is used
+bad_records             only where some were lost, and from format_version 2 on: see plan/losses.py; never compared
+versions                of loaderkit, numpy and Python when it was written
+digest                  of all the rest; a document without one was edited by hand
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from loaderkit.errors import StateError
+from loaderkit.plan.cursor import Cursor
+from loaderkit.plan.document import digest, find_problem, parse, render
+from loaderkit.plan.losses import NO_LOSSES, Losses
+from loaderkit.plan.segments import Segments
+from loaderkit.plan.state import State, Streams, check_sound
+
+FORMAT = "loaderkit"
+FORMAT_VERSION = 2  # of a document with lost records; one without any is as it was in version 1
+STREAM_VERSION = 1
+
+_FIELDS = (
+    "format",
+    "format_version",
+    "stream_version",
+    "step",
+    "cursors",
+    "segments",
+    "sampler",
+    "source",
+    "operations",
+    "global_batch",
+    "streams",
+    "epoch",
+    "versions",
+)
+_VERSIONED = ("loaderkit", "numpy", "python")
+_MAX_INT = 2**63 - 1
+_MAX_CURSOR = 64
+
+
+def dumps(state: State) -> bytes:
+    """The document of a state, as `loads` reads it.
+
+    Raises TypeError where a fingerprint holds something that isn't JSON, and StateError for a state that
+    `loads` would refuse.
+
+    >>> document = dumps(
+    ...     State(
+    ...         0,
+    ...         {0: (0,)},
+    ...         Segments(((0, 0, 4),)),
+    ...         {},
+    ...         {},
+    ...         [],
+    ...         4,
+    ...         4,
+    ...         None,
+    ...         None,
+    ...         {"loaderkit": "1", "numpy": "2.0", "python": "3.11"},
+    ...     )
+    ... )
+    >>> document.splitlines()[4]
+    b'  "step": 0,'
+    >>> loads(document).cursors
+    {0: (0,)}
+    """
+    for name in ("sampler", "source", "operations"):
+        problem = find_problem(getattr(state, name), name)
+        if problem:
+            raise TypeError(problem)
+    streams = state.streams
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION if state.losses.count else 1,
+        "stream_version": STREAM_VERSION,
+        "step": state.step,
+        "cursors": (
+            [list(cursor) for cursor in state.cursors.values()]
+            if streams is None
+            else {str(stream): list(cursor) for stream, cursor in sorted(state.cursors.items())}
+        ),
+        "segments": state.segments.to_json(),
+        "sampler": dict(state.sampler),
+        "source": dict(state.source),
+        "operations": list(state.operations),
+        "global_batch": {"N": state.rows, "G": state.stride},
+        "streams": streams and {"count": streams.count, "q": streams.q, "writers": list(streams.writers)},
+        "epoch": state.epoch,
+        "versions": dict(state.versions),
+    }
+    if state.losses.count:
+        document["bad_records"] = {
+            "ledger": [list(entry) for entry in sorted(state.losses.ledger.items())],
+            "skipped": {str(stream): count for stream, count in sorted(state.losses.skipped.items())},
+        }
+    _read(document, digest_missing=False)
+    return render({**document, "digest": digest(document)})
+
+
+def loads(data: bytes | bytearray | memoryview) -> State:
+    """The state in a document that `dumps` wrote, at any time and in any version up to this one.
+
+    Raises TypeError where `data` isn't bytes, and StateError, naming the field, for everything else that is
+    wrong. A document without a digest is accepted with `digest_missing` set: it was edited by hand.
+
+    >>> loads(b"{}")
+    Traceback (most recent call last):
+        ...
+    loaderkit.errors.StateError: format: expected 'loaderkit', got nothing; is it a state of loaderkit's?
+    """
+    document = parse(data)
+    _check_header(document)
+    known = _FIELDS if document["format_version"] == 1 else (*_FIELDS, "bad_records")
+    unknown = sorted(document.keys() - {*known, "digest"})
+    missing = [name for name in known if name not in document]
+    if unknown or missing:
+        raise StateError(
+            f"state: unknown fields {unknown!r:.200}, missing fields {missing}; expected all the known ones"
+        )
+    if "digest" in document and document["digest"] != digest(document):
+        raise StateError(
+            f"digest: expected {digest(document)}, got {document['digest']!r:.80}; the document was altered, "
+            "remove its digest to use it all the same"
+        )
+    return _read(document, digest_missing="digest" not in document)
+
+
+# Reading: each function takes one part of a document and gives its value, or a StateError that names it.
+
+
+def _check_header(document: dict[str, Any]) -> None:
+    if document.get("format") != FORMAT:
+        got = repr(document["format"])[:80] if "format" in document else "nothing"
+        raise StateError(f"format: expected {FORMAT!r}, got {got}; is it a state of loaderkit's?")
+    for name, newest in (("format_version", FORMAT_VERSION), ("stream_version", STREAM_VERSION)):
+        if name not in document:
+            raise StateError(f"{name}: expected 1 to {newest}, got nothing")
+        if _integer(document[name], name, least=1) > newest:
+            raise StateError(
+                f"{name}: at most {newest} is known here, got {document[name]}; "
+                "a newer loaderkit wrote this state: upgrade"
+            )
+
+
+def _read(document: dict[str, Any], *, digest_missing: bool) -> State:
+    batch = _object(document["global_batch"], "global_batch", ("N", "G"))
+    state = State(
+        step=_integer(document["step"], "step"),
+        segments=Segments.from_json(document["segments"]),
+        streams=None if document["streams"] is None else _read_streams(document["streams"]),
+        cursors=_read_cursors(document["cursors"], document["streams"] is not None),
+        sampler=_object(document["sampler"], "sampler"),
+        source=_object(document["source"], "source"),
+        operations=_read_operations(document["operations"]),
+        rows=_integer(batch["N"], "global_batch.N", least=1),
+        stride=_integer(batch["G"], "global_batch.G", least=1),
+        epoch=None if document["epoch"] is None else _integer(document["epoch"], "epoch"),
+        versions=_read_versions(document["versions"]),
+        losses=_read_losses(document["bad_records"]) if "bad_records" in document else NO_LOSSES,
+        digest_missing=digest_missing,
+    )
+    check_sound(state)
+    return state
+
+
+def _integer(value: Any, name: str, *, least: int = 0) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MAX_INT:
+        raise StateError(f"{name}: expected an integer from {least} to 2**63 - 1, got {value!r:.80}")
+    return value
+
+
+def _object(value: Any, name: str, keys: tuple[str, ...] = ()) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise StateError(f"{name}: expected an object, got {value!r:.80}")
+    if keys and set(value) != set(keys):
+        raise StateError(f"{name}: expected the keys {', '.join(keys)}, got {', '.join(value):.80}")
+    return value
+
+
+def _integers(value: Any, name: str, most: int = _MAX_CURSOR) -> tuple[int, ...]:
+    if not isinstance(value, list) or not 1 <= len(value) <= most:
+        raise StateError(f"{name}: expected a list of 1 to {most} integers, got {value!r:.80}")
+    return tuple(_integer(item, f"{name}[{place}]") for place, item in enumerate(value))
+
+
+def _read_cursors(value: Any, row_changing: bool) -> dict[int, Cursor]:
+    if not row_changing:
+        if not isinstance(value, list) or len(value) != 1:
+            raise StateError(f"cursors: expected [[index]], got {value!r:.80}")
+        return {0: _integers(value[0], "cursors[0]", most=1)}
+    cursors = _by_stream(value, "cursors")
+    if not cursors:
+        raise StateError("cursors: expected one stream or more, got none")
+    return {stream: _integers(cursor, f"cursors.{stream}") for stream, cursor in cursors.items()}
+
+
+def _by_stream(value: Any, name: str) -> dict[int, Any]:
+    for key in _object(value, name):
+        if not (key.isascii() and key.isdigit() and len(key) < 19 and str(int(key)) == key):
+            raise StateError(f"{name}: expected numbers of streams as keys, got {key!r:.80}")
+    return {int(key): item for key, item in value.items()}
+
+
+def _read_losses(value: Any) -> Losses:
+    fields = _object(value, "bad_records", ("ledger", "skipped"))
+    if not isinstance(fields["ledger"], list):
+        raise StateError(f"bad_records.ledger: expected a list, got {fields['ledger']!r:.80}")
+    ledger: dict[int, int] = {}
+    for place, item in enumerate(fields["ledger"]):
+        entry = _integers(item, f"bad_records.ledger[{place}]", most=2)
+        if len(entry) != 2 or entry[0] in ledger:
+            raise StateError(
+                f"bad_records.ledger[{place}]: expected [index, index read instead], each index once, got {item!r:.80}"
+            )
+        ledger[entry[0]] = entry[1]
+    skipped = _by_stream(fields["skipped"], "bad_records.skipped")
+    return Losses(
+        ledger,
+        {s: _integer(count, f"bad_records.skipped.{s}", least=1) for s, count in skipped.items()},
+    )
+
+
+def _read_streams(value: Any) -> Streams:
+    fields = _object(value, "streams", ("count", "q", "writers"))
+    count = _integer(fields["count"], "streams.count", least=1)
+    q = _integer(fields["q"], "streams.q", least=1)
+    writers = _integers(fields["writers"], "streams.writers", most=count)
+    if len(writers) != count:
+        raise StateError(f"streams.writers: expected {count} (streams.count) processes, got {len(writers)}")
+    return Streams(count, q, writers)
+
+
+def _read_operations(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise StateError(f"operations: expected a list, got {value!r:.80}")
+    for place, operation in enumerate(value):
+        named = isinstance(operation, dict) and isinstance(operation.get("op"), str)
+        if not named and not isinstance(operation, str):
+            raise StateError(
+                f"operations[{place}]: expected a string or an object with 'op', got {operation!r:.80}"
+            )
+    return value
+
+
+def _read_versions(value: Any) -> dict[str, str]:
+    versions = _object(value, "versions", _VERSIONED)
+    for name, version in versions.items():
+        if not isinstance(version, str):
+            raise StateError(f"versions.{name}: expected a string, got {version!r:.80}")
+    return versions

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from loaderkit._engine.assembly import Assembly, Supplies
-from loaderkit._engine.chain import Chain, Grouping
+from loaderkit._engine.chain import Chain
 from loaderkit._engine.grid import Grid
+from loaderkit._engine.grouping import Grouping
 from loaderkit._engine.task import Loss
 from loaderkit._version import __version__
 from loaderkit.errors import BadRecordsError, StateError

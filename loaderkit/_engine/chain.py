@@ -1,10 +1,10 @@
 """Runs of elements in order, regrouped by what is there: pipelines that change the number of rows, and elements
 without a Batch.
 
-Every logical stream is a chain of *lines*. Line 0 holds what the tasks that read records gave, line j what the tasks
-that made Batch j gave, each run of elements in the place of the task that it came from, so a run that arrives early
-waits for those before it. Whenever a line has enough elements in order, they are taken as the rows of one batch of the
-next line. The last Batch takes an equal share from every stream; its line is the one that is handed out.
+Every logical stream (stream.py) is a chain of *lines* (line.py): line 0 of what was read, line j of what came of Batch
+j. Whenever a line has enough elements in order, they are taken as the rows of one batch of the next line (grouping.py).
+The last Batch takes an equal share from every stream; its line is the one that is handed out, and with its elements go
+the losses that they pass (passing.py).
 
 A line is *over* behind its last run: at the end of the stream, or at a failure. A failure reaches the user when all
 before it did: the batch that would need a row behind it becomes the failure's place in the next line. Where several
@@ -12,8 +12,8 @@ streams lack rows for a batch, the first of them says what becomes of it, so tha
 quicker; the others are read on until it has.
 
 What becomes of a last batch that lacks rows is said by its grouping. Padded batches end when the streams of this
-process are dry, or, where other processes may have more rows, never: then masked batches follow, and whoever hands
-them out says when it is enough. What their rows look like shows the first element of the whole data, read again for it.
+process are dry, or, where other processes may have more rows, never: then masked batches follow (masks.py), and whoever
+hands them out says when it is enough.
 
 What is to be read next: the stream that has least on its way. It is never asked for less than the rows of one element
 that is handed out, and where every stream has those, the element can be made: so there is always work, or an answer.
@@ -22,67 +22,19 @@ that is handed out, and where every stream has those, the element can be made: s
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from dataclasses import replace
 
 import numpy as np
 
 from loaderkit.plan.cursor import Cursor
-from loaderkit.plan.schedule import Fill
 
 from .assembly import AHEAD_NBYTES, Reserve, Supplies
-from .line import Line, Place, Run, Taken
-from .task import Broken, End, Loss, Outcome, Ready, Report, Slot, Span, Task
-
-
-class Feed(Protocol):
-    """The records of one logical stream, in order."""
-
-    def next(self, count: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Indices and record keys of up to `count` next records, both (n,) int64; None behind the last."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Grouping:
-    """A Batch as the chain sees it: rows it takes from each stream, and what becomes of a last one that lacks some.
-
-    keep   it is smaller; only of a single stream
-    drop   there is none
-    pad    zeros take the missing rows' places; several streams end with the last of them
-    wrap   a single stream begins again and fills it up
-    fail   a stream that ends at all is an error
-    """
-
-    rows: int
-    short: Literal["keep", "drop", "pad", "wrap", "fail"]
-
-
-@dataclass(slots=True)
-class _Stream:
-    """A logical stream: its feed, its lines, and the figures from which follows how much to read.
-
-    Its losses wait for the element that passes them. All those are there when it is: it was made of the tasks up to its
-    last record.
-    """
-
-    feed: Feed
-    start: Cursor
-    lines: list[Line]
-    records: tuple[np.ndarray, np.ndarray] | None = None  # from the feed, not given out for want of memory
-    read: int = 0  # records given out
-    arrived: int = 0  # of those, how many came back
-    given: int = 0  # elements that came of them
-    lap: int = 0  # how often it has begun again, where records were given out last
-    last: int = -1  # the index of the last of them
-    losses: list[tuple[int, Loss]] = field(default_factory=list)  # with the lap of each
-    entered: set[int] = field(default_factory=set)  # levels that have begun
-
-    def enter(self, level: int) -> Cursor:
-        """Where the stream was entered, for the first task of a level: the element entered there is in that one."""
-        first = level not in self.entered
-        self.entered.add(level)
-        return self.start if first else ()
+from .grouping import Grouping, batch_of, end_like, masked_batch
+from .line import Line, Run
+from .masks import Masks
+from .passing import losses_left, losses_of
+from .stream import Feed, Stream
+from .task import Broken, End, Outcome, Ready, Report, Slot, Span, Task
 
 
 class Chain:
@@ -119,9 +71,7 @@ class Chain:
     ) -> None:
         # Behind a batch that failed and was reached: the cursors of the streams that it had rows of.
         self.behind_failure: Mapping[int, Cursor] | None = None
-        self._stop, self._again, self._sample = stop, again, sample
-        self._sampled: _Stream | None = None
-        self._shape: Taken | None = None  # the row that masked batches look like
+        self._stop, self._again = stop, again
         self._dry = self._wrapped = False
         self._patience = patience
         self._tolerance = tolerance
@@ -129,17 +79,17 @@ class Chain:
         self._groupings = groupings
         self._nominal = nominal
         self._prefetch = max(prefetch, 1)
-        inner = max(len(groupings), 1)
+        levels = range(max(len(groupings), 1))
+        units = [math.prod(grouping.rows for grouping in groupings[:level]) for level in levels]
         self._streams = {
-            number: _Stream(feed, start[number], [Line() for _ in range(inner)])
+            number: Stream(feed, start[number], [Line() for _ in units], units)
             for number, feed in feeds.items()
         }
+        self._masks = None if sample is None else Masks(sample, units)
         self._last = Line() if groupings else next(iter(self._streams.values())).lines[0]
-        # Records of one element of each of a stream's lines, if no operation changed their number.
-        self._units = [math.prod(grouping.rows for grouping in groupings[:level]) for level in range(inner)]
         self._reserves = [Reserve(supplies) for _ in range(len(groupings) + 1)]
         self._pending: deque[Task] = deque()  # batches ready to be made
-        self._work: dict[int, tuple[Line, Run, _Stream]] = {}  # task id -> line, run, one of its streams
+        self._work: dict[int, tuple[Line, Run, Stream]] = {}  # task id -> line, run, one of its streams
         self._uses: dict[int, int] = {}  # task id -> elements of its output that are still to be used
 
     # --- work to give out ---------------------------------------------------------------------------------------
@@ -154,18 +104,14 @@ class Chain:
         stream = self._hungriest()
         return None if stream is None else self._read_task(stream)
 
-    def _hungriest(self) -> _Stream | None:
+    def _hungriest(self) -> Stream | None:
         """The stream to read from: the one with least on its way, if that is too little."""
         if self._last.over:
             return None
-        if self._sampled is not None:
-            sampled = self._sampled
-            enough = sampled.read > sampled.arrived or sampled.lines[-1].size() or self._shape is not None
-            return None if enough or any(line.over for line in sampled.lines) else sampled
-        going_on = [
-            stream for stream in self._streams.values() if not any(line.over for line in stream.lines)
-        ]
-        stream = min(going_on, key=self._coming, default=None)
+        if self._masks is not None and self._masks.stream is not None:
+            return self._masks.hungry(self._masks.stream)
+        going_on = [stream for stream in self._streams.values() if not stream.over]
+        stream = min(going_on, key=Stream.coming, default=None)
         if stream is None:
             return None
         pace = self._supplies.pace
@@ -174,22 +120,16 @@ class Chain:
         affordable = self._reserves[0].rows_in(AHEAD_NBYTES)
         if affordable is not None:
             ahead = min(ahead, max(affordable, least))
-        return stream if self._coming(stream) + self._made() < ahead / len(self._streams) else None
+        return stream if stream.coming() + self._made() < ahead / len(self._streams) else None
 
     def _task_rows(self) -> int:
         return self._reserves[0].fitting(self._supplies.pace.rows(self._nominal))
-
-    def _coming(self, stream: _Stream) -> float:
-        """What a stream has and what is on its way, in nominal records."""
-        share = stream.given / stream.arrived if stream.arrived else 1.0
-        there = sum(line.size() * unit for line, unit in zip(stream.lines, self._units, strict=True))
-        return there + (stream.read - stream.arrived) * share
 
     def _made(self) -> float:
         """What was already made of one stream's records, in nominal records."""
         return self._last.size() * self._nominal / len(self._streams) if self._groupings else 0
 
-    def _read_task(self, stream: _Stream) -> Task | None:
+    def _read_task(self, stream: Stream) -> Task | None:
         line = stream.lines[0]
         try:
             records = stream.records or stream.feed.next(self._task_rows())
@@ -211,9 +151,7 @@ class Chain:
             start=stream.enter(0),
             reserve=reserve,
         )
-        stream.read += len(indices)
-        stream.lap += int(indices[0]) <= stream.last  # records that are given at once are of one lap
-        stream.last = int(indices[-1])
+        stream.give_out(indices)
         run = line.add(task.id, promised=0)
         run.lap = stream.lap
         self._work[task.id] = (line, run, stream)
@@ -277,7 +215,9 @@ class Chain:
     # --- elements become rows -----------------------------------------------------------------------------------
 
     def _regroup(self) -> None:
-        streams = self._streams if self._sampled is None else {**self._streams, -1: self._sampled}
+        streams = self._streams
+        if self._masks is not None and self._masks.stream is not None:
+            streams = {**streams, -1: self._masks.stream}
         for number, stream in streams.items():
             for level, grouping in enumerate(self._groupings[:-1], start=1):
                 while self._form(level, grouping, {number: stream}, stream.lines[level]):
@@ -286,7 +226,7 @@ class Chain:
             while self._form(len(self._groupings), self._groupings[-1], self._streams, self._last):
                 pass
 
-    def _form(self, level: int, grouping: Grouping, streams: dict[int, _Stream], line: Line) -> bool:
+    def _form(self, level: int, grouping: Grouping, streams: dict[int, Stream], line: Line) -> bool:
         """Makes the task of one more batch if its rows are there; ends the line when there can be no more."""
         if line.over or (line is self._last and self._dry):
             return False
@@ -308,9 +248,22 @@ class Chain:
         taken = {number: stream.lines[level - 1].take(counts[number]) for number, stream in streams.items()}
         if self._wrapped and line is self._last:
             line.over = True
-            taken = {n: replace(part, end=self._behind(part.begins), end_lap=0) for n, part in taken.items()}
-        filled = short and grouping.short == "pad"
-        self._batch_task(level, taken, streams, line, filled_to=grouping.rows if filled else None)
+            taken = {
+                n: replace(part, end=end_like(part.begins, self._stop), end_lap=0)
+                for n, part in taken.items()
+            }
+        first = streams[next(iter(taken))]
+        task, run = batch_of(
+            taken,
+            line,
+            task_id=self._supplies.new_id(),
+            level=level,
+            start=first.enter(level) if len(taken) == 1 else (),
+            padded_to=grouping.rows if short and grouping.short == "pad" else None,
+            stop=self._stop,
+        )
+        self._work[task.id] = (line, run, first)
+        self._pending.append(task)
         return True
 
     def _ends(self, grouping: Grouping, counts: dict[int, int], line: Line) -> bool:
@@ -321,8 +274,8 @@ class Chain:
                 line.over = True
                 return grouping.short == "keep" and all(counts.values())
             case "pad":
-                line.over = not some and self._sample is None
-                self._dry = not some and self._sample is not None
+                line.over = not some and self._masks is None
+                self._dry = not some and self._masks is not None
                 return some
             case "wrap":
                 line.over = not some
@@ -342,119 +295,38 @@ class Chain:
         assert self._again is not None
         self._wrapped = True
         for number, stream in self._streams.items():
-            stream.feed = self._again(number)
-            # The levels before the last Batch enter the stream anew; of what that makes, some may have been handed out.
-            stream.entered.update(range(len(self._groupings)))
-            for line in stream.lines[:-1]:
-                line.count()
-                for span in line.take(line.ready).spans:  # too few for an earlier Batch, which drops them
-                    self._use(span)
-            for line in stream.lines:
-                line.over = False
-
-    def _behind(self, begins: np.ndarray) -> Cursor:
-        """The cursor behind the last index, as long as those."""
-        assert self._stop is not None
-        return (self._stop, *(0,) * (begins.shape[1] - 1))
-
-    def _batch_task(
-        self,
-        level: int,
-        taken: dict[int, Taken],
-        streams: Mapping[int, _Stream],
-        line: Line,
-        *,
-        filled_to: int | None,
-    ) -> None:
-        there = [part for part in taken.values() if part.spans]
-        begins = np.concatenate([part.begins for part in there])  # (n, depth + 1) int64
-        first = streams[next(iter(taken))]
-        alone = len(taken) == 1
-        ends = {number: part.end for number, part in taken.items()}
-        fill: Fill = ()
-        if filled_to is not None:
-            behind = self._behind(begins)
-            ends = {n: part.end if len(part.begins) == filled_to else behind for n, part in taken.items()}
-            fill = tuple((len(part.begins), filled_to - len(part.begins)) for part in taken.values())
-        task = Task(
-            id=self._supplies.new_id(),
-            level=level,
-            indices=begins[:, 0].copy(),
-            keys=np.empty(0, np.int64),
-            inputs=tuple(span for part in there for span in part.spans),
-            begin=tuple(begins[0].tolist()),
-            end=next(iter(ends.values())),
-            start=first.enter(level) if alone else (),
-            fill=fill,
-        )
-        run = line.add(task.id, promised=1)
-        run.rows = self._spread(begins, fill)
-        run.reaches = {number: part.reach for number, part in taken.items()}
-        run.behind = ends
-        run.lap = next(iter(taken.values())).lap
-        run.group_laps = {number: part.end_lap for number, part in taken.items()}
-        if not alone:
-            run.group_ends = ends
-        self._work[task.id] = (line, run, first)
-        self._pending.append(task)
-
-    def _spread(self, begins: np.ndarray, fill: Fill) -> np.ndarray:
-        """Where each row begins, rows of zeros behind the stream's end."""
-        if not fill:
-            return begins
-        real = np.repeat([True, False] * len(fill), [count for pair in fill for count in pair])
-        rows = np.full((len(real), begins.shape[1]), self._behind(begins), np.int64)
-        rows[real] = begins[: real.sum()]
-        return rows
+            for span in stream.begin_again(self._again(number)):
+                self._use(span)
 
     def _mask(self) -> None:
         """Makes masked batches ahead, once the streams are dry and it is known what a row looks like."""
         if not self._dry or self._last.over:
             return
-        if self._shape is None and not self._find_shape():
+        assert self._masks is not None
+        shape = self._masks.find(self._last)
+        if shape is None:
             return
-        assert self._shape is not None
-        (span,), behind = self._shape.spans, self._behind(self._shape.begins)
-        fill = tuple((0, self._groupings[-1].rows) for _ in self._streams)
+        (span,) = shape.spans
         while self._last.size() < self._prefetch:
             self._uses[span.task] += 1
-            task = Task(
-                id=self._supplies.new_id(),
+            task, run = masked_batch(
+                shape,
+                self._last,
+                task_id=self._supplies.new_id(),
                 level=len(self._groupings),
-                indices=self._shape.begins[:, 0].copy(),
-                keys=np.empty(0, np.int64),
-                inputs=(span,),
-                begin=behind,
-                end=behind,
-                fill=fill,
+                streams=self._streams,
+                rows=self._groupings[-1].rows,
+                stop=self._stop,
             )
-            run = self._last.add(task.id, promised=1)
-            run.masked = True
-            run.rows = self._spread(self._shape.begins, fill)
-            run.group_ends = dict.fromkeys(self._streams, behind)
             self._work[task.id] = (self._last, run, next(iter(self._streams.values())))
             self._pending.append(task)
-
-    def _find_shape(self) -> bool:
-        if self._sampled is None:
-            assert self._sample is not None
-            self._sampled = _Stream(self._sample(), (), [Line() for _ in self._groupings])
-        line = self._sampled.lines[-1]
-        line.count()
-        if line.ready:
-            self._shape = line.take(1)
-        elif (failure := line.failure()) is not None:
-            self._last.fail(failure.failed)
-        elif line.at_end():
-            self._last.over = True  # nobody has a row
-        return self._shape is not None
 
     # --- what is handed out -------------------------------------------------------------------------------------
 
     def pop(self) -> Outcome | None:
         line = self._last
         if not line.runs:
-            return End(self._losses_left()) if line.over else None
+            return End(losses_left(self._streams)) if line.over else None
         run = line.runs[0]
         if not run.done:
             return None
@@ -475,62 +347,15 @@ class Chain:
             count=run.size - place,
             ends=ends,
             begins=run.rows,
-            losses=self._losses_of(run, place, ends),
+            losses=losses_of(run, place, ends, self._streams, left_out=self._tolerance is not None),
         )
-        if self._sample is None:
+        if self._masks is None:
             return ready
         more = sum(not run.masked and run.failed is None for run in line.runs)
         return replace(ready, masked=run.masked, more=more, dry=self._dry)
-
-    def _losses_of(
-        self, run: Run, place: int, ends: list[dict[int, Cursor]] | None
-    ) -> dict[int, tuple[Loss, ...]] | None:
-        if not any(stream.losses for stream in self._streams.values()):
-            return None
-        passed = {
-            k: self._passed(None if ends is None else ends[k], run, place + k)
-            for k in range(run.size - place)
-        }
-        return {k: losses for k, losses in passed.items() if losses}
-
-    def _passed(self, ends: dict[int, Cursor] | None, run: Run, place: int) -> tuple[Loss, ...]:
-        """The losses that an element leaves behind, each told once.
-
-        Those of its records, whose place in the ledger it needs to be made again; of records left out, those that its
-        end passes: in the middle of a batch's children they would be met again.
-        """
-        waiting = {number: stream for number, stream in self._streams.items() if stream.losses}
-        if not waiting:
-            return ()
-        behind: dict[int, Place] = {}
-        ended = {number: (run.lap_behind(number, place), end[0]) for number, end in (ends or {}).items()}
-        if self._tolerance is not None:
-            behind = ended
-        elif run.reaches is not None:
-            # Behind a last batch that is filled up nothing is made again: what its end passes goes with it, too.
-            behind = {number: max(reach, ended.get(number, reach)) for number, reach in run.reaches.items()}
-        elif run.begins is not None:
-            behind = dict.fromkeys(waiting, (run.lap, int(run.begins[place, 0]) + 1))
-        elif run.indices is not None:
-            behind = dict.fromkeys(waiting, (run.lap, int(run.indices[place]) + 1))
-        passed: list[tuple[int, Loss]] = []
-        for number, stream in waiting.items():
-            place_behind = behind.get(number, (0, 0))
-            passed += [lost for lost in stream.losses if _place_of(lost) < place_behind]
-            stream.losses = [lost for lost in stream.losses if _place_of(lost) >= place_behind]
-        return tuple(loss for _, loss in sorted(passed, key=_place_of))
-
-    def _losses_left(self) -> tuple[Loss, ...]:
-        # Records that were read once more to fill up the last batch were lost before, if they were.
-        return tuple(loss for stream in self._streams.values() for lap, loss in stream.losses if not lap)
 
     def taken(self, ready: Ready) -> None:
         self._use(Span(ready.task, 0, ready.place, ready.place + ready.count))
 
     def owned(self) -> tuple[list[Slot], list[int]]:
         return [], list(self._uses)
-
-
-def _place_of(lost: tuple[int, Loss]) -> Place:
-    lap, loss = lost
-    return lap, loss.index

@@ -13,7 +13,6 @@ versions                of loaderkit, numpy and Python when it was written
 digest                  of all the rest; a document without one was edited by hand
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from loaderkit.errors import StateError

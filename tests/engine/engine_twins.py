@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from loaderkit._engine.assembly import Assembly, Supplies
-from loaderkit._engine.chain import Chain, Grouping
+from loaderkit._engine.chain import Chain
 from loaderkit._engine.grid import Grid
+from loaderkit._engine.grouping import Grouping
 from loaderkit._engine.task import Fill, Part, Report, Slot, Span, Task, Trouble
 from loaderkit.plan.cursor import Cursor
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Never
 
 from loaderkit._engine.assembly import Assembly, Supplies
-from loaderkit._engine.chain import Chain, Grouping
+from loaderkit._engine.chain import Chain
 from loaderkit._engine.grid import Grid
+from loaderkit._engine.grouping import Grouping
 from loaderkit._engine.turns import Turns
 from loaderkit.plan.batching import Batching
 from loaderkit.plan.cursor import Cursor

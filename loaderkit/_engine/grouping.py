@@ -1,0 +1,130 @@
+"""Rows become a batch: what each Batch takes, and the task and the place in a line that come of the elements taken.
+
+Where several streams give rows, those of the first come first. Rows that are zeros lie behind the real ones of their
+stream, and their cursors are those of the stream's end.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from loaderkit.plan.cursor import Cursor
+from loaderkit.plan.schedule import Fill
+
+from .line import Line, Run, Taken
+from .task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """A Batch as the chain sees it: rows it takes from each stream, and what becomes of a last one that lacks some.
+
+    keep   it is smaller; only of a single stream
+    drop   there is none
+    pad    zeros take the missing rows' places; several streams end with the last of them
+    wrap   a single stream begins again and fills it up
+    fail   a stream that ends at all is an error
+    """
+
+    rows: int
+    short: Literal["keep", "drop", "pad", "wrap", "fail"]
+
+
+def batch_of(
+    taken: Mapping[int, Taken],
+    line: Line,
+    *,
+    task_id: int,
+    level: int,
+    start: Cursor,
+    padded_to: int | None,
+    stop: int | None,
+) -> tuple[Task, Run]:
+    """The task that makes one batch, and its place at the end of a line.
+
+    Args:
+        taken: its rows, by stream.
+        line: of the batches of its level.
+        task_id: a new one.
+        level: of the Batch.
+        start: where the stream was entered, for the first batch of a level.
+        padded_to: rows that each stream's part has with zeros; None for none.
+        stop: behind the last index; None without an end.
+    """
+    there = [part for part in taken.values() if part.spans]
+    begins = np.concatenate([part.begins for part in there])  # (n, depth + 1) int64
+    ends = {number: part.end for number, part in taken.items()}
+    fill: Fill = ()
+    if padded_to is not None:
+        behind = end_like(begins, stop)
+        ends = {n: part.end if len(part.begins) == padded_to else behind for n, part in taken.items()}
+        fill = tuple((len(part.begins), padded_to - len(part.begins)) for part in taken.values())
+    task = Task(
+        id=task_id,
+        level=level,
+        indices=begins[:, 0].copy(),
+        keys=np.empty(0, np.int64),
+        inputs=tuple(span for part in there for span in part.spans),
+        begin=tuple(begins[0].tolist()),
+        end=next(iter(ends.values())),
+        start=start,
+        fill=fill,
+    )
+    run = line.add(task_id, promised=1)
+    run.rows = _spread(begins, fill, stop) if fill else begins
+    run.reaches = {number: part.reach for number, part in taken.items()}
+    run.behind = ends
+    run.lap = next(iter(taken.values())).lap
+    run.group_laps = {number: part.end_lap for number, part in taken.items()}
+    if len(taken) > 1:
+        run.group_ends = ends
+    return task, run
+
+
+def masked_batch(
+    shape: Taken, line: Line, *, task_id: int, level: int, streams: Iterable[int], rows: int, stop: int | None
+) -> tuple[Task, Run]:
+    """The task that makes a batch without a real row, and its place at the end of a line.
+
+    Args:
+        shape: one row, which its rows look like.
+        line, task_id, level, stop: as `batch_of` takes them.
+        streams: of this process.
+        rows: of each of them.
+    """
+    behind = end_like(shape.begins, stop)
+    fill = tuple((0, rows) for _ in streams)
+    task = Task(
+        id=task_id,
+        level=level,
+        indices=shape.begins[:, 0].copy(),
+        keys=np.empty(0, np.int64),
+        inputs=tuple(shape.spans),
+        begin=behind,
+        end=behind,
+        fill=fill,
+    )
+    run = line.add(task_id, promised=1)
+    run.masked = True
+    run.rows = _spread(shape.begins, fill, stop)
+    run.group_ends = dict.fromkeys(streams, behind)
+    return task, run
+
+
+def end_like(begins: np.ndarray, stop: int | None) -> Cursor:
+    """The cursor behind the last index, as long as the rows of (n, depth + 1) int64.
+
+    >>> end_like(np.array([[3, 0], [4, 1]]), 9)
+    (9, 0)
+    """
+    assert stop is not None
+    return (stop, *(0,) * (begins.shape[1] - 1))
+
+
+def _spread(begins: np.ndarray, fill: Fill, stop: int | None) -> np.ndarray:
+    real = np.repeat([True, False] * len(fill), [count for pair in fill for count in pair])
+    rows = np.full((len(real), begins.shape[1]), end_like(begins, stop), np.int64)
+    rows[real] = begins[: real.sum()]
+    return rows

@@ -27,7 +27,11 @@ from loaderkit._engine.chain import Chain
 from loaderkit._engine.task import End, Loss
 from loaderkit._runtime.companions import Companions
 from loaderkit._runtime.hub import Elements, Hub, TornError
-from loaderkit.course import Course, Position
+from loaderkit.course.bad_records import check_losses, with_losses
+from loaderkit.course.course import Course
+from loaderkit.course.identity import name_of
+from loaderkit.course.position import Position
+from loaderkit.course.states import check_cursor, position_of, state_of
 from loaderkit.errors import BadRecordsError, IteratorClosedError, StateError
 from loaderkit.foreign import refuse_foreign_method
 from loaderkit.plan.comparison import compare
@@ -203,7 +207,7 @@ class DataLoaderIterator(Closing):
         if self._companions is None:
             store = self._course.shard.store
             assert store is not None
-            self._companions = Companions(store, self._course.name)
+            self._companions = Companions(store, name_of(self._course))
         return self._companions
 
     def _tell(self, losses: tuple[Loss, ...], step: int) -> None:
@@ -211,7 +215,9 @@ class DataLoaderIterator(Closing):
 
     def _behind(self, element: Element) -> Position:
         behind = self._course.after(self._position, element.ends)
-        return self._course.after_losses(behind, element.losses, self._q) if element.losses else behind
+        if not element.losses:
+            return behind
+        return behind._replace(losses=with_losses(self._course, behind.losses, element.losses, self._q))
 
     def _check_losses(self, element: Element) -> None:
         behind = self._behind(element)
@@ -219,7 +225,7 @@ class DataLoaderIterator(Closing):
 
     def _refuse_losses(self, behind: Position, losses: Losses, latest: Loss) -> None:
         try:
-            self._course.check_losses(behind, losses, latest)
+            check_losses(self._course, behind, losses, latest)
         except BadRecordsError as error:
             self._move_to(self._position)
             self._error, self._raised_at = error, error.__traceback__
@@ -258,7 +264,7 @@ class DataLoaderIterator(Closing):
         self._moving = False
         if isinstance(step, End):
             if step.losses:
-                known = self._course.with_losses(self._position.losses, step.losses, self._q)
+                known = with_losses(self._course, self._position.losses, step.losses, self._q)
                 self._refuse_losses(self._position, known, step.losses[-1])
                 self._tell(step.losses, self._position.step)
                 self._behind_last = known.count - self._position.losses.count
@@ -365,7 +371,7 @@ class DataLoaderIterator(Closing):
         True
         """
         with self._lock:
-            return dumps(self._course.state_of(self._standing, self._q))
+            return dumps(state_of(self._course, self._standing, self._q))
 
     def state_past_error(self) -> bytes:
         """The state behind the record or batch that next() failed on, for `set_state`; possible after close().
@@ -397,7 +403,7 @@ class DataLoaderIterator(Closing):
                     "state_past_error(): the error names no single record, so what is behind it isn't known; "
                     "set_state(get_state()) tries again"
                 )
-            return dumps(self._course.state_of(position, self._q))
+            return dumps(state_of(self._course, position, self._q))
 
     def set_state(self, state: bytes | Sequence[bytes], allow: Collection[str] = ()) -> None:
         """Goes to the position that `get_state` gave, of this iterator or of another of the same stream.
@@ -413,12 +419,12 @@ class DataLoaderIterator(Closing):
         saved = merge([_loaded(document, place, len(documents)) for place, document in enumerate(documents)])
         with self._lock:
             self._check_open()
-            notices = compare(saved, self._course.state_of(self._position, self._q), allow)
+            notices = compare(saved, state_of(self._course, self._position, self._q), allow)
             if saved.digest_missing:
                 notices.append("the state has no digest: it was edited by hand and is taken as it is")
             if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere
-                self._course.check_cursor(saved)
-            position = self._course.position_of(saved)
+                check_cursor(self._course, saved)
+            position = position_of(self._course, saved)
             if saved.streams is not None:
                 self._q = saved.streams.q
             self._go_to(position)

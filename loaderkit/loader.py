@@ -23,7 +23,9 @@ from loaderkit._runtime.platform import available_cpus, available_memory
 from loaderkit._runtime.pool import Pool
 from loaderkit._runtime.reading import ReadOptions
 from loaderkit._runtime.work import Program
-from loaderkit.course import Course, changes_rows
+from loaderkit.course.course import Course
+from loaderkit.course.identity import agreement_of
+from loaderkit.course.stream_shape import changes_rows
 from loaderkit.errors import IteratorClosedError
 from loaderkit.foreign import refuse_foreign_keywords, refuse_foreign_method
 from loaderkit.iterator import DataLoaderIterator, metadata_of
@@ -223,7 +225,7 @@ class DataLoader(Closing):
         store = course.shard.store
         if self._to_agree[0] and store is not None and store.processes > 1:
             advice = "Every process has to build the same loader; agree=False is for one that only some of them run."
-            agree(store, "loader", course.agreement(), advice=advice)
+            agree(store, "loader", agreement_of(course), advice=advice)
         self._to_agree[0] = False
 
     @property

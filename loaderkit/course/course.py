@@ -1,0 +1,221 @@
+"""The course of an iterator: sampler, operations and shards of a loader joined, once the shards are known.
+
+A course knows its whole stream and holds no position: it says how one follows on another (position.py), which indices
+a step has, and what the engine has to make from a position on.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from loaderkit._engine.assembly import Assembly, Supplies
+from loaderkit._engine.chain import Chain
+from loaderkit._engine.grid import Grid
+from loaderkit._engine.grouping import Grouping
+from loaderkit.plan.batching import shard_rows
+from loaderkit.plan.cursor import Cursor
+from loaderkit.plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices
+from loaderkit.plan.losses import Candidates, honouring
+from loaderkit.plan.samplers import Sampler
+from loaderkit.plan.schedule import Schedule
+from loaderkit.plan.segments import Segments
+from loaderkit.plan.sharding import ShardOptions
+from loaderkit.plan.streams import StreamPlan, stream_block
+from loaderkit.transforms.base import Batch
+
+from .position import Position
+from .stream_shape import StreamShape
+
+_LEAST_PATIENCE = 100_000  # records that may pass without one left, where an epoch is shorter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course(StreamShape):
+    """One loader's stream under known shards: a shape, and what fills it.
+
+    sampler: the order. num_records: the source's length. sampler_fingerprint, source_fingerprint: for states. epoch: e
+    of `epoch(e)`.
+    """
+
+    sampler: Sampler
+    num_records: int
+    sampler_fingerprint: Mapping[str, Any]
+    source_fingerprint: Mapping[str, Any]
+    epoch: int | None
+
+    @property
+    def schedule(self) -> Schedule:
+        return Schedule(self.sampler, self.batching, self.shard, self.start, self.stop)
+
+    # --- positions ----------------------------------------------------------------------------------------------
+
+    def first_position(self) -> Position:
+        """Where the stream begins."""
+        if not self.row_changing:
+            return Position(0, Segments(((0, self.start, self.batching.stride),)), None)
+        owned = self.owned_streams(stream_block(self.logical_streams, self.batching))
+        cursors = dict.fromkeys(owned, (self.start,))
+        return Position(0, Segments(((0, None, self.batching.stride),)), cursors)
+
+    def index_of(self, position: Position) -> int:
+        """The next index: of the step, or the first of those where this process's streams go on."""
+        if position.cursors is not None:
+            return min(cursor[0] for cursor in position.cursors.values())
+        index = position.segments.index_of(position.step)
+        return index if self.stop is None else min(index, self.stop)
+
+    def after(self, position: Position, ends: Mapping[int, Cursor] | None) -> Position:
+        """The position behind an element that was handed out; `ends`: where each stream goes on, if rows change."""
+        cursors = position.cursors if ends is None else ends
+        return Position(position.step + 1, position.segments, cursors, position.losses)
+
+    def after_failure(
+        self, position: Position, indices: Sequence[int], behind: Mapping[int, Cursor] | None, q: int
+    ) -> Position | None:
+        """The position behind what failed at a position; None where the failure doesn't say what that was.
+
+        Where rows keep their number that is the step. Else it is the batch, whose cursors are known, or the record: its
+        stream goes on at the next index.
+
+        Args:
+            indices: what the failure names.
+            behind: where streams go on behind a batch that failed, None if no batch did.
+            q: of the streams.
+        """
+        if position.cursors is None:
+            first = self.index_of(position)
+            if not indices or max(indices) >= first + self.batching.stride:
+                return None  # of several steps that were made at once
+            return position._replace(segments=position.segments.skip(position.step, first, 1))
+        if behind is None:
+            if len(indices) != 1:
+                return None
+            index = indices[0]
+            stream = self.stream_plan(q).stream_of(index)
+            if stream not in position.cursors:
+                return None
+            behind = {stream: (index + 1,)}
+            if self.stop is not None and self.ends and index < position.cursors[stream][0]:
+                # Of the last batch, which is filled up from the first index on: behind it the stream is over.
+                behind = {stream: (self.stop,)}
+        return position._replace(cursors={**position.cursors, **behind})
+
+    # --- which indices ------------------------------------------------------------------------------------------
+
+    def begins_of(self, position: Position, rows: np.ndarray) -> np.ndarray:
+        """The cursors where rows of the step at a position begin, (n, 1) int64; rows: (n,) int64, of the global batch.
+
+        For pipelines that keep the number of rows.
+        """
+        return self.schedule.firsts_at(position.segments.index_of(position.step), rows)[:, None]
+
+    def reaches(self, index: int) -> bool:
+        """Whether a step that starts at `index` exists for any shard, or is the one right behind the last."""
+        if self.stop is None or index <= self.start:
+            return True
+        batching, shard = self.batching, self.shard
+        records = max(0, min(batching.stride, self.stop - (index - batching.stride)))  # of the step before it
+        last = ShardOptions(shard.shard_count - 1, shard.shard_count, shard.drop_remainder)
+        rows = batching.count_rows(records)
+        return shard_rows(rows, batching.rows, shard=last, remainder=batching.remainder)[1] > 0
+
+    def global_rows(self, position: Position, step: int) -> np.ndarray:
+        """The indices of every record of a step over all shards, (n,) int64; IndexError behind the last step."""
+        index, stride = position.segments.span_of(step)
+        if self.num_steps is not None and step >= self.num_steps:
+            raise IndexError(f"step: {step} doesn't exist, the run ends after num_steps={self.num_steps}")
+        batching = replace(self.batching, rows=stride // self.batching.group)
+        # Another G than ours needn't divide among our shards: then it is asked as the only shard there is.
+        shard = self.shard if batching.rows % self.shard.shard_count == 0 else ShardOptions(0, 1)
+        part = Schedule(self.sampler, batching, shard, self.start, self.stop).all_rows(index)
+        if part is None:
+            raise IndexError(f"step: {step} doesn't exist, the stream ends before it")
+        return part.indices
+
+    # --- what the engine makes ----------------------------------------------------------------------------------
+
+    def assembly(self, position: Position, q: int, prefetch: int, supplies: Supplies) -> Assembly:
+        """The stream from a position on, for the engine to make."""
+        batching = self.batching
+        if batching.batched and not self.row_changing:
+            last = self.operations[self.last_batch]
+            assert isinstance(last, Batch)
+            return Grid(
+                self._steps(position),
+                supplies,
+                level=len(batching.inner) + 1,
+                group=batching.group,
+                finish=last.batch_fn is not None or self.last_batch + 1 < len(self.operations),
+                in_place=last.batch_fn is None,
+                prefetch=prefetch,
+            )
+        indices: dict[int, Indices]
+        start: dict[int, Cursor]
+        if position.cursors is None:
+            assert isinstance(self.shard, ShardOptions)  # blocks need a Batch
+            start = {0: ()}
+            indices = {
+                0: ShardIndices(position.segments, step=position.step, stop=self.stop, shard=self.shard)
+            }
+        else:
+            plan = self.stream_plan(q)
+            start = dict(position.cursors)
+            again = self.wraps
+            indices = {
+                stream: StreamIndices(plan, stream, cursor[0], again=again)
+                for stream, cursor in start.items()
+            }
+        sampler = honouring(self.sampler, position.losses.ledger)
+
+        def records(indices: Indices) -> RecordFeed:
+            return RecordFeed(sampler, indices, self.num_records)
+
+        return Chain(
+            {stream: records(of) for stream, of in indices.items()},
+            supplies,
+            groupings=self._groupings(),
+            start=start,
+            nominal=batching.stride // self.shard.shard_count * len(self.shard.blocks),
+            prefetch=prefetch,
+            # An endless stream of which nothing is left would be waited for without end.
+            patience=None if self.ends else max(2 * self.num_records, _LEAST_PATIENCE),
+            tolerance=self._bad_in_a_row if self.tolerance.skips else None,
+            stop=self.stop,
+            again=lambda stream: records(StreamIndices(self.stream_plan(q), stream, self.start)),
+            sample=(lambda: records(StreamIndices(StreamPlan(1, 1, self.start, self.stop), 0, self.start)))
+            if self.asks_others
+            else None,
+        )
+
+    def _steps(self, position: Position) -> StepFeed:
+        schedule = replace(self.schedule, sampler=honouring(self.sampler, position.losses.ledger))
+        return StepFeed(schedule, position.segments, position.step, self.num_records, self.num_steps)
+
+    def _groupings(self) -> tuple[Grouping, ...]:
+        batching = self.batching
+        if not batching.batched:
+            return ()
+        inner = [
+            Grouping(level.size, "keep" if level.remainder == "keep" else "drop") for level in batching.inner
+        ]
+        own = batching.rows // self.logical_streams
+        fails = self.num_steps is not None and batching.remainder in ("drop", "wrap")
+        return (*inner, Grouping(own, "fail" if fails else batching.remainder))
+
+    def search(self, position: Position) -> Candidates:
+        """What to read instead of bad records, in a stream that starts at a position."""
+        return Candidates(
+            self.sampler,
+            self.start,
+            self.stop,
+            num_records=self.num_records,
+            ledger=position.losses.ledger,
+            most=self._bad_in_a_row,
+        )
+
+    @property
+    def _bad_in_a_row(self) -> int:
+        length = None if self.stop is None else self.stop - self.start
+        return self.tolerance.in_a_row(num_records=self.num_records, length=length)

@@ -1,0 +1,24 @@
+"""A position: where an iterator stands in the stream of a course."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from loaderkit.plan.cursor import Cursor
+from loaderkit.plan.losses import NO_LOSSES, Losses
+from loaderkit.plan.segments import Segments
+
+
+class Position(NamedTuple):
+    """Where an iterator stands.
+
+    step       elements handed out
+    segments   which indices belong to which step (see plan/segments.py)
+    cursors    by logical stream, where it goes on; only where operations change the number of rows, for elsewhere
+               the segments say it
+    losses     the bad records of the rows handed out
+    """
+
+    step: int
+    segments: Segments
+    cursors: Mapping[int, Cursor] | None
+    losses: Losses = NO_LOSSES

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit.plan.feeds import check_keys
-from loaderkit.plan.samplers import Sampler, record_keys_of
-from loaderkit.plan.schedule import BLOCK_INDICES, Part
+from loaderkit.plan.keys_ahead import KeysAhead
+from loaderkit.plan.samplers import Sampler
+from loaderkit.plan.schedule import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +123,8 @@ class DealtBatches:
     def __init__(self, deal: Deal, hand: Hand, sampler: Sampler, num_records: int) -> None:
         self._deal = deal
         self._hand = hand
-        self._sampler = sampler
-        self._num_records = num_records
+        self._keys = KeysAhead(sampler, num_records)
         self._ahead: list[Part] = []  # the next last
-        self._block = BLOCK_INDICES if hasattr(sampler, "record_keys") else 1
 
     def next(self, most: int) -> Part | None:
         """The records of the next batch, or of up to `most` that are equally large; None behind the last.
@@ -147,20 +145,14 @@ class DealtBatches:
 
     def _plan(self) -> None:
         hand, batches, count = self._hand, list[NDArray[np.int64]](), 0
-        while count < self._block and (drawn := self._deal.draw(hand)) is not None:
+        while count < self._keys.block and (drawn := self._deal.draw(hand)) is not None:
             batches.append(self._deal.indices(drawn))
             count += drawn.rows
             hand = drawn.hand
         if not batches:
             return
-        indices = np.concatenate(batches)
-        try:
-            keys = record_keys_of(self._sampler, indices)
-            check_keys(keys, indices, self._num_records)
-        except Exception:
-            if len(batches) == 1:
-                raise
-            self._block = 1  # asked batch by batch from here on, the error comes with the batch it belongs to
+        keys = self._keys.keys(np.concatenate(batches), alone=len(batches) == 1)
+        if keys is None:
             self._plan()
             return
         self._hand = hand

@@ -8,31 +8,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit.plan.samplers import Sampler, record_keys_of
-from loaderkit.plan.schedule import BLOCK_INDICES, Part, Planner, Schedule
+from loaderkit.plan.keys_ahead import KeysAhead, check_keys
+from loaderkit.plan.samplers import Sampler
+from loaderkit.plan.schedule import Part, Planner, Schedule
 from loaderkit.plan.segments import Segments
 from loaderkit.plan.sharding import ShardOptions
 from loaderkit.plan.streams import StreamPlan, Strided
 
 Int64Array = NDArray[np.int64]
-
-
-def check_keys(keys: Int64Array, indices: Int64Array, num_records: int) -> None:
-    """Raises IndexError for the first record key that the source doesn't have.
-
-    keys, indices: (n,) int64 each. num_records: the source's length.
-
-    >>> check_keys(np.array([0, 7]), np.array([3, 4]), 7)
-    Traceback (most recent call last):
-        ...
-    IndexError: index 4 reads record_key 7, the data source has 7 records: 0 to 6
-    """
-    if keys.size and keys.max() >= num_records:
-        place = int(np.argmax(keys >= num_records))
-        raise IndexError(
-            f"index {indices[place]} reads record_key {keys[place]}, "
-            f"the data source has {num_records} records: 0 to {num_records - 1}"
-        )
 
 
 class StepFeed:
@@ -174,10 +157,8 @@ class RecordFeed:
     """
 
     def __init__(self, sampler: Sampler, indices: Indices, num_records: int) -> None:
-        self._sampler = sampler
         self._source = indices
-        self._num_records = num_records
-        self._block = BLOCK_INDICES if hasattr(sampler, "record_keys") else 1
+        self._ahead = KeysAhead(sampler, num_records)
         self._indices: Int64Array = np.empty(0, np.int64)
         self._keys: Int64Array = np.empty(0, np.int64)  # of the first of them
 
@@ -188,7 +169,7 @@ class RecordFeed:
         that was made with another global batch size; each when the records before it were given.
         """
         if not len(self._indices):
-            self._indices = self._source.next(max(count, self._block))
+            self._indices = self._source.next(max(count, self._ahead.block))
             if not len(self._indices):
                 return None
         if not len(self._keys):
@@ -199,13 +180,6 @@ class RecordFeed:
         return taken
 
     def _planned(self, indices: Int64Array) -> Int64Array:
-        ahead = indices[: self._block]
-        try:
-            keys = record_keys_of(self._sampler, ahead)
-            check_keys(keys, ahead, self._num_records)
-        except Exception:
-            if len(ahead) == 1:
-                raise
-            self._block = 1  # asked one by one from here on, the error comes with the record it belongs to
-            return self._planned(indices)
-        return keys
+        block = indices[: self._ahead.block]
+        keys = self._ahead.keys(block, alone=len(block) == 1)
+        return self._planned(indices) if keys is None else keys

@@ -1,0 +1,62 @@
+"""Record keys planned ahead, in blocks: a question is costly, and a wrong answer belongs to the record it is about."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit.plan.samplers import Sampler, record_keys_of
+from loaderkit.plan.schedule import BLOCK_INDICES
+
+Int64Array = NDArray[np.int64]
+
+
+class KeysAhead:
+    """Asks a sampler for the keys of a block of indices, and for those of each on its own once a block has failed.
+
+    sampler: gives the record keys. num_records: the source's length. block: how many indices to ask for at once.
+
+    >>> from loaderkit.plan.samplers import SequentialSampler
+    >>> ahead = KeysAhead(SequentialSampler(9), 2)
+    >>> ahead.keys(np.array([1, 2]), alone=False), ahead.block
+    (None, 1)
+    >>> ahead.keys(np.array([1]), alone=True)
+    array([1])
+    """
+
+    def __init__(self, sampler: Sampler, num_records: int) -> None:
+        self._sampler = sampler
+        self._num_records = num_records
+        self.block = BLOCK_INDICES if hasattr(sampler, "record_keys") else 1
+
+    def keys(self, indices: Int64Array, *, alone: bool) -> Int64Array | None:
+        """The keys of a block, (n,) int64; None where they can't be had at once: ask again for one piece of it.
+
+        alone: whether the block is one piece already; then this raises what the sampler raises, and IndexError for a
+        key that the source doesn't have.
+        """
+        try:
+            keys = record_keys_of(self._sampler, indices)
+            check_keys(keys, indices, self._num_records)
+        except Exception:
+            if alone:
+                raise
+            self.block = 1  # piece by piece from here on, the error comes with the one that it belongs to
+            return None
+        return keys
+
+
+def check_keys(keys: Int64Array, indices: Int64Array, num_records: int) -> None:
+    """Raises IndexError for the first record key that the source doesn't have.
+
+    keys, indices: (n,) int64 each. num_records: the source's length.
+
+    >>> check_keys(np.array([0, 7]), np.array([3, 4]), 7)
+    Traceback (most recent call last):
+        ...
+    IndexError: index 4 reads record_key 7, the data source has 7 records: 0 to 6
+    """
+    if keys.size and keys.max() >= num_records:
+        place = int(np.argmax(keys >= num_records))
+        raise IndexError(
+            f"index {indices[place]} reads record_key {keys[place]}, "
+            f"the data source has {num_records} records: 0 to {num_records - 1}"
+        )

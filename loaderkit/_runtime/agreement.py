@@ -5,13 +5,11 @@ the cost is a post and a few reads each, however many there are.
 """
 
 import json
-import time
 from collections.abc import Mapping
 
 from loaderkit.plan.ending import Store
 
-_SLICE_SECONDS = 0.1
-_SHOWN = 8
+from .waiting import Wait, named
 
 
 def agree(store: Store, name: str, said: Mapping[str, str], *, advice: str) -> None:
@@ -46,12 +44,9 @@ def agree(store: Store, name: str, said: Mapping[str, str], *, advice: str) -> N
 
 
 def _await(store: Store, folder: str, count: int) -> Mapping[str, str]:
-    deadline = time.monotonic() + store.timeout
-    while len(found := store.read(folder)) < count:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            break
-        store.wait(folder, min(left, _SLICE_SECONDS))
+    wait = Wait(store)
+    while len(found := store.read(folder)) < count and wait.on(folder):
+        pass
     return found
 
 
@@ -66,7 +61,7 @@ def _verdict(store: Store, folder: str) -> list[str]:
 def _silence(store: Store, found: Mapping[str, str]) -> list[str]:
     here = {int(key.rpartition("/")[2]) for key in found}
     silent = [process for process in range(store.processes) if process not in here]
-    return ["silent", f"process {_named(silent or [0])} didn't say"]
+    return ["silent", f"process {named(silent or [0])} didn't say"]
 
 
 def differences(said: Mapping[int, Mapping[str, str]]) -> list[str]:
@@ -83,11 +78,6 @@ def differences(said: Mapping[int, Mapping[str, str]]) -> list[str]:
         for process, fields in said.items():
             by_value.setdefault(fields.get(name, "nothing"), []).append(process)
         if len(by_value) > 1:
-            texts = (f"{value} on process {_named(processes)}" for value, processes in by_value.items())
+            texts = (f"{value} on process {named(processes)}" for value, processes in by_value.items())
             lines.append(f"  {name}: {'; '.join(texts)}")
     return lines
-
-
-def _named(processes: list[int]) -> str:
-    more = len(processes) - _SHOWN
-    return ", ".join(map(str, processes[:_SHOWN])) + (f" and {more} more" if more > 0 else "")

@@ -1,18 +1,17 @@
 """One process's seat at the store where processes agree when a run ends; the rules are in plan/ending.py.
 
-All of it happens in the thread that asks for an element. What waits does so in slices, so that another thread can
-close the iterator and an interrupt is heard.
+All of it happens in the thread that asks for an element; another one can close the iterator while it waits.
 """
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Mapping
 
 from loaderkit.errors import IteratorClosedError
 from loaderkit.plan.ending import Ending, Post, Store, Verdict
 
-_SLICE_SECONDS = 0.1
+from .waiting import Wait, named
+
 _PREFIX = "loaderkit/steps"
 
 
@@ -47,23 +46,20 @@ class Companions:
         """
         self.dry(total)
         verdict = self._ending.past(step)
-        deadline = time.monotonic() + self._store.timeout
+        wait = Wait(self._store)
         while verdict not in (Verdict.MASK, Verdict.END):
             self._hear()
             verdict = self._ending.past(step)
             if verdict is Verdict.ABANDONED:
                 raise RuntimeError(
-                    f"step {step}: processes {self._named(self._ending.stopped())} stopped before the end of their "
+                    f"step {step}: processes {named(self._ending.stopped())} stopped before the end of their "
                     "data, by an error or by close(), so it can't be known how many steps there are"
                 )
-            if verdict is Verdict.WAIT:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise TimeoutError(
-                        f"step {step}: this process has no more rows, and within {self._store.timeout:g} s processes "
-                        f"{self._named(self._ending.awaited())} didn't say whether they have any; did they stop?"
-                    )
-                self._store.wait(self._prefix, min(left, _SLICE_SECONDS))
+            if verdict is Verdict.WAIT and not wait.on(self._prefix):
+                raise TimeoutError(
+                    f"step {step}: this process has no more rows, and within {self._store.timeout:g} s processes "
+                    f"{named(self._ending.awaited())} didn't say whether they have any; did they stop?"
+                )
             if self.closed:
                 raise IteratorClosedError("the iterator was closed while it waited for other processes")
         return verdict is Verdict.MASK
@@ -82,12 +78,6 @@ class Companions:
         if self._unsent is not None:
             self._store.post(self._key, self._unsent.text())
             self._unsent = None
-
-    @staticmethod
-    def _named(processes: list[int]) -> str:
-        return ", ".join(map(str, processes[:8])) + (
-            f" and {len(processes) - 8} more" if len(processes) > 8 else ""
-        )
 
 
 class _Board:

@@ -1,99 +1,24 @@
-"""The iterator of a DataLoader: a position, and a stream of elements in the making that starts there.
+"""The iterator of a DataLoader: what its user may ask of a walk, and where it stands."""
 
-Invariants, all under one lock:
-
-    the position moves when an element is handed to the user, and at no other time
-    the elements at the position and right behind it are upcoming; the stream, if there is one, gives those behind them
-    an error belongs to a position: next() raises it again until the position is set anew
-"""
-
-import contextlib
-import threading
 import warnings
-import weakref
-from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import count, repeat
-from types import TracebackType
-from typing import Any, NamedTuple, Never, Self
-
-import numpy as np
+from collections.abc import Collection, Coroutine, Sequence
+from typing import Any, Never, Self
 
 from loaderkit._arguments import at_least
-from loaderkit._closing import Closing
-from loaderkit._engine.assembly import Assembly, Supplies
-from loaderkit._engine.chain import Chain
-from loaderkit._engine.task import End, Loss
-from loaderkit._runtime.companions import Companions
-from loaderkit._runtime.hub import Elements, Hub, TornError
-from loaderkit.course.bad_records import check_losses, with_losses
-from loaderkit.course.course import Course
-from loaderkit.course.identity import name_of
+from loaderkit.ahead import Ahead
 from loaderkit.course.position import Position
 from loaderkit.course.states import check_cursor, position_of, state_of
-from loaderkit.errors import BadRecordsError, IteratorClosedError, StateError
+from loaderkit.errors import StateError
 from loaderkit.foreign import refuse_foreign_method
 from loaderkit.plan.comparison import compare
-from loaderkit.plan.cursor import Cursor
-from loaderkit.plan.losses import Losses, honouring
 from loaderkit.plan.metadata import RecordMetadata
-from loaderkit.plan.rng import generator
-from loaderkit.plan.samplers import num_records_of, record_keys_of, seed_of
+from loaderkit.plan.samplers import num_records_of
 from loaderkit.plan.state import State, merge
 from loaderkit.plan.state_document import dumps, loads
-from loaderkit.quarantine import Quarantine
-from loaderkit.transforms.run import Failure
-
-_MENTIONED = 8  # records that an error names
+from loaderkit.walk import Walk
 
 
-class Element(NamedTuple):
-    """Something to hand to the user.
-
-    value     it
-    ends      where each logical stream goes on behind it; None: the plan knows
-    begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None: the plan knows
-    losses    the bad records that are lost with it
-    masked    no row of it is real: the streams are dry, and other processes may have rows for this step
-    more      elements with real rows that will surely come behind it, as far as is known
-    dry       whether no others with real rows will come
-    """
-
-    value: Any
-    ends: Mapping[int, Cursor] | None
-    begins: np.ndarray | None
-    losses: tuple[Loss, ...]
-    masked: bool
-    more: int
-    dry: bool
-
-
-class _Failed(NamedTuple):
-    """What next() failed on: where that was, the indices it names, and the cursors behind it if it was a batch."""
-
-    position: Position
-    indices: tuple[int, ...]
-    behind: Mapping[int, Cursor] | None
-
-
-class _Stream:
-    """A hub's stream that ends with the last reference to it."""
-
-    def __init__(self, hub: Hub, number: int, assembly: Assembly) -> None:
-        self.hub, self.number, self.assembly = hub, number, assembly
-        self._end = weakref.finalize(self, hub.abandon, number)
-        self._end.atexit = False
-
-    def next(self) -> Any:
-        return self.hub.next(self.number)
-
-    def close(self) -> None:
-        if self._end.detach() is not None:
-            self.hub.close(self.number)
-
-
-class DataLoaderIterator(Closing):
+class DataLoaderIterator(Walk):
     """Goes through a loader's elements; its state is a small JSON document that says where it stands.
 
     Made by `iter(loader)`. A context manager: leaving it closes it. It is always true, and stands at the same place
@@ -113,36 +38,7 @@ class DataLoaderIterator(Closing):
     array([2, 3])
     """
 
-    def __init__(
-        self,
-        hub: Callable[[], Hub],
-        course: Course,
-        prefetch: int,
-        quarantine: Quarantine,
-        *,
-        alone: bool = False,
-    ) -> None:
-        self.allow: Collection[str] = ()
-        self._find_hub = hub  # holds the loader's workers, which end when nobody does
-        self._course = course
-        self._hub = hub()
-        self._prefetch = prefetch
-        self._quarantine = quarantine
-        self._lock = threading.RLock()
-        self._position = course.first_position()
-        self._received: Position | None = None  # the user's place, while somebody takes elements ahead
-        self._moves = 0  # by the user, to another place
-        self._q = max(1, course.batching.stride // course.logical_streams)
-        self._stream: _Stream | None = None
-        self._upcoming: deque[Element] = deque()  # taken from the hub and not handed out
-        self._error: Exception | None = None
-        self._raised_at: TracebackType | None = None
-        self._failed: _Failed | None = None
-        self._moving = False
-        self._closed = False
-        self._alone = alone or not course.asks_others  # nobody else has to make the same steps
-        self._companions: Companions | None = None
-        self._behind_last = 0  # lost behind the last element, once the end was met
+    allow: Collection[str] = ()
 
     # --- elements -----------------------------------------------------------------------------------------------
 
@@ -171,165 +67,6 @@ class DataLoaderIterator(Closing):
             if self._upcoming[0].losses:
                 self._check_losses(self._upcoming[0])
             return self._upcoming[0].value
-
-    def _take(self, *, tell: bool) -> Element:
-        self._reach()
-        if self._upcoming[0].losses:
-            self._check_losses(self._upcoming[0])
-            if tell:  # before it moves: that may be interrupted, and tells each once
-                self._tell(self._upcoming[0].losses, self.step)
-        self._moving = True
-        element = self._upcoming.popleft()
-        self._position = self._behind(element)
-        self._moving = False
-        return element
-
-    def _reach(self) -> None:
-        """Sees to it that an element is there to hand out, and may be: StopIteration where the run ends."""
-        num_steps = self._course.num_steps
-        if num_steps is not None and self._position.step >= num_steps and not self._closed:
-            raise StopIteration
-        self._fill()
-        if not self._alone:
-            self._agree(self._upcoming[0])
-
-    def _agree(self, element: Element) -> None:
-        # Here and not when the position moves: what was agreed is agreed, also for an element that is only looked at.
-        step, others = self._position.step + 1, self._others()
-        if not element.masked:
-            others.before(step, sure=step + element.more)
-            if element.dry:
-                others.dry(step + element.more)
-        elif not others.goes_past(step, total=step - 1):
-            raise StopIteration
-
-    def _others(self) -> Companions:
-        if self._companions is None:
-            store = self._course.shard.store
-            assert store is not None
-            self._companions = Companions(store, name_of(self._course))
-        return self._companions
-
-    def _tell(self, losses: tuple[Loss, ...], step: int) -> None:
-        self._quarantine.take_in(losses, self._hub.source_name, step)
-
-    def _behind(self, element: Element) -> Position:
-        behind = self._course.after(self._position, element.ends)
-        if not element.losses:
-            return behind
-        return behind._replace(losses=with_losses(self._course, behind.losses, element.losses, self._q))
-
-    def _check_losses(self, element: Element) -> None:
-        behind = self._behind(element)
-        self._refuse_losses(behind, behind.losses, element.losses[-1])
-
-    def _refuse_losses(self, behind: Position, losses: Losses, latest: Loss) -> None:
-        try:
-            check_losses(self._course, behind, losses, latest)
-        except BadRecordsError as error:
-            self._move_to(self._position)
-            self._error, self._raised_at = error, error.__traceback__
-            raise
-
-    def _fill(self) -> None:
-        """Sees to it that an element is there."""
-        if self._closed:
-            raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
-        if self._upcoming and not self._moving:
-            self._hub.check()
-            return None
-        if self._error is not None:
-            # Raised again as it came, or its traceback would grow with every call.
-            raise self._error.with_traceback(self._raised_at)
-        if self._moving:
-            # An interrupt fell between taking an element and moving on: what the stream gives next is uncertain.
-            self._move_to(self._position)
-        stream = self._running()
-        self._moving = True
-        try:
-            step = stream.next()
-        except TornError:  # by an interrupt in this or another iterator of the loader: on with a new hub
-            self._move_to(self._position)
-            return self._fill()
-        except BaseException:
-            self._move_to(self._position)
-            raise
-        if isinstance(step, Elements):
-            ends = repeat(None) if step.ends is None else step.ends
-            losses = repeat(()) if step.losses is None else map(step.losses.get, count(), repeat(()))
-            said = map(repeat, (step.masked, step.more, step.dry))
-            self._upcoming.extend(map(Element, step.values, ends, repeat(step.begins), losses, *said))
-            self._moving = False
-            return None
-        self._moving = False
-        if isinstance(step, End):
-            if step.losses:
-                known = with_losses(self._course, self._position.losses, step.losses, self._q)
-                self._refuse_losses(self._position, known, step.losses[-1])
-                self._tell(step.losses, self._position.step)
-                self._behind_last = known.count - self._position.losses.count
-            raise StopIteration
-        if not self._alone:
-            self._others().stop()
-        # Nothing comes behind a failure. A stream that still held it would hold us too, through its traceback.
-        assembly = stream.assembly
-        behind = assembly.behind_failure if isinstance(assembly, Chain) else None
-        self._move_to(self._position)
-        self._failed = _Failed(self._position, step.indices, behind)
-        self._error = self._explained(step)
-        self._raised_at = self._error.__traceback__
-        raise self._error
-
-    def _running(self) -> _Stream:
-        if self._stream is None:
-            if self._hub.worn_out:
-                self._hub = self._find_hub()
-            course, position, q, prefetch = self._course, self._position, self._q, self._prefetch
-            made: list[Assembly] = []
-
-            def make(supplies: Supplies) -> Assembly:
-                made.append(course.assembly(position, q, prefetch, supplies))
-                return made[0]
-
-            number = self._hub.open(make, course.search(position))
-            self._stream = _Stream(self._hub, number, made[0])
-        return self._stream
-
-    def start_prefetch(self) -> None:
-        """Begins to make elements now instead of at the first next().
-
-        >>> import loaderkit as lk
-        >>> it = iter(lk.load([5, 6]))
-        >>> it.start_prefetch()
-        >>> next(it)
-        5
-        """
-        with self._lock:
-            if self._closed:
-                raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
-            self._running()
-
-    def close(self) -> None:
-        """Ends the making of elements; the position can still be asked for. Closing twice does nothing.
-
-        >>> import loaderkit as lk
-        >>> it = iter(lk.load([5, 6]))
-        >>> it.close()
-        >>> it.step
-        0
-        """
-        # Before the lock: another thread may wait in next() with it.
-        stream = self._stream
-        if stream is not None:
-            stream.close()
-        if (others := self._companions) is not None:
-            others.closed = True
-        with self._lock:
-            self._closed = True
-            failed = self._failed
-            self._move_to(self._position)
-            self._failed = failed
-            self._leave_others()
 
     # --- where it stands ----------------------------------------------------------------------------------------
 
@@ -501,45 +238,7 @@ class DataLoaderIterator(Closing):
         [0, 1]
         """
         self._check_known("records(step)")
-        indices = self._course.global_rows(self._standing, at_least("step", step, 0))
-        return metadata_of(self._course, indices)
-
-    @property
-    def _standing(self) -> Position:
-        return self._position if self._received is None else self._received
-
-    def _leave_others(self) -> None:
-        others, self._companions = self._companions, None
-        if others is not None:
-            with contextlib.suppress(Exception):  # a courtesy: the store may be gone already
-                others.stop()
-
-    def _go_to(self, position: Position) -> None:
-        self._move_to(position)
-        self._leave_others()
-        self._moves += 1
-        if self._received is not None:
-            self._received = position
-
-    def _move_to(self, position: Position) -> None:
-        stream, self._stream = self._stream, None
-        self._position, self._moving = position, False
-        self._upcoming.clear()
-        self._error = self._raised_at = self._failed = None
-        self._behind_last = 0
-        if stream is not None:
-            stream.close()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
-
-    def _check_not_wrapped(self) -> None:
-        if self._received is not None:
-            raise RuntimeError(
-                "this iterator is wrapped, and its elements go to the wrapper: take them there. Its position, state, "
-                "seek and close work here too"
-            )
+        return self._course.records(self._standing, at_least("step", step, 0))
 
     def _check_known(self, what: str) -> None:
         if self._course.row_changing:
@@ -573,37 +272,12 @@ class DataLoaderIterator(Closing):
             self._received = self._position
             return Ahead(self)
 
-    # --- errors -------------------------------------------------------------------------------------------------
-
-    def _explained(self, failure: Failure) -> Exception:
-        error = failure.error
-        if isinstance(error, StopIteration):
-            # As it is, it would end the user's loop without a word.
-            ended, error = error, RuntimeError("StopIteration was raised where an element is made")
-            error.__cause__ = ended
-            error.__notes__ = list(getattr(ended, "__notes__", []))
-        if failure.label:
-            error.add_note(
-                f"raised by {failure.label} {self._place_of(failure.indices)}at step {self._position.step}"
+    def _check_not_wrapped(self) -> None:
+        if self._received is not None:
+            raise RuntimeError(
+                "this iterator is wrapped, and its elements go to the wrapper: take them there. Its position, state, "
+                "seek and close work here too"
             )
-        if isinstance(error, ValueError) and "read-only" in str(error):
-            error.add_note("arrays of a data source belong to it: copy first, x = x.copy()")
-        return error
-
-    def _place_of(self, indices: Sequence[int]) -> str:
-        if not indices:
-            return ""
-        shown = np.array(indices[:_MENTIONED], np.int64)
-        ledger = self._position.losses.ledger
-        try:
-            keys = record_keys_of(honouring(self._course.sampler, ledger), shown)
-        except Exception:  # noqa: BLE001 - a user's sampler may raise anything; the user's error must be heard
-            return f"for index {shown[0]}, "
-        named = ", ".join(
-            f"index {i} (record_key {k}{', read instead of its own' if ledger.get(i, i) != i else ''})"
-            for i, k in zip(shown.tolist(), keys.tolist(), strict=True)
-        )
-        return f"for {named}{', …' if len(indices) > _MENTIONED else ''} of {self._hub.source_name}, "
 
     # --- Orbax's newer interface --------------------------------------------------------------------------------
 
@@ -626,46 +300,6 @@ class DataLoaderIterator(Closing):
         return f"<DataLoaderIterator at step {self.step}, index {self.index}>"
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """An element taken ahead, and the positions before and behind it."""
-
-    element: Element
-    before: Position
-    after: Position
-
-
-class Ahead:
-    """What `DataLoaderIterator.wrap` gives: the iterator's elements, before its user has them.
-
-    lock: held by whoever moves the iterator. course: the stream.
-    """
-
-    def __init__(self, iterator: DataLoaderIterator) -> None:
-        self._iterator = iterator
-        self.lock = iterator._lock
-        self.course = iterator._course
-
-    @property
-    def moves(self) -> int:
-        """A number that changes when the iterator is moved: what was taken before is then void."""
-        return self._iterator._moves
-
-    def take(self) -> Taken:
-        """The next element. Raises what next() would."""
-        iterator = self._iterator
-        with self.lock:
-            before = iterator._position
-            element = iterator._take(tell=False)
-            return Taken(element, before, iterator._position)
-
-    def received(self, taken: Taken) -> None:
-        """The user has this element now."""
-        if taken.element.losses:
-            self._iterator._tell(taken.element.losses, taken.before.step)
-        self._iterator._received = taken.after
-
-
 def _loaded(document: bytes, place: int, count: int) -> State:
     try:
         return loads(document)
@@ -673,13 +307,3 @@ def _loaded(document: bytes, place: int, count: int) -> State:
         if count > 1:
             error.add_note(f"in document {place} of {count}, counted from 0")
         raise
-
-
-def metadata_of(course: Course, indices: np.ndarray) -> list[RecordMetadata]:
-    """The metadata of records by index, with the generator that `sampler[i]` has."""
-    keys = record_keys_of(course.sampler, indices).tolist()
-    seed = seed_of(course.sampler)
-    return [
-        RecordMetadata(index, key, None if seed is None else generator(seed, 0, index, 0))
-        for index, key in zip(indices.tolist(), keys, strict=True)
-    ]

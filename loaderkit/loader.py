@@ -28,7 +28,7 @@ from loaderkit.course.identity import agreement_of
 from loaderkit.course.stream_shape import changes_rows
 from loaderkit.errors import IteratorClosedError
 from loaderkit.foreign import refuse_foreign_keywords, refuse_foreign_method
-from loaderkit.iterator import DataLoaderIterator, metadata_of
+from loaderkit.iterator import DataLoaderIterator
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.samplers import (
     IndexSampler,
@@ -283,7 +283,7 @@ class DataLoader(Closing):
         course = self._course()
         if course.row_changing:
             raise ValueError(course.why_unknown("records(step)"))
-        return metadata_of(course, course.global_rows(course.first_position(), at_least("step", step, 0)))
+        return course.records(course.first_position(), at_least("step", step, 0))
 
     @cached_property
     def element_spec(self) -> Any:

@@ -28,14 +28,17 @@ ROOM_OF_FILE = {
     "_memory": "memory",
     "_structure": "ground",
     "_version": "ground",
+    "ahead": "loader",
     "checkpoint": "checkpoint",
     "cli": "cli",
     "errors": "ground",
+    "explaining": "loader",
     "foreign": "ground",
     "iterator": "loader",
     "loader": "loader",
     "quarantine": "loader",
     "tree": "ground",
+    "walk": "loader",
 }
 UP_TO_LOADER = {
     "ground",

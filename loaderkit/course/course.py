@@ -18,7 +18,9 @@ from loaderkit.plan.batching import shard_rows
 from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices
 from loaderkit.plan.losses import Candidates, honouring
-from loaderkit.plan.samplers import Sampler
+from loaderkit.plan.metadata import RecordMetadata
+from loaderkit.plan.rng import generator
+from loaderkit.plan.samplers import Sampler, seed_of
 from loaderkit.plan.schedule import Schedule
 from loaderkit.plan.segments import Segments
 from loaderkit.plan.sharding import ShardOptions
@@ -121,8 +123,8 @@ class Course(StreamShape):
         rows = batching.count_rows(records)
         return shard_rows(rows, batching.rows, shard=last, remainder=batching.remainder)[1] > 0
 
-    def global_rows(self, position: Position, step: int) -> np.ndarray:
-        """The indices of every record of a step over all shards, (n,) int64; IndexError behind the last step."""
+    def records(self, position: Position, step: int) -> list[RecordMetadata]:
+        """What the sampler says of every record of a step over all shards; IndexError behind the last step."""
         index, stride = position.segments.span_of(step)
         if self.num_steps is not None and step >= self.num_steps:
             raise IndexError(f"step: {step} doesn't exist, the run ends after num_steps={self.num_steps}")
@@ -132,7 +134,11 @@ class Course(StreamShape):
         part = Schedule(self.sampler, batching, shard, self.start, self.stop).all_rows(index)
         if part is None:
             raise IndexError(f"step: {step} doesn't exist, the stream ends before it")
-        return part.indices
+        seed, named = seed_of(self.sampler), zip(part.indices.tolist(), part.keys.tolist(), strict=True)
+        return [
+            RecordMetadata(index, key, None if seed is None else generator(seed, 0, index, 0))
+            for index, key in named
+        ]
 
     # --- what the engine makes ----------------------------------------------------------------------------------
 

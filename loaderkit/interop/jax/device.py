@@ -17,7 +17,8 @@ import numpy as np
 from loaderkit._arguments import at_least
 from loaderkit._closing import Closing
 from loaderkit._runtime.agreement import agree
-from loaderkit.iterator import Ahead, DataLoaderIterator, Taken
+from loaderkit.ahead import Ahead, Taken
+from loaderkit.iterator import DataLoaderIterator
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.samplers import seed_of
 from loaderkit.plan.sharding import Shard, ShardOptions

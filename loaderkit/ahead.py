@@ -1,0 +1,46 @@
+"""Somebody who takes elements ahead of the user: what a wrapper of an iterator sees of it."""
+
+from dataclasses import dataclass
+
+from loaderkit.course.position import Position
+from loaderkit.walk import Element, Walk
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An element taken ahead, and the positions before and behind it."""
+
+    element: Element
+    before: Position
+    after: Position
+
+
+class Ahead:
+    """What `DataLoaderIterator.wrap` gives: the iterator's elements, before its user has them.
+
+    lock: held by whoever moves the iterator. course: the stream.
+    """
+
+    def __init__(self, iterator: Walk) -> None:
+        self._iterator = iterator
+        self.lock = iterator._lock
+        self.course = iterator._course
+
+    @property
+    def moves(self) -> int:
+        """A number that changes when the iterator is moved: what was taken before is then void."""
+        return self._iterator._moves
+
+    def take(self) -> Taken:
+        """The next element. Raises what next() would."""
+        iterator = self._iterator
+        with self.lock:
+            before = iterator._position
+            element = iterator._take(tell=False)
+            return Taken(element, before, iterator._position)
+
+    def received(self, taken: Taken) -> None:
+        """The user has this element now."""
+        if taken.element.losses:
+            self._iterator._tell(taken.element.losses, taken.before.step)
+        self._iterator._received = taken.after

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from loaderkit._load import load as load
 from loaderkit._runtime.reading import ReadOptions as ReadOptions
 from loaderkit._runtime.retrying import Retry as Retry
 from loaderkit._version import __version__ as __version__
+from loaderkit.element_spec import ArraySpec as ArraySpec
 from loaderkit.errors import ArenaMemoryError as ArenaMemoryError
 from loaderkit.errors import BadRecordsError as BadRecordsError
 from loaderkit.errors import BatchError as BatchError
@@ -19,9 +21,7 @@ from loaderkit.errors import WorkerError as WorkerError
 from loaderkit.errors import WorkerTimeoutError as WorkerTimeoutError
 from loaderkit.foreign import foreign_attribute
 from loaderkit.iterator import DataLoaderIterator as DataLoaderIterator
-from loaderkit.loader import ArraySpec as ArraySpec
 from loaderkit.loader import DataLoader as DataLoader
-from loaderkit.loader import load as load
 from loaderkit.plan.metadata import RecordMetadata as RecordMetadata
 from loaderkit.plan.samplers import IndexSampler as IndexSampler
 from loaderkit.plan.samplers import Sampler as Sampler

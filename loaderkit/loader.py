@@ -1,20 +1,16 @@
-"""The DataLoader: what a user says of a stream, checked at once, and the workers that its iterators share."""
+"""The DataLoader: what a user says of a stream, checked at once; the only file that joins all parts."""
 
-import atexit
 import copy
 import dataclasses
 import os
-import threading
 import warnings
-import weakref
 from collections.abc import Iterable
 from functools import cached_property, partial
 from typing import Any, Never
 
-import numpy as np
-
 from loaderkit._arguments import at_least, checked_sampler, seconds_or_none, sharding_of, tolerance_of
 from loaderkit._closing import Closing
+from loaderkit._crew import Crew
 from loaderkit._runtime.agreement import agree
 from loaderkit._runtime.crew import Patience
 from loaderkit._runtime.hub import Hub, Inline
@@ -26,7 +22,7 @@ from loaderkit._runtime.work import Program
 from loaderkit.course.course import Course
 from loaderkit.course.identity import agreement_of
 from loaderkit.course.stream_shape import changes_rows
-from loaderkit.errors import IteratorClosedError
+from loaderkit.element_spec import spec_of
 from loaderkit.foreign import refuse_foreign_keywords, refuse_foreign_method
 from loaderkit.iterator import DataLoaderIterator
 from loaderkit.plan.metadata import RecordMetadata
@@ -43,30 +39,8 @@ from loaderkit.plan.sharding import Sharding
 from loaderkit.quarantine import Quarantine
 from loaderkit.sources import check_source
 from loaderkit.sources import fingerprint_of as source_fingerprint_of
-from loaderkit.transforms.base import Batch, Map, draws, label_of
+from loaderkit.transforms.base import Map, draws, label_of
 from loaderkit.transforms.operations import Operation, as_operations
-from loaderkit.tree import map_leaves
-
-_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
-
-
-@atexit.register
-def _end_workers() -> None:
-    # Before the interpreter takes its modules apart: a pump or a thread must not run into that.
-    for pool in list(_pools):
-        pool.shut_down()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ArraySpec:
-    """Shape and dtype of an array that will come, as `element_spec` gives them.
-
-    >>> ArraySpec((32, 28, 28), np.dtype("uint8"))
-    ArraySpec(shape=(32, 28, 28), dtype=dtype('uint8'))
-    """
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
 
 
 class DataLoader(Closing):
@@ -181,7 +155,7 @@ class DataLoader(Closing):
         self._quarantine = None if quarantine is None else os.fspath(quarantine)
         self._check_operations()
         self._epoch: int | None = None
-        self._crew = _Crew()
+        self._crew = Crew()
         self._task_rows: int | None = None
         self._iterated = False
 
@@ -303,7 +277,7 @@ class DataLoader(Closing):
             raise ValueError("element_spec: the loader gives no element") from None
         finally:
             hub.shut_down()
-        return map_leaves(_spec_of, first)
+        return spec_of(first)
 
     # --- workers ------------------------------------------------------------------------------------------------
 
@@ -325,7 +299,7 @@ class DataLoader(Closing):
         """The same loader with other private settings, and workers of its own."""
         loader = self._copied()
         loader.__dict__["_fingerprints"] = self._fingerprints
-        loader._crew, loader._iterated = _Crew(), False
+        loader._crew, loader._iterated = Crew(), False
         for name, value in changes.items():
             setattr(loader, f"_{name}", value)
         return loader
@@ -349,7 +323,7 @@ class DataLoader(Closing):
         if budget is None:
             available = available_memory()
             budget = None if available is None else available // 2
-        pool = Pool(
+        return Pool(
             program,
             workers=self._worker_count,
             kind=self._worker_kind,
@@ -357,8 +331,6 @@ class DataLoader(Closing):
             max_memory=budget,
             task_rows=self._task_rows,
         )
-        _pools.add(pool)
-        return pool
 
     # --- the stream ---------------------------------------------------------------------------------------------
 
@@ -421,93 +393,3 @@ def _endless(sampler: Sampler) -> Sampler:
     if type(sampler) is SequentialSampler:
         return IndexSampler(sampler.num_records, seed=sampler.seed)
     return sampler
-
-
-class _Crew:
-    """The hub that a loader and its epochs share, made when it is first needed and ended when the last of them goes."""
-
-    def __init__(self) -> None:
-        self._hub: Hub | None = None
-        self._closed = False
-        self._lock = threading.Lock()
-
-    def hub(self, loader: DataLoader) -> Hub:
-        """The hub to use now; another one where the last can't be used, or runs what the operations were before."""
-        with self._lock:
-            return self._current(loader)
-
-    def _current(self, loader: DataLoader) -> Hub:
-        if self._closed:
-            raise IteratorClosedError("the loader was closed")
-        if self._hub is None or not self._hub.usable or not self._hub.runs(loader._program()):
-            self._hub = loader._make_hub()
-            if isinstance(self._hub, Pool):
-                weakref.finalize(self, self._hub.stop).atexit = False
-        return self._hub
-
-    def close(self) -> None:
-        self._closed = True
-        if self._hub is not None:
-            self._hub.shut_down()
-
-
-_LOADER_OPTIONS = {
-    *("worker_kind", "prefetch_batches", "max_memory", "logical_streams", "num_steps"),
-    *("on_record_error", "max_bad_records", "quarantine", "verify", "agree"),
-    *("max_worker_restarts", "worker_timeout", "on_worker_timeout"),
-}
-
-
-def load(
-    source: Any,
-    *,
-    num_epochs: int | None = None,
-    shuffle: bool = False,
-    seed: int | None = None,
-    shard_options: Sharding | None = None,
-    transformations: Iterable[Operation] = (),
-    batch_size: int | None = None,
-    drop_remainder: bool = False,
-    worker_count: int | None = 0,
-    read_options: ReadOptions | None = None,
-    **options: Any,
-) -> DataLoader:
-    """A DataLoader over a source in one call.
-
-    Args:
-        source: anything with `__len__` and `__getitem__`.
-        num_epochs, shuffle, seed: as IndexSampler takes them; without num_epochs the stream has no end.
-        shard_options, worker_count, read_options: as DataLoader takes them.
-        transformations: its operations.
-        batch_size, drop_remainder: of a Batch behind them, None for none.
-        options: what else DataLoader takes.
-
-    >>> import loaderkit as lk
-    >>> [batch.tolist() for batch in lk.load([1, 2, 3], num_epochs=1, batch_size=2)]
-    [[1, 2], [3]]
-    """
-    if "operations" in options:
-        raise TypeError("load() has no argument operations; instead of it write: transformations=[...]")
-    refuse_foreign_keywords("load", {name: options[name] for name in options.keys() - _LOADER_OPTIONS})
-    if drop_remainder and batch_size is None:
-        raise ValueError("drop_remainder: there is no batch to drop; give batch_size too")
-    check_source(source)
-    operations = [*transformations]
-    if batch_size is not None:
-        operations.append(Batch(batch_size, drop_remainder=drop_remainder))
-    return DataLoader(
-        data_source=source,
-        sampler=IndexSampler(len(source), shuffle=shuffle, num_epochs=num_epochs, seed=seed),
-        operations=operations,
-        shard_options=shard_options,
-        worker_count=worker_count,
-        read_options=read_options,
-        **options,
-    )
-
-
-def _spec_of(leaf: Any) -> Any:
-    if isinstance(leaf, np.ndarray | np.generic | bool | int | float | complex):
-        array = np.asarray(leaf)
-        return ArraySpec(array.shape, array.dtype)
-    return type(leaf)

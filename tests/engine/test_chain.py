@@ -30,6 +30,21 @@ def fresh(spec, **changes):
     return replace(spec, given_up={}, **changes)
 
 
+def check_entered_behind(spec, popped, task_rows):
+    """Entered at the cursors behind so many elements, plain generators and the chain both give the rest."""
+    whole = spec.elements()
+    heads = list(islice(whole, popped))
+    left = [element.value for element in islice(whole, 20)]
+    start = {stream: spec.start_of(stream) for stream in spec.owned}
+    for head in heads:
+        start |= head.ends
+    resumed = fresh(spec, start=start)
+    assert [element.value for element in islice(resumed.elements(), 20)] == left
+    world = world_of(2, "all", task_rows=task_rows)
+    drain(world, world.open(resumed), turns=400)
+    world.wind_up()
+
+
 @given(chain_specs(), CUTS["workers"], CUTS["memory"], CUTS["task_rows"])
 def test_elements_and_cursors_are_those_of_plain_generators(spec, workers, memory, task_rows):
     """Filter, FlatMap and Batch in any nesting, one stream or several, however tasks are cut; errors in their place."""
@@ -46,17 +61,7 @@ def test_entered_at_the_cursors_behind_an_element_a_stream_goes_on_there(spec, t
     # An endless stream of which nothing is left would keep the plain loop busy for ever.
     fans = spec.fans if spec.stop is not None else tuple(tuple(n or 1 for n in level) for level in spec.fans)
     spec = fresh(spec, plain=False, fans=fans, fails=frozenset(), feed_fails=None, patience=None)
-    whole = spec.elements()
-    heads = list(islice(whole, popped))
-    left = [element.value for element in islice(whole, 20)]
-    start = {stream: spec.start_of(stream) for stream in spec.owned}
-    for head in heads:
-        start |= head.ends
-    resumed = fresh(spec, start=start)
-    assert [element.value for element in islice(resumed.elements(), 20)] == left
-    world = world_of(2, "all", task_rows=task_rows)
-    drain(world, world.open(resumed), turns=400)
-    world.wind_up()
+    check_entered_behind(spec, popped, task_rows)
 
 
 @given(ending_specs(), CUTS["workers"], CUTS["memory"], CUTS["task_rows"])
@@ -73,17 +78,7 @@ def test_streams_that_end_are_filled_up_as_plain_generators_do(spec, workers, me
 def test_entered_behind_any_element_a_stream_that_ends_is_filled_up_the_same(spec, task_rows, popped):
     """Saved after any element, a padded, wrapped or masked one too, and resumed: the rest, and none of it twice."""
     spec = fresh(spec, fails=frozenset(), short="pad" if spec.short == "fail" else spec.short)
-    whole = spec.elements()
-    heads = list(islice(whole, popped))
-    left = [element.value for element in islice(whole, 20)]
-    start = {stream: spec.start_of(stream) for stream in spec.owned}
-    for head in heads:
-        start |= head.ends
-    resumed = fresh(spec, start=start)
-    assert [element.value for element in islice(resumed.elements(), 20)] == left
-    world = world_of(2, "all", task_rows=task_rows)
-    drain(world, world.open(resumed), turns=400)
-    world.wind_up()
+    check_entered_behind(spec, popped, task_rows)
 
 
 @pytest.mark.parametrize("task_rows", [1, 2, 5, 50])

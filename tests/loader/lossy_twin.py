@@ -59,21 +59,9 @@ class Lossy:
     losses: dict[int, int] = field(default_factory=dict)
 
     def loader(self, running: Running, bad: set[int] | None = None, **options: Any) -> lk.DataLoader:
-        pipeline = self.pipeline
-        workers = 0 if running.kind == "thread" and pipeline.draws_globally else running.workers
-        loader = lk.DataLoader(
-            data_source=Damaged(pipeline.source, set(self.bad) if bad is None else bad, self.batched),
-            sampler=pipeline.sampler,
-            operations=pipeline.operations,
-            worker_count=workers,
-            worker_kind=running.kind,
-            prefetch_batches=running.prefetch,
-            read_options=lk.ReadOptions(num_threads=running.read_threads),
-            on_record_error=stand_in if self.policy == "call" else self.policy,
-            **options,
-        )
-        loader._task_rows = running.task_rows
-        return loader
+        source = Damaged(self.pipeline.source, set(self.bad) if bad is None else bad, self.batched)
+        policy = stand_in if self.policy == "call" else self.policy
+        return running.loader(self.pipeline, source, on_record_error=policy, **options)
 
     @property
     def row_changing(self) -> bool:

@@ -6,12 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 from stream_twin import elements
 
 import loaderkit as lk
 
 SEED = 11
+
+# A process takes a third of a second to start: fewer examples than of what starts at once.
+few = settings(max_examples=max(1, settings().max_examples // 30))
 
 
 def on_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
@@ -195,17 +199,19 @@ class Running:
     task_rows: int | None = None
     read_threads: int = 0
 
-    def loader(self, pipeline: Pipeline) -> lk.DataLoader:
+    def loader(self, pipeline: Pipeline, source: Any = None, **options: Any) -> lk.DataLoader:
+        """The loader of a pipeline that is run in this way; over another source, if one is given."""
         # Threads share the global generators with each other, and a loader refuses that.
         workers = 0 if self.kind == "thread" and pipeline.draws_globally else self.workers
         loader = lk.DataLoader(
-            data_source=pipeline.source,
+            data_source=pipeline.source if source is None else source,
             sampler=pipeline.sampler,
             operations=pipeline.operations,
             worker_count=workers,
             worker_kind=self.kind,
             prefetch_batches=self.prefetch,
             read_options=lk.ReadOptions(num_threads=self.read_threads),
+            **options,
         )
         loader._task_rows = self.task_rows
         return loader

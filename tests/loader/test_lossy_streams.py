@@ -4,10 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lossy_twin import Lossy, outcome
-from pipelines import Pipeline, Running, Step, pipelines, runnings
+from pipelines import Pipeline, Running, Step, few, pipelines, runnings
 from stream_twin import assert_same
 
 import loaderkit as lk
@@ -16,9 +16,6 @@ import loaderkit as lk
 @pytest.fixture(autouse=True)
 def _quiet(caplog):
     caplog.set_level("ERROR", logger="loaderkit")  # thousands of losses, each of which is told
-
-
-few = settings(max_examples=max(1, settings().max_examples // 30))
 
 
 @st.composite

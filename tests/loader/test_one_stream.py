@@ -1,13 +1,10 @@
 """One stream: what a loader gives is a function of data, sampler and operations, however it is run."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from pipelines import Pipeline, Running, Step, pipelines, runnings
+from pipelines import Pipeline, Running, Step, few, pipelines, runnings
 from stream_twin import assert_same, outcomes
-
-# A process takes a third of a second to start: fewer examples than of what starts at once.
-few = settings(max_examples=max(1, settings().max_examples // 30))
 
 # Every operation, nested Batches, functions for batches, operations behind the last Batch; with and without failures.
 FIXED = Step("add", 2), Step("draw", 3), Step("index", 2), Step("draw_globally", 5)

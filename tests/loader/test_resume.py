@@ -3,14 +3,12 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from pipelines import Pipeline, Running, Step, pipelines, runnings
+from pipelines import Pipeline, Running, Step, few, pipelines, runnings
 from stream_twin import assert_same, outcomes
 
 import loaderkit as lk
-
-few = settings(max_examples=max(1, settings().max_examples // 30))
 
 FIXED = Pipeline("arrays", 10, True, 2, (Step("draw", 3), Step("batch", 3)))
 CHANGING = Pipeline(

@@ -74,23 +74,6 @@ def running_of(draw: random.Random) -> tuple[Running, bool]:
     )
 
 
-def loader_of(pipeline: Pipeline, running: Running, verify: bool) -> lk.DataLoader:
-    """The loader of a pipeline that is run in this way."""
-    workers = 0 if running.kind == "thread" and pipeline.draws_globally else running.workers
-    loader = lk.DataLoader(
-        data_source=pipeline.source,
-        sampler=pipeline.sampler,
-        operations=pipeline.operations,
-        worker_count=workers,
-        worker_kind=running.kind,
-        prefetch_batches=running.prefetch,
-        read_options=lk.ReadOptions(num_threads=running.read_threads),
-        verify=verify,
-    )
-    loader._task_rows = running.task_rows
-    return loader
-
-
 def digest_of(element: Any) -> str:
     """A digest of structure, types, dtypes, shapes and values."""
     digest = hashlib.sha256()

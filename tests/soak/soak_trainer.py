@@ -22,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from soak_pipelines import digest_of, loader_of, pipeline_of, running_of
+from soak_pipelines import digest_of, pipeline_of, running_of
 
 import loaderkit as lk
 from loaderkit._checkpoint_files import document_name, read_state, write_document
@@ -38,7 +38,8 @@ def main(number: int, session: int, folder: Path) -> None:
         os.write(journal, (" ".join(map(str, words)) + "\n").encode())
 
     while True:
-        loader = loader_of(pipeline, *running_of(draw))
+        running, verify = running_of(draw)
+        loader = running.loader(pipeline, verify=verify)
         with loader:
             over = _leg(loader, folder, draw, say)
         del loader

@@ -203,10 +203,10 @@ class ArrayRecordDataSource:
         more = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""
         return f"ArrayRecordDataSource({self._files[0].path!r}{more}, records={len(self)})"
 
-    def __getstate__(self) -> tuple[str, list[_File], dict[str, Any] | None]:
+    def __getstate__(self) -> tuple[Any, ...]:
         return self._options, self._files, self._fingerprint
 
-    def __setstate__(self, state: tuple[str, list[_File], dict[str, Any] | None]) -> None:
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._options, self._files, self._fingerprint = state
         self._prepare()
 

@@ -59,14 +59,37 @@ def file_parts(paths: Any) -> list[FilePart]:
     [FilePart(path='gs://bucket/data-00000-of-00002', start=0, stop=None),
      FilePart(path='gs://bucket/data-00001-of-00002', start=0, stop=None)]
     """
-    if isinstance(paths, str | os.PathLike) or _is_instruction(paths):
-        paths = [paths]
-    elif not isinstance(paths, Iterable):
+    each = _each(paths)
+    if not isinstance(each, Iterable):
         raise TypeError(f"paths: a path or a sequence of paths is needed, a {type(paths).__name__} came")
-    parts = [part for path in paths for part in _parts_of(path)]
+    parts = [part for path in each for part in _parts_of(path)]
     if not parts:
         raise ValueError("paths: at least one path is needed, an empty sequence came")
     return parts
+
+
+def paths_as_written(paths: Any) -> list[str]:
+    """The names as `file_parts` was given them, without the records meant: a file that is named by itself has the
+    name that was written, relative as it may be; those of patterns and shards have their absolute one.
+
+    Args:
+        paths: as in `file_parts`.
+
+    >>> paths_as_written(["gs://bucket/data[0:10]", "gs://bucket/more@1"])
+    ['gs://bucket/data', 'gs://bucket/more-00000-of-00001']
+    """
+    names: list[str] = []
+    for path in _each(paths):
+        files = [part.path for part in _parts_of(path)]
+        name = os.fsdecode(path.filename if _is_instruction(path) else path)
+        if [_absolute(name)] != files and (found := _RANGE.fullmatch(name)):
+            name = found["name"]
+        names += [name] if [_absolute(name)] == files else files
+    return names
+
+
+def _each(paths: Any) -> Any:
+    return [paths] if isinstance(paths, str | os.PathLike) or _is_instruction(paths) else paths
 
 
 def _is_instruction(path: Any) -> bool:

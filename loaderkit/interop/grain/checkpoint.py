@@ -4,6 +4,7 @@ Process i of n writes `process_i-of-n.json`, the document of `get_state`.
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,11 @@ class CheckpointHandler:
     >>> CheckpointHandler.typestr().rpartition(".")[2]
     'CheckpointHandler'
     """
+
+    def __init__(self) -> None:
+        # Orbax asks whose arguments it was given as soon as it has a handler. Without Orbax nobody asks.
+        with suppress(ImportError):
+            arguments_of_orbax()
 
     def save(self, directory: Path, item: Any = None, args: Any = None) -> None:
         """Writes the state of an iterator into a directory that exists."""

@@ -9,6 +9,7 @@ from typing import Any, SupportsIndex
 
 from loaderkit.sources import ArrayRecordDataSource as _ArrayRecords
 from loaderkit.sources import RandomAccessDataSource
+from loaderkit.sources.array_record_paths import paths_as_written
 
 from .multiprocessing import SharedMemoryDataSource
 
@@ -27,7 +28,8 @@ class ArrayRecordDataSource(_ArrayRecords):
         paths: a name or several, TFDS's file instructions among them. ValueError where there is none.
         reader_options: options of array-record's reader.
 
-    Its repr is Grain's, which is what Grain's checkpoints know it by.
+    A file that is missing or damaged is an OSError, FileNotFoundError among them, that is a RuntimeError, too, as in
+    Grain. Its repr is Grain's, which is what Grain's checkpoints know it by: a hash of the names as they were written.
     """
 
     def __init__(self, paths: Any, reader_options: Mapping[str, str] | None = None) -> None:
@@ -36,7 +38,18 @@ class ArrayRecordDataSource(_ArrayRecords):
             raise ValueError(
                 f"paths: expected a name, a file instruction, or some of them in a list, got {paths!r}"
             )
-        super().__init__(paths, reader_options)
+        try:
+            super().__init__(paths, reader_options)
+        except FileNotFoundError as error:
+            raise _MissingFileError(*_arguments(error)) from None
+        except OSError as error:
+            raise _UnreadableFileError(*_arguments(error)) from None
+        self._written = paths_as_written(paths)
+
+    @property
+    def paths(self) -> list[str]:
+        """The files as they were written, in order."""
+        return [*self._written]
 
     def __getitem__(self, record_key: SupportsIndex) -> bytes:
         if not 0 <= to_index(record_key) < len(self):
@@ -47,8 +60,27 @@ class ArrayRecordDataSource(_ArrayRecords):
         return map(self.__getitem__, range(len(self)))
 
     def __repr__(self) -> str:
-        names = hashlib.sha1("".join(self.paths).encode(), usedforsecurity=False).hexdigest()
+        names = hashlib.sha1("".join(self._written).encode(), usedforsecurity=False).hexdigest()
         return f"ArrayRecordDataSource(hash_of_paths={names})"
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return *super().__getstate__(), self._written
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        *ours, self._written = state
+        super().__setstate__(tuple(ours))
+
+
+class _MissingFileError(FileNotFoundError, RuntimeError):
+    """A RuntimeError in Grain."""
+
+
+class _UnreadableFileError(OSError, RuntimeError):
+    """A RuntimeError in Grain."""
+
+
+def _arguments(error: OSError) -> tuple[Any, ...]:
+    return error.args if error.filename is None else (*error.args, error.filename)
 
 
 class RangeDataSource:

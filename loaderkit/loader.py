@@ -41,6 +41,7 @@ from loaderkit.sources import check_source
 from loaderkit.sources import fingerprint_of as source_fingerprint_of
 from loaderkit.transforms.base import Map, draws, label_of
 from loaderkit.transforms.operations import Operation, as_operations
+from loaderkit.transforms.written import called
 
 
 class DataLoader(Closing):
@@ -163,7 +164,7 @@ class DataLoader(Closing):
         for place, op in enumerate(self._operations):
             if draws(op) and seed_of(self._sampler) is None:
                 raise ValueError(
-                    f"operations[{place}] {label_of(op)} draws random numbers, and the sampler has no seed: "
+                    f"{called(place, op)} draws random numbers, and the sampler has no seed: "
                     "give it one, for example IndexSampler(..., seed=0)"
                 )
             if (
@@ -173,7 +174,7 @@ class DataLoader(Closing):
                 and self._worker_count
             ):
                 raise ValueError(
-                    f"operations[{place}] {label_of(op)} seeds the global generators, which threads share with each "
+                    f"{called(place, op)} seeds the global generators, which threads share with each "
                     "other and with the training loop; use worker_kind='process'"
                 )
 

@@ -8,7 +8,7 @@ import cloudpickle
 
 from loaderkit._memory import sending
 from loaderkit.errors import TransportError
-from loaderkit.transforms.base import label_of
+from loaderkit.transforms.written import written
 
 from .pickling import Packer
 from .work import Program
@@ -32,7 +32,7 @@ def operations_now(program: Program) -> bytes:
 
 def _what_cannot_travel(program: Program, error: Exception) -> str:
     named: list[tuple[str, Any]] = [("data_source", program.source)]
-    named += [(f"operations[{k}] {label_of(op)}", op) for k, op in enumerate(program.operations)]
+    named += [(it.label, it.operation) for k, op in enumerate(program.operations) for it in written(k, op)]
     for name, thing in named:
         if _travels(thing):
             continue

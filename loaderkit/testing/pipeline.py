@@ -19,7 +19,8 @@ from loaderkit._arguments import at_least
 from loaderkit.errors import PurityError
 from loaderkit.loader import DataLoader
 from loaderkit.plan.sharding import NoSharding
-from loaderkit.transforms.base import Transformation, label_of
+from loaderkit.transforms.base import Transformation
+from loaderkit.transforms.written import called
 
 from .snapshot import Difference, Snapshot, difference, snapshot_of
 from .watched_source import WatchedSource
@@ -302,7 +303,7 @@ def _label(pipeline: _Pipeline) -> str:
     if not pipeline.count:
         return "data_source"
     place = pipeline.count - 1
-    return f"operations[{place}] {label_of(pipeline.operations[place])}"
+    return called(place, pipeline.operations[place])
 
 
 @contextmanager

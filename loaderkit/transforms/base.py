@@ -27,6 +27,8 @@ class Transformation:
     _method: ClassVar[str] = ""
     _arguments: ClassVar[str] = "element"
     _function: Callable[..., Any] | None = None
+    # What stands in the list that the user gave, where that was another list than the loader's: see written.py.
+    _written: tuple[Any, ...] = ()
 
     def __new__(cls, *args: Any, **keywords: Any) -> Self:
         # Here and not in __init__: a subclass with an __init__ of its own needn't call ours.
@@ -279,7 +281,7 @@ class Batch(Transformation):
         if self.remainder != "keep":
             parts.append(f"remainder={self.remainder!r}")
         if self.batch_fn is not None:
-            parts.append(f"batch_fn={_name_of(self.batch_fn)}")
+            parts.append(f"batch_fn={name_of(self.batch_fn)}")
         return f"Batch({', '.join(parts)})"
 
 
@@ -295,7 +297,12 @@ def _kind_of(operation: Transformation) -> type[Transformation]:
     return _kinds_of(type(operation))[0]
 
 
-def _name_of(function: Callable[..., Any]) -> str:
+def name_of(function: Callable[..., Any]) -> str:
+    """A short name of a callable, without addresses.
+
+    >>> name_of(partial(abs))
+    'abs'
+    """
     while isinstance(function, partial):
         function = function.func
     return getattr(function, "__name__", None) or type(function).__name__
@@ -330,7 +337,7 @@ def label_of(operation: Transformation) -> str:
     if isinstance(operation, Batch):
         return repr(operation)
     if type(operation) is kind and operation._function is not None:
-        return f"{kind.__name__}({_name_of(operation._function)})"
+        return f"{kind.__name__}({name_of(operation._function)})"
     return type(operation).__name__
 
 

@@ -10,23 +10,26 @@ from typing import Any
 from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.schedule import Fill
 
-from .base import Batch, FlatMap, Transformation, draws, label_of
+from .base import Batch, FlatMap, Transformation, draws
 from .padding import spread, spread_rows, valid_rows, with_valid
 from .run import Failure, Run
 from .stack import Block
 from .stages import MapStage, Stage, Stop, stage_of
+from .written import RaisedBy, called
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
     """One Batch (None for level 0) and the stages behind it.
 
+    label    what errors call its Batch
     depth    FlatMaps passed before it
     mark     says of each row that it is real, where the next Batch puts others in between; no stage, for what it
              raises is no record's fault
     """
 
     batch: Batch | None
+    label: str
     stages: tuple[Stage, ...]
     depth: int = 0
     mark: MapStage | None = None
@@ -44,7 +47,7 @@ class Level:
             try:
                 run = stage.apply(run, start)
             except Stop as stop:
-                failure = Failure(stop.error, stage.label, (run.begins[stop.taken][0],))
+                failure = _failure(stop.error, stage.label, run.begins[stop.taken][0])
                 run = stop.made
         return run, failure
 
@@ -86,7 +89,7 @@ class Level:
             return with_valid(made, valid_rows(fill)) if self.batch.remainder == "pad" else made
         except Exception as error:
             indices = tuple(mentioned or [begin[0] for begin in begins])
-            raise NoBatch(Failure(error, repr(self.batch), indices)) from error
+            raise NoBatch(Failure(error, self.label, indices)) from error
 
 
 class NoBatch(Exception):  # noqa: N818 - carries the failure; a pipeline takes it in
@@ -97,22 +100,29 @@ class NoBatch(Exception):  # noqa: N818 - carries the failure; a pipeline takes 
         self.failure = failure
 
 
+def _failure(error: Exception, label: str, index: int) -> Failure:
+    if isinstance(error, RaisedBy):
+        return Failure(error.error, error.label, (index,))
+    return Failure(error, label, (index,))
+
+
 def compile_levels(operations: Sequence[Transformation], seed: int | None) -> tuple[Level, ...]:
     """Cuts the operations into levels, after each Batch; ordinals of drawing operations count over all of them."""
     levels: list[Level] = []
     batch: Batch | None = None
+    batch_label = ""
     stages: list[Stage] = []
     drawn = depth = before = 0
     for place, op in enumerate(operations):
         if isinstance(op, Batch):
             mark = None
             if op.remainder == "pad" and op.batch_fn is None:
-                mark = MapStage(f"operations[{place}] {label_of(op)}", with_valid)
-            levels.append(Level(batch, tuple(stages), before, mark))
-            batch, stages, before = op, [], depth
+                mark = MapStage(called(place, op), with_valid)
+            levels.append(Level(batch, batch_label, tuple(stages), before, mark))
+            batch, batch_label, stages, before = op, called(place, op), [], depth
             continue
-        stages.append(stage_of(op, f"operations[{place}] {label_of(op)}", seed, drawn, depth))
+        stages.append(stage_of(op, called(place, op), seed, drawn, depth))
         drawn += draws(op)
         depth += isinstance(op, FlatMap)
-    levels.append(Level(batch, tuple(stages), before))
+    levels.append(Level(batch, batch_label, tuple(stages), before))
     return tuple(levels)

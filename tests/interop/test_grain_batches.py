@@ -44,7 +44,7 @@ def in_order(loader, layout: int) -> list[str]:
     run = InOrderRun(
         source=loader._data_source,
         sampler=loader._sampler,
-        operations=loader._operations,
+        steps=loader._steps,
         layout=layout,
         index_at=lambda part, used: (
             course.deal.index_of(part, used) if used < course.deal.size(part) else None

@@ -14,29 +14,16 @@ from typing import Any
 import numpy as np
 
 import loaderkit.transforms.base as engine
+from loaderkit.transforms.written import RaisedBy, Written
 
-from . import operations, transforms
+from . import transforms
 from ._batching import CallingBatch, StackingBatch
-from ._installed import is_of_grain
 from ._rng import Generators, States
+from ._steps import Step
 from ._tree import sealed
 
-DROPPED = (
-    object()
-)  # what a stage gives where a Filter of it said no; the next operation of the engine drops it
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One operation: "map", "random", "filter", "flat_map" or "batch", and what is called for each element.
-
-    name: of the user's class, for errors. batch: of a "batch".
-    """
-
-    kind: str
-    call: Callable[..., Any] | None
-    name: str
-    batch: transforms.Batch | None = None
+# What a stage gives where a Filter of it said no; the next operation of the engine drops it.
+DROPPED = object()
 
 
 @dataclass(slots=True)
@@ -51,48 +38,10 @@ class Compiled:
     filters: int = 0
     flat_maps: int = 0
 
-
-def steps_of(ops: Sequence[Any]) -> list[Step] | None:
-    """The operations as steps; None where one is a callable of the user's, which must be run in order.
-
-    >>> class Double(transforms.Map):
-    ...     def map(self, element):
-    ...         return 2 * element
-    >>> [step.kind for step in steps_of([Double(), transforms.Batch(2)])], steps_of([iter])
-    (['map', 'batch'], None)
-    """
-    steps = [step_of(op) for op in ops]
-    known = [step for step in steps if step is not None]
-    return known if len(known) == len(steps) else None
-
-
-_KINDS = (
-    ("map", "map", transforms.Map),
-    ("random", "random_map", transforms.RandomMap),
-    ("random", "np_random_map", transforms.TfRandomMap),
-    ("flat_map", "flat_map", transforms.FlatMap),
-    ("filter", "filter", transforms.Filter),
-)
-_LEGACY = (
-    ("map", operations.MapOperation),
-    ("random", operations.RandomMapOperation),
-    ("filter", operations.FilterOperation),
-)
-
-
-def step_of(op: Any) -> Step | None:
-    """One operation as a step, None for a callable of the user's."""
-    name = type(op).__name__
-    for kind, method, base in _KINDS:
-        if isinstance(op, base) or is_of_grain(op, base.__name__):
-            return Step(kind, getattr(op, method), name)
-    if isinstance(op, transforms.Batch) or is_of_grain(op, "Batch"):
-        batch = transforms.Batch(op.batch_size, op.drop_remainder, op.batch_fn)
-        return Step("batch", None, name, batch)
-    for kind, legacy in _LEGACY:
-        if type(op) is legacy:
-            return Step(kind, op.apply, name)
-    return None
+    def add(self, operation: engine.Transformation, steps: Sequence[Step]) -> None:
+        """Another operation, and which of the user's it is."""
+        operation._written = tuple(Written(step.label, step.operation) for step in steps)
+        self.operations.append(operation)
 
 
 def compiled(steps: Sequence[Step], generators: Generators | None, *, first_dtype: bool) -> Compiled:
@@ -135,7 +84,7 @@ def compiled(steps: Sequence[Step], generators: Generators | None, *, first_dtyp
         if number + 1 < len(levels):
             batch = levels[number + 1][0].batch
             if batch is not None and batch.batch_fn is None:
-                made.operations.append(engine.Map(_sealed_first if carries else sealed))
+                made.add(engine.Map(_sealed_first if carries else sealed), levels[number + 1][:1])
     return made
 
 
@@ -158,16 +107,16 @@ def _add_batch(made: Compiled, step: Step, *, carries: bool, first_dtype: bool) 
     batch = step.batch
     assert batch is not None
     if batch.batch_size <= 0:
-        raise ValueError(f"batch_size must be positive, got {batch.batch_size}")
+        raise ValueError(f"{step.label}: batch_size must be positive, got {batch.batch_size}")
     size, drop, function = batch.batch_size, batch.drop_remainder, batch.batch_fn
     made.batches.append(batch)
     if function is None:
         stacking = StackingBatch(size, drop_remainder=drop, carries=carries, first_dtype=first_dtype)
-        made.operations.append(stacking)
+        made.add(stacking, [step])
     elif carries:
-        made.operations.append(CallingBatch(size, drop_remainder=drop, batch_fn=function))
+        made.add(CallingBatch(size, drop_remainder=drop, batch_fn=function), [step])
     else:
-        made.operations.append(engine.Batch(size, drop_remainder=drop, batch_fn=function))
+        made.add(engine.Batch(size, drop_remainder=drop, batch_fn=function), [step])
 
 
 def _add_plain(made: Compiled, steps: Sequence[Step]) -> None:
@@ -176,14 +125,14 @@ def _add_plain(made: Compiled, steps: Sequence[Step]) -> None:
         assert step.call is not None
         match step.kind:
             case "map":
-                made.operations.append(engine.Map(step.call))
+                made.add(engine.Map(step.call), [step])
             case "random":
-                made.operations.append(engine.Map(partial(_without_generator, step.call)))
+                made.add(engine.Map(partial(_without_generator, step.call)), [step])
             case "filter":
-                made.operations.append(engine.Filter(step.call))
+                made.add(engine.Filter(step.call), [step])
                 made.filters += 1
             case "flat_map":
-                made.operations.append(engine.FlatMap(step.call))
+                made.add(engine.FlatMap(step.call), [step])
                 made.flat_maps += 1
 
 
@@ -191,9 +140,9 @@ def _add_stage(
     made: Compiled, steps: Sequence[Step], generators: Generators, *, came: bool, carries: bool
 ) -> None:
     stage = Stage(tuple(steps), generators, carries=carries)
-    made.operations.append(engine.Map(stage.go_on) if came else engine.MapWithIndex(stage.begin))
+    made.add(engine.Map(stage.go_on) if came else engine.MapWithIndex(stage.begin), steps)
     if any(step.kind == "filter" for step in steps):
-        made.operations.append(engine.Filter(_kept))
+        made.add(engine.Filter(_kept), steps)
         made.filters += 1
 
 
@@ -230,8 +179,7 @@ class Stage:
                 elif not step.call(element):
                     return DROPPED
             except Exception as error:
-                error.add_note(f"raised by {step.name}")
-                raise
+                raise RaisedBy(step.label, error) from error
         return (element, self.generators.frozen(rng)) if self.carries else element
 
 

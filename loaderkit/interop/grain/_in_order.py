@@ -7,22 +7,16 @@ the plainest way to say what a pipeline gives, so the tests compare the engine w
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-from loaderkit.plan.cursor import Cursor
-
 from . import operations as legacy
 from . import transforms
 from ._batching import make_batch
-from ._compile import Step, step_of
 from ._course import Position
-from .record import Record, RecordMetadata
+from ._steps import Step, check_callable
+from .record import Record, RecordMetadata, is_record
 
 ReadsAt = Callable[
     [int, int], int | None
 ]  # (layout worker, records used) -> global index, None behind the last
-# (number of a record) -> number, generator and data of that one and those behind it
-Records = Callable[[int], Iterator[tuple[int, np.random.Generator | None, Any]]]
 
 
 class InOrderRun:
@@ -32,7 +26,7 @@ class InOrderRun:
         source: where records come from; a record_key is taken modulo its length.
         sampler: says the metadata of each index, as it reaches the operations. Each record has a generator of its own,
             for a callable may hold any number of them back.
-        operations: transforms, and callables that take and give iterators of records.
+        steps: transforms, and callables that take and give iterators of records. TypeError for what is neither.
         layout: how many layout workers, 0 for Grain's own process.
         index_at: the global index of each layout worker's records.
     """
@@ -42,12 +36,16 @@ class InOrderRun:
         *,
         source: Any,
         sampler: Any,
-        operations: Sequence[Any],
+        steps: Sequence[Step],
         layout: int,
         index_at: ReadsAt,
     ) -> None:
         self._source, self._sampler = source, sampler
-        self._operations = operations
+        for step in steps:
+            if step.kind == "records":
+                check_callable(step)
+        self._steps = steps
+        self._blame = _Blame()
         self._layout = layout
         self._index_at = index_at
         self._step = self._turn = 0
@@ -71,6 +69,9 @@ class InOrderRun:
             except StopIteration:
                 self._over.add(part)
                 continue
+            except Exception as error:
+                self._blame.said(error, self._step)
+                raise
             self._step += 1
             self._turn = (part + 1) % parts
             self._delivered[part] = self._used[part]
@@ -97,28 +98,69 @@ class InOrderRun:
         self._streams = [iter(()) for _ in self._streams]
 
     def _stream(self, part: int) -> Iterator[Record[Any]]:
-        stream = self._records(part)
-        for place, op in enumerate(self._operations):
-            last = place == len(self._operations) - 1
-            stream = _applied(op, stream, first_dtype=last and self._layout > 0)
+        source = f"source {type(self._source).__qualname__}"
+        stream = self._blame.of(source, self._records(part))
+        for place, step in enumerate(self._steps):
+            last = place == len(self._steps) - 1
+            made = _applied(step, stream, first_dtype=last and self._layout > 0)
+            stream = self._blame.of(step.label, made)
         return stream
 
     def _records(self, part: int) -> Iterator[Record[Any]]:
         while (index := self._index_at(part, self._used[part])) is not None:
+            self._blame.record = None, index
             metadata = self._sampler[index]
+            self._blame.record = metadata.record_key, index
             self._used[part] += 1
             yield Record(metadata, self._source[metadata.record_key % len(self._source)])
 
 
-def _applied(op: Any, stream: Iterator[Record[Any]], *, first_dtype: bool) -> Iterator[Record[Any]]:
-    step = None if type(op) in _LEGACY else step_of(op)
-    if step is None:
-        given: Iterator[Record[Any]] = op(stream)
-        return given
+class _Blame:
+    """Says in an error who raised it, and which record had been read by then."""
+
+    def __init__(self) -> None:
+        self.record: tuple[int | None, int] | None = None  # record_key and index of the last that was read
+        self._label: str | None = None  # of who raised the error that is on its way
+        self._error: Exception | None = None
+
+    def of(self, label: str, stream: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
+        """What a stream gives; what it raises that didn't come from before it is its own."""
+        try:
+            yield from stream
+        except Exception as error:
+            if error is not self._error:
+                self._label, self._error = label, error
+            raise
+
+    def said(self, error: Exception, step: int) -> None:
+        """Writes it down in the error, which leaves the pipeline now."""
+        where = ""
+        if self.record is not None:
+            key, index = self.record
+            where = (
+                f"for index {index}{'' if key is None else f' (record_key {key})'}, the last that was read, "
+            )
+        error.add_note(f"raised by {self._label} {where}at step {step}")
+        self._label = self._error = None
+
+
+def _applied(step: Step, stream: Iterator[Record[Any]], *, first_dtype: bool) -> Iterator[Record[Any]]:
+    if step.kind == "records" or type(step.operation) in _LEGACY:
+        return _called(step, stream)
     if step.batch is not None:
         return _batched(step.batch, stream, first_dtype=first_dtype)
     assert step.call is not None
     return _STAGES[step.kind](step.call, stream)
+
+
+def _called(step: Step, stream: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
+    given = step.operation(stream)
+    if not isinstance(given, Iterator):
+        raise TypeError(f"{step.label}: expected an iterator of records from it, got {type(given).__name__}")
+    for record in given:
+        if not is_record(record):
+            raise TypeError(f"{step.label}: expected Records from it, got {type(record).__name__}")
+        yield record
 
 
 def _mapped(call: Callable[..., Any], stream: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
@@ -166,70 +208,3 @@ def _batched(
 
 _LEGACY = (legacy.MapOperation, legacy.RandomMapOperation, legacy.FilterOperation)
 _STAGES = {"map": _mapped, "random": _random_mapped, "filter": _filtered, "flat_map": _flat_mapped}
-
-
-def resolved(cursor: Cursor, levels: Sequence[Sequence[Step]], records: Records) -> Cursor:
-    """A cursor whose ordinals count from the record that they mean.
-
-    Grain counts from behind the element before: elements that a Filter dropped, or that had no more children, may come
-    between.
-
-    Args:
-        cursor: (records used, ordinal, ...) as a document says.
-        levels: the steps before each FlatMap; each but the first begins with the FlatMap before.
-        records: gives number, generator and data of the records from a number on.
-    """
-    entered = _entering(cursor[:-1], levels, records)
-    place = next((place for place, *_ in entered), None)
-    return cursor if place is None else (*place, cursor[-1])
-
-
-def _entering(
-    cursor: Cursor, levels: Sequence[Sequence[Step]], records: Records
-) -> Iterator[tuple[Cursor, Any, np.random.Generator | None]]:
-    """What comes to the FlatMap behind the last level, from a cursor on: cursor, data and generator of each."""
-    *before, steps = levels
-    if not before:
-        yield from _through(steps, (((n,), data, rng) for n, rng, data in records(cursor[0])))
-        return
-    flat_map, *steps = steps
-
-    def children() -> Iterator[tuple[Cursor, Any, None]]:
-        first = cursor[-1]
-        for place, data, _ in _entering(cursor[:-1], before, records):
-            assert flat_map.call is not None
-            for child, value in enumerate(flat_map.call(data)):
-                if child >= first:
-                    yield (*place, child), value, None
-            first = 0
-
-    yield from _through(steps, children())
-
-
-def _through(
-    steps: Sequence[Step], elements: Iterator[tuple[Cursor, Any, np.random.Generator | None]]
-) -> Iterator[tuple[Cursor, Any, np.random.Generator | None]]:
-    for step in steps:
-        elements = _one(step, elements)
-    return elements
-
-
-def _one(
-    step: Step, elements: Iterator[tuple[Cursor, Any, np.random.Generator | None]]
-) -> Iterator[tuple[Cursor, Any, np.random.Generator | None]]:
-    rows: list[tuple[Cursor, Any, np.random.Generator | None]] = []
-    for place, data, rng in elements:
-        if step.batch is not None:
-            rows.append((place, data, rng))
-            if len(rows) == step.batch.batch_size:
-                yield rows[0][0], (step.batch.batch_fn or make_batch)([row[1] for row in rows]), rng
-                rows = []
-            continue
-        assert step.call is not None
-        if step.kind == "filter":
-            if step.call(data):
-                yield place, data, rng
-        else:
-            yield place, step.call(data, rng) if step.kind == "random" else step.call(data), rng
-    if rows and step.batch is not None and not step.batch.drop_remainder:
-        yield rows[0][0], (step.batch.batch_fn or make_batch)([row[1] for row in rows]), rows[-1][2]

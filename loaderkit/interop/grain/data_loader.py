@@ -15,14 +15,15 @@ import numpy as np
 from loaderkit.errors import CheckpointMismatchError
 from loaderkit.plan.cursor import Cursor
 
-from . import operations as ops
 from . import sharding
-from ._compile import Compiled, Step, compiled, steps_of
+from ._compile import Compiled, compiled
 from ._course import Course, Position, course_of
 from ._engine import EngineLoader, EngineRun, engine_loader
-from ._in_order import InOrderRun, resolved
+from ._in_order import InOrderRun
 from ._order import as_ours, generators_of, order_of
+from ._resolved import resolved
 from ._state import Identity, check_same, read, written
+from ._steps import Step, steps_of
 from .options import MultiprocessingOptions, ReadOptions
 from .samplers import IndexSampler, size_of
 from .transforms import Batch
@@ -78,7 +79,8 @@ class DataLoader:
             raise ValueError(f"worker_buffer_size: expected 1 or more, got {worker_buffer_size}")
         self._data_source = data_source
         self._sampler = sampler
-        self._operations = [_current(op) for op in operations]
+        self._steps = steps_of(operations)
+        self._in_order = any(step.kind == "records" for step in self._steps)
         self._read_options: ReadOptions | None = read_options
         self._multiprocessing_options = MultiprocessingOptions(
             num_workers=_count(worker_count),
@@ -87,7 +89,6 @@ class DataLoader:
         )
         self._worker_layout = worker_layout
         self._shard_options = _shard_options(sampler, shard_options)
-        self._steps = steps_of(self._operations)
         ours = as_ours(sampler)
         self._order = order_of(ours, max(len(data_source), 1))
         self._generators = generators_of(ours)
@@ -95,7 +96,7 @@ class DataLoader:
         self._endless = size >= _ENDLESS
         self._length = min(size, _ENDLESS) // self._shard_options.shard_count
         self._made: dict[bool, tuple[Compiled, EngineLoader]] = {}
-        if self._steps is not None:
+        if not self._in_order:
             self._compiled(self._own_layout)  # what is wrong with a Batch is said now
 
     @property
@@ -126,7 +127,7 @@ class DataLoader:
     def _run(self, layout: int) -> EngineRun | InOrderRun:
         """The stream of a layout, from its beginning."""
         course = self._course(layout)
-        if self._steps is not None:
+        if not self._in_order:
             return self._compiled(layout)[1].run(course)
 
         def index_at(part: int, used: int) -> int | None:
@@ -135,7 +136,7 @@ class DataLoader:
         return InOrderRun(
             source=self._data_source,
             sampler=as_ours(self._sampler),
-            operations=self._operations,
+            steps=self._steps,
             layout=layout,
             index_at=index_at,
         )
@@ -143,7 +144,7 @@ class DataLoader:
     def _course(self, layout: int) -> Course:
         return course_of(
             self._order,
-            Compiled() if self._steps is None else self._compiled(layout)[0],
+            Compiled() if self._in_order else self._compiled(layout)[0],
             layout=layout,
             length=self._length,
             shard_index=self._shard_options.shard_index,
@@ -155,7 +156,6 @@ class DataLoader:
     def _compiled(self, layout: int) -> tuple[Compiled, EngineLoader]:
         first_dtype = layout > 0
         if first_dtype not in self._made:
-            assert self._steps is not None
             made = compiled(self._steps, self._generators, first_dtype=first_dtype)
             options = self._multiprocessing_options
             loader = engine_loader(
@@ -183,14 +183,15 @@ class DataLoader:
                 yield used, metadata.rng, self._data_source[metadata.record_key % size]
 
         levels: list[list[Step]] = [[]]
-        for step in self._steps or ():
+        for step in self._steps:
             if step.kind == "flat_map":
                 levels.append([])
             levels[-1].append(step)
         return resolved(cursor, levels[:-1], records)
 
     def _identity(self) -> Identity:
-        flat_maps = sum(step.kind == "flat_map" for step in self._steps or ())
+        # What runs in order has no cursors: its state is that of its source, as in Grain.
+        flat_maps = 0 if self._in_order else sum(step.kind == "flat_map" for step in self._steps)
         shard = self._shard_options
         return Identity(
             repr(self._sampler), _repr(self._data_source), flat_maps, shard.shard_index, shard.shard_count
@@ -324,12 +325,6 @@ def load(
         worker_count=worker_count,
         read_options=read_options,
     )
-
-
-def _current(op: Any) -> Any:
-    # Only of exactly this class: one derived from it may do something else. It has a batch_fn always: its own stacking,
-    # which doesn't ask the first row for the dtype, and has other errors than Batch.
-    return Batch(op.batch_size, op.drop_remainder, op.batch_fn) if type(op) is ops.BatchOperation else op
 
 
 def _count(worker_count: int | None) -> int:

@@ -1,0 +1,88 @@
+"""The operations of a user's list, each known for what it is: a transform, a legacy operation, or a callable."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loaderkit.transforms.base import name_of
+
+from . import operations, transforms
+from ._installed import is_of_grain
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation: "map", "random", "filter", "flat_map", "batch", or "records", a callable of the user's.
+
+    call: what is called for each element, for "records" with all of them. label: what errors call it. operation: the
+    user's object. batch: of a "batch".
+    """
+
+    kind: str
+    call: Callable[..., Any] | None
+    label: str
+    operation: Any
+    batch: transforms.Batch | None = None
+
+
+_KINDS = (
+    ("map", "map", transforms.Map),
+    ("random", "random_map", transforms.RandomMap),
+    ("random", "np_random_map", transforms.TfRandomMap),
+    ("flat_map", "flat_map", transforms.FlatMap),
+    ("filter", "filter", transforms.Filter),
+)
+_LEGACY = (
+    ("map", "map_function", operations.MapOperation),
+    ("random", "random_map_function", operations.RandomMapOperation),
+    ("filter", "condition_function", operations.FilterOperation),
+)
+
+
+def steps_of(ops: Sequence[Any]) -> list[Step]:
+    """The operations as steps.
+
+    >>> class Double(transforms.Map):
+    ...     def map(self, element):
+    ...         return 2 * element
+    >>> [(step.kind, step.label) for step in steps_of([Double(), iter])]
+    [('map', 'operations[0] Double'), ('records', 'operations[1] iter')]
+    """
+    return [_step_of(f"operations[{place}] ", op) for place, op in enumerate(ops)]
+
+
+def _step_of(place: str, op: Any) -> Step:
+    name = type(op).__name__
+    if isinstance(op, type):  # never an operation, whatever it is derived from
+        return Step("records", op, place + op.__name__, op)
+    for kind, method, base in _KINDS:
+        if isinstance(op, base) or is_of_grain(op, base.__name__):
+            return Step(kind, getattr(op, method), place + name, op)
+    # Of BatchOperation only exactly that class: one derived from it may do something else. It has a batch_fn always:
+    # its own stacking, which doesn't ask the first row for the dtype, and has other errors than Batch.
+    if isinstance(op, transforms.Batch) or is_of_grain(op, "Batch") or type(op) is operations.BatchOperation:
+        batch = transforms.Batch(op.batch_size, op.drop_remainder, op.batch_fn)
+        return Step("batch", None, f"{place}{name}(batch_size={op.batch_size})", op, batch)
+    for kind, function, legacy in _LEGACY:
+        if type(op) is legacy:
+            return Step(kind, op.apply, f"{place}{name}({name_of(getattr(op, function))})", op)
+    return Step("records", op, place + (name_of(op) if callable(op) else name), op)
+
+
+def check_callable(step: Step) -> None:
+    """Raises TypeError where a step that is no transform is no callable from records to records either."""
+    op = step.operation
+    if isinstance(op, transforms.MapWithIndex) or is_of_grain(op, "MapWithIndex"):
+        raise TypeError(
+            f"{step.label} is not callable: a MapWithIndex needs an index, and a DataLoader has none to give, in Grain "
+            "neither"
+        )
+    if isinstance(op, type):
+        raise TypeError(
+            f"{step.label} is a class: write {op.__name__}(...), with the arguments that it takes"
+        )
+    if not callable(op):
+        raise TypeError(
+            f"{step.label} is not callable: expected a transform, a legacy operation or a callable from records to "
+            f"records, got {op!r:.80}"
+        )

@@ -1,0 +1,210 @@
+"""What errors say of an operation: its place in the user's list and its name there, whoever works."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import loaderkit.interop.grain as grain
+from loaderkit.errors import TransportError
+
+RECORDS = 6
+BAD = 3  # the record that they refuse
+
+
+def refuse(x, rng=None):
+    """What a user's function does with each element, batches among them."""
+    if BAD in np.asarray(x):
+        raise KeyError("refused")
+    return x
+
+
+class Refuse(grain.MapTransform):
+    def map(self, x):
+        return refuse(x)
+
+
+class RandomRefuse(grain.RandomMapTransform):
+    def random_map(self, x, rng):
+        return refuse(x)
+
+
+class OldRefuse(grain.transforms.TfRandomMap):
+    def np_random_map(self, x, rng):
+        return refuse(x)
+
+
+class SieveRefuse(grain.FilterTransform):
+    def filter(self, x):
+        refuse(x)
+        return True
+
+
+class FanRefuse(grain.experimental.FlatMapTransform):
+    max_fan_out = 1
+
+    def flat_map(self, x):
+        return [refuse(x)]
+
+
+class Noise(grain.RandomMapTransform):
+    def random_map(self, x, rng):
+        return x
+
+
+class Same(grain.MapTransform):
+    def map(self, x):
+        return x
+
+
+def refusing_records(records):
+    for record in records:
+        refuse(record.data)
+        yield record
+
+
+def summed(rows):
+    return np.sum(refuse(rows))
+
+
+CASES = {
+    "Map": ([Same(), Refuse()], "operations[1] Refuse"),
+    "RandomMap": ([Same(), RandomRefuse(), Same()], "operations[1] RandomRefuse"),
+    "TfRandomMap": ([OldRefuse()], "operations[0] OldRefuse"),
+    "Filter": ([Same(), Same(), SieveRefuse()], "operations[2] SieveRefuse"),
+    "FlatMap": ([Same(), FanRefuse(), grain.Batch(2)], "operations[1] FanRefuse"),
+    "behind a FlatMap": ([Noise(), FanRefuse(), RandomRefuse()], "operations[1] FanRefuse"),
+    "between RandomMaps": ([Noise(), Refuse(), Noise(), grain.Batch(2)], "operations[1] Refuse"),
+    "Filter between RandomMaps": ([Noise(), SieveRefuse(), Noise()], "operations[1] SieveRefuse"),
+    "behind Batch": ([Same(), grain.Batch(2), Refuse()], "operations[2] Refuse"),
+    "RandomMap behind Batch": (
+        [Noise(), grain.Batch(2), Same(), RandomRefuse()],
+        "operations[3] RandomRefuse",
+    ),
+    "batch_fn": ([Same(), grain.Batch(2, batch_fn=summed)], "operations[1] Batch(batch_size=2)"),
+    "batch_fn, RandomMap behind": (
+        [grain.Batch(2, batch_fn=summed), Noise()],
+        "operations[0] Batch(batch_size=2)",
+    ),
+    "BatchOperation": (
+        [Same(), grain.BatchOperation(2, batch_fn=summed)],
+        "operations[1] BatchOperation(batch_size=2)",
+    ),
+    "MapOperation": ([Same(), grain.MapOperation(refuse)], "operations[1] MapOperation(refuse)"),
+    "RandomMapOperation": ([grain.RandomMapOperation(refuse)], "operations[0] RandomMapOperation(refuse)"),
+    "FilterOperation": ([Noise(), grain.FilterOperation(refuse)], "operations[1] FilterOperation(refuse)"),
+    "a callable": ([Same(), refusing_records, Same()], "operations[1] refusing_records"),
+    "before a callable": ([Same(), Refuse(), iter], "operations[1] Refuse"),
+    "behind a callable": ([iter, grain.Batch(2), Refuse()], "operations[2] Refuse"),
+    "a legacy one before a callable": (
+        [grain.MapOperation(refuse), iter],
+        "operations[0] MapOperation(refuse)",
+    ),
+}
+
+
+def loader_of(operations, worker_count=0, source=range(RECORDS)):
+    return grain.DataLoader(
+        data_source=source,
+        sampler=grain.SequentialSampler(RECORDS, grain.NoSharding(), seed=1),
+        operations=operations,
+        worker_count=worker_count,
+        worker_layout=0,
+    )
+
+
+def note_of(loader) -> str:
+    """The first note of what it raises."""
+    try:
+        with pytest.raises((KeyError, ValueError)) as caught:
+            list(loader)
+    finally:
+        loader.close()
+    (note,) = [note for note in caught.value.__notes__ if note.startswith("raised by")]
+    return note
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_note_names_the_users_operation(name):
+    """Of every kind of operation, wherever it stands: its index in the list, its class or function, and the record."""
+    operations, label = CASES[name]
+    note = note_of(loader_of(operations))
+    assert note.startswith(f"raised by {label} for index ")
+    first = 2 if "behind Batch" in name else BAD  # behind a Batch it is known by its first row
+    assert f"index {first} (record_key {first})" in note
+
+
+def test_workers_name_it_as_well():
+    """Two processes write the same note, of a plain operation and of one that shares a generator with others."""
+    for name in ("RandomMap behind Batch", "FilterOperation"):
+        operations, label = CASES[name]
+        assert note_of(loader_of(operations, worker_count=2)).startswith(f"raised by {label} for index ")
+
+
+def test_rows_that_make_no_batch_name_the_batch():
+    """Also where a RandomMap stands behind it, and its rows travel with their generators."""
+    rows = [np.zeros(2), np.zeros(3)] * 3
+    for behind in ([], [Noise()]):
+        note = note_of(loader_of([Same(), grain.Batch(2), *behind], source=rows))
+        assert note.startswith("raised by operations[1] Batch(batch_size=2) for index 0")
+
+
+def test_a_source_is_not_an_operation():
+    """What reading raises is put down to the source, before a callable, too."""
+
+    class Torn:
+        def __len__(self):
+            return RECORDS
+
+        def __getitem__(self, key):
+            return refuse(key)
+
+    for operations in ([Same()], [Same(), iter]):
+        note = note_of(loader_of(operations, source=Torn()))
+        assert note.startswith("raised by source") and "(record_key 3)" in note
+
+
+def test_what_can_not_travel_is_named():
+    """The operation and its attribute, as the user calls them."""
+
+    class Locked(grain.MapTransform):
+        def __init__(self):
+            self.lock = threading.Lock()
+
+        def map(self, x):
+            return x
+
+    loader = loader_of([Same(), Noise(), Locked(), Noise()], worker_count=2)
+    with pytest.raises(TransportError, match=r"^operations\[2\] Locked can't .*its attribute 'lock'"):
+        next(iter(loader))
+    loader.close()
+
+
+class Indexed(grain.MapWithIndexTransform):
+    def map_with_index(self, index, x):
+        return x
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        (Indexed(), "Indexed is not callable: a MapWithIndex needs an index"),
+        (Refuse, r"Refuse is a class: write Refuse\(\.\.\.\)"),
+        (5, "int is not callable: expected a transform"),
+        (lambda records: 5, "<lambda>: expected an iterator of records from it, got int"),
+        (lambda records: (record.data for record in records), "<lambda>: expected Records from it, got int"),
+    ],
+)
+def test_what_is_no_operation_is_refused_by_name(operation, words):
+    """A TypeError as in Grain, when iteration starts."""
+    loader = loader_of([Same(), operation])
+    with pytest.raises(TypeError, match=rf"^operations\[1\] {words}"):
+        next(iter(loader))
+
+
+def test_a_batch_without_rows_is_refused_by_name():
+    """At once, as in Grain."""
+    with pytest.raises(
+        ValueError, match=r"^operations\[1\] Batch\(batch_size=0\): batch_size must be positive"
+    ):
+        loader_of([Same(), grain.Batch(0)])

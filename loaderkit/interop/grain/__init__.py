@@ -16,6 +16,7 @@ from . import samplers as samplers
 from . import sharding as sharding
 from . import sources as sources
 from . import transforms as transforms
+from ._config import config as config
 from ._lazy import lazily
 from .data_loader import DataLoaderIterator as DataLoaderIterator
 from .python import DATASET_INDEX as DATASET_INDEX
@@ -59,6 +60,7 @@ from .python import Transformations as Transformations
 from .python import load as load
 
 __version__ = "0.2.18"  # of the Grain whose behaviour this is
+__version_info__ = (0, 2, 18)
 
 
 def __getattr__(name: str) -> Any:

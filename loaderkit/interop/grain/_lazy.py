@@ -3,7 +3,57 @@
 from typing import Any
 
 _ORBAX = {"PyGrainCheckpointSave": "CheckpointSave", "PyGrainCheckpointRestore": "CheckpointRestore"}
-_DATASETS = {"MapDataset", "IterDataset", "DatasetIterator"}
+
+_DATASETS = "the Dataset side of Grain isn't here, use Grain's own"
+# Names of Grain that aren't here, each with the reason.
+LEFT_OUT: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "apply_transformations",
+            "BestFitPackIterDataset",
+            "BOSHandling",
+            "CacheIterDataset",
+            "ConcatThenSplitIterDataset",
+            "DatasetIterator",
+            "DatasetOptions",
+            "ElasticIterator",
+            "ExecutionTrackingMode",
+            "FirstFitPackIterDataset",
+            "FlatMapIterDataset",
+            "FlatMapMapDataset",
+            "get_element_spec",
+            "get_next_index",
+            "InterleaveIterDataset",
+            "IterDataset",
+            "LimitIterDataset",
+            "MapDataset",
+            "multithread_prefetch",
+            "ParquetIterDataset",
+            "PerformanceConfig",
+            "pick_performance_config",
+            "RebatchIterDataset",
+            "RepeatIterDataset",
+            "RngPool",
+            "set_next_index",
+            "ShapeDtypeStruct",
+            "ShapeDtypeStructProtocol",
+            "TFRecordIterDataset",
+            "ThreadPrefetchDatasetIterator",
+            "ThreadPrefetchIterDataset",
+            "WindowShuffleIterDataset",
+            "WindowShuffleMapDataset",
+            "WithOptionsIterDataset",
+            "ZipIterDataset",
+            "ZipMapDataset",
+        ),
+        _DATASETS,
+    ),
+    "assert_equal_output_after_checkpoint": "a tool of Grain's own tests; loaderkit.testing has the like",
+    "device_put": f"{_DATASETS}; loaderkit.device_iterator puts the batches of lk.DataLoader on devices",
+    "monitoring": "Grain's telemetry, which is not part of a pipeline",
+    "PackAndBatchOperation": "Grain itself has deprecated it",
+    "proto": "protocol buffers of Grain's telemetry, which is not part of a pipeline",
+}
 
 
 def lazily(module: str, name: str) -> Any:
@@ -17,5 +67,5 @@ def lazily(module: str, name: str) -> Any:
         from . import checkpoint
 
         return getattr(checkpoint, _ORBAX[name])
-    advice = ": the Dataset side of Grain isn't here, use Grain's own" if name in _DATASETS else ""
+    advice = f": {LEFT_OUT[name]}" if name in LEFT_OUT else ""
     raise AttributeError(f"module {module!r} has no attribute {name!r}{advice}", name=name)

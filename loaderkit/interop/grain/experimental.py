@@ -1,6 +1,9 @@
 """What of grain.experimental a DataLoader has to do with."""
 
+from typing import Any
+
 from ._batching import batch_and_pad
+from ._lazy import lazily
 from ._shuffle import index_shuffle
 from .transforms import FlatMap as FlatMapTransform
 from .transforms import MapWithIndex as MapWithIndexTransform
@@ -11,3 +14,7 @@ __all__ = [
     "batch_and_pad",
     "index_shuffle",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    return lazily(__name__, name)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from . import experimental
+from ._config import config
 from ._lazy import lazily
 from .checkpoint import CheckpointHandler as PyGrainCheckpointHandler
 from .constants import DATASET_INDEX, EPOCH, INDEX, META_FEATURES, RECORD, RECORD_KEY, SEED
@@ -61,6 +62,7 @@ __all__ = [
     "SharedMemoryArray",
     "Transformation",
     "Transformations",
+    "config",
     "experimental",
     "load",
 ]

@@ -39,7 +39,16 @@ def wheel() -> Path:
 def stand_in(root: Path) -> None:
     """Modules named as Grain's, holding our names."""
     import loaderkit.interop.grain as ours
-    from loaderkit.interop.grain import _batching, _shuffle, data_loader, operations, options, record
+    from loaderkit.interop.grain import (
+        _batching,
+        _put_away,
+        _shared_array,
+        _shuffle,
+        data_loader,
+        operations,
+        options,
+        record,
+    )
 
     tree_lib = types.SimpleNamespace(spec_like=type)
     homes: dict[str, Any] = {
@@ -48,7 +57,7 @@ def stand_in(root: Path) -> None:
         "grain._src.core.tree_lib": tree_lib,
         "grain._src.python.data_loader": types.SimpleNamespace(
             **vars(data_loader),
-            CopyNumPyArrayToSharedMemory=ours.multiprocessing.CopyNumPyArrayToSharedMemory,
+            CopyNumPyArrayToSharedMemory=_put_away.CopyNumPyArrayToSharedMemory,
         ),
         "grain._src.python.data_sources": ours.sources,
         "grain._src.python.dataset.base": ours.sources,
@@ -56,7 +65,9 @@ def stand_in(root: Path) -> None:
         "grain._src.python.dataset.transformations.process_prefetch": types.SimpleNamespace(),
         "grain._src.python.dataset.transformations.source": types.SimpleNamespace(),
         "grain._src.python.experimental.index_shuffle.python.index_shuffle_module": _shuffle,
-        "grain._src.python.ipc.shared_memory_array": ours.multiprocessing,
+        "grain._src.python.ipc.shared_memory_array": types.SimpleNamespace(
+            **vars(_shared_array) | vars(_put_away)
+        ),
         "grain._src.python.load": data_loader,
         "grain._src.python.operations": operations,
         "grain._src.python.options": options,

@@ -1,14 +1,21 @@
 """Arrays in named shared memory, under Grain's names."""
 
+import copy
 import gc
+import os
 import pickle
+import subprocess
+import sys
 import threading
 from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from loaderkit.interop.grain.multiprocessing import SharedMemoryArray, copy_to_shm, open_from_shm
+import loaderkit.interop.grain as grain
+from loaderkit.interop.grain._put_away import CopyNumPyArrayToSharedMemory, PutAway
+from loaderkit.interop.grain.multiprocessing import SharedMemoryArray, copy_to_shm, open_from_shm, unlink_shm
 
 
 def exists(name: str) -> bool:
@@ -61,4 +68,92 @@ def test_threads_free_what_goes_and_end():
     finally:
         SharedMemoryArray._disable_async_del()
     assert threading.active_count() == before
+    assert not any(map(exists, names))
+
+
+def put_away(values) -> PutAway:
+    made = copy_to_shm(np.array(values))
+    assert isinstance(made, PutAway) and exists(made.name)
+    return made
+
+
+def test_what_nobody_opens_is_freed():
+    """With its metadata, where an operation of a script's put it away and the elements go unused."""
+    loader = grain.load(
+        [np.arange(4), np.arange(3)], num_epochs=1, transformations=[CopyNumPyArrayToSharedMemory()]
+    )
+    made = list(loader)
+    names = [metadata.name for metadata in made]
+    assert all(map(exists, names))
+    del made
+    gc.collect()
+    assert not any(map(exists, names))
+
+
+def test_what_is_opened_belongs_to_the_array():
+    """The metadata may go; the array frees it."""
+    metadata = put_away([1, 2, 3])
+    name = metadata.name
+    array = open_from_shm(metadata)
+    del metadata
+    gc.collect()
+    assert array.tolist() == [1, 2, 3] and exists(name)
+    del array
+    gc.collect()
+    assert not exists(name)
+
+
+def test_pickling_gives_it_away():
+    """Who gets the pickle owns the memory, and frees it."""
+    metadata = put_away([1, 2])
+    packed = pickle.dumps(metadata)
+    name = metadata.name
+    del metadata
+    gc.collect()
+    assert exists(name)
+    arrived = pickle.loads(packed)
+    assert open_from_shm(copy.copy(arrived)).tolist() == [1, 2]
+    del arrived
+    gc.collect()
+    assert not exists(name)
+
+
+def test_what_was_put_away_can_be_freed_at_once():
+    """By its metadata or by the tree, once."""
+    first, second = put_away([1]), put_away([2])
+    first.close_and_unlink_shm()
+    unlink_shm({"a": [second]})
+    assert not exists(first.name) and not exists(second.name)
+
+
+SCRIPT = """
+import numpy as np
+import loaderkit.interop.grain as grain
+from loaderkit.interop.grain._put_away import CopyNumPyArrayToSharedMemory
+
+class Copy(CopyNumPyArrayToSharedMemory):
+    def map(self, element):
+        metadata = super().map(element)
+        with open("names", "a") as names:
+            print(metadata.name, file=names)
+        return metadata
+
+iterator = iter(grain.load([np.arange(4)] * 50, transformations=[Copy()], worker_count=1))
+for _ in range(3):
+    next(iterator)
+"""
+
+
+def test_workers_leave_nothing(tmp_path):
+    """Neither what was handed out and not opened, nor what was made ahead and not handed out."""
+    subprocess.run(  # its standard error ends when those have ended who clean up behind the worker
+        [sys.executable, "-c", SCRIPT],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        check=True,
+        timeout=240,
+    )
+    names = (tmp_path / "names").read_text().split()
+    assert len(names) > 3
     assert not any(map(exists, names))

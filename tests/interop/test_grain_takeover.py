@@ -19,25 +19,35 @@ ROOT = HERE.parents[1]
 
 
 def run(library: str, folder: Path, last_step: int, ending: str = "ends") -> tuple[int, list]:
-    """A run in a session of its own: Grain's processes outlive a main process that is killed, and are ended here."""
-    out, err = folder.with_suffix(".out"), folder.with_suffix(".err")
-    with out.open("wb") as stdout, err.open("wb") as stderr:
+    """A run in a session of its own: Grain's processes outlive a main process that is killed, and are ended here.
+
+    They hold its standard output, which ends with the last of them: the one that frees the shared memory of the others,
+    and doesn't end when it is asked to.
+    """
+    err = folder.with_suffix(".err")
+    with err.open("wb") as stderr:
         process = subprocess.Popen(
             [sys.executable, str(HERE / "grain_run.py"), library, str(folder), str(last_step), ending],
             env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
-            stdout=stdout,
+            stdout=subprocess.PIPE,
             stderr=stderr,
             start_new_session=True,
         )
         try:
             code = process.wait(timeout=300)
+            end(process.pid, signal.SIGTERM)
+            out, _ = process.communicate(timeout=120)
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
+            end(process.pid, signal.SIGKILL)
+            process.communicate()
+    lines = [json.loads(line) for line in out.splitlines()]
     assert lines, err.read_text()
     return code, lines
+
+
+def end(group: int, how: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, how)
 
 
 @pytest.fixture(scope="module")

@@ -114,7 +114,7 @@ class BatchOperation(Generic[IN, OUT]):
         self._shared_memory = True
 
     def _stacked(self, rows: Sequence[Any]) -> Any:
-        from .multiprocessing import in_shared_memory
+        from ._put_away import in_shared_memory
 
         try:
             batch = make_batch(rows, first_dtype=self._shared_memory)

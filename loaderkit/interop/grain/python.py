@@ -5,12 +5,12 @@ from typing import Any
 from . import experimental
 from ._config import config
 from ._lazy import lazily
+from ._shared_array import SharedMemoryArray
+from ._shared_list import SharedMemoryDataSource as InMemoryDataSource
 from .checkpoint import CheckpointHandler as PyGrainCheckpointHandler
 from .constants import DATASET_INDEX, EPOCH, INDEX, META_FEATURES, RECORD, RECORD_KEY, SEED
 from .data_loader import DataLoader, load
 from .data_loader import DataLoaderIterator as PyGrainDatasetIterator
-from .multiprocessing import SharedMemoryArray
-from .multiprocessing import SharedMemoryDataSource as InMemoryDataSource
 from .operations import BatchOperation, FilterOperation, MapOperation, Operation, RandomMapOperation
 from .options import MultiprocessingOptions, ReadOptions
 from .record import Record, RecordMetadata

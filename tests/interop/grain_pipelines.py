@@ -100,7 +100,7 @@ def spelled(element: Any) -> str:
     if isinstance(element, list):
         return "[" + ",".join(map(spelled, element)) + "]"
     if isinstance(element, np.ndarray):
-        digest = hashlib.sha256(np.ascontiguousarray(element).tobytes()).hexdigest()[:16]
+        digest = hashlib.sha256(np.ascontiguousarray(element).tobytes()).hexdigest()
         return f"{element.dtype.str}{element.shape}{digest}"
     return f"{type(element).__name__}({element!r})"
 

@@ -95,6 +95,16 @@ def test_arguments_are_the_same(installed_grain, module):
     assert differing <= OTHER_ARGUMENTS.keys()
 
 
+@pytest.mark.parametrize("module", MODULES[1:])
+def test_modules_can_be_imported_by_their_names(module):
+    """`from grain.python.experimental import index_shuffle` and the like."""
+    found = importlib.import_module(f"{ours.__name__}.{module}")
+    parent = ours
+    for part in module.split("."):
+        parent = getattr(parent, part)
+    assert found is parent
+
+
 # --- settings --------------------------------------------------------------------------------------------------------
 
 SETTINGS = {

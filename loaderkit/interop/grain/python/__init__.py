@@ -1,0 +1,87 @@
+"""The names of grain.python."""
+
+from typing import Any
+
+from loaderkit.interop.grain._config import config
+from loaderkit.interop.grain._lazy import lazily
+from loaderkit.interop.grain._shared_array import SharedMemoryArray
+from loaderkit.interop.grain._shared_list import SharedMemoryDataSource as InMemoryDataSource
+from loaderkit.interop.grain.checkpoint import CheckpointHandler as PyGrainCheckpointHandler
+from loaderkit.interop.grain.constants import (
+    DATASET_INDEX,
+    EPOCH,
+    INDEX,
+    META_FEATURES,
+    RECORD,
+    RECORD_KEY,
+    SEED,
+)
+from loaderkit.interop.grain.data_loader import DataLoader, load
+from loaderkit.interop.grain.data_loader import DataLoaderIterator as PyGrainDatasetIterator
+from loaderkit.interop.grain.operations import (
+    BatchOperation,
+    FilterOperation,
+    MapOperation,
+    Operation,
+    RandomMapOperation,
+)
+from loaderkit.interop.grain.options import MultiprocessingOptions, ReadOptions
+from loaderkit.interop.grain.record import Record, RecordMetadata
+from loaderkit.interop.grain.samplers import IndexSampler, Sampler, SequentialSampler
+from loaderkit.interop.grain.sharding import NoSharding, ShardByJaxProcess, ShardOptions
+from loaderkit.interop.grain.sources import ArrayRecordDataSource, RandomAccessDataSource, RangeDataSource
+from loaderkit.interop.grain.transforms import Batch, DatasetSelectionMap, Transformation, Transformations
+from loaderkit.interop.grain.transforms import Filter as FilterTransform
+from loaderkit.interop.grain.transforms import Map as MapTransform
+from loaderkit.interop.grain.transforms import MapWithIndex as MapWithIndexTransform
+from loaderkit.interop.grain.transforms import RandomMap as RandomMapTransform
+
+from . import experimental
+
+__all__ = [
+    "ArrayRecordDataSource",
+    "Batch",
+    "BatchOperation",
+    "DATASET_INDEX",
+    "DataLoader",
+    "DatasetSelectionMap",
+    "EPOCH",
+    "FilterOperation",
+    "FilterTransform",
+    "INDEX",
+    "InMemoryDataSource",
+    "IndexSampler",
+    "META_FEATURES",
+    "MapOperation",
+    "MapTransform",
+    "MapWithIndexTransform",
+    "MultiprocessingOptions",
+    "NoSharding",
+    "Operation",
+    "PyGrainCheckpointHandler",
+    "PyGrainDatasetIterator",
+    "RECORD",
+    "RECORD_KEY",
+    "RandomAccessDataSource",
+    "RandomMapOperation",
+    "RandomMapTransform",
+    "RangeDataSource",
+    "ReadOptions",
+    "Record",
+    "RecordMetadata",
+    "SEED",
+    "Sampler",
+    "SequentialSampler",
+    "ShardByJaxProcess",
+    "ShardOptions",
+    "SharedMemoryArray",
+    "Transformation",
+    "Transformations",
+    "config",
+    "experimental",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    return lazily(__name__, name)

@@ -42,6 +42,7 @@ def written(place: int, operation: Transformation) -> tuple[Written, ...]:
         place: in the loader's list.
         operation: any.
 
+    >>> from loaderkit.transforms.base import Map
     >>> [(it.label, it.operation) for it in written(1, Map(abs))]
     [('operations[1] Map(abs)', Map(abs))]
     """
@@ -55,6 +56,7 @@ def called(place: int, operation: Transformation) -> str:
         place: in the loader's list.
         operation: any.
 
+    >>> from loaderkit.transforms.base import Batch
     >>> called(1, Batch(8))
     'operations[1] Batch(batch_size=8)'
     """

@@ -193,6 +193,7 @@ class Indexed(grain.MapWithIndexTransform):
         (5, "int is not callable: expected a transform"),
         (lambda records: 5, "<lambda>: expected an iterator of records from it, got int"),
         (lambda records: (record.data for record in records), "<lambda>: expected Records from it, got int"),
+        (lambda records: (None for record in records), "<lambda>: expected Records from it, got NoneType"),
     ],
 )
 def test_what_is_no_operation_is_refused_by_name(operation, words):
@@ -200,6 +201,19 @@ def test_what_is_no_operation_is_refused_by_name(operation, words):
     loader = loader_of([Same(), operation])
     with pytest.raises(TypeError, match=rf"^operations\[1\] {words}"):
         next(iter(loader))
+
+
+def test_a_callable_may_give_the_least_of_iterators():
+    """An object with nothing but __next__, and a class that makes it, as Grain takes them."""
+
+    class Passing:
+        def __init__(self, records):
+            self.records = records
+
+        def __next__(self):
+            return next(self.records)
+
+    assert list(loader_of([Same(), Passing])) == list(range(RECORDS))
 
 
 def test_a_batch_without_rows_is_refused_by_name():

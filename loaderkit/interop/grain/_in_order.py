@@ -155,9 +155,9 @@ def _applied(step: Step, stream: Iterator[Record[Any]], *, first_dtype: bool) ->
 
 def _called(step: Step, stream: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
     given = step.operation(stream)
-    if not isinstance(given, Iterator):
+    if not hasattr(given, "__next__"):
         raise TypeError(f"{step.label}: expected an iterator of records from it, got {type(given).__name__}")
-    for record in given:
+    while (record := next(given, _END)) is not _END:
         if not is_record(record):
             raise TypeError(f"{step.label}: expected Records from it, got {type(record).__name__}")
         yield record
@@ -206,5 +206,6 @@ def _batched(
         yield made()
 
 
+_END: Any = object()
 _LEGACY = (legacy.MapOperation, legacy.RandomMapOperation, legacy.FilterOperation)
 _STAGES = {"map": _mapped, "random": _random_mapped, "filter": _filtered, "flat_map": _flat_mapped}

@@ -37,6 +37,12 @@ _LEGACY = (
     ("random", "random_map_function", operations.RandomMapOperation),
     ("filter", "condition_function", operations.FilterOperation),
 )
+_ALL = (
+    *(base for *_, base in _KINDS),
+    *(legacy for *_, legacy in _LEGACY),
+    transforms.Batch,
+    transforms.MapWithIndex,
+)
 
 
 def steps_of(ops: Sequence[Any]) -> list[Step]:
@@ -53,7 +59,7 @@ def steps_of(ops: Sequence[Any]) -> list[Step]:
 
 def _step_of(place: str, op: Any) -> Step:
     name = type(op).__name__
-    if isinstance(op, type):  # never an operation, whatever it is derived from
+    if isinstance(op, type):  # a class may be a callable, but no transform, whatever it is derived from
         return Step("records", op, place + op.__name__, op)
     for kind, method, base in _KINDS:
         if isinstance(op, base) or is_of_grain(op, base.__name__):
@@ -77,7 +83,7 @@ def check_callable(step: Step) -> None:
             f"{step.label} is not callable: a MapWithIndex needs an index, and a DataLoader has none to give, in Grain "
             "neither"
         )
-    if isinstance(op, type):
+    if isinstance(op, type) and issubclass(op, _ALL):
         raise TypeError(
             f"{step.label} is a class: write {op.__name__}(...), with the arguments that it takes"
         )

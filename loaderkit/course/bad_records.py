@@ -40,11 +40,11 @@ def _records_passed(course: Course, position: Position, losses: Losses) -> int:
     own, shards = len(course.shard.blocks), course.shard.shard_count
     if position.cursors is not None:
         # Where a stream has begun again, what its ledger says was passed before.
-        records = max(course.index_of(position), losses.last + 1) - course.start
+        records = max(course.index_of(position), losses.ledger.last + 1) - course.start
         return max(losses.count, records * own // shards)
     # A seek back doesn't make records good that were lost behind it.
     records = _records_in(course, position.step)
-    records = max(records, losses.last + 1 - course.start)
+    records = max(records, losses.ledger.last + 1 - course.start)
     return max(losses.count, -(-records * own // shards))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit.plan.ledger import Ledger
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.samplers import Sampler, record_keys_of
 
@@ -35,13 +36,13 @@ _NONE: Int64Array = np.empty(0, np.int64)
 class Losses:
     """The records that were lost up to a position.
 
-    ledger: {index: index read instead}. skipped: {stream: how many}.
+    ledger: what was read instead of each. skipped: {stream: how many}.
 
-    >>> Losses({7: 8}).with_ledger([(3, 4)]).with_skipped({0: 2}).count
+    >>> Losses(Ledger({7: 8})).with_ledger([(3, 4)]).with_skipped({0: 2}).count
     4
     """
 
-    ledger: Mapping[int, int] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
     skipped: Mapping[int, int] = field(default_factory=dict)
 
     @property
@@ -49,14 +50,12 @@ class Losses:
         """How many were lost."""
         return len(self.ledger) + sum(self.skipped.values())
 
-    @property
-    def last(self) -> int:
-        """The greatest index in the ledger, -1 for none."""
-        return max(self.ledger, default=-1)
-
     def with_ledger(self, entries: Iterable[tuple[int, int]]) -> "Losses":
         """These and more; an index that is known already is counted once, with what was read last."""
-        return replace(self, ledger={**self.ledger, **dict(entries)})
+        ledger = self.ledger
+        for index, instead in entries:
+            ledger = ledger.with_entry(index, instead)
+        return replace(self, ledger=ledger)
 
     def with_skipped(self, more: Mapping[int, int]) -> "Losses":
         """These and more, by stream."""
@@ -67,7 +66,7 @@ class Losses:
 
     def joined(self, other: "Losses") -> "Losses":
         """Those of two processes at the same step; what both know is counted once."""
-        return Losses({**other.ledger, **self.ledger}, {**other.skipped, **self.skipped})
+        return Losses(Ledger({**other.ledger, **self.ledger}), {**other.skipped, **self.skipped})
 
     def of_streams(self, streams: Iterable[int]) -> "Losses":
         """Without the skipped ones of other logical streams."""

@@ -18,6 +18,7 @@ from typing import Any
 from loaderkit.errors import StateError
 from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.document import digest, find_problem, parse, render
+from loaderkit.plan.ledger import Ledger
 from loaderkit.plan.losses import NO_LOSSES, Losses
 from loaderkit.plan.segments import Segments
 from loaderkit.plan.state import State, Streams, check_sound
@@ -223,7 +224,7 @@ def _read_losses(value: Any) -> Losses:
         ledger[entry[0]] = entry[1]
     skipped = _by_stream(fields["skipped"], "bad_records.skipped")
     return Losses(
-        ledger,
+        Ledger(ledger),
         {s: _integer(count, f"bad_records.skipped.{s}", least=1) for s, count in skipped.items()},
     )
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from loaderkit.errors import StateError
 from loaderkit.plan.document import digest
+from loaderkit.plan.ledger import Ledger
 from loaderkit.plan.losses import Losses
 from loaderkit.plan.segments import Segments
 from loaderkit.plan.state import State, Streams, merge
@@ -53,8 +54,8 @@ STREAMED = replace(
 )
 EPOCH = replace(SHUFFLED, step=0, cursors={0: (120000,)}, segments=Segments(((0, 120000, 512),)), epoch=2)
 
-LOSSY = replace(SHUFFLED, losses=Losses({7: 8, 2**40: 0, 59391: 59400}, {}))
-SKIPPED = replace(STREAMED, losses=Losses({290: 290}, {0: 3, 10: 2**40}))
+LOSSY = replace(SHUFFLED, losses=Losses(Ledger({7: 8, 2**40: 0, 59391: 59400}), {}))
+SKIPPED = replace(STREAMED, losses=Losses(Ledger({290: 290}), {0: 3, 10: 2**40}))
 
 WRITTEN = {
     "format_1_shuffled": SHUFFLED,
@@ -104,7 +105,7 @@ def states(draw: st.DrawFn) -> State:
         epoch=draw(st.none() | COUNTS),
         versions={name: draw(st.text(max_size=5)) for name in ("loaderkit", "numpy", "python")},
         losses=Losses(
-            draw(st.dictionaries(COUNTS, COUNTS, max_size=3)),
+            Ledger(draw(st.dictionaries(COUNTS, COUNTS, max_size=3))),
             draw(st.dictionaries(st.integers(0, count - 1), st.integers(1, 2**40))) if streamed else {},
         ),
     )
@@ -336,8 +337,8 @@ def test_documents_of_several_processes_make_one_state() -> None:
     assert merge([first, second]) == STREAMED
     assert merge([SHUFFLED, copy.deepcopy(SHUFFLED)]) == SHUFFLED
     lost = [
-        replace(SKIPPED, losses=Losses({290: 290}, {0: 3})),
-        replace(SKIPPED, losses=Losses({}, {10: 2**40})),
+        replace(SKIPPED, losses=Losses(Ledger({290: 290}), {0: 3})),
+        replace(SKIPPED, losses=Losses(Ledger(), {10: 2**40})),
     ]
     assert merge(lost) == merge([*lost, SKIPPED]) == SKIPPED
     assert not merge([first, second]).digest_missing

@@ -1,0 +1,113 @@
+"""The ledger: a dict that is copied at each entry, said faster; every value stays as it was."""
+
+import copy
+import sys
+from collections import Counter
+from types import FrameType
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import loaderkit as lk
+from loaderkit._engine.task import Loss
+from loaderkit.course.bad_records import check_losses, with_losses
+from loaderkit.course.course import Course
+from loaderkit.course.position import Position
+from loaderkit.plan.ledger import Ledger
+
+MANY = 100_000
+LAST = MANY // 100 - 1  # hundred
+INDICES = st.integers(0, 5)
+
+
+@given(
+    st.dictionaries(INDICES, INDICES), st.lists(st.tuples(st.integers(0, 9), INDICES, INDICES), max_size=30)
+)
+def test_each_value_is_what_a_copied_dict_would_be(first, entries):
+    """Whichever value each entry is added to: the latest, an older one, one that was gone on from before."""
+    values, twins = [Ledger(first)], [dict(first)]
+    for back, index, instead in entries:
+        place = max(0, len(values) - 1 - back)
+        values.append(values[place].with_entry(index, instead))
+        twins.append({**twins[place], index: instead})
+        for value, twin in zip(values, twins, strict=True):
+            assert value == twin and dict(value) == twin and len(value) == len(twin)
+            assert value.last == max(twin, default=-1)
+            assert all(value.get(key) == twin.get(key) for key in range(6))
+    assert copy.deepcopy(values[-1]) == twins[-1] and eval(repr(values[-1])) == twins[-1]
+
+
+def test_runs_have_nothing_in_common_but_what_they_begin_with():
+    """The empty ledger is the same object for all; what one run adds to it no other sees."""
+    nothing = Ledger()
+    one, other = nothing.with_entry(1, 2), nothing.with_entry(1, 2)
+    assert one.with_entry(3, 4) == {1: 2, 3: 4} and other.with_entry(5, 6) == {1: 2, 5: 6}
+    assert one._log is not other._log and not nothing
+
+
+class Calls:
+    """Counts what is called, of Python's and of C's functions, in a with block."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> "Calls":
+        sys.setprofile(self._note)
+        return self
+
+    def _note(self, frame: FrameType, event: str, argument: Any) -> None:
+        self.count += event in ("call", "c_call")
+
+    def __exit__(self, *error: object) -> None:
+        sys.setprofile(None)
+
+
+def test_a_hundred_thousand_losses_cost_as_much_each_as_the_first():
+    """Nobody holds an entry but one log, though every position is kept; and the last losses take as many calls as the
+    first to count them, to hold them against the limit and to find what was read instead.
+    """
+    loader = lk.DataLoader(
+        data_source=range(4 * MANY),
+        sampler=lk.SequentialSampler(4 * MANY),
+        operations=[lk.Batch(2)],
+        on_record_error="replace",
+        max_bad_records=0.9,
+    )
+    course = loader._course()
+    position = course.first_position()
+    first, positions, calls, held = 999, [], Counter(), set()
+    for number in range(MANY):
+        index = first if number == 0 else 2 * number
+        lost = [loss_of(index)]
+        if number // 100 in (10, LAST):
+            with Calls() as counted:
+                behind = with_lost(course, position, lost)
+                check_losses(course, behind, behind.losses, lost[0])
+                course.search(behind)(index, 0)
+            calls[number // 100] += counted.count
+        else:
+            behind = with_lost(course, position, lost)
+        positions.append(position := behind)
+        if number >= 1000 and number % 1000 == 0:
+            held.add(sys.getrefcount(first))
+            assert len(held) == 1, "positions hold entries of their own"
+    assert position.losses.count == MANY
+    assert 0 < calls[LAST] <= 1.01 * calls[10]
+    assert positions[499].losses.ledger == {first: first + 1, **{2 * k: 2 * k + 1 for k in range(1, 500)}}
+
+
+def with_lost(course: Course, position: Position, lost: list[Loss]) -> Position:
+    """The position behind an element, and behind what was lost with it."""
+    behind = course.after(position, None)
+    return behind._replace(losses=with_losses(course, behind.losses, lost, 1))
+
+
+def loss_of(index: int) -> Loss:
+    return Loss(0, index, index, index + 1, "source range", "OSError: torn")
+
+
+def test_it_goes_through_its_entries_in_the_order_in_which_they_first_came():
+    """An index that came again stands where it stood."""
+    ledger = Ledger({7: 8}).with_entry(3, 4).with_entry(7, 9)
+    assert list(ledger.items()) == [(7, 9), (3, 4)]

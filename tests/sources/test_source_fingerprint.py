@@ -113,6 +113,20 @@ def test_a_foreign_source_is_what_can_be_seen():
     assert seen == fingerprint_of(Named())
 
 
+class Remote(Plain):
+    """Every record costs a request, or is drawn anew."""
+
+    def __getitem__(self, key):
+        raise AssertionError("read before anybody iterates")
+
+    __getitems__ = take = __getitem__
+
+
+def test_no_record_of_a_users_source_is_read_for_it():
+    """What a read would cost, or give the next time, nobody knows: class, length and repr are all that is compared."""
+    assert fingerprint_of(Remote()) == {"kind": "foreign", "type": f"{__name__}.Remote", "records": 3}
+
+
 @pytest.mark.parametrize("kind", [list, tuple, np.array])
 def test_plain_memory_is_known_by_its_content(kind):
     """A list's repr would be all of its data."""

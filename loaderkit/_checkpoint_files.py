@@ -105,8 +105,9 @@ def _documents(directory: Path, needed: Callable[[Sequence[int]], Collection[int
     counts = sorted({int(match[2]) for match in documents})
     if not counts:
         raise StateError(
-            f"no data loader state in {directory}: expected files named process_{{i}}-of-{{n}}.json, found "
-            f"{_listed(names)}. Was this item saved with lk.CheckpointSave(iterator), and is its name right?"
+            f"no data loader state in {directory}: expected files named process_{{i}}-of-{{n}}.json, such as "
+            f"{document_name(*this_process())}, found {_listed(names)}. Was this item saved with "
+            "lk.CheckpointSave(iterator), and is its name right?"
         )
     if len(counts) > 1:
         raise StateError(

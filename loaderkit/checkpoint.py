@@ -5,7 +5,9 @@ integers; it is taken before `save` returns and written while training goes on. 
 nothing of this file: there the iterator is passed as it is.
 """
 
+import asyncio
 import dataclasses
+import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from typing import Any
 import orbax.checkpoint as ocp
 
 from loaderkit._checkpoint_files import StatefulIterator, read_state, restore_from, write_document
+
+_CREATION_SECONDS = 60.0  # for a directory of this process's own, once that of another process is there
 
 
 class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # orbax ships no types
@@ -31,6 +35,7 @@ class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # or
         state = _saved(item, args).item.get_state()
 
         async def commit() -> None:
+            await _created(directory)
             write_document(directory, state)
 
         # Orbax may create the directory in the background: its signals say when it is there.
@@ -91,6 +96,13 @@ class CheckpointRestore(ocp.args.CheckpointArgs):  # type: ignore[misc]  # orbax
     def __post_init__(self) -> None:
         if self.item is not None:
             _check_iterator(self.item, "CheckpointRestore", "set_state")
+
+
+async def _created(directory: Path) -> None:
+    # With storage of each host's own (primary_host=None) the signals are those of whichever process was first.
+    deadline = time.monotonic() + _CREATION_SECONDS
+    while not directory.exists() and "://" not in str(directory) and time.monotonic() < deadline:
+        await asyncio.sleep(0.01)
 
 
 def _saved(item: StatefulIterator | None, args: CheckpointSave | None) -> CheckpointSave:

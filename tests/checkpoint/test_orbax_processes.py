@@ -1,5 +1,6 @@
 """Checkpoints across processes: killed while saving, read without loaderkit, several processes at once."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -120,11 +121,15 @@ jax.distributed.shutdown()
 """
 
 
-def test_two_jax_processes_keep_a_document_each(tmp_path):
-    """Each writes and reads its own, and a lone process later reads the first."""
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return probe.getsockname()[1]
+
+
+def test_two_jax_processes_keep_a_document_each(tmp_path):
+    """Each writes and reads its own, and a lone process later reads the first."""
+    port = free_port()
     with (
         start(ONE_OF_TWO, tmp_path / "run", 0, port) as first,
         start(ONE_OF_TWO, tmp_path / "run", 1, port) as second,
@@ -142,3 +147,86 @@ def test_two_jax_processes_keep_a_document_each(tmp_path):
     with ocp.CheckpointManager(tmp_path / "run") as manager:
         manager.restore(1, args=ocp.args.Composite(dataset=CheckpointRestore(fresh)))
     assert fresh.position == 10
+
+
+STORAGE_OF_TWO_KINDS = """
+import sys
+from pathlib import Path
+import jax
+folder, index, port = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=3, process_id=index)
+import orbax.checkpoint as ocp
+import loaderkit as lk
+
+MARK = "told: "  # else it is a line of the collectives
+
+def iterator():
+    return iter(lk.DataLoader(
+        data_source=range(40),
+        sampler=lk.IndexSampler(40, shuffle=True, seed=1),
+        operations=[lk.Batch(global_batch_size=6)],
+        shard_options=lk.ShardByJaxProcess(),
+    ))
+
+def told(manager):
+    it = iterator()
+    try:
+        manager.restore(3, args=ocp.args.Composite(dataset=lk.CheckpointRestore(it)))
+    except lk.StateError as error:
+        return f"step {it.step}: {error}"
+    return f"step {it.step}: {next(it).tolist()}"
+
+def tried(directory, primary_host, others):
+    processes = ocp.options.MultiprocessingOptions(primary_host=primary_host)
+    options = ocp.CheckpointManagerOptions(multiprocessing_options=processes)
+    with ocp.CheckpointManager(directory, options=options) as manager:
+        it = iterator()
+        for _ in range(3):
+            next(it)
+        manager.save(3, args=ocp.args.Composite(dataset=lk.CheckpointSave(it)))
+        manager.wait_until_finished()
+        names = sorted(path.name for path in directory.rglob("process_*.json"))
+        print(f"{MARK}{next(it).tolist()} {names}")
+        print(f"{MARK}{told(manager)}")
+        for what in others:
+            what(directory / "3/dataset")
+            ocp.multihost.sync_global_processes("the files are as they should be")
+            print(f"{MARK}{told(manager)}")
+
+def lose_own(dataset):
+    (dataset / f"process_{index}-of-3.json").rename(dataset / f"process_{(index + 1) % 3}-of-3.json")
+
+def lose_all(dataset):
+    (dataset / f"process_{(index + 1) % 3}-of-3.json").unlink()
+
+def lose_second(dataset):
+    if index == 0:
+        (dataset / "process_1-of-3.json").unlink()
+
+tried(folder / f"of_{index}", None, [lose_own, lose_all])
+tried(folder / "shared", 0, [lose_second])
+sys.stdout.flush()
+jax.distributed.shutdown()
+"""
+
+
+def test_storage_of_each_host_and_shared_storage(tmp_path):
+    """With `MultiprocessingOptions(primary_host=None)` each process has a folder of its own, and its own file there is
+    enough; one that isn't there is named. With a primary host the folder is shared: there a missing file of any process
+    is refused by name, in every process.
+    """
+    port = free_port()
+    with contextlib.ExitStack() as stack:
+        children = [stack.enter_context(start(STORAGE_OF_TWO_KINDS, tmp_path, i, port)) for i in range(3)]
+        said = [child.stdout.read().splitlines() for child in children]
+    for index, lines in enumerate(said):
+        told = [line.removeprefix("told: ") for line in lines if line.startswith("told: ")]
+        alone, restored, lost, empty, shared, restored_too, refused = told
+        own, other = f"process_{index}-of-3.json", f"process_{(index + 1) % 3}-of-3.json"
+        batch, _, names = alone.partition("] ")
+        assert names == str([own]) and restored == restored_too == f"step 3: {batch}]"
+        assert lost.startswith("step 0: ") and own in lost.partition("found")[0]
+        assert "lacks process_" in lost and f"found commit_success.txt, {other}" in lost
+        assert empty.startswith("step 0: no data loader state in ") and own in empty
+        assert shared == f"{batch}] {[f'process_{i}-of-3.json' for i in range(3)]}"
+        assert refused.startswith("step 0: ") and "lacks process_1-of-3.json, " in refused

@@ -90,6 +90,7 @@ class WorkerError(LoaderkitError, RuntimeError):
     """A worker can't be started or keeps dying: its exit code and the records it had are named.
 
     `indices` and `record_keys` are those at which workers were lost, as far as that is known: of one record, mostly.
+    Where that was read instead of a bad one, they are the index of the lost row and the key of the record read for it.
 
     >>> raise WorkerError("3 workers were lost at the same work, the last with exit code 1 at index 3")
     Traceback (most recent call last):

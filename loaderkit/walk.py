@@ -30,11 +30,12 @@ from loaderkit.course.bad_records import check_losses, with_losses
 from loaderkit.course.course import Course
 from loaderkit.course.identity import name_of
 from loaderkit.course.position import Position
-from loaderkit.errors import BadRecordsError, IteratorClosedError
+from loaderkit.errors import BadRecordsError, IteratorClosedError, WorkerError
 from loaderkit.explaining import explained
 from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.losses import Losses
 from loaderkit.quarantine import Quarantine
+from loaderkit.transforms.run import Failure
 
 
 class Element(NamedTuple):
@@ -64,6 +65,11 @@ class _Failed(NamedTuple):
     position: Position
     indices: tuple[int, ...]
     behind: Mapping[int, Cursor] | None
+
+
+def _passed_with(failure: Failure) -> tuple[int, ...]:
+    # Workers are lost at a task, and nothing of that was handed out: behind it is behind its last record.
+    return failure.indices[-1:] if isinstance(failure.error, WorkerError) else failure.indices
 
 
 class _Stream:
@@ -226,7 +232,7 @@ class Walk(Closing):
         assembly = stream.assembly
         behind = assembly.behind_failure if isinstance(assembly, Chain) else None
         self._move_to(self._position)
-        self._failed = _Failed(self._position, step.indices, behind)
+        self._failed = _Failed(self._position, _passed_with(step), behind)
         self._error = explained(step, self._course, self._position, self._hub.source_name)
         self._raised_at = self._error.__traceback__
         raise self._error

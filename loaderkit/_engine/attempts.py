@@ -30,6 +30,7 @@ class Out:
     suspect    a worker was lost at it
     losses     in a row at the same place; all: in all
     at         the index of the record at which the last one was lost, None where that isn't known
+    instead    index and record key of what was read there instead of a bad record, None where it was its own
     cut        records that are still done; behind them comes `error`
     """
 
@@ -40,31 +41,42 @@ class Out:
     losses: int = 0
     all: int = 0
     at: int | None = None
+    instead: tuple[int, int] | None = None
     cut: int | None = None
     error: WorkerError | None = None
 
-    def lose(self, reason: str, at: int | None, *, max_restarts: int, retry: bool, late: bool) -> bool:
+    def lose(
+        self,
+        reason: str,
+        at: int | None,
+        instead: tuple[int, int] | None = None,
+        *,
+        max_restarts: int,
+        retry: bool,
+        late: bool,
+    ) -> bool:
         """A worker was lost at this task. Whether it is to be done again, perhaps without some records.
 
         Args:
             reason: what is known of why.
             at: the index of the record that it had, if it was doing record by record.
+            instead: index and record key of what it read in the row of that one, which is bad.
             max_restarts: losses at the same place that are no error yet.
             retry: whether it may be done again at all.
             late: whether it was lost because it took too long.
         """
-        at = at if self.suspect else None
-        same = self.at is None or at == self.at
+        at, instead = (at, instead) if self.suspect else (None, None)
+        same = self.at is None or (at, instead) == (self.at, self.instead)
         self.losses = self.losses + 1 if same else 1
         self.all += 1
-        self.at = at
+        self.at, self.instead = at, instead
         self.suspect = True
         if retry and self.losses <= max_restarts and self.all <= _WITHOUT_A_PATTERN * max(max_restarts, 1):
             return True
         self.error = _error_of(self, reason, WorkerTimeoutError if late else WorkerError)
         self.cut = len(before(self.task, self.at)[0].indices) if retry else 0
         self.losses = self.all = 0
-        self.at = None
+        self.at = self.instead = None
         return bool(self.cut)
 
     def to_do(self) -> Task:
@@ -124,6 +136,10 @@ def _error_of(out: Out, reason: str, kind: type[WorkerError]) -> WorkerError:
     if keys:
         shown = ", ".join(map(str, keys[:_NAMED])) + (", …" if len(keys) > _NAMED else "")
         what += f" (record keys {shown})" if several else f" (record_key {shown})"
+    if out.instead is not None:
+        index, key = out.instead
+        keys = [key]
+        what = f"index {index} (record_key {key}), read instead of {what}, which is bad"
     who = f"{losses} workers were lost at the same work, the last" if losses > 1 else "a worker was lost"
     advice = (
         "Read the record alone in a process of its own, source[record_key], and apply the operations to it."

@@ -218,6 +218,7 @@ class Dispatcher:
         *,
         begun: int | None = None,
         at: int | None = None,
+        instead: tuple[int, int] | None = None,
         retry: bool = True,
         late: bool = False,
     ) -> list[Task]:
@@ -227,6 +228,7 @@ class Dispatcher:
             worker, reason: who, and what is known of why.
             begun: the task that it was in, None if in none.
             at: the index of the record that it had, if it was told to say so.
+            instead: index and record key of what it read in the row of that one, which is bad.
             retry: whether the task that it was in may be done again.
             late: whether it was ended because it took too long.
         """
@@ -235,7 +237,7 @@ class Dispatcher:
         for out in reversed(lost):
             out.attempt += 1
             again = out.task.id != begun or out.lose(
-                reason, at, max_restarts=self._max_restarts, retry=retry, late=late
+                reason, at, instead, max_restarts=self._max_restarts, retry=retry, late=late
             )
             if out.stream in self._closing:
                 self._over(out, Report(()))
@@ -246,7 +248,15 @@ class Dispatcher:
         return [out.task for out in lost]
 
     def set_aside(
-        self, worker: WorkerId, reason: str, *, begun: int | None, at: int | None, retry: bool, late: bool
+        self,
+        worker: WorkerId,
+        reason: str,
+        *,
+        begun: int | None,
+        at: int | None,
+        instead: tuple[int, int] | None = None,
+        retry: bool,
+        late: bool,
     ) -> list[Task]:
         """As `died`, for a worker that can't be stopped: what it may write to is nobody else's until it is `gone`."""
         lost = self._workers.get(worker, {})
@@ -264,7 +274,7 @@ class Dispatcher:
             if out.task.reserve is not None and self._slots is not None:
                 self._slots.free(out.task.reserve)
                 out.task = replace(out.task, reserve=None)
-        return self.died(worker, reason, begun=begun, at=at, retry=retry, late=late)
+        return self.died(worker, reason, begun=begun, at=at, instead=instead, retry=retry, late=late)
 
     def gone(self, worker: WorkerId) -> None:
         """A worker that was set aside can't write any more."""

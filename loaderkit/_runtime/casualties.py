@@ -129,9 +129,7 @@ class Casualties:
         where = "it isn't ready yet"
         if ready:
             where = (
-                f"it is at {_at(begun, place.index)}"
-                if begun
-                else f"it has {_tasks(tasks)}, and has begun none"
+                f"it is at {_at(begun, place)}" if begun else f"it has {_tasks(tasks)}, and has begun none"
             )
         _log.warning(
             "loaderkit: %s hasn't got on for %.3g s%s; %s; %s%s",
@@ -183,6 +181,7 @@ class Casualties:
             reason,
             begun=None if begun is None else begun.id,
             at=place.index,
+            instead=place.instead,
             retry=retry,
             late=late,
         )
@@ -191,28 +190,32 @@ class Casualties:
             worker.name,
             "was set aside" if aside else "was killed" if late else "died",
             reason,
-            _had(tasks, begun, place.index),
+            _had(tasks, begun, place),
         )
 
 
-def _had(tasks: list[Task], begun: Task | None, index: int | None) -> str:
+def _had(tasks: list[Task], begun: Task | None, place: Place) -> str:
     if not tasks:
         return "it had nothing to do"
     indices = [index for task in tasks for index in task.indices.tolist()]
     had = f"indices {min(indices)} to {max(indices)}, {_tasks(tasks)}, are done again" if indices else ""
-    return had + (f"; it was at {_at(begun, index)}" if begun is not None else "; it was in none of them")
+    return had + (f"; it was at {_at(begun, place)}" if begun is not None else "; it was in none of them")
 
 
 def _tasks(tasks: list[Task]) -> str:
     return f"{len(tasks)} task{'s' if len(tasks) > 1 else ''}"
 
 
-def _at(begun: Task, index: int | None) -> str:
+def _at(begun: Task, place: Place) -> str:
     """Which records a task has, for people to read."""
     where = begun.indices.tolist()
     keys = begun.keys.tolist()
-    if index is not None and keys:
-        return f"index {index} (record_key {keys[where.index(index)]})"
+    if place.index is not None and keys:
+        row = f"index {place.index} (record_key {keys[where.index(place.index)]})"
+        if place.instead is None:
+            return row
+        index, key = place.instead
+        return f"index {index} (record_key {key}), read instead of {row}, which is bad"
     what = "a batch of" if begun.level else "one of"
     named = (
         f" (record keys {', '.join(map(str, keys[:_NAMED]))}{', …' if len(keys) > _NAMED else ''})"

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 
 from loaderkit._memory import anonymous_file
 
-_WORDS = struct.Struct("=4q")  # whether it answers, things begun, task or -1, index or -1
+# Whether it answers, things begun, task or -1, index or -1; index and record key of what is read instead, or -1.
+_WORDS = struct.Struct("=6q")
+_MOVES = struct.Struct("=q")  # the second of them
 _NOTHING = -1
 _PAGE = mmap.PAGESIZE
 # One that no library uses, where the system has more than the two for everybody.
@@ -29,12 +31,14 @@ _MOST = 1 << 16  # bytes of an answer
 class Place:
     """Where a worker is: in which task (None: in none), at which record of it (None: it wasn't told to say so).
 
-    `moves` counts what it began: it is another number whenever it got on.
+    `moves` counts what it began: it is another number whenever it got on. `instead`: index and record key of what it
+    reads in the row of a record that is bad.
     """
 
     task: int | None = None
     index: int | None = None
     moves: int = 0
+    instead: tuple[int, int] | None = None
 
 
 class Mark:
@@ -47,7 +51,7 @@ class Mark:
     def __init__(self, fd: int) -> None:
         self._page = mmap.mmap(fd, _PAGE)
         self._moves = 0
-        self._task = self._index = _NOTHING
+        self._task = _NOTHING
         os.lseek(fd, _PAGE, os.SEEK_SET)
         faulthandler.register(_ASK, file=fd, all_threads=True, chain=False)
         signal.siginterrupt(_ASK, False)  # a C call that is asked goes on as if it hadn't been
@@ -57,13 +61,14 @@ class Mark:
         """It works on that task now."""
         self._set(task, _NOTHING)
 
-    def at(self, index: int) -> None:
-        """It is at that record of its task now."""
-        self._set(self._task, index)
+    def at(self, index: int, instead: tuple[int, int] | None = None) -> None:
+        """It is at that record of its task now, or at what it reads instead: an index and its record key."""
+        self._set(self._task, index, instead)
 
     def go_on(self) -> None:
-        """It got on, where it is."""
-        self._set(self._task, self._index)
+        """It got on, where it is; any thread of it may say so."""
+        self._moves += 1
+        _MOVES.pack_into(self._page, _MOVES.size, self._moves)
 
     def rest(self) -> None:
         """It works on nothing."""
@@ -74,10 +79,10 @@ class Mark:
         """Whether it works on nothing."""
         return self._task == _NOTHING
 
-    def _set(self, task: int, index: int) -> None:
-        self._task, self._index = task, index
+    def _set(self, task: int, index: int, instead: tuple[int, int] | None = None) -> None:
+        self._task = task
         self._moves += 1
-        _WORDS.pack_into(self._page, 0, 1, self._moves, task, index)
+        _WORDS.pack_into(self._page, 0, 1, self._moves, task, index, *(instead or (_NOTHING, _NOTHING)))
 
 
 class MarkReader:
@@ -85,7 +90,7 @@ class MarkReader:
 
     >>> reader = MarkReader()
     >>> reader.place()
-    Place(task=None, index=None, moves=0)
+    Place(task=None, index=None, moves=0, instead=None)
     >>> reader.close()
     """
 
@@ -94,10 +99,11 @@ class MarkReader:
 
     def place(self) -> Place:
         """Where the worker is, or was when it ended."""
-        answers, moves, task, index = self._words()
+        answers, moves, task, index, *instead = self._words()
         if not answers:
             return Place()
-        return Place(None if task < 0 else task, None if index < 0 else index, moves)
+        read = None if instead[0] < 0 else (instead[0], instead[1])
+        return Place(None if task < 0 else task, None if index < 0 else index, moves, read)
 
     def stacks(self, pid: int) -> str:
         """The stacks of the worker's threads; empty where it doesn't answer."""

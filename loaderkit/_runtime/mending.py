@@ -10,7 +10,7 @@ Exception (Ctrl-C, sys.exit) is a wish to end. They are raised, whatever the pol
 
 import errno
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,8 +24,7 @@ from loaderkit.transforms.run import Failure, Run
 
 from .reading import Reader
 
-Announce = Callable[[int], None]  # takes the index of the record that is worked on next
-NO_RECORD = -1  # or that, where it is several
+NO_RECORD = -1  # announced where it is several
 OnRecordError = str | Callable[[Exception, RecordMetadata], Any]
 _Search = Callable[
     [int, int], tuple[np.ndarray, np.ndarray]
@@ -33,6 +32,12 @@ _Search = Callable[
 
 _OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 _MOST_KNOWN = 100_000  # bad record keys; beyond that they are found anew
+
+
+class Announce(Protocol):
+    """Takes the index of the record that is worked on next; `instead`: index and key of what is read in its place."""
+
+    def __call__(self, index: int, instead: tuple[int, int] | None = None) -> None: ...
 
 
 class Mender:
@@ -127,11 +132,13 @@ class Mender:
         ends = [(index + 1,) for index in indices] if self._row_changing else None
         return Run(records, [(index,) for index in indices], ends)
 
-    def _one(self, task: Task, index: int, key: int, announce: Announce | None) -> tuple[Run, Failure | None]:
-        """What comes of one record in the row of an index."""
+    def _one(
+        self, task: Task, index: int, key: int, announce: Announce | None, *, instead: int | None = None
+    ) -> tuple[Run, Failure | None]:
+        """What comes of one record in the row of an index: of its own, or of that of the index `instead`."""
         where = np.array([index], np.int64), np.array([key], np.int64)
         if announce is not None:
-            announce(index)
+            announce(index, None if instead is None else (instead, key))
         records, failure = self._reader.read(task.id, where[1], where[0])
         run = self._run_of(records, [index] * len(records))
         if failure is None:
@@ -170,7 +177,7 @@ class Mender:
                 tried += 1
                 if key in self._bad:
                     continue
-                run, still = self._one(task, index, key, announce)
+                run, still = self._one(task, index, key, announce, instead=candidate)
                 if still is None:
                     return run, candidate, None
                 if not _of_a_record(still):

@@ -110,6 +110,11 @@ class Reader:
             failure = Failure(error, f"source {type(self._source).__qualname__}", tuple(of.tolist()))
         return (records if self._guard is None else self._guard(records)), failure
 
+    def tell_of_waits(self, waits: Callable[[], None]) -> None:
+        """From now on that is called again and again while a read waits to be tried again, by any thread."""
+        if isinstance(self._one, Retrying):
+            self._one.waits = waits
+
     @property
     def retries(self) -> bool:
         """Whether a read that fails is tried again."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _LONGEST_WAIT = 60.0  # seconds between two attempts, whatever they have doubled to
+_SIGN_SECONDS = 0.1  # from one sign of life to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,8 @@ class Retrying:
         read: takes a record key.
         retry: how often, how long, after what.
 
+    waits: called every tenth of a second between two attempts. That pause is ours, and no worker is stuck in it.
+
     >>> def read(key, failing=[OSError("timed out"), OSError("refused")]):
     ...     if failing:
     ...         raise failing.pop()
@@ -92,6 +95,7 @@ class Retrying:
         self._read = read
         self._retry = retry
         self._jitter = random.Random()
+        self.waits: Callable[[], None] = lambda: None
 
     def __call__(self, key: int) -> Any:
         begun = time.monotonic()
@@ -119,6 +123,7 @@ class Retrying:
         if retry.deadline is not None:
             stops.append(tenacity.stop_before_delay(max(0.0, retry.deadline - (time.monotonic() - begun))))
         calls = tenacity.Retrying(
+            sleep=self._sleep,
             stop=tenacity.stop_any(*stops),
             wait=lambda state: self._pause(state.attempt_number),
             retry=tenacity.retry_if_exception_type(retry.errors),
@@ -129,6 +134,13 @@ class Retrying:
         except Exception as last:
             last.add_note(f"read of record_key {key}: attempt " + "; attempt ".join(said))
             raise
+
+    def _sleep(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.waits()
+            time.sleep(min(left, _SIGN_SECONDS))
+        self.waits()
 
     def _pause(self, attempt: int) -> float:
         return self._jitter.uniform(0, min(self._retry.wait * 2.0 ** min(attempt - 1, 64), _LONGEST_WAIT))

@@ -50,6 +50,7 @@ class ThreadWorker:
         self._objects = objects
         self._tell = tell
         self._place = Place()
+        self._signs = 0  # of life, beside those of getting on
         self._tasks: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
         self._dismissed = False
         self._recalled: set[tuple[int, int]] = set()  # (task, attempt) that nobody wants any more
@@ -83,7 +84,8 @@ class ThreadWorker:
         return "still running" if self._thread.is_alive() else "ended"
 
     def place_of_work(self) -> Place:
-        return self._place
+        place = self._place
+        return replace(place, moves=place.moves + self._signs)
 
     def doing(self) -> tuple[str, str]:
         frame = sys._current_frames().get(self._thread.ident or 0)
@@ -103,9 +105,9 @@ class ThreadWorker:
         """What to read instead of a bad record of the task that is worked on."""
         assert self._assignment is not None
         self._suggested = (np.empty(0, np.int64), np.empty(0, np.int64))  # where nobody answers any more
-        self._at(self._place.task, self._place.index)  # what it waits for the trainer isn't held against it
+        self._go_on()  # what it waits for the trainer isn't held against it
         self._tell(self, Sought(self._assignment.task.id, self._assignment.attempt, index, tried))
-        self._at(self._place.task, self._place.index)
+        self._go_on()
         return self._suggested  # by `suggest`, in this thread
 
     def _run(self) -> None:
@@ -114,6 +116,7 @@ class ThreadWorker:
         except BaseException as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
             self._tell(self, Unfit(error if isinstance(error, Exception) else WorkerError(repr(error))))
             return
+        bench.reader.tell_of_waits(self._go_on)
         self._tell(self, Arrived())
         waiting: deque[Assignment] = deque()
         while self._take_in(waiting, bench):
@@ -151,36 +154,44 @@ class ThreadWorker:
                 bench.reader.begin(assignment.task.id, assignment.task.keys)
         return True
 
-    def _at(self, task: int | None, index: int | None) -> None:
-        self._place = Place(task, index, self._place.moves + 1)
+    def _at(self, task: int | None, index: int | None, instead: tuple[int, int] | None = None) -> None:
+        self._place = Place(task, index, self._place.moves + 1, instead)
+
+    def _go_on(self) -> None:
+        self._signs += 1
 
     def _done(self, bench: Bench, assignment: Assignment) -> tuple[Report, Output]:
         task = assignment.task
 
-        def announce(index: int) -> None:
-            self._at(task.id, None if index == NO_RECORD else index)
+        def announce(index: int, instead: tuple[int, int] | None = None) -> None:
+            self._at(task.id, None if index == NO_RECORD else index, instead)
 
         try:
             return bench.do(task, announce if assignment.suspect else None)
         except BaseException as error:  # noqa: BLE001 - sys.exit in a transform must not end the thread silently
             if task.level:  # its rows may have been written to: there is no second time
-                return Report((), trouble=Trouble(_would_have_ended(error, task), part=0)), []
+                return Report((), trouble=Trouble(_would_have_ended(error, task, Place()), part=0)), []
         try:
             # As after the death of a process: once more, and record by record, so that it can be named.
             return bench.do(task, announce)
         except BaseException as error:  # noqa: BLE001 - as above
             rest, part = before(task, self._place.index)
-            gone = _would_have_ended(error, task, self._place.index)
+            gone = _would_have_ended(error, task, self._place)
         try:
             report, output = bench.do(rest) if len(rest.indices) else (Report(()), [])
         except BaseException as error:  # noqa: BLE001 - another one: nobody knows what it belongs to
-            return Report((), trouble=Trouble(_would_have_ended(error, task), part=0)), []
+            return Report((), trouble=Trouble(_would_have_ended(error, task, Place()), part=0)), []
         return report if report.trouble is not None else replace(report, trouble=Trouble(gone, part)), output
 
 
-def _would_have_ended(error: BaseException, task: Task, index: int | None = None) -> Failure:
+def _would_have_ended(error: BaseException, task: Task, place: Place) -> Failure:
+    index = place.index
     at = slice(None) if index is None else slice(*np.searchsorted(task.indices, [index, index + 1]))
-    gone = WorkerError(f"a transform would have ended its worker: {error!r}")
+    keys, where = tuple(task.keys[at].tolist()), ""
+    if place.instead is not None:
+        candidate, key = place.instead
+        keys, where = (key,), f" at index {candidate} (record_key {key}), read instead of a bad one"
+    gone = WorkerError(f"a transform would have ended its worker{where}: {error!r}")
     gone.__cause__ = error
-    gone.indices, gone.record_keys = tuple(task.indices[at].tolist()), tuple(task.keys[at].tolist())
+    gone.indices, gone.record_keys = tuple(task.indices[at].tolist()), keys
     return Failure(gone, "the worker", gone.indices)

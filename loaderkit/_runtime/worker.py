@@ -181,6 +181,7 @@ class _Worker:
             self._packer = Packer(all_classes())
             self._verify = program.verify
             self._bench = Bench(program, self)
+            self._bench.reader.tell_of_waits(self._mark.go_on)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
             self._send(wire.UNFIT, pack_exception(error, self._packer))
             return

@@ -1,5 +1,9 @@
 """On behind an error: `state_past_error` leaves out what failed, says where that was, and passes nothing in silence."""
 
+import os
+import signal
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -7,6 +11,7 @@ import pytest
 from pipelines import Running
 
 import loaderkit as lk
+from loaderkit._runtime import casualties
 
 INLINE, THREADS, PROCESSES = Running(), Running(2, "thread"), Running(2, "process")
 IN_PROCESSES = ("batches", "a batch of two streams")
@@ -221,3 +226,84 @@ def test_where_one_step_of_several_failed_and_nobody_knows_which_none_is_left_ou
         next(it)
     with pytest.raises(ValueError, match="names no single record"):
         it.state_past_error()
+
+
+# --- what no single record's operation raised --------------------------------------------------------------------
+
+
+def deadly(key: int) -> Any:
+    """Kills the process that comes to one record; where that is the trainer's, ends the thread."""
+
+    def check(element: Any) -> Any:
+        if np.any(np.asarray(element) == key):
+            if threading.current_thread() is threading.main_thread():
+                os.kill(os.getpid(), signal.SIGSEGV)
+            sys.exit(3)
+        return element
+
+    return check
+
+
+# restarts, operations, what comes: where no restart is allowed the task's records are all that is known.
+LOST: dict[str, tuple[int, list[Any], list[Any]]] = {
+    "a step": (1, [deadly(5), lk.Batch(3)], [[0, 1, 2], "3 to 6", [6, 7, 8], [9, 10, 11]]),
+    "a record": (1, [lk.Filter(no_twos), deadly(5)], [0, 1, 3, 4, "5 to 6", 6, 7, 8, 9, 10, 11]),
+    "a batch": (1, [lk.Filter(no_twos), lk.Batch(3), deadly(5)], [[0, 1, 3], "4 to 7", [7, 8, 9], [10, 11]]),
+    "a task": (0, [lk.Filter(no_twos), deadly(5)], [0, 1, 3, "4 to 8", 8, 9, 10, 11]),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_record_that_keeps_killing_workers_is_passed(name):
+    """Past it is where its user wants to be: behind the record, or all records of the task where no more is known."""
+    restarts, operations, expected = LOST[name]
+    got: list[Any] = []
+    with loader_of(operations, Running(1, "process"), max_worker_restarts=restarts) as loader:
+        loader._task_rows = 4
+        it = iter(loader)
+        while True:
+            try:
+                got.append(values_of(next(it)))
+            except StopIteration:
+                break
+            except lk.WorkerError:
+                before = it.index
+                it.set_state(it.state_past_error())
+                got.append(f"{before} to {it.index}")
+    assert got == expected
+
+
+def test_a_record_that_would_end_a_thread_is_passed():
+    """sys.exit in an operation is an error there, and names the record."""
+    with loader_of([lk.Filter(no_twos), deadly(5)], Running(1, "thread")) as loader:
+        it = iter(loader)
+        assert [next(it) for _ in range(4)] == [0, 1, 3, 4]
+        with pytest.raises(lk.WorkerError, match="SystemExit"):
+            next(it)
+        it.set_state(it.state_past_error())
+        assert list(it) == [*range(6, 12)]
+
+
+@pytest.mark.parametrize("operations", [(), (lk.Filter(no_twos),)], ids=["plain", "row-changing"])
+def test_where_no_worker_can_be_started_nothing_is_passed(operations, monkeypatch):
+    """No record is to blame, and none would be read behind it either."""
+    monkeypatch.setattr(casualties, "_FAILED_STARTS", 0)
+    with loader_of([*operations, Unborn()], Running(1, "process")) as loader:
+        it = iter(loader)
+        with pytest.raises(lk.WorkerError, match="died before they were ready"):
+            next(it)
+        with pytest.raises(ValueError, match="names no single record"):
+            it.state_past_error()
+
+
+class Unborn(lk.Map):
+    """Ends the process in which it is unpickled."""
+
+    def __setstate__(self, state: Any) -> None:
+        os._exit(3)
+
+    def __getstate__(self) -> Any:
+        return {"nothing": 0}
+
+    def map(self, element: Any) -> Any:
+        return element

@@ -3,7 +3,9 @@
 import random
 import re
 import sys
+import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from runtime_loaders import numbers
 
 import loaderkit as lk
+from loaderkit._runtime.retrying import Retrying
 
 SOON = {"wait": 1e-4}
 
@@ -136,6 +139,70 @@ def test_what_was_tried_in_vain_is_bad():
     it = iter(loader_of(source, {}, retry, on_record_error="replace"))
     assert [batch.tolist() for batch in it] == [[0, 2, 2, 3], [5, 5, 6, 8], [8, 9, 11, 11]]
     assert it.bad_records == 4
+
+
+class Waiting(Retrying):
+    """Whose pauses are known."""
+
+    def _pause(self, attempt: int) -> float:
+        return 0.35
+
+
+def test_a_pause_is_full_of_signs_of_life():
+    """One each tenth of a second at least, and the last behind it."""
+    signs = []
+    source = Flaky(2)
+    read = Waiting(source.__getitem__, lk.Retry(attempts=3))
+    read.waits = lambda: signs.append(source.reads[1])
+    assert read(1) == 1
+    assert all(signs.count(attempt) >= 5 for attempt in (1, 2)) and set(signs) == {1, 2}
+
+
+class Unsteady(Flaky):
+    """Fails while a file is there, and tells of its first read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "down").touch()
+
+    def __getitem__(self, key: int) -> int:
+        (self.folder / "read").touch()
+        if (self.folder / "down").exists():
+            raise OSError("down")
+        return key
+
+
+@pytest.mark.parametrize(("kind", "threads"), [("process", 0), ("process", 2), ("thread", 0)])
+def test_waiting_for_the_next_attempt_is_no_standing_still(kind, threads, tmp_path, monkeypatch):
+    """A worker in such a pause gives signs all the time: neither the warning nor worker_timeout counts it."""
+    if kind == "thread":  # which can't be killed: a pause has to end
+        monkeypatch.setattr(Retrying, "_pause", lambda *_: 0.3)
+    retry = lk.Retry(attempts=10**6, wait=60.0, deadline=None)
+    read_options = lk.ReadOptions(num_threads=threads, retry=retry)
+    source = Unsteady(tmp_path)
+    with numbers(
+        12, data_source=source, read_options=read_options, worker_count=1, worker_kind=kind
+    ) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        pool: Any = loader._crew._hub
+        until((tmp_path / "read").exists)
+        (worker,) = pool._crew.values()
+        until(lambda: worker.place_of_work().task is not None)
+        before = worker.place_of_work()
+        until(lambda: worker.place_of_work().moves >= before.moves + 8)
+        assert worker.place_of_work().task == before.task
+        (tmp_path / "down").unlink()
+        if kind == "thread":
+            assert list(it) == [*range(12)]
+
+
+def until(condition: Any) -> None:
+    """Waits for something that happens elsewhere."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.005)
 
 
 def test_without_the_library_the_line_to_install_it_is_said(monkeypatch):

@@ -86,6 +86,8 @@ def test_a_byte_that_changes_on_the_way_is_an_error(name, kind, says):
         for _ in range(2):
             with pytest.raises(lk.ChecksumError, match=says):
                 taken += iter(it.__next__, None)
+        with pytest.raises(ValueError, match="names no single record"):
+            it.state_past_error()
         it.set_state(it.get_state())
         assert all_same(taken + list(it), expected)
 

@@ -257,6 +257,30 @@ def test_a_stopped_worker_is_named_with_its_records_and_the_kernels_word(tmp_pat
     assert re.search(r"hasn't got on for 0\.\d+ s", message)
 
 
+def test_a_worker_that_the_kernel_lets_nobody_interrupt_is_named_with_its_word(tmp_path, soon, caplog):
+    """As one whose read from a disk never ends: D. Here it has started a program, and the kernel holds it until that
+    has begun, which waits for a pipe to be opened. Another thread of it answers for its Python stack.
+    """
+    os.mkfifo(tmp_path / "go")
+
+    def starts_a_program(x: int) -> Any:
+        if x == 9 and first_time(tmp_path / "started"):
+            opened = (os.POSIX_SPAWN_OPEN, 0, tmp_path / "go", os.O_RDONLY, 0)
+            child = os.posix_spawn("/bin/true", ["true"], {}, file_actions=[opened])
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        return row(x)
+
+    with numbers(24, starts_a_program, lk.Batch(4), task_rows=2, **ONE) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        until(lambda: stalls(caplog), "the warning")
+        os.close(os.open(tmp_path / "go", os.O_WRONLY))
+        assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
+    (message,) = stalls(caplog)
+    for words in ("record keys 8, 9", "the kernel says D (disk sleep)", "in starts_a_program"):
+        assert words in message
+
+
 def test_a_worker_stuck_in_a_c_call_is_named_with_its_python_stack(tmp_path, soon, caplog):
     """Also where the call holds the interpreter's lock; the question doesn't interrupt it, and is asked once."""
 
@@ -450,6 +474,31 @@ def bad_9(operation: Any) -> Any:
         return made
 
     return with_a_bad_record
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_a_record_that_is_read_instead_of_a_bad_one_and_kills_is_named(kind, caplog):
+    """The row that lost its own record isn't to blame. `indices` has it all the same: that is what nobody can make."""
+
+    def deadly(x: int) -> Any:
+        if x == 10:
+            if kind == "process":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            raise SystemExit(3)
+        return x
+
+    lossy = {"on_record_error": "replace", "max_worker_restarts": 1, "worker_kind": kind, **ONE}
+    with numbers(24, bad_9(deadly), task_rows=10, **lossy) as loader:
+        it = iter(loader)
+        with pytest.raises(lk.WorkerError, match=r"index 10 \(record_key 10\), read instead of ") as error:
+            list(it)
+        if kind == "thread":
+            return
+        assert it.step == 9 and "read instead of index 9 (record_key 9), which is bad" in str(error.value)
+        assert (error.value.indices, error.value.record_keys) == ((9,), (10,))
+        assert "it was at index 10 (record_key 10), read instead of index 9" in caplog.text
+        it.set_state(it.state_past_error())
+        assert it.index == 10
 
 
 @pytest.mark.parametrize("kind", ["process", "thread"])

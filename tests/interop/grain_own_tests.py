@@ -1,4 +1,6 @@
-"""Runs the tests that the grain wheel ships against loaderkit.interop.grain; what came of each as JSON.
+"""Runs the tests that the grain wheel ships against loaderkit.interop.grain.
+
+Writes what came of each as JSON, and the names of the shared memory that was made on the way.
 
 A thin stand-in for the `grain` package goes in front: its modules hold our names. The test files are the wheel's own,
 unchanged; they are loaded under names of their own, so that their classes travel by value to our workers.
@@ -11,6 +13,7 @@ import json
 import sys
 import types
 import unittest
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +153,18 @@ class Outcomes(unittest.TestResult):
         self.of[said(test)] = f"skipped: {reason}"
 
 
+def noting_names(names: list[str]) -> None:
+    """From here on the names of shared memory that this process makes are written down."""
+    plain = SharedMemory.__init__
+
+    def noting(self: SharedMemory, name: str | None = None, create: bool = False, size: int = 0) -> None:
+        plain(self, name, create, size)
+        if create:
+            names.append(self.name)
+
+    SharedMemory.__init__ = noting
+
+
 def said(test: Any) -> str:
     case = getattr(test, "test_case", test)
     return f"{type(case).__module__}.{type(case).__name__}.{getattr(case, '_testMethodName', test)}"
@@ -163,6 +178,8 @@ def main() -> None:
     stand_in(root)
     logging.set_verbosity(logging.FATAL)
     outcomes = Outcomes()
+    names: list[str] = []
+    noting_names(names)
     sys.stdout, out = io.StringIO(), sys.stdout
     for file in FILES:
         # Where a child of multiprocessing, which one test starts, finds the file by its name.
@@ -178,7 +195,7 @@ def main() -> None:
                 if thorough or type(test).__name__ not in ("DataLoaderTest_1", "DataLoaderTest_2"):
                     test.run(outcomes)
                     print(said(test), outcomes.of.get(said(test)), file=sys.stderr, flush=True)
-    print(json.dumps(outcomes.of, indent=1), file=out)
+    print(json.dumps({"outcomes": outcomes.of, "names": names}, indent=1), file=out)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """Grain's own tests of its DataLoader side, as the wheel ships them, run against ours by `grain_own_tests.py`."""
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ LEFT_OUT = {
 
 
 @pytest.fixture(scope="module")
-def outcomes(nightly):
+def told(nightly):
     """What came of each test: by day without the runs that differ in the number of reading threads only."""
     pytest.importorskip("grain", reason="the grain wheel ships the tests")
     ran = subprocess.run(
@@ -36,12 +38,26 @@ def outcomes(nightly):
     return json.loads(ran.stdout)
 
 
-def test_grains_own_tests_pass(outcomes):
+def test_grains_own_tests_pass(told):
     """All but those that are left out for a stated reason."""
+    outcomes = told["outcomes"]
     failed = {name: outcome for name, outcome in outcomes.items() if outcome != "passed"}
     assert len(outcomes) >= 126
     assert {name.rpartition(".")[2] for name in failed} <= LEFT_OUT.keys(), failed
     assert len(failed) <= 0.05 * len(outcomes)
+
+
+def test_they_leave_no_shared_memory(told):
+    """Of all that was made under a name nothing is there when the process has ended."""
+    assert len(told["names"]) > 100
+    left = []
+    for name in told["names"]:
+        with contextlib.suppress(FileNotFoundError):
+            memory = SharedMemory(name)
+            memory.close()
+            memory.unlink()
+            left.append(name)
+    assert not left
 
 
 def test_the_table_says_what_is_left_out():

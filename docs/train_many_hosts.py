@@ -7,6 +7,8 @@ Kubernetes, Cloud TPU), or elsewhere, with another --process each:
 
     --distributed --coordinator HOST:PORT --processes 4 --process 0
 
+It needs JAX, Orbax, Flax and Optax: pip install '.[train]' in a clone of loaderkit.
+
 A record is 64 pixels of 0 to 16, then the digit. RUN_DIRECTORY lies on storage that all hosts share.
 """
 

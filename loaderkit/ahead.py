@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from loaderkit.course.identity import place_of
 from loaderkit.course.position import Position
 from loaderkit.walk import Element, Walk
 
@@ -30,6 +31,11 @@ class Ahead:
     def moves(self) -> int:
         """A number that changes when the iterator is moved: what was taken before is then void."""
         return self._iterator._moves
+
+    @property
+    def place(self) -> dict[str, str]:
+        """What of the user's position has to be the same in all processes that load together, field to text."""
+        return place_of(self.course, self._iterator._standing, self._iterator._q)
 
     def take(self) -> Taken:
         """The next element. Raises what next() would."""

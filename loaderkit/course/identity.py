@@ -6,6 +6,7 @@ from loaderkit.plan.document import canonical, digest
 from loaderkit.transforms.base import Batch, Filter, FlatMap, draws, label_of
 
 from .course import Course
+from .position import Position
 
 
 def operations_fingerprint(course: Course) -> list[dict[str, Any]]:
@@ -48,3 +49,10 @@ def agreement_of(course: Course) -> dict[str, str]:
         "epoch": str(course.epoch),
         "num_steps": str(course.num_steps),
     }
+
+
+def place_of(course: Course, position: Position, q: int) -> dict[str, str]:
+    """What of a position all processes that load together have to say alike, field to text."""
+    if position.cursors is not None:  # each process has streams of its own, and where they go on differs
+        return {"step": str(position.step), "q": str(q)}
+    return {"step": str(position.step), "index": str(course.index_of(position))}

@@ -103,6 +103,10 @@ def _mismatch_text(found: dict[str, list[str]], saved: State, current: State) ->
     if allowable:
         names = ", ".join(f'"{name}"' for name in allowable)
         lines.append(f"To go on from the saved position in this loader's stream, pass allow={{{names}}}.")
+        if "sampler" in found or "source" in found:
+            lines.append(
+                "It goes on at the same index of what this loader reads: records may come twice, or never."
+            )
     return "\n".join(lines)
 
 

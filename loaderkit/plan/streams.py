@@ -16,6 +16,7 @@ from loaderkit.plan.batching import Batching
 from loaderkit.plan.sharding import Shard, ShardOptions
 
 _MAX_INDEX = 2**63 - 1
+_ROOM = " (it can't change later, and a larger one leaves room for more shards)"
 
 
 def stream_block(count: int, batching: Batching) -> int:
@@ -37,7 +38,8 @@ def check_streams(count: int, *, rows: int, shard_count: int) -> None:
     >>> check_streams(1, rows=8, shard_count=2)
     Traceback (most recent call last):
         ...
-    ValueError: logical_streams: 1 can't be shared by 2 shards; use a multiple of 2 that divides 8:
+    ValueError: logical_streams: 1 can't be shared by 2 shards; use a multiple of 2 that divides 8
+    (it can't change later, and a larger one leaves room for more shards):
     logical_streams=2
     """
     if isinstance(count, bool) or not isinstance(count, int):
@@ -53,12 +55,12 @@ def check_streams(count: int, *, rows: int, shard_count: int) -> None:
     if count % shard_count:
         raise ValueError(
             f"logical_streams: {count} can't be shared by {shard_count} shards; "
-            f"use a multiple of {shard_count} that divides {rows}:\n{advice}"
+            f"use a multiple of {shard_count} that divides {rows}{_ROOM}:\n{advice}"
         )
     if rows % count:
         raise ValueError(
             f"logical_streams: {count} doesn't divide the {rows} rows of a global batch; "
-            f"use a multiple of {shard_count} that divides {rows}:\n{advice}"
+            f"use a multiple of {shard_count} that divides {rows}{_ROOM}:\n{advice}"
         )
 
 

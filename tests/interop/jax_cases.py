@@ -270,6 +270,44 @@ def leaf_cases(process):
     return answers
 
 
+def place_cases(process):
+    """Processes at other positions than the last one, from the start and moved there; and one that is moved alone."""
+    last = process == jax.process_count() - 1
+    sharding = NamedSharding(Mesh(jax.devices(), "data"), P("data"))
+    both = {"shard_options": lk.ShardBySharding(sharding, timeout=60.0), "logical_streams": 8}
+    changing = [lk.Filter(lambda e: e["key"] % 3 > 0), lk.Batch(global_batch_size=ROWS)]
+    whole = jax.jit(lambda key: key, out_shardings=NamedSharding(sharding.mesh, P()))
+    answers = {}
+    for name, operations in (("rows stay", None), ("rows change", changing)):
+        with iter(loader(operations=operations, logical_streams=8)) as it:
+            keys = [batch["key"].tolist() for batch in itertools.islice(it, 7)]
+        with iter(loader(operations=operations, **both)) as it:
+            starts = it.get_state()
+            for _ in range(5):
+                next(it)
+            saved = it.get_state()
+        it = iter(loader(operations=operations, **both))
+        with lk.device_iterator(it, {"x": sharding, "key": sharding}) as batches:
+
+            def right(step, batches=batches, keys=keys):
+                return whole(next(batches)["key"]).tolist() == keys[step]
+
+            if not last:
+                batches.set_state(saved)
+            told = [error_of(next, batches), batches.step]
+            if last:  # the others ask again
+                batches.set_state(saved)
+            told += [right(5)]
+            batches.set_state(saved if last else starts)
+            told += [error_of(next, batches)]
+            batches.set_state(saved)
+            told += [right(5)]
+            if last:  # to where it stands
+                batches.set_state(batches.get_state())
+            answers[name] = [*told, right(6)]
+    return answers
+
+
 def end_cases():
     """A finite, filtered evaluation: what each process counts of the real rows, step by step, by collectives."""
     sharding = NamedSharding(Mesh(jax.devices(), "data"), P("data"))
@@ -305,6 +343,7 @@ def main():
         ("ending", lambda: ending(rng)),
         ("agreement", lambda: agreement_cases(index)),
         ("ends", end_cases),
+        ("places", lambda: place_cases(index)),
         ("leaves", lambda: leaf_cases(index)),
         ("absence", lambda: absence(index)),
     ):

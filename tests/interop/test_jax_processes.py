@@ -103,6 +103,24 @@ def test_all_processes_end_at_the_same_step(answers):
         assert len(steps) == max(sum(key % 16 == stream for key in left) for stream in range(16))
 
 
+def test_processes_at_other_positions_are_told_before_the_first_batch(answers):
+    """Each gets the same error, at the start and moved apart later; moved together they go on, and one that is moved to
+    where it stands asks nobody.
+    """
+    last = len(answers) - 1
+    others = ", ".join(map(str, range(last)))
+    for told in answers:
+        for name, second in (
+            ("rows stay", f"index: {5 * 16} on process {others}; 0 on process {last}"),
+            ("rows change", ""),
+        ):
+            apart, step, together, moved, *more = told["places"][name]
+            assert f"step: 5 on process {others}; 0 on process {last}" in apart and second in apart
+            assert f"step: 0 on process {others}; 5 on process {last}" in moved
+            assert step == (0 if told is answers[last] else 5)
+            assert together is True and more == [True, True]
+
+
 def test_leaves_that_differ_between_processes_are_found_before_the_array(answers):
     """At the first batch all are told; later the process whose leaves are new is, and makes no array of them."""
     last = len(answers) - 1

@@ -106,7 +106,13 @@ def test_every_stream_has_one_owner_and_an_error_proposes_a_number_that_works(
 @pytest.mark.parametrize(
     ("count", "rows", "shards", "error", "text"),
     [
-        (1, 8, 2, ValueError, "1 can't be shared by 2 shards; .*\nlogical_streams=2$"),
+        (
+            1,
+            8,
+            2,
+            ValueError,
+            "1 can't be shared by 2 shards; .*leaves room for more shards.*\nlogical_streams=2$",
+        ),
         (3, 8, 1, ValueError, "3 doesn't divide the 8 rows of a global batch; .*\nlogical_streams=1$"),
         (3, 12, 2, ValueError, "3 can't be shared by 2 shards; .*\nlogical_streams=6$"),
         (0, 8, 1, ValueError, "logical_streams: expected 1 or more, got 0"),

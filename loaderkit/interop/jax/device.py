@@ -105,7 +105,10 @@ class DeviceIterator(Closing):
         self._coming: deque[_Coming] = deque()
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
-        self._moves = self._ahead.moves
+        store = course.shard.store
+        self._store = store if store is not None and store.processes > 1 else None
+        self._moves: int | None = None  # of the wrapped iterator: those behind which the places were compared
+        self._place: dict[str, str] | None = None
         self._signature: dict[str, str] | None = None
 
     # --- batches ------------------------------------------------------------------------------------------------
@@ -121,7 +124,9 @@ class DeviceIterator(Closing):
             self._it._check_open()
             if self._moves != self._ahead.moves:
                 self._coming.clear()
-                self._error, self._moves = None, self._ahead.moves
+                self._error = None
+                self._check_same_place()
+                self._moves = self._ahead.moves
             while len(self._coming) < self._prefetch and self._error is None:
                 try:
                     self._coming.append(self._next_on_devices())
@@ -134,7 +139,22 @@ class DeviceIterator(Closing):
                 raise self._error.with_traceback(self._raised_at)
             coming = self._coming.popleft()
             self._ahead.received(coming.taken)
+            if self._store is not None:
+                self._place = self._ahead.place
             return coming.value
+
+    def _check_same_place(self) -> None:
+        # Who was moved to where it stood asks nobody: behind an error of one process alone the others wouldn't answer.
+        place = self._ahead.place
+        if self._store is not None and place != self._place:
+            agree(
+                self._store,
+                "place",
+                place,
+                advice="Before the next batch take every process to the same position, with set_state or seek: "
+                "did each of them find its checkpoint?",
+            )
+        self._place = place
 
     def _next_on_devices(self) -> _Coming:
         taken = self._ahead.take()
@@ -158,13 +178,12 @@ class DeviceIterator(Closing):
 
     def _check_other_processes(self, arrays: dict[str, np.ndarray], total: int) -> None:
         # Where all say what they said before, nobody asks: only who has something new waits for the others.
-        store = self._ahead.course.shard.store
         signature = {path: f"{leaf.dtype} {(total, *leaf.shape[1:])}" for path, leaf in arrays.items()}
         # Who takes fewer batches ahead may wait for a step's result before it says whether it has the next ones.
         signature["prefetch"] = str(self._prefetch)
-        if store is not None and store.processes > 1 and signature != self._signature:
+        if self._store is not None and signature != self._signature:
             agree(
-                store,
+                self._store,
                 "leaves",
                 signature,
                 advice=f"At step {self._it.step + len(self._coming)} the leaves need the same shapes and dtypes, "

@@ -101,3 +101,12 @@ def _check_quarantine(path: Any) -> None:
         raise ValueError(
             f"quarantine: the folder {str(folder)!r} of {os.fspath(path)!r} doesn't exist; make it first"
         )
+    if Path(path).is_dir():
+        raise ValueError(f"quarantine: {os.fspath(path)!r} is a folder, expected the path of a file in one")
+    # The file itself is made with the first bad record: until then its folder has to be writable.
+    where, mode = (path, os.R_OK | os.W_OK) if Path(path).exists() else (folder, os.W_OK | os.X_OK)
+    if not os.access(where, mode, effective_ids=True):
+        raise ValueError(
+            f"quarantine: this process may not read and write {os.fspath(where)!r}, where {os.fspath(path)!r} belongs; "
+            "change the permissions or name another file"
+        )

@@ -1,5 +1,6 @@
-"""What is closed when its `with` block is left."""
+"""What is closed when its `with` block is left, and closed whole though Ctrl-C comes meanwhile."""
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -18,3 +19,22 @@ class Closing:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def uninterrupted(end: Callable[[], None]) -> None:
+    """Calls `end` until it is through, and raises then what interrupted it.
+
+    Args:
+        end: takes a short, bounded time; called again, it goes on.
+
+    >>> uninterrupted(lambda: None)
+    """
+    interrupt: KeyboardInterrupt | None = None
+    while True:
+        try:
+            end()
+            break
+        except KeyboardInterrupt as once_more:
+            interrupt = once_more
+    if interrupt is not None:
+        raise interrupt

@@ -1,10 +1,12 @@
 """The workers that a loader, its epochs and their iterators share: made when needed, ended with the last of them."""
 
 import atexit
+import contextlib
 import threading
 import weakref
 from typing import Protocol
 
+from loaderkit._closing import uninterrupted
 from loaderkit._runtime.hub import Hub
 from loaderkit._runtime.pool import Pool
 from loaderkit._runtime.work import Program
@@ -17,7 +19,8 @@ _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 def _end_workers() -> None:
     # Before the interpreter takes its modules apart: a pump or a thread must not run into that.
     for pool in list(_pools):
-        pool.shut_down()
+        with contextlib.suppress(KeyboardInterrupt):  # a wish to end, which is what happens
+            uninterrupted(pool.shut_down)
 
 
 class Employer(Protocol):
@@ -54,4 +57,4 @@ class Crew:
     def close(self) -> None:
         self._closed = True
         if self._hub is not None:
-            self._hub.shut_down()
+            uninterrupted(self._hub.shut_down)

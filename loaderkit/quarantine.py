@@ -2,11 +2,15 @@
 
 A line goes to the file in one write at its end, so that several processes may share one on a local disk. The file is
 open no longer than that: it may be moved away or read at any time.
+
+A full disk may take the first half of a line. It stays, as cutting it off could take another process's line with it,
+and whoever writes next ends it first: it is a line of its own that is no JSON, and what it was to say is said again.
 """
 
 import json
 import logging
 import os
+import stat
 from collections.abc import Iterable
 
 from loaderkit._engine.task import Loss
@@ -35,12 +39,12 @@ class Quarantine:
             source: the data source's type.
             step: that hands them out.
 
-        Raises OSError where the file can't be written.
+        Raises OSError, which names the file, where it can't be written.
         """
         for loss in losses:
             if loss.index not in self._told:
                 if self._path is not None:
-                    _append(self._path, _line(loss, source, step))
+                    _write(self._path, _line(loss, source, step))
                 self._told.add(loss.index)
                 read = "" if loss.instead == loss.index else f"; index {loss.instead} is read instead"
                 _log.warning(
@@ -67,10 +71,32 @@ def _line(loss: Loss, source: str, step: int) -> bytes:
     return json.dumps(said).encode() + b"\n"
 
 
-def _append(path: str, line: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+def _write(path: str, line: bytes) -> None:
     try:
+        _append(path, line)
+    except OSError as error:
+        error.filename = path  # os.write doesn't say it
+        error.add_note(
+            f"the quarantine file {os.path.abspath(path)!r} can't be written, and a record isn't lost without a word: "
+            "the step isn't handed out. Make room there or make it writable, then next() gives that step; "
+            "a loader without quarantine= only logs"
+        )
+        raise
+
+
+def _append(path: str, line: bytes) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        line = b"\n" + line if _is_torn(descriptor) else line
         while line:
             line = line[os.write(descriptor, line) :]
     finally:
         os.close(descriptor)
+
+
+def _is_torn(descriptor: int) -> bool:
+    """Whether the file ends in the middle of a line."""
+    known = os.fstat(descriptor)
+    if not stat.S_ISREG(known.st_mode) or not known.st_size:  # a pipe or a terminal has no end to look at
+        return False
+    return os.pread(descriptor, 1, known.st_size - 1) not in (b"\n", b"")

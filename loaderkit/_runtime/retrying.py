@@ -116,7 +116,9 @@ class Retrying:
                     raise first
                 return self._read(key)
             except Exception as error:
-                said.append(f"{len(said) + 1} ended after {time.monotonic() - begun:.3f} s with {error!r}")
+                said.append(
+                    f"{len(said) + 1} ended after {time.monotonic() - begun:.3f} s with {error!r:.1000}"
+                )
                 raise
 
         stops = [tenacity.stop_after_attempt(retry.attempts)]

@@ -25,7 +25,9 @@ def parse(data: bytes | bytearray | memoryview) -> dict[str, Any]:
     {'step': 3}
     """
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise TypeError(f"state: expected the bytes that get_state() gave, got {type(data).__name__}")
+        raise TypeError(
+            f"state: expected the bytes that get_state() gave, got {type(data).__name__}{_as_bytes(data)}"
+        )
     try:
         text = bytes(data).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -49,6 +51,14 @@ def parse(data: bytes | bytearray | memoryview) -> dict[str, Any]:
     if problem:
         raise StateError(problem)
     return value
+
+
+def _as_bytes(data: Any) -> str:
+    if isinstance(data, str):
+        return "; if it is the document as text, give text.encode()"
+    if isinstance(data, dict):
+        return "; if it is the document parsed, give json.dumps(document).encode()"
+    return ""
 
 
 def find_problem(value: Any, path: str, depth: int = 0) -> str | None:

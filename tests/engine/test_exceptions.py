@@ -140,3 +140,100 @@ def test_the_workers_traceback_is_a_note_with_causes_and_notes_of_the_user():
         "test_exceptions",
     ):
         assert words in note
+
+
+class Unrebuildable(Exception):  # noqa: N818 - a user's classes have any name
+    """Its constructor wants what no pickle has, and neither it nor its parts are taken apart."""
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("stays here")
+
+    def __new__(cls, word):
+        return super().__new__(cls, word)
+
+
+class NamedGroup(ExceptionGroup):
+    def __new__(cls, text, members, place):
+        group = super().__new__(cls, text, members)
+        group.place = place
+        return group
+
+
+def test_a_group_keeps_its_type_whatever_its_members_hold():
+    """A member that can't be rebuilt is a WorkerError that names it; the others are as they were, causes included."""
+    caused = ValueError("caused")
+    caused.__cause__ = KeyError("cause")
+    inner = ExceptionGroup("inner", [HoldsALockError("text"), OSError(2, "gone")])
+    copy = there_and_back(NamedGroup("outer", [inner, Unrebuildable("w"), caused], 7))
+    assert (type(copy), copy.message, copy.place) == (NamedGroup, "outer", 7)
+    inner, lost, caused = copy.exceptions
+    assert [type(member) for member in inner.exceptions] == [HoldsALockError, FileNotFoundError]
+    assert (type(lost), str(lost)) == (WorkerError, "Unrebuildable: w")
+    assert repr(caused.__cause__) == "KeyError('cause')"
+
+
+def test_a_large_group_arrives_whole():
+    """Bounded are causes, not members."""
+    copy = there_and_back(ExceptionGroup("many", [ValueError(k) for k in range(500)]))
+    assert [member.args[0] for member in copy.exceptions] == [*range(500)]
+
+
+def raised_from(error, cause):
+    try:
+        raise error from cause
+    except type(error) as raised:
+        return raised
+
+
+def raised_within(error, context):
+    try:
+        try:
+            raise context
+        except type(context):
+            raise error  # noqa: B904 - without a word of what caused it, as a user's handler may
+    except type(error) as raised:
+        return raised
+
+
+def test_causes_travel():
+    """`raise X from Y` and an error within a handler look as they do without workers, all the way down."""
+    error = raised_from(ValueError("second"), raised_from(WantsTwoError("x", 3), HoldsALockError("text")))
+    copy = there_and_back(error)
+    assert (repr(copy.__cause__), copy.__cause__.code) == (repr(error.__cause__), 3)
+    assert type(copy.__cause__.__cause__) is HoldsALockError
+    assert copy.__suppress_context__
+    copy = there_and_back(raised_within(ValueError("second"), KeyError("first")))
+    assert (copy.__cause__, repr(copy.__context__)) == (None, "KeyError('first')")
+    assert not copy.__suppress_context__
+    copy = there_and_back(raised_from(raised_within(ValueError("second"), KeyError("first")), None))
+    assert (copy.__cause__, copy.__context__, copy.__suppress_context__) == (None, None, True)
+
+
+def test_a_cause_that_cannot_be_rebuilt_is_named():
+    copy = there_and_back(raised_from(ValueError("second"), Unrebuildable("first")))
+    assert (type(copy.__cause__), str(copy.__cause__)) == (WorkerError, "Unrebuildable: first")
+
+
+def test_endless_causes_end():
+    """A chain that closes on itself, and one of a thousand."""
+    one, other = ValueError("one"), KeyError("other")
+    one.__cause__, other.__cause__ = other, one
+    copy = unpack_exception(pack_exception(one, Packer()))
+    assert (repr(copy.__cause__), copy.__cause__.__cause__) == ("KeyError('other')", None)
+    error = ValueError(0)
+    for k in range(1, 1000):
+        error = raised_from(ValueError(k), error)
+    copy, depth = there_and_back(error), 0
+    while copy.__cause__ is not None:
+        copy, depth = copy.__cause__, depth + 1
+    assert (depth, copy.args) == (32, (999 - 32,))
+
+
+@pytest.mark.parametrize("line", ["x" * 5_000_000, "x\n" * 100_000], ids=["long line", "many lines"])
+def test_a_huge_text_makes_no_huge_note(line):
+    """The exception keeps its text; its traceback says where it was raised and what the text begins with."""
+    copy = there_and_back(ValueError(line))
+    assert str(copy) == line
+    (note,) = copy.__notes__
+    assert len(note) < 50_000
+    assert "in there_and_back" in note and "ValueError: x" in note and "characters left out" in note

@@ -15,7 +15,8 @@ def edited(**fields: Any) -> bytes:
 
 
 STATES = {
-    "a str": ("{}", TypeError, "bytes"),
+    "a str": ("{}", TypeError, r"expected the bytes that .*, got str; .*text\.encode\(\)"),
+    "a dict": ({"step": 0}, TypeError, r"got dict; .*json\.dumps\(document\)\.encode\(\)"),
     "None": (None, TypeError, "bytes"),
     "not UTF-8": (b"\xff\xfe", lk.StateError, "UTF-8"),
     "not JSON": (b"step 3", lk.StateError, "JSON"),

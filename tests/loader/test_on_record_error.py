@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import os
+import resource
 import signal
 from pathlib import Path
 from typing import Any
@@ -661,6 +662,61 @@ def test_a_quarantine_that_cannot_be_written_loses_nothing(tmp_path):
     folder.mkdir()
     assert [*it, it.bad_records] == [2, 2, 3, 1]
     assert len(lines_of(folder / "bad.jsonl")) == 1
+
+
+@pytest.fixture
+def room_for():
+    """Lets files grow to so many bytes and no further, as a full disk would: what fits of a write is written."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limit(nbytes: int | None) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before if nbytes is None else (nbytes, before[1]))
+
+    yield limit
+    limit(None)
+
+
+def test_a_line_that_a_full_disk_tore_stays_alone(tmp_path, room_for):
+    """The error names the file and says what to do; what is written afterwards are whole lines."""
+    path = tmp_path / "bad.jsonl"
+    it = iter(loader_of(6, bad_at(1, 3), quarantine=path))
+    assert next(it) == 0
+    room_for(50)
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"bad\.jsonl") as raised:
+            next(it)
+        room_for(90)
+    room_for(None)
+    assert raised.value.filename == str(path)
+    (note,) = raised.value.__notes__
+    assert f"the quarantine file '{path}' can't be written" in note and "then next() gives that step" in note
+    assert path.stat().st_size == 90
+    assert [*it] == [2, 2, 4, 4, 5]
+    torn, again, *rest = path.read_text().splitlines()
+    assert (len(torn), len(again)) == (50, 39)
+    assert [json.loads(line)["index"] for line in rest] == [1, 3]
+
+
+def test_a_quarantine_may_be_no_file_on_a_disk():
+    """A device or a pipe has no end that could be torn; where it is full, the error names it."""
+    assert list(loader_of(4, bad_at(1), quarantine="/dev/null")) == [0, 2, 2, 3]
+    with pytest.raises(OSError, match="/dev/full"):
+        list(loader_of(4, bad_at(1), quarantine="/dev/full"))
+
+
+def test_a_quarantine_that_never_can_be_written_is_found_at_once(tmp_path):
+    """Not at the first bad record, hours later: a folder, and a place where this process may write nothing."""
+    with pytest.raises(ValueError, match=f"quarantine: '{tmp_path}' is a folder"):
+        loader_of(4, quarantine=tmp_path)
+    user = os.geteuid()
+    if user == 0:  # who may write everywhere
+        os.seteuid(65534)
+    try:
+        for path, where in ("/loaderkit-bad.jsonl", "/"), ("/etc/passwd", "/etc/passwd"):
+            with pytest.raises(ValueError, match=f"quarantine: .* may not read and write '{where}'"):
+                loader_of(4, quarantine=path)
+    finally:
+        os.seteuid(user)
 
 
 def test_what_is_lost_behind_the_last_row_of_a_filled_batch_is_in_its_state():

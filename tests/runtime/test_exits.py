@@ -129,6 +129,47 @@ def test_ctrl_c_while_waiting_reaches_the_script(folder, kind, then):
         script.stop()
 
 
+INTERRUPTED_TWICE = """
+it = iter(loader(stuck))
+it.start_prefetch()
+while not os.path.exists(os.path.join(folder, "inside")):
+    pass
+worker = it._hub._crew[0].process.pid
+os.write(1, f"workers {worker}\\n".encode())
+
+def interrupt(frame, event, argument):
+    if frame.f_code is threading.Thread.join.__code__:
+        os.write(1, b"interrupted\\n")
+        raise KeyboardInterrupt
+
+try:
+    raise KeyboardInterrupt
+except KeyboardInterrupt:
+    sys.settrace(interrupt)  # who waits for the workers' end is the next to be
+    if sys.argv[4] == "close":
+        try:
+            it._find_hub.args[0].close()
+        except KeyboardInterrupt:
+            alive = os.path.exists(f"/proc/{worker}")
+            os.write(1, b"again, too early\\n" if alive else b"again\\n")
+        os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("how", ["close", "exit"])
+def test_a_second_ctrl_c_while_the_workers_end(folder, how):
+    """They are waited for all the same; then close() raises it, and the script's end, which it asked for, is silent."""
+    script = start(folder, HEAD + INTERRUPTED_TWICE, folder, "process", 1, how)
+    try:
+        assert script.line() == "here"
+        worker = int(script.line().split()[1])
+        code, out, err = script.finish()
+        assert (code, out, err) == (0, "interrupted\n" + ("again\n" if how == "close" else ""), "")
+        assert still_alive([worker], within=0) == []
+    finally:
+        script.stop()
+
+
 def test_ctrl_c_while_the_workers_start_is_as_quiet(folder):
     """An interpreter that is just starting would print a traceback of its own."""
     text = (

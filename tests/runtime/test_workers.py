@@ -297,7 +297,9 @@ def test_an_element_that_cannot_be_pickled_is_named_and_all_before_it_delivered(
         assert [next(it) for _ in expected] == expected
         with pytest.raises(lk.TransportError, match="lock") as error:
             next(it)
-        assert f"index {23 if size is None else 20} " in error.value.__notes__[-1]
+        named = 23 if size is None else 20  # of a batch, its first
+        assert f"the element for index {named} (record_key {named}) of Range" in error.value.__notes__[-1]
+        assert isinstance(error.value.__cause__, TypeError)
 
 
 class OnlyThere:

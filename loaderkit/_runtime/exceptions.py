@@ -41,8 +41,8 @@ class _Bound:
         self.left = left
         self.above: list[BaseException] = []
 
-    def take(self, cause: BaseException | None) -> bool:
-        if cause is None or not self.left or any(cause is other for other in self.above):
+    def takes(self, cause: BaseException) -> bool:
+        if not self.left or any(cause is other for other in self.above):
             return False
         self.left -= 1
         return True
@@ -52,7 +52,9 @@ def _packed(error: BaseException, packer: Packer, bound: _Bound) -> bytes:
     name, text = type(error).__qualname__, _text_of(error)
     bound.above.append(error)
     behind = [error.__cause__, None if error.__suppress_context__ else error.__context__]
-    causes = [_packed(cause, packer, bound) if bound.take(cause) else None for cause in behind]
+    causes = [
+        None if cause is None or not bound.takes(cause) else _packed(cause, packer, bound) for cause in behind
+    ]
     made = None
     for way in (_group, _whole, _parts):
         try:
@@ -70,14 +72,13 @@ def _packed(error: BaseException, packer: Packer, bound: _Bound) -> bytes:
 
 def _unpacked(packed: bytes) -> BaseException:
     way, name, text, (cause, context), suppressed = pickle.loads(packed)
-    error: Any = None
+    rebuilt: Any = None
     try:
         if way is not None:
-            error = pickle.loads(way)()
+            rebuilt = pickle.loads(way)()
     except Exception:  # noqa: BLE001 - what a worker can rebuild, the user's class may refuse here
-        error = None
-    if not isinstance(error, BaseException):
-        error = _stand_in(name, text)
+        rebuilt = None
+    error = rebuilt if isinstance(rebuilt, BaseException) else _stand_in(name, text)
     # A user's class may refuse to be written to.
     if cause is not None:
         BaseException.__setattr__(error, "__cause__", _unpacked(cause))

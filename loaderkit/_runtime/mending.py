@@ -22,6 +22,7 @@ from loaderkit.transforms.base import MapWithIndex, draws
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import Failure, Run
 
+from .exceptions import shortened
 from .reading import Reader
 
 NO_RECORD = -1  # announced where it is several
@@ -31,6 +32,7 @@ _Search = Callable[
 ]  # index, how many were tried -> indices, record keys
 
 _OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+_MOST_SAID = 2_000  # characters of an error in the log and the quarantine file
 _MOST_KNOWN = 100_000  # bad record keys; beyond that they are found anew
 
 
@@ -209,6 +211,6 @@ def _of_a_record(failure: Failure) -> bool:
 
 def _text_of(error: Exception) -> str:
     try:
-        return f"{type(error).__qualname__}: {error}"
+        return shortened(f"{type(error).__qualname__}: {error}", _MOST_SAID)
     except Exception:  # noqa: BLE001 - the user's __str__ may raise anything
         return type(error).__qualname__

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .exceptions import shortened
+
+_MOST_SAID = 1_000  # characters of each attempt's error
 _LONGEST_WAIT = 60.0  # seconds between two attempts, whatever they have doubled to
 _SIGN_SECONDS = 0.1  # from one sign of life to the next
 
@@ -117,7 +120,7 @@ class Retrying:
                 return self._read(key)
             except Exception as error:
                 said.append(
-                    f"{len(said) + 1} ended after {time.monotonic() - begun:.3f} s with {error!r:.1000}"
+                    f"{len(said) + 1} ended after {time.monotonic() - begun:.3f} s with {shortened(repr(error), _MOST_SAID)}"
                 )
                 raise
 

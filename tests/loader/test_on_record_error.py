@@ -360,6 +360,42 @@ def test_a_record_that_only_shows_what_a_row_looks_like_is_no_loss(running):
         assert (got, it.bad_records) == (([[1, 1], [4]], 1) if lost else ([[2, 3], []], 0))
 
 
+class Stop(BaseException):
+    """A user's wish to end."""
+
+
+def test_what_is_no_exception_ends_worker_processes(capfd):
+    """No policy takes it for a bad record: the WorkerError names the record, its traceback is on stderr."""
+
+    def decode(x: int) -> int:
+        if x == 1:
+            raise Stop("enough")
+        return x
+
+    with loader_of(4, decode, worker_count=1, task_rows=1, max_worker_restarts=1) as loader:
+        it = iter(loader)
+        assert next(it) == 0
+        with pytest.raises(lk.WorkerError) as raised:
+            next(it)
+        assert (raised.value.record_keys, it.bad_records) == ((1,), 0)
+    assert "Stop: enough" in capfd.readouterr().err
+
+
+def test_a_huge_error_makes_no_huge_line(tmp_path):
+    """Log and quarantine file have its beginning and its end."""
+    path = tmp_path / "bad.jsonl"
+
+    def decode(x: int) -> int:
+        if x == 1:
+            raise ValueError("y" * 1_000_000)
+        return x
+
+    assert list(loader_of(3, decode, quarantine=path)) == [0, 2, 2]
+    (line,) = lines_of(path)
+    assert len(line["error"]) < 2_100
+    assert line["error"].startswith("ValueError: yyy")
+
+
 def test_an_interrupt_is_no_bad_record():
     """Ctrl-C in a decoder goes through, and the next call goes on exactly, with nothing counted twice."""
     interrupts = [KeyboardInterrupt()]

@@ -119,9 +119,8 @@ class Retrying:
                     raise first
                 return self._read(key)
             except Exception as error:
-                said.append(
-                    f"{len(said) + 1} ended after {time.monotonic() - begun:.3f} s with {shortened(repr(error), _MOST_SAID)}"
-                )
+                what = shortened(repr(error), _MOST_SAID)
+                said.append(f"{len(said) + 1} ended after {time.monotonic() - begun:.3f} s with {what}")
                 raise
 
         stops = [tenacity.stop_after_attempt(retry.attempts)]

@@ -230,3 +230,16 @@ def test_a_wrong_argument_is_named(options, error, text):
         lk.Retry(**options)
     with pytest.raises(TypeError, match="retry must be a Retry"):
         lk.ReadOptions(retry=3)
+
+
+def test_a_huge_error_makes_no_huge_note():
+    """Each attempt is told of with the beginning and the end of its error."""
+
+    def read(key: int) -> int:
+        raise OSError("x" * 1_000_000)
+
+    with pytest.raises(OSError, match="xxx") as raised:
+        Retrying(read, lk.Retry(attempts=3, wait=0.0))(7)
+    (note,) = raised.value.__notes__
+    assert note.count("OSError('xxx") == 3
+    assert len(note) < 5_000

@@ -41,7 +41,8 @@ def _what_cannot_travel(program: Program, error: Exception) -> str:
         ]
         return (
             f"{name} can't be sent to worker processes: {', '.join(culprits) or type(thing).__qualname__}: {error}. "
-            "Make it where it is used first, or use worker_kind='thread' or worker_count=0."
+            "Make it where it is used first, or work in this process with worker_count=0 (lk.DataLoader also with "
+            "worker_kind='thread')."
         )
     return f"the pipeline can't be sent to worker processes: {error}"
 

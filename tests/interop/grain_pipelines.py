@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import json
+from collections import OrderedDict, defaultdict
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,17 @@ def operations_of(g: Any, words: tuple[str, ...]) -> list[Any]:
     class Tree(g.MapTransform):
         def map(self, x):
             return {"b": total(x), "a": [np.float32(total(x)), np.full(2, total(x), np.int16)], "n": None}
+
+    class Nested(g.MapTransform):  # keys in no order, in every kind of container
+        def map(self, x):
+            inner = {"z": total(x), "a": np.full(2, total(x), np.int16), "E": {}}
+            ordered = OrderedDict(q=inner, a=1)
+            return {
+                "t": (inner, [inner, None]),
+                "o": ordered,
+                "d": defaultdict(list, z=ordered, b=inner),
+                "a": inner,
+            }
 
     class Random(g.RandomMapTransform):
         def random_map(self, x, rng):
@@ -43,6 +55,7 @@ def operations_of(g: Any, words: tuple[str, ...]) -> list[Any]:
     made = {
         "plus": Plus,
         "tree": Tree,
+        "nested": Nested,
         "random": Random,
         "half": Half,
         "sieve": Sieve,
@@ -96,7 +109,10 @@ def loader_of(g: Any, config: dict[str, Any], **how: Any) -> Any:
 def spelled(element: Any) -> str:
     """All that a batch is, as text: keys in order, types, dtypes, shapes and bytes."""
     if isinstance(element, dict):
-        return "{" + ",".join(f"{key!r}:{spelled(value)}" for key, value in element.items()) + "}"
+        kind = "" if type(element) is dict else type(element).__name__
+        return kind + "{" + ",".join(f"{key!r}:{spelled(value)}" for key, value in element.items()) + "}"
+    if isinstance(element, tuple):
+        return "(" + ",".join(map(spelled, element)) + ")"
     if isinstance(element, list):
         return "[" + ",".join(map(spelled, element)) + "]"
     if isinstance(element, np.ndarray):

@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -138,9 +139,15 @@ def test_any_pipeline_is_grains(installed_grain, nightly):
 
 
 # Grain takes seconds to start a process, so the test command runs the first two, and all run at night.
+# Without a Batch behind it what the workers send shows the order of its keys.
 WITH_WORKERS = [
     {"workers": 2, "words": ["random", "batch3"], "records": 23, "shard": [0, 1, False]},
-    {"workers": 2, "words": ["plus", "sieve", "batch2", "random"], "records": 29, "shard": [1, 2, False]},
+    {
+        "workers": 2,
+        "words": ["plus", "sieve", "batch2", "random", "nested"],
+        "records": 29,
+        "shard": [1, 2, False],
+    },
     {"workers": 3, "words": ["tree", "random", "batch2drop"], "records": 31, "shard": [2, 3, True]},
     {"workers": 1, "words": ["random", "batch3", "half"], "records": 17, "shard": [0, 1, False]},
     {"workers": 2, "words": ["sieve", "fan", "batch3"], "records": 26, "shard": [0, 1, False]},
@@ -190,6 +197,68 @@ def test_classes_of_the_installed_grain_are_taken_as_they_are(installed_grain):
     }
     ours, theirs = grain.DataLoader(**arguments), installed_grain.DataLoader(**arguments)
     assert story(iter(ours), LIMIT) == story(iter(theirs), LIMIT)
+
+
+# --- the order of keys ---------------------------------------------------------------------------------------------
+
+
+def sums(rows):
+    return {"z": sum(rows), "a": rows}
+
+
+def pairs(records):
+    for record in records:
+        yield grain.Record(record.metadata, {"z": record.data, "a": {"d": 1, "c": 2}})
+
+
+AS_SENT = {
+    "source": ([{"z": 1, "a": 2}], [], "{'a': 2, 'z': 1}"),
+    "batch_fn": ([3, 4], [grain.Batch(2, batch_fn=sums)], "{'a': [3, 4], 'z': 7}"),
+    "BatchOperation": ([3, 4], [grain.BatchOperation(2, batch_fn=sums)], "{'a': [3, 4], 'z': 7}"),
+    "records": ([3], [pairs], "{'a': {'c': 2, 'd': 1}, 'z': 3}"),
+    "no order": ([{"z": 1, 2: {"b": 1, "a": 2}}], [], "{'z': 1, 2: {'b': 1, 'a': 2}}"),
+    "OrderedDict": ([OrderedDict(z=1, a=2)], [], "OrderedDict([('z', 1), ('a', 2)])"),
+}
+
+
+@pytest.mark.parametrize("name", AS_SENT)
+def test_keys_come_in_order_where_workers_of_grain_send_them(name):
+    """worker_layout of 1 and more: sorted, whoever made the element last; in layout 0 as they were made."""
+    source, operations, expected = AS_SENT[name]
+
+    def first(layout: int) -> str:
+        loader = grain.DataLoader(
+            data_source=source,
+            sampler=grain.SequentialSampler(len(source)),
+            operations=operations,
+            worker_layout=layout,
+        )
+        return repr(next(iter(loader)))
+
+    assert first(1) == expected
+    assert eval(first(0), {"OrderedDict": OrderedDict}) == eval(expected, {"OrderedDict": OrderedDict})
+    if name not in ("no order", "OrderedDict"):
+        assert first(0).startswith("{'z'")
+
+
+def test_the_order_of_keys_is_jaxs():
+    """Grain sends trees of JAX: ours without it, in a program of its own, are put together alike."""
+    tree_util = pytest.importorskip("jax.tree_util", reason="needs the jax package")
+    code = (
+        "import sys; from grain_pipelines import operations_of, spelled; import loaderkit.interop.grain as grain; "
+        "from loaderkit.interop.grain._sent import as_sent; (op,) = operations_of(grain, ('nested',)); "
+        "assert 'jax' not in sys.modules; print(spelled(as_sent(op.map(3))))"
+    )
+    paths = os.pathsep.join([str(HERE), str(HERE.parents[1])])
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (operation,) = operations_of(grain, ("nested",))
+    assert ran.stdout.strip() == spelled(tree_util.tree_map(lambda leaf: leaf, operation.map(3)))
 
 
 # --- leaves ----------------------------------------------------------------------------------------------------------

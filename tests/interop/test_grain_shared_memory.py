@@ -144,6 +144,38 @@ for _ in range(3):
 """
 
 
+ARRAYS = """
+import numpy as np
+import loaderkit.interop.grain as grain
+
+class InMemory(grain.MapTransform):
+    def map(self, element):
+        array = grain.SharedMemoryArray((3,), np.int64)
+        array[:] = element
+        return {"z": array, "a": {"x": array.metadata.name}}
+
+loader = grain.load(range(20), num_epochs=1, transformations=[InMemory()], worker_count=1)
+elements = list(loader)
+assert [element["z"].tolist() for element in elements] == [[number] * 3 for number in range(20)]
+print(*(element["a"]["x"] for element in elements))
+"""
+
+
+def test_arrays_that_an_operation_made_in_a_worker_go_with_their_element():
+    """Their memory is freed when they were sent, not when the worker ends; nobody complains of it then."""
+    ran = subprocess.run(
+        [sys.executable, "-c", ARRAYS],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=240,
+    )
+    names = ran.stdout.split()
+    assert len(names) == 20 and not any(map(exists, names))
+    assert ran.stderr == ""
+
+
 def test_workers_leave_nothing(tmp_path):
     """Neither what was handed out and not opened, nor what was made ahead and not handed out."""
     subprocess.run(  # its standard error ends when those have ended who clean up behind the worker

@@ -114,7 +114,17 @@ class Twice(grain.experimental.FlatMapTransform):
     [
         (b"{", json.JSONDecodeError, "Expecting"),
         (b"[]", StateError, "a JSON object"),
-        (b"{}", KeyError, "worker_count"),
+        (
+            b"{}",
+            StateError,
+            "no state of Grain's DataLoader: it has no field worker_count, last_seen_indices",
+        ),
+        (
+            b'{"iterators_in_use_states": [{}, {}]}',
+            StateError,
+            "next_index_in_cycle: expected an int, got None",
+        ),
+        (edited(last_seen_indices={}), StateError, r"last_seen_indices\[0\]: expected an int, got None"),
         (b'{"format": "loaderkit"}', StateError, "lk.DataLoader"),
         (edited(version=1), StateError, "version: expected 2, got 1"),
         (edited(worker_count="2"), StateError, "worker_count: expected an int"),

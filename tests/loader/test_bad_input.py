@@ -191,7 +191,7 @@ AT_THE_START = {
     "unpicklable source": (
         lambda: loader_of(data_source=Unpicklable(), running=PROCESS),
         lk.TransportError,
-        "data_source.*attribute 'guard'.*worker_kind='thread' or worker_count=0",
+        "data_source.*attribute 'guard'.*worker_count=0 .*worker_kind='thread'",
     ),
     "unpicklable operation": (
         lambda: loader_of(abs, Decode(), running=PROCESS),

@@ -19,6 +19,7 @@ from loaderkit.transforms.written import RaisedBy, Written
 from . import transforms
 from ._batching import CallingBatch, StackingBatch
 from ._rng import Generators, States
+from ._sent import as_sent
 from ._steps import Step
 from ._tree import sealed
 
@@ -44,13 +45,14 @@ class Compiled:
         self.operations.append(operation)
 
 
-def compiled(steps: Sequence[Step], generators: Generators | None, *, first_dtype: bool) -> Compiled:
+def compiled(steps: Sequence[Step], generators: Generators | None, *, by_workers: bool) -> Compiled:
     """The steps in the engine's operations.
 
     Args:
         steps: in order.
         generators: of the records; None where they have none, and a RandomMap gets None.
-        first_dtype: whether the first row of the last Batch says the dtype, where that is the last step.
+        by_workers: whether it is what worker processes of Grain give: then the first row of the last Batch says the
+            dtype, where that is the last step, and dicts are in the order of their keys.
     """
     made = Compiled()
     levels = _cut(steps)
@@ -69,7 +71,7 @@ def compiled(steps: Sequence[Step], generators: Generators | None, *, first_dtyp
         if number:
             first, *body = level
             last = number == len(levels) - 1 and not body
-            _add_batch(made, first, carries=came, first_dtype=first_dtype and last)
+            _add_batch(made, first, carries=came, first_dtype=by_workers and last)
             begin += 1
         fused = body[: max(0, reach - begin)] if drawing[number] or carries or came else []
         if not carries:
@@ -85,6 +87,9 @@ def compiled(steps: Sequence[Step], generators: Generators | None, *, first_dtyp
             batch = levels[number + 1][0].batch
             if batch is not None and batch.batch_fn is None:
                 made.add(engine.Map(_sealed_first if carries else sealed), levels[number + 1][:1])
+    stacked = steps[-1].batch if steps else None
+    if by_workers and (stacked is None or stacked.batch_fn is not None):
+        made.add(engine.Map(as_sent), steps[-1:])
     return made
 
 

@@ -11,6 +11,7 @@ from . import operations as legacy
 from . import transforms
 from ._batching import make_batch
 from ._course import Position
+from ._sent import as_sent
 from ._steps import Step, check_callable
 from .record import Record, RecordMetadata, is_record
 
@@ -75,7 +76,7 @@ class InOrderRun:
             self._step += 1
             self._turn = (part + 1) % parts
             self._delivered[part] = self._used[part]
-            return element.data
+            return as_sent(element.data) if self._layout else element.data
         raise StopIteration
 
     def position(self) -> Position:

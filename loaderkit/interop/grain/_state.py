@@ -19,6 +19,8 @@ from loaderkit.plan.cursor import Cursor
 from ._course import Position
 
 _VERSION = 2
+_TURN = "next_index_in_cycle"
+_FIELDS = ("worker_count", "last_seen_indices", "last_worker_index", "sampler", "data_source")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -68,7 +70,7 @@ def _native(position: Position, layout: int, identity: Identity) -> dict[str, An
     if layout == 0:
         return states[0]
     return {
-        "next_index_in_cycle": position.turn,
+        _TURN: position.turn,
         "next_index_in_datasets": layout,
         "iterators_in_use_indices": list(range(layout)),
         "iterators_in_use_states": states,
@@ -110,7 +112,11 @@ class Document:
         if "last_seen_indices" in self.fields:
             seen: Mapping[str, Any] = self.fields["last_seen_indices"]
             cursors: list[Cursor] = [
-                (_used(part, _whole(f"last_seen_indices[{part}]", seen[str(part)]), self.layout, identity),)
+                (
+                    _used(
+                        part, _whole(f"last_seen_indices[{part}]", seen.get(str(part))), self.layout, identity
+                    ),
+                )
                 for part in range(parts)
             ]
         else:
@@ -127,11 +133,15 @@ class Document:
 
 
 def read(state: bytes) -> Document:
-    """A document, read. Raises json.JSONDecodeError, KeyError for a missing field, StateError for a wrong one.
+    """A document, read. Raises json.JSONDecodeError, StateError for a field that is missing or wrong.
 
-    >>> read(b'{"next_index": 3}').layout
-    Traceback (most recent call last):
-    KeyError: 'worker_count'
+    >>> import json
+    >>> fields = dict(
+    ...     version=2, last_seen_indices={}, last_worker_index=0, worker_count=2, sampler="", data_source=""
+    ... )
+    >>> document = read(json.dumps(fields).encode())
+    >>> document.layout, document.turn
+    (2, 1)
     """
     fields = json.loads(state.decode())
     if not isinstance(fields, dict):
@@ -142,12 +152,13 @@ def read(state: bytes) -> Document:
         )
     if "iterators_in_use_states" in fields:
         layout = len(fields["iterators_in_use_states"])
-        return Document(layout, fields["next_index_in_cycle"] % layout, fields)
+        return Document(layout, _whole(_TURN, fields.get(_TURN)) % layout, fields)
     if "parent" in fields:
         return Document(0, 0, fields)
+    missing = [name for name in _FIELDS if name not in fields]
+    if missing:
+        raise StateError(f"this is no state of Grain's DataLoader: it has no field {', '.join(missing)}")
     layout = _whole("worker_count", fields["worker_count"])
-    for name in ("last_seen_indices", "last_worker_index", "sampler", "data_source"):
-        fields[name]  # a missing one is a KeyError that names it
     if fields.get("version", _VERSION) != _VERSION:
         raise StateError(
             f"version: expected {_VERSION}, got {fields['version']!r}; only Grain's current one is known"
@@ -193,13 +204,13 @@ def _used(part: int, last_seen: int, layout: int, identity: Identity) -> int:
 def _cursor_of(state: Mapping[str, Any], flat_maps: int) -> Cursor:
     ordinals: list[int] = []
     while "parent" in state:
-        ordinals.append(_whole("next_index_in_buffer", state["next_index_in_buffer"]))
+        ordinals.append(_whole("next_index_in_buffer", state.get("next_index_in_buffer")))
         state = state["parent"]
     if len(ordinals) != flat_maps:
         raise CheckpointMismatchError(
             f"operations: the state is of a pipeline with {len(ordinals)} FlatMaps, this loader has {flat_maps}"
         )
-    return (_whole("next_index", state["next_index"]), *reversed(ordinals))
+    return (_whole("next_index", state.get("next_index")), *reversed(ordinals))
 
 
 def _whole(name: str, value: Any) -> int:

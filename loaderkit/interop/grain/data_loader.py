@@ -72,6 +72,7 @@ class DataLoader:
         enable_profiling: bool = False,
         worker_layout: int | None = None,
     ) -> None:
+        """All arguments are given by name; help(DataLoader) says what each of them is, and the errors."""
         for name, number in (("worker_count", worker_count), ("worker_layout", worker_layout)):
             if number is not None and number < 0:
                 raise ValueError(f"{name}: expected 0 or more, got {number}")
@@ -154,9 +155,9 @@ class DataLoader:
         )
 
     def _compiled(self, layout: int) -> tuple[Compiled, EngineLoader]:
-        first_dtype = layout > 0
-        if first_dtype not in self._made:
-            made = compiled(self._steps, self._generators, first_dtype=first_dtype)
+        by_workers = layout > 0
+        if by_workers not in self._made:
+            made = compiled(self._steps, self._generators, by_workers=by_workers)
             options = self._multiprocessing_options
             loader = engine_loader(
                 source=self._data_source,
@@ -167,8 +168,8 @@ class DataLoader:
                 prefetch=max(1, options.num_workers * options.per_worker_buffer_size),
                 read_options=self._read_options,
             )
-            self._made[first_dtype] = made, loader
-        return self._made[first_dtype]
+            self._made[by_workers] = made, loader
+        return self._made[by_workers]
 
     def _resolved(self, part: int, cursor: Cursor, layout: int) -> Cursor:
         """A cursor of a document as the engine's: see `resolved`."""
@@ -242,7 +243,7 @@ class DataLoaderIterator(collections.abc.Iterator[Any]):
     def set_state(self, state: bytes) -> None:
         """Goes to where a state stands: one of ours or of Grain's, of any worker_count.
 
-        Raises json.JSONDecodeError or KeyError where it is no such document, CheckpointMismatchError where it is of
+        Raises json.JSONDecodeError or StateError where it is no such document, CheckpointMismatchError where it is of
         another sampler, source or layout, StateError where it is of another shard, IndexError where it is behind the
         last record; nothing has changed then.
         """

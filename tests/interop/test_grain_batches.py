@@ -199,6 +199,20 @@ def test_classes_of_the_installed_grain_are_taken_as_they_are(installed_grain):
     assert story(iter(ours), LIMIT) == story(iter(theirs), LIMIT)
 
 
+def test_grains_packing_operation_is_taken_as_it_is(installed_grain):
+    """Of grain.experimental's names the one operation that isn't here: the installed package's runs among ours."""
+    with pytest.raises(AttributeError, match="can be given as an operation"):
+        _ = grain.experimental.PackAndBatchOperation
+
+    def batches(g) -> str:
+        packing = installed_grain.experimental.PackAndBatchOperation(length_struct={"x": 6}, batch_size=2)
+        source = [{"x": np.arange(1 + number % 4)} for number in range(12)]
+        loader = g.DataLoader(data_source=source, sampler=g.SequentialSampler(12), operations=[packing])
+        return "".join(map(spelled, loader))
+
+    assert batches(grain) == batches(installed_grain)
+
+
 # --- the order of keys ---------------------------------------------------------------------------------------------
 
 

@@ -51,7 +51,7 @@ LEFT_OUT: dict[str, str] = {
     "assert_equal_output_after_checkpoint": "a tool of Grain's own tests; loaderkit.testing has the like",
     "device_put": f"{_DATASETS}; loaderkit.device_iterator puts the batches of lk.DataLoader on devices",
     "monitoring": "Grain's telemetry, which is not part of a pipeline",
-    "PackAndBatchOperation": "Grain itself has deprecated it",
+    "PackAndBatchOperation": "Grain's own can be given as an operation, as it is",
     "proto": "protocol buffers of Grain's telemetry, which is not part of a pipeline",
 }
 

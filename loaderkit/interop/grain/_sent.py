@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from ._shared_array import SharedMemoryArray
 from ._tree import Sealed, map_structure, sealed
 
@@ -11,7 +13,7 @@ def as_sent(element: Any) -> Any:
 
     That is of dict and defaultdict, in lists, tuples and named tuples, too; OrderedDicts and classes of the user's keep
     the order that they have. Keys that can't be sorted, which Grain can't send, stay as they are. A SharedMemoryArray
-    belongs to who gets the element: its memory goes with it.
+    becomes a plain array, and its memory is freed.
 
     >>> as_sent({"b": 1, "a": ({"d": 2, "c": 3},)})
     {'a': ({'c': 3, 'd': 2},), 'b': 1}
@@ -20,12 +22,13 @@ def as_sent(element: Any) -> Any:
     if type(row) is not Sealed:
         return row
     try:
-        return map_structure(_given_away, element)
+        return map_structure(_plain, element)
     except (TypeError, ValueError):
         return element
 
 
-def _given_away(leaf: Any) -> Any:
+def _plain(leaf: Any) -> Any:
     if isinstance(leaf, SharedMemoryArray) and leaf.shm is not None:
         leaf.unlink_on_del()
+        return np.array(leaf, subok=False)
     return leaf

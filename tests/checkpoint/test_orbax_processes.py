@@ -178,7 +178,10 @@ def told(manager):
 
 def tried(directory, primary_host, others):
     processes = ocp.options.MultiprocessingOptions(primary_host=primary_host)
-    options = ocp.CheckpointManagerOptions(multiprocessing_options=processes)
+    # With storage of each process's own, Orbax's asynchronous saves make folders of steps before it is their turn.
+    options = ocp.CheckpointManagerOptions(
+        multiprocessing_options=processes, enable_async_checkpointing=primary_host is not None
+    )
     with ocp.CheckpointManager(directory, options=options) as manager:
         it = iterator()
         for _ in range(3):

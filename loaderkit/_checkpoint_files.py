@@ -1,6 +1,6 @@
 """How a state lies on disk: one JSON document for each process, named `process_{i}-of-{n}.json`.
 
-Needs no Orbax, so that the iterator can offer `save` and `load` without importing it. Three rules:
+Needs no Orbax, so that the iterator can offer `save` and `load` without importing it. Five rules:
 
 1. A document appears whole or not at all. It is written under another name, flushed to the disk and renamed;
    in an object store ("gs://...") an object is visible only once it is whole, so it is written directly.
@@ -9,8 +9,10 @@ Needs no Orbax, so that the iterator can offer `save` and `load` without importi
 3. Process i of any number reads document i mod n, then, where rows change in number and each process wrote the places
    of its own logical streams only, those that hold streams of this process: never all of them in every process. It
    looks at the next document too, to see that both are of one step.
-4. All n documents have to be there. Only where the one that process i reads is alone, each process has storage of its
-   own, and that one is enough.
+4. All n documents have to be there. Only where the one that process i reads is alone, and was never beside another, each
+   process has storage of its own, and that one is enough.
+5. Who finds the document of a neighbour, process i - 1 or i + 1, beside the one that it wrote puts a file named
+   `shared_storage` there: of two neighbours the later one does. What was saved on storage of each process's own has none.
 """
 
 import json
@@ -24,6 +26,7 @@ from typing import Any, NoReturn, Protocol
 from loaderkit.errors import StateError
 
 _DOCUMENT = re.compile(r"process_(0|[1-9][0-9]*)-of-([1-9][0-9]*)\.json")
+_SHARED = "shared_storage"
 _SHOWN_NAMES = 8
 
 SavedState = bytes | Sequence[bytes]
@@ -73,7 +76,14 @@ def document_name(index: int, count: int) -> str:
 
 def write_document(directory: Path, state: bytes) -> None:
     """Write this process's document into `directory`, which exists: a pathlib path or its like."""
-    name = document_name(*this_process())
+    index, count = this_process()
+    _write_whole(directory, document_name(index, count), state)
+    neighbours = {(index - 1) % count, (index + 1) % count} - {index}
+    if any((directory / document_name(other, count)).exists() for other in neighbours):
+        (directory / _SHARED).write_bytes(b"The state is all the documents beside this file.\n")
+
+
+def _write_whole(directory: Path, name: str, state: bytes) -> None:
     if "://" in str(directory):
         (directory / name).write_bytes(state)
         return
@@ -116,7 +126,8 @@ def _documents(directory: Path, needed: Callable[[Sequence[int]], Collection[int
         )
     (count,) = counts
     own = this_process()[0] % count
-    apart = [match[0] for match in documents] == [document_name(own, count)]  # storage of this process's own
+    alone = [match[0] for match in documents] == [document_name(own, count)]
+    apart = alone and _SHARED not in names  # storage of this process's own
     missing = [name for i in range(count) if (name := document_name(i, count)) not in names]
     if missing and not apart:
         _lacks(directory, missing, names)

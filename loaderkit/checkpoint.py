@@ -101,7 +101,7 @@ class CheckpointRestore(ocp.args.CheckpointArgs):  # type: ignore[misc]  # orbax
 async def _created(directory: Path) -> None:
     # With storage of each host's own (primary_host=None) the signals are those of whichever process was first.
     deadline = time.monotonic() + _CREATION_SECONDS
-    while not directory.exists() and "://" not in str(directory) and time.monotonic() < deadline:
+    while "://" not in str(directory) and not directory.exists() and time.monotonic() < deadline:
         await asyncio.sleep(0.01)
 
 

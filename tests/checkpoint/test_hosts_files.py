@@ -137,6 +137,16 @@ def test_on_storage_of_its_own_a_processs_document_is_enough():
         restore_from(it, Shelf(own), ())
 
 
+def test_a_document_that_is_left_of_several_is_not_enough():
+    """On shared storage it is alone as on storage of its own, and what lies beside it says that it wasn't."""
+    files = {"process_0-of-2.json": saved(2, 2)["process_0-of-2.json"], "shared_storage": b""}
+    for loader in loaders(2):
+        with iter(loader) as it:
+            with pytest.raises(StateError, match=r"lacks process_1-of-2\.json"):
+                restore_from(it, Shelf(files), ())
+            assert it.step == 0
+
+
 def test_anothers_document_alone_is_not_enough():
     """It says nothing of this process: the missing ones are named."""
     files = {"process_3-of-4.json": saved(4, 2)["process_3-of-4.json"]}

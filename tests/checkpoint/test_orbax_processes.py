@@ -3,12 +3,12 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import orbax.checkpoint as ocp
+from ports import free_port
 from stand_in import Counter
 
 from loaderkit.checkpoint import CheckpointRestore
@@ -121,12 +121,6 @@ jax.distributed.shutdown()
 """
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def test_two_jax_processes_keep_a_document_each(tmp_path):
     """Each writes and reads its own, and a lone process later reads the first."""
     port = free_port()
@@ -206,8 +200,12 @@ def lose_second(dataset):
     if index == 0:
         (dataset / "process_1-of-3.json").unlink()
 
+def lose_third(dataset):
+    if index == 0:
+        (dataset / "process_2-of-3.json").unlink()
+
 tried(folder / f"of_{index}", None, [lose_own, lose_all])
-tried(folder / "shared", 0, [lose_second])
+tried(folder / "shared", 0, [lose_second, lose_third])
 sys.stdout.flush()
 jax.distributed.shutdown()
 """
@@ -216,7 +214,7 @@ jax.distributed.shutdown()
 def test_storage_of_each_host_and_shared_storage(tmp_path):
     """With `MultiprocessingOptions(primary_host=None)` each process has a folder of its own, and its own file there is
     enough; one that isn't there is named. With a primary host the folder is shared: there a missing file of any process
-    is refused by name, in every process.
+    is refused by name, in every process, also in the one whose file is the only one left.
     """
     port = free_port()
     with contextlib.ExitStack() as stack:
@@ -224,7 +222,7 @@ def test_storage_of_each_host_and_shared_storage(tmp_path):
         said = [child.stdout.read().splitlines() for child in children]
     for index, lines in enumerate(said):
         told = [line.removeprefix("told: ") for line in lines if line.startswith("told: ")]
-        alone, restored, lost, empty, shared, restored_too, refused = told
+        alone, restored, lost, empty, shared, restored_too, refused, first_left = told
         own, other = f"process_{index}-of-3.json", f"process_{(index + 1) % 3}-of-3.json"
         batch, _, names = alone.partition("] ")
         assert names == str([own]) and restored == restored_too == f"step 3: {batch}]"
@@ -233,3 +231,4 @@ def test_storage_of_each_host_and_shared_storage(tmp_path):
         assert empty.startswith("step 0: no data loader state in ") and own in empty
         assert shared == f"{batch}] {[f'process_{i}-of-3.json' for i in range(3)]}"
         assert refused.startswith("step 0: ") and "lacks process_1-of-3.json, " in refused
+        assert first_left.startswith("step 0: ") and "lacks process_1-of-3.json, process_2-of-3.json, " in first_left

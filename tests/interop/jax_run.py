@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -10,12 +9,6 @@ from pathlib import Path
 
 GREETING = re.compile(r"^\[Gloo\].*\n", re.MULTILINE)  # of JAX's collectives on CPU
 ROOT = Path(__file__).parents[2]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def run(command, *, processes, devices, folder, path=ROOT, grace=5, timeout=240):

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from jax_run import free_port, run
+from jax_run import run
+from ports import free_port
 
 CASES = Path(__file__).parent / "jax_cases.py"
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jax_run import ROOT, free_port, run
+from jax_run import ROOT, run
+from ports import free_port
 
 from loaderkit.demo.digits import write_digits
 

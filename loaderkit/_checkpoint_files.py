@@ -9,10 +9,10 @@ Needs no Orbax, so that the iterator can offer `save` and `load` without importi
 3. Process i of any number reads document i mod n, then, where rows change in number and each process wrote the places
    of its own logical streams only, those that hold streams of this process: never all of them in every process. It
    looks at the next document too, to see that both are of one step.
-4. All n documents have to be there. Only where the one that process i reads is alone, and was never beside another, each
-   process has storage of its own, and that one is enough.
+4. All n documents have to be there. Only where the one that process i reads is alone, and not because others were lost,
+   each process has storage of its own, and that one is enough.
 5. Who finds the document of a neighbour, process i - 1 or i + 1, beside the one that it wrote puts a file named
-   `shared_storage` there: of two neighbours the later one does. What was saved on storage of each process's own has none.
+   `shared_storage` there: of two neighbours the later one does. Storage of each process's own never has it.
 """
 
 import json

@@ -231,4 +231,5 @@ def test_storage_of_each_host_and_shared_storage(tmp_path):
         assert empty.startswith("step 0: no data loader state in ") and own in empty
         assert shared == f"{batch}] {[f'process_{i}-of-3.json' for i in range(3)]}"
         assert refused.startswith("step 0: ") and "lacks process_1-of-3.json, " in refused
-        assert first_left.startswith("step 0: ") and "lacks process_1-of-3.json, process_2-of-3.json, " in first_left
+        assert first_left.startswith("step 0: ")
+        assert "lacks process_1-of-3.json, process_2-of-3.json, " in first_left

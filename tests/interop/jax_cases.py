@@ -11,6 +11,7 @@ import traceback
 
 import jax
 import numpy as np
+from jax.experimental.multihost_utils import sync_global_devices
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -271,7 +272,9 @@ def leaf_cases(process):
 
 
 def place_cases(process):
-    """Processes at other positions than the last one, from the start and moved there; and one that is moved alone."""
+    """Processes at other positions than the last one, from the start and moved there; those that one is a step behind;
+    and one that is moved alone.
+    """
     last = process == jax.process_count() - 1
     sharding = NamedSharding(Mesh(jax.devices(), "data"), P("data"))
     both = {"shard_options": lk.ShardBySharding(sharding, timeout=60.0), "logical_streams": 8}
@@ -280,7 +283,7 @@ def place_cases(process):
     answers = {}
     for name, operations in (("rows stay", None), ("rows change", changing)):
         with iter(loader(operations=operations, logical_streams=8)) as it:
-            keys = [batch["key"].tolist() for batch in itertools.islice(it, 7)]
+            keys = [batch["key"].tolist() for batch in itertools.islice(it, 9)]
         with iter(loader(operations=operations, **both)) as it:
             starts = it.get_state()
             for _ in range(5):
@@ -302,9 +305,26 @@ def place_cases(process):
             told += [error_of(next, batches)]
             batches.set_state(saved)
             told += [right(5)]
-            if last:  # to where it stands
-                batches.set_state(batches.get_state())
-            answers[name] = [*told, right(6)]
+            here = batches.get_state()
+            if not last:  # as if next() had failed on the last one
+                next(batches)
+            batches.set_state(here)  # where the last one stands
+            told += [right(6)]
+            here = batches.get_state()
+            for alone in (0, jax.process_count() - 1):
+                heard = None
+                if process == alone:  # to where it stands, and the others take no batch
+                    batches._store.timeout = 0.5
+                    batches.set_state(here)
+                    heard = [error_of(next, batches), batches.step]
+                    batches._store.timeout = 60.0
+                sync_global_devices(f"{name}: {alone} was moved alone")
+                batches.set_state(saved if process == alone else here)
+                apart = error_of(next, batches)  # what it said alone is no answer
+                batches.set_state(here)
+                told += [(heard, apart, right(7))]
+                batches.set_state(here)
+            answers[name] = [*told, right(7), right(8)]
     return answers
 
 

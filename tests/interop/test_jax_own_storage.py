@@ -48,7 +48,8 @@ def started(folder, name, code):
 
 def rows_of(told):
     """All rows that were handed out, on both hosts."""
-    return [row for _, out, _ in told for line in re.findall(r"rows ([\d ]+)$", out, re.M) for row in line.split()]
+    lines = [line for _, out, _ in told for line in re.findall(r"rows ([\d ]+)$", out, re.MULTILINE)]
+    return [row for line in lines for row in line.split()]
 
 
 def positions(folder):

@@ -105,21 +105,27 @@ def test_all_processes_end_at_the_same_step(answers):
 
 
 def test_processes_at_other_positions_are_told_before_the_first_batch(answers):
-    """Each gets the same error, at the start and moved apart later; moved together they go on, and one that is moved to
-    where it stands asks nobody.
+    """Each gets the same error, at the start and moved apart later; moved together they go on, also where one of them was
+    moved to where it stood. One that is moved alone is told so, and what it said is no answer when all are moved later.
     """
     last = len(answers) - 1
     others = ", ".join(map(str, range(last)))
+    rest = ", ".join(map(str, range(1, len(answers))))
     for told in answers:
         for name, second in (
             ("rows stay", f"index: {5 * 16} on process {others}; 0 on process {last}"),
             ("rows change", ""),
         ):
-            apart, step, together, moved, *more = told["places"][name]
+            apart, step, together, moved, sixth, seventh, *lone, eighth, ninth = told["places"][name]
             assert f"step: 5 on process {others}; 0 on process {last}" in apart and second in apart
             assert f"step: 0 on process {others}; 5 on process {last}" in moved
             assert step == (0 if told is answers[last] else 5)
-            assert together is True and more == [True, True]
+            assert [together, sixth, seventh, eighth, ninth] == [True] * 5
+            for (alone, silent), (heard, differ, on) in zip(((0, rest), (last, "0")), lone, strict=True):
+                if told is answers[alone]:
+                    text, stood = heard
+                    assert text.startswith(f"TimeoutError: process {silent} didn't say") and stood == 7
+                assert differ.startswith("ValueError") and "step: " in differ and on is True
 
 
 def test_leaves_that_differ_between_processes_are_found_before_the_array(answers):

@@ -45,6 +45,10 @@ def device_iterator(
     don't fit the sharding, and OverflowError for an int64 that doesn't fit JAX's int32; a float64 beyond
     float32 becomes infinite, and a RuntimeWarning names its leaf.
 
+    On several processes next() compares where they stand, before the first batch and after every move, and what their
+    leaves are, where those are new: ValueError with what differs, TimeoutError with the processes that don't say it
+    within the `timeout` of the loader's `shard_options`. All processes move between two batches, or none does.
+
     >>> import jax
     >>> import loaderkit as lk
     >>> one = jax.sharding.SingleDeviceSharding(jax.devices()[0])
@@ -108,7 +112,6 @@ class DeviceIterator(Closing):
         store = course.shard.store
         self._store = store if store is not None and store.processes > 1 else None
         self._moves: int | None = None  # of the wrapped iterator: those behind which the places were compared
-        self._place: dict[str, str] | None = None
         self._signature: dict[str, str] | None = None
 
     # --- batches ------------------------------------------------------------------------------------------------
@@ -139,22 +142,19 @@ class DeviceIterator(Closing):
                 raise self._error.with_traceback(self._raised_at)
             coming = self._coming.popleft()
             self._ahead.received(coming.taken)
-            if self._store is not None:
-                self._place = self._ahead.place
             return coming.value
 
     def _check_same_place(self) -> None:
-        # Who was moved to where it stood asks nobody: behind an error of one process alone the others wouldn't answer.
-        place = self._ahead.place
-        if self._store is not None and place != self._place:
+        # Every move asks, also one to where the process stands: whether it stands there need not be the same in all of
+        # them, where next() failed or was interrupted in some. So those that make the same moves ask the same times.
+        if self._store is not None:
             agree(
                 self._store,
                 "place",
-                place,
-                advice="Before the next batch take every process to the same position, with set_state or seek: "
-                "did each of them find its checkpoint?",
+                self._ahead.place,
+                advice="Before the next batch take all processes to the same position, with set_state or seek, and "
+                "none alone: did each of them find its checkpoint?",
             )
-        self._place = place
 
     def _next_on_devices(self) -> _Coming:
         taken = self._ahead.take()

@@ -45,6 +45,11 @@ class Ahead:
             element = iterator._take(tell=False)
             return Taken(element, before, iterator._position)
 
+    def go_back(self) -> None:
+        """To where the user stands: what was taken since then comes again."""
+        with self.lock:
+            self._iterator._move_to(self._iterator._standing)
+
     def received(self, taken: Taken) -> None:
         """The user has this element now."""
         if taken.element.losses:

@@ -105,7 +105,7 @@ def test_all_processes_end_at_the_same_step(answers):
 
 
 def test_processes_at_other_positions_are_told_before_the_first_batch(answers):
-    """Each gets the same error, at the start and moved apart later; moved together they go on, also where one of them was
+    """Each gets the same error, at the start and moved apart later; moved together they go on, also where one was
     moved to where it stood. One that is moved alone is told so, and what it said is no answer when all are moved later.
     """
     last = len(answers) - 1

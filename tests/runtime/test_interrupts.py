@@ -1,57 +1,18 @@
 """Ctrl-C at any line: what the user gets afterwards is what comes behind the last element that was handed out."""
 
-import sys
-from linecache import getline
-from pathlib import Path
 from typing import Any
 
 import pytest
+from interrupts import next_interrupted
 from runtime_loaders import all_same, numbers, row
 
-import loaderkit
 import loaderkit as lk
 
-PACKAGE = str(Path(loaderkit.__file__).parent)
 PIPELINES = {
     "batches": (row, lk.Batch(4)),
     "elements": (row,),
     "survivors": (lk.Filter(lambda x: x % 3), row, lk.Batch(4)),
 }
-
-
-class InterruptAt:
-    """Raises KeyboardInterrupt at the n-th line of the package that this thread comes to, as a signal would.
-
-    Not at a `with`: its line comes again before its block is left, where an exception would leave the lock taken, and
-    where the interpreter hears no signal.
-    """
-
-    def __init__(self, line: int) -> None:
-        self.left = line
-
-    def __call__(self, frame: Any, event: str, argument: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        if event == "line" and not getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith(
-            "with "
-        ):
-            self.left -= 1
-            if self.left == 0:
-                raise KeyboardInterrupt
-        return self
-
-
-def next_interrupted(it: Any, line: int) -> bool:
-    """Asks for an element and interrupts that at a line; whether it came so far."""
-    tracer = sys.gettrace()
-    sys.settrace(InterruptAt(line))
-    try:
-        next(it)
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(tracer)
-    return False
 
 
 @pytest.mark.parametrize("task_rows", [2, None], ids=["made then", "made before"])

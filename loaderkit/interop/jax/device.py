@@ -107,6 +107,7 @@ class DeviceIterator(Closing):
         self._sharding = sharding
         self._ahead: Ahead = it.wrap()
         self._coming: deque[_Coming] = deque()
+        self._torn = False  # whether next() was left between taking a batch and handing one out
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
         store = course.shard.store
@@ -126,23 +127,37 @@ class DeviceIterator(Closing):
         with self._ahead.lock:
             self._it._check_open()
             if self._moves != self._ahead.moves:
-                self._coming.clear()
-                self._error = None
+                self._forget()
                 self._check_same_place()
-                self._moves = self._ahead.moves
-            while len(self._coming) < self._prefetch and self._error is None:
-                try:
-                    self._coming.append(self._next_on_devices())
-                except Exception as error:  # noqa: BLE001 - whatever it is, it comes behind what was made before
-                    self._error, self._raised_at = error, error.__traceback__
+                self._moves, self._torn = self._ahead.moves, False
+            if (
+                self._torn
+            ):  # by an interrupt: a batch may have been taken that is neither on its way nor received
+                self._forget()
+                self._ahead.go_back()
+            self._torn = True
+            self._fill()
             if not self._coming:
+                self._torn = False
                 if self._error is None or isinstance(self._error, StopIteration):
                     raise StopIteration
                 # Raised again as it came, or its traceback would grow with every call.
                 raise self._error.with_traceback(self._raised_at)
             coming = self._coming.popleft()
             self._ahead.received(coming.taken)
+            self._torn = False
             return coming.value
+
+    def _forget(self) -> None:
+        self._coming.clear()
+        self._error = None
+
+    def _fill(self) -> None:
+        while len(self._coming) < self._prefetch and self._error is None:
+            try:
+                self._coming.append(self._next_on_devices())
+            except Exception as error:  # noqa: BLE001 - whatever it is, it comes behind what was made before
+                self._error, self._raised_at = error, error.__traceback__
 
     def _check_same_place(self) -> None:
         # Every move asks, also one to where the process stands: whether it stands there need not be the same in all of

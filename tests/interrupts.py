@@ -1,0 +1,45 @@
+"""Ctrl-C at any line of the package."""
+
+import sys
+from linecache import getline
+from pathlib import Path
+from typing import Any
+
+import loaderkit
+
+PACKAGE = str(Path(loaderkit.__file__).parent)
+
+
+class InterruptAt:
+    """Raises KeyboardInterrupt at the n-th line of the package that this thread comes to, as a signal would.
+
+    Not at a `with`: its line comes again before its block is left, where an exception would leave the lock taken, and
+    where the interpreter hears no signal.
+    """
+
+    def __init__(self, line: int) -> None:
+        self.left = line
+
+    def __call__(self, frame: Any, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event == "line" and not getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith(
+            "with "
+        ):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+def next_interrupted(it: Any, line: int) -> bool:
+    """Asks for an element and interrupts that at a line; whether it came so far."""
+    tracer = sys.gettrace()
+    sys.settrace(InterruptAt(line))
+    try:
+        next(it)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(tracer)
+    return False

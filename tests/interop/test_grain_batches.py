@@ -230,7 +230,7 @@ AS_SENT = {
     "batch_fn": ([3, 4], [grain.Batch(2, batch_fn=sums)], "{'a': [3, 4], 'z': 7}"),
     "BatchOperation": ([3, 4], [grain.BatchOperation(2, batch_fn=sums)], "{'a': [3, 4], 'z': 7}"),
     "records": ([3], [pairs], "{'a': {'c': 2, 'd': 1}, 'z': 3}"),
-    "no order": ([{"z": 1, 2: {"b": 1, "a": 2}}], [], "{'z': 1, 2: {'b': 1, 'a': 2}}"),
+    "no order": ([{"z": 1, 2: {"b": 1, "a": 2}}], [], "{'z': 1, 2: {'a': 2, 'b': 1}}"),
     "OrderedDict": ([OrderedDict(z=1, a=2)], [], "OrderedDict([('z', 1), ('a', 2)])"),
 }
 

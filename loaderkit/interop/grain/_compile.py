@@ -25,6 +25,8 @@ from ._tree import sealed
 
 # What a stage gives where a Filter of it said no; the next operation of the engine drops it.
 DROPPED = object()
+# Whose errors those of an element on its way are where there are no operations.
+_SENDING = Step("map", as_sent, "sending the record", as_sent)
 
 
 @dataclass(slots=True)
@@ -89,7 +91,7 @@ def compiled(steps: Sequence[Step], generators: Generators | None, *, by_workers
                 made.add(engine.Map(_sealed_first if carries else sealed), levels[number + 1][:1])
     stacked = steps[-1].batch if steps else None
     if by_workers and (stacked is None or stacked.batch_fn is not None):
-        made.add(engine.Map(as_sent), steps[-1:])
+        made.add(engine.Map(as_sent), steps[-1:] or [_SENDING])
     return made
 
 

@@ -1,14 +1,15 @@
 """Arrays of a tree put away in named shared memory, and taken out again, perhaps by another process.
 
-Whoever holds what was put away owns the memory: it is freed with the last metadata that nobody opened, at the latest
-when that process ends. Pickling gives it away. What gets lost on the way is freed when the process ends that made it:
-Python has it on its list.
+Whoever holds what was put away owns the memory: it is freed with the metadata, where nobody opened them, at the latest
+when that process ends. A pickle of them holds the bytes, and who reads it puts them away again: on the way between two
+processes, each of which may end first, there is no memory that neither owns.
 """
 
 import os
 import weakref
 from collections.abc import Callable
 from multiprocessing.shared_memory import SharedMemory
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,13 @@ class PutAway(SharedMemoryArrayMetadata):
         SharedMemoryArrayMetadata.close_and_unlink_shm(self)
 
     def __reduce__(self) -> Any:
-        self.leave()
-        return PutAway, (self.name, self.shape, self.dtype)
+        return _stored, (np.array(SharedMemoryArray.from_metadata(self), subok=False),)
+
+
+def _stored(array: npt.NDArray[Any]) -> PutAway:
+    memory = SharedMemoryArray(array.shape, array.dtype)
+    memory[...] = array
+    return PutAway(memory.metadata.name, array.shape, array.dtype)
 
 
 def _free(name: str, pid: int) -> None:
@@ -54,7 +60,7 @@ def _free(name: str, pid: int) -> None:
 
 
 class CopyNumPyArrayToSharedMemory(Map):
-    """Puts the arrays of an element away in shared memory; of no use in a loader of ours.
+    """Puts the arrays of an element away in shared memory, which a loader of ours has no use for.
 
     >>> CopyNumPyArrayToSharedMemory().map("no array")
     'no array'
@@ -73,9 +79,7 @@ def copy_to_shm(struct: Any, min_size: int = 0) -> Any:
             return leaf.metadata  # lies there already
         if not _is_bytes_in_order(leaf) or leaf.nbytes < max(min_size, 1):
             return leaf
-        array = SharedMemoryArray(leaf.shape, leaf.dtype)
-        array[...] = leaf
-        return PutAway(array.metadata.name, leaf.shape, leaf.dtype)
+        return _stored(leaf)
 
     return map_structure(put_away, struct)
 
@@ -100,7 +104,7 @@ def open_from_shm(struct: Any) -> Any:
 
 def unlink_shm(struct: Any) -> None:
     """Frees what copy_to_shm put away and nobody opened."""
-    _for_what_was_put_away(SharedMemoryArrayMetadata.close_and_unlink_shm, struct)
+    _for_what_was_put_away(methodcaller("close_and_unlink_shm"), struct)
 
 
 def _for_what_was_put_away(function: Callable[[SharedMemoryArrayMetadata], Any], struct: Any) -> Any:

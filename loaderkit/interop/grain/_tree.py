@@ -16,8 +16,12 @@ _NUMPY_SCALARS = frozenset(np.sctypeDict.values())
 _LEAVES = frozenset({np.ndarray, int, float, bool, complex, str, bytes}) | _NUMPY_SCALARS
 
 
-def map_structure(function: Callable[..., Any], *trees: Any) -> Any:
+def map_structure(
+    function: Callable[..., Any], *trees: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """A tree like the first with `function(leaf, leaf, ...)` for the leaves in one place of all trees.
+
+    `is_leaf`: of nodes of the first tree, which are leaves where it says so.
 
     Raises ValueError where the trees differ in structure.
 
@@ -26,10 +30,10 @@ def map_structure(function: Callable[..., Any], *trees: Any) -> Any:
     """
     jax = sys.modules.get("jax")
     if jax is not None and hasattr(jax, "tree_util"):
-        return jax.tree_util.tree_map(function, *trees)
+        return jax.tree_util.tree_map(function, *trees, is_leaf=is_leaf)
     first = trees[0]
     kind = type(first)
-    if not (_is_node(first)):
+    if not _is_node(first) or (is_leaf is not None and is_leaf(first)):
         return function(*trees)
     if any(type(tree) is not kind for tree in trees):
         raise ValueError(
@@ -43,13 +47,15 @@ def map_structure(function: Callable[..., Any], *trees: Any) -> Any:
             raise ValueError(
                 f"expected the keys {keys} in one place of all trees, got {[list(t) for t in trees]}"
             )
-        items = {key: map_structure(function, *(tree[key] for tree in trees)) for key in keys}
+        items = {
+            key: map_structure(function, *(tree[key] for tree in trees), is_leaf=is_leaf) for key in keys
+        }
         return defaultdict(first.default_factory, items) if isinstance(first, defaultdict) else kind(items)
     if any(len(tree) != len(first) for tree in trees):
         raise ValueError(
             f"expected {len(first)} items in one place of all trees, got {[len(t) for t in trees]}"
         )
-    values = [map_structure(function, *column) for column in zip(*trees, strict=True)]
+    values = [map_structure(function, *column, is_leaf=is_leaf) for column in zip(*trees, strict=True)]
     return kind(*values) if hasattr(first, "_fields") else kind(values)
 
 

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from grain_pipelines import story
 
 import loaderkit.interop.grain as ours
+from loaderkit.errors import IteratorClosedError
 
 
 @pytest.fixture(params=["ours", "grain"])
@@ -174,3 +176,116 @@ def test_batch_operation_finds_a_dtype_for_all_rows(layout):
     with pytest.raises(TypeError, match="structures do not match"):
         next(iter(differing))
     differing.close()
+
+
+# --- where a pipeline with callables stands ------------------------------------------------------------------------
+
+
+def fan(g):
+    """Of a number its last digit modulo 4 children: none of some."""
+
+    class Fan(g.experimental.FlatMapTransform):
+        max_fan_out = 3
+
+        def flat_map(self, x):
+            return [10 * x + child for child in range(x % 4)]
+
+    return Fan()
+
+
+WITH_CHILDREN = {
+    "behind": lambda g: [fan(g), unchanged],
+    "before": lambda g: [unchanged, fan(g)],
+    "between": lambda g: [fan(g), unchanged, fan(g)],
+    "filtered": lambda g: [even(g), unchanged, fan(g), even(g)],
+    "batched": lambda g: [fan(g), unchanged, g.Batch(2)],
+    "legacy": lambda g: [g.MapOperation(lambda x: x + 1), fan(g), unchanged],
+    "held back": lambda g: [turned, fan(g)],
+}
+
+
+def run_of(g, name: str, **how):
+    sampler = g.SequentialSampler(11, g.NoSharding(), seed=3)
+    how = {"read_options": g.ReadOptions(0, 0), **how}
+    return iter(
+        g.DataLoader(data_source=[*range(11)], sampler=sampler, operations=WITH_CHILDREN[name](g), **how)
+    )
+
+
+@pytest.mark.parametrize("name", WITH_CHILDREN)
+def test_children_and_callables_stand_where_grain_does(installed_grain, name):
+    """Elements and states letter by letter, and each state of either gives the same rest in both."""
+    theirs = story(run_of(installed_grain, name), 60)
+    assert theirs[-1][1] == "end" and len(theirs) > 3
+    assert story(run_of(ours, name), 60) == theirs
+    for state, _ in theirs:
+        rests = []
+        for g in (ours, installed_grain):
+            again = run_of(g, name)
+            again.set_state(state.encode())
+            rests.append([element for _, element in story(again, 60)])
+        assert rests[0] == rests[1]
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_CHILDREN if name != "held back"])
+@pytest.mark.parametrize("layout", [0, 3])
+def test_no_child_is_lost_on_a_restore(name, layout):
+    """Every state gives exactly the rest, in any layout, where no callable holds anything back."""
+    whole = story(run_of(ours, name, worker_layout=layout), 60)
+    for place, (state, _) in enumerate(whole):
+        again = run_of(ours, name)
+        again.set_state(state.encode())
+        assert again.get_state().decode() == state
+        assert [element for _, element in story(again, 60)] == [element for _, element in whole[place:]]
+
+
+def raising(error, bad):
+    """A callable that raises an error at the data in `bad`."""
+
+    def refuse(records):
+        for record in records:
+            if record.data in bad:
+                raise error
+            yield record
+
+    return refuse
+
+
+def test_an_error_behind_a_callable_stays_until_a_state_is_set():
+    """A loop that catches it and goes on doesn't take it for the end; then nothing is lost."""
+    bad = {2}
+    loader = ours.load([*range(5)], num_epochs=1, transformations=[raising(KeyError("refused"), bad)])
+    it = iter(loader)
+    assert [next(it), next(it)] == [0, 1]
+    for _ in range(3):
+        with pytest.raises(KeyError, match="refused") as caught:
+            next(it)
+        assert len(caught.value.__notes__) == 1
+    bad.clear()
+    with pytest.raises(KeyError, match="refused"):
+        next(it)
+    it.set_state(it.get_state())
+    assert list(it) == [2, 3, 4]
+
+
+def test_an_interrupt_in_a_callable_loses_nothing():
+    """It ends the callable; next() goes on where the last element was handed out."""
+    bad = {2}
+    it = iter(ours.load([*range(5)], num_epochs=1, transformations=[raising(KeyboardInterrupt(), bad)]))
+    assert [next(it), next(it)] == [0, 1]
+    with pytest.raises(KeyboardInterrupt):
+        next(it)
+    bad.clear()
+    assert list(it) == [2, 3, 4]
+
+
+def test_a_closed_iterator_over_callables_says_so():
+    """As any other: neither an end nor another place, and the state can still be asked for."""
+    it = iter(ours.load([*range(5)], num_epochs=1, transformations=[unchanged]))
+    assert next(it) == 0
+    state = it.get_state()
+    it.close()
+    for attempt in (lambda: next(it), lambda: it.set_state(state), it.start_prefetch):
+        with pytest.raises(IteratorClosedError):
+            attempt()
+    assert it.get_state() == state

@@ -2,26 +2,33 @@
 
 What such a callable holds back when a position is taken is lost when one goes on from there, as in Grain. This is also
 the plainest way to say what a pipeline gives, so the tests compare the engine with it.
+
+A cursor here is what Grain writes: the records read, and for each FlatMap the children given of its present element,
+where the records read are those before that element. So it may stand behind the last child.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
 from typing import Any
 
-from . import operations as legacy
+from loaderkit.errors import IteratorClosedError
+from loaderkit.plan.cursor import Cursor
+
 from . import transforms
 from ._batching import make_batch
 from ._course import Position
 from ._sent import as_sent
-from ._steps import Step, check_callable
+from ._steps import Step, check_callable, is_legacy
 from .record import Record, RecordMetadata, is_record
 
 ReadsAt = Callable[
     [int, int], int | None
 ]  # (layout worker, records used) -> global index, None behind the last
+_Place = Callable[[], Cursor]  # where a stream stands
 
 
 class InOrderRun:
-    """An iterator over a pipeline run in order.
+    """An iterator over a pipeline run in order; an error is raised again until the position is set anew.
 
     Args:
         source: where records come from; a record_key is taken modulo its length.
@@ -49,71 +56,140 @@ class InOrderRun:
         self._blame = _Blame()
         self._layout = layout
         self._index_at = index_at
-        self._step = self._turn = 0
-        self._used: list[int] = []  # of each layout worker: records that its stream has read
-        self._delivered: list[int] = []  # and those of them that went into what was handed out
-        self._over: set[int] = set()
-        self._streams: list[Iterator[Record[Any]]] = []
-        self.go_to(Position(0, 0, ((0,),) * max(layout, 1)))
+        self._position = Position(0, 0, ((0,),) * max(layout, 1))
+        self._over: set[int] = set()  # layout workers whose streams have ended
+        self._error: Exception | None = None
+        self._raised_at: TracebackType | None = None
+        self._moving = self._closed = False
+        self._streams: list[tuple[Iterator[Record[Any]], _Place]] = []
+        self.go_to(self._position)
 
     def __iter__(self) -> "InOrderRun":
         return self
 
     def __next__(self) -> Any:
+        self._check_open()
+        if self._error is not None:
+            # Raised again as it came, or its traceback would grow with every call.
+            raise self._error.with_traceback(self._raised_at)
+        if self._moving:
+            # An interrupt fell into the callables, and ended them.
+            self.go_to(self._position)
         parts = len(self._streams)
         for ahead in range(parts):
-            part = (self._turn + ahead) % parts
+            part = (self._position.turn + ahead) % parts
             if part in self._over:
                 continue
+            stream, place = self._streams[part]
+            self._moving = True
             try:
-                element = next(self._streams[part])
+                element = next(stream).data
             except StopIteration:
                 self._over.add(part)
+                self._moving = False
                 continue
             except Exception as error:
-                self._blame.said(error, self._step)
+                self._blame.said(error, self._position.step)
+                self._error, self._raised_at = error, error.__traceback__
                 raise
-            self._step += 1
-            self._turn = (part + 1) % parts
-            self._delivered[part] = self._used[part]
-            return as_sent(element.data) if self._layout else element.data
+            before = self._position
+            cursors = (*before.cursors[:part], place(), *before.cursors[part + 1 :])
+            self._position = Position(before.step + 1, (part + 1) % parts, cursors)
+            self._moving = False
+            return element
         raise StopIteration
 
     def position(self) -> Position:
         """Where it stands."""
-        return Position(self._step, self._turn, tuple((used,) for used in self._delivered))
+        return self._position
 
     def go_to(self, position: Position) -> None:
         """Goes to a position; what the callables held back is gone."""
-        self._step, self._turn = position.step, position.turn
-        self._used = [cursor[0] for cursor in position.cursors]
-        self._delivered = [*self._used]
+        self._check_open()
+        self._position = position
         self._over = set()
-        self._streams = [self._stream(part) for part in range(len(self._used))]
+        self._error = None
+        self._raised_at = None
+        self._moving = False
+        self._streams = [self._stream(part, cursor) for part, cursor in enumerate(position.cursors)]
 
     def start_prefetch(self) -> None:
         """Nothing is made ahead here."""
+        self._check_open()
 
     def close(self) -> None:
-        """Forgets what the callables held back."""
-        self._streams = [iter(()) for _ in self._streams]
+        """Forgets what the callables held back; the position can still be asked for."""
+        self._closed = True
+        self._streams = []
 
-    def _stream(self, part: int) -> Iterator[Record[Any]]:
-        source = f"source {type(self._source).__qualname__}"
-        stream = self._blame.of(source, self._records(part))
-        for place, step in enumerate(self._steps):
-            last = place == len(self._steps) - 1
-            made = _applied(step, stream, first_dtype=last and self._layout > 0)
-            stream = self._blame.of(step.label, made)
-        return stream
+    def _check_open(self) -> None:
+        if self._closed:
+            raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
 
-    def _records(self, part: int) -> Iterator[Record[Any]]:
-        while (index := self._index_at(part, self._used[part])) is not None:
+    def _stream(self, part: int, cursor: Cursor) -> tuple[Iterator[Record[Any]], _Place]:
+        """What a layout worker gives from a cursor on, and where that stands."""
+        label = f"source {type(self._source).__qualname__}"
+        used = [cursor[0]]
+        stream = self._blame.of(label, self._records(part, used))
+
+        def read() -> Cursor:
+            return (used[0],)
+
+        place: _Place = read
+        ordinals = [*cursor[:0:-1]]
+        for number, step in enumerate(self._steps):
+            label = step.label
+            if step.kind == "flat_map":
+                children = _Children(step, stream, place, ordinals.pop() if ordinals else 0)
+                made, place = children.records(), children.place
+            else:
+                last = number == len(self._steps) - 1
+                made = _applied(step, stream, first_dtype=last and self._layout > 0)
+            stream = self._blame.of(label, made)
+        if self._layout:
+            stream = self._blame.of(label, _mapped(as_sent, stream))
+        return stream, place
+
+    def _records(self, part: int, used: list[int]) -> Iterator[Record[Any]]:
+        while (index := self._index_at(part, used[0])) is not None:
             self._blame.record = None, index
             metadata = self._sampler[index]
             self._blame.record = metadata.record_key, index
-            self._used[part] += 1
+            used[0] += 1
             yield Record(metadata, self._source[metadata.record_key % len(self._source)])
+
+
+class _Children:
+    """What a FlatMap makes of the elements of a stream.
+
+    Args:
+        step: the FlatMap.
+        stream: gives the elements.
+        place: where that stands.
+        given: how many children of its first element were given already.
+    """
+
+    def __init__(self, step: Step, stream: Iterator[Record[Any]], place: _Place, given: int) -> None:
+        assert step.call is not None
+        self._call = step.call
+        self._fan_out = getattr(step.operation, "max_fan_out", 1)
+        self._stream, self._place_before = stream, place
+        self._before, self._given = place(), given
+
+    def place(self) -> Cursor:
+        """Where the stream stood before it gave the present element, and how many children of that were given."""
+        return (*self._before, self._given)
+
+    def records(self) -> Iterator[Record[Any]]:
+        given = self._given
+        for record in self._stream:
+            children = [*self._call(record.data)]
+            self._given = given
+            while self._given < len(children):
+                child = self._given
+                self._given += 1
+                yield Record(RecordMetadata(record.metadata.index * self._fan_out + child), children[child])
+            given, self._before = 0, self._place_before()
 
 
 class _Blame:
@@ -146,7 +222,7 @@ class _Blame:
 
 
 def _applied(step: Step, stream: Iterator[Record[Any]], *, first_dtype: bool) -> Iterator[Record[Any]]:
-    if step.kind == "records" or type(step.operation) in _LEGACY:
+    if step.kind == "records" or is_legacy(step.operation):
         return _called(step, stream)
     if step.batch is not None:
         return _batched(step.batch, stream, first_dtype=first_dtype)
@@ -180,13 +256,6 @@ def _filtered(call: Callable[..., Any], stream: Iterator[Record[Any]]) -> Iterat
             yield record
 
 
-def _flat_mapped(call: Callable[..., Any], stream: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
-    fan_out = getattr(getattr(call, "__self__", None), "max_fan_out", 1)
-    for record in stream:
-        for child, data in enumerate(call(record.data)):
-            yield Record(RecordMetadata(record.metadata.index * fan_out + child), data)
-
-
 def _batched(
     batch: transforms.Batch, stream: Iterator[Record[Any]], *, first_dtype: bool
 ) -> Iterator[Record[Any]]:
@@ -208,5 +277,4 @@ def _batched(
 
 
 _END: Any = object()
-_LEGACY = (legacy.MapOperation, legacy.RandomMapOperation, legacy.FilterOperation)
-_STAGES = {"map": _mapped, "random": _random_mapped, "filter": _filtered, "flat_map": _flat_mapped}
+_STAGES = {"map": _mapped, "random": _random_mapped, "filter": _filtered}

@@ -40,6 +40,7 @@ _LEGACY = (
 _ALL = (
     *(base for *_, base in _KINDS),
     *(legacy for *_, legacy in _LEGACY),
+    operations.BatchOperation,
     transforms.Batch,
     transforms.MapWithIndex,
 )
@@ -73,6 +74,15 @@ def _step_of(place: str, op: Any) -> Step:
         if type(op) is legacy:
             return Step(kind, op.apply, f"{place}{name}({name_of(getattr(op, function))})", op)
     return Step("records", op, place + (name_of(op) if callable(op) else name), op)
+
+
+def is_legacy(op: Any) -> bool:
+    """Whether it is one of Grain's own legacy operations that go from record to record.
+
+    >>> is_legacy(operations.MapOperation(abs)), is_legacy(operations.BatchOperation(2))
+    (True, False)
+    """
+    return any(type(op) is legacy for *_, legacy in _LEGACY)
 
 
 def check_callable(step: Step) -> None:

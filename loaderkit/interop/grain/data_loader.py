@@ -129,7 +129,7 @@ class DataLoader:
         """The stream of a layout, from its beginning."""
         course = self._course(layout)
         if not self._in_order:
-            return self._compiled(layout)[1].run(course)
+            return self._compiled(layout)[1].run(course, layout)
 
         def index_at(part: int, used: int) -> int | None:
             return course.deal.index_of(part, used) if used < course.deal.size(part) else None
@@ -172,8 +172,8 @@ class DataLoader:
         return self._made[by_workers]
 
     def _resolved(self, part: int, cursor: Cursor, layout: int) -> Cursor:
-        """A cursor of a document as the engine's: see `resolved`."""
-        if not any(cursor[1:]):
+        """A cursor of a document as the engine's: see `resolved`. What runs in order counts as Grain does."""
+        if self._in_order or not any(cursor[1:]):
             return cursor
         deal = self._course(layout).deal
         sampler, size = as_ours(self._sampler), len(self._data_source)
@@ -191,8 +191,7 @@ class DataLoader:
         return resolved(cursor, levels[:-1], records)
 
     def _identity(self) -> Identity:
-        # What runs in order has no cursors: its state is that of its source, as in Grain.
-        flat_maps = 0 if self._in_order else sum(step.kind == "flat_map" for step in self._steps)
+        flat_maps = sum(step.kind == "flat_map" for step in self._steps)
         shard = self._shard_options
         return Identity(
             repr(self._sampler), _repr(self._data_source), flat_maps, shard.shard_index, shard.shard_count

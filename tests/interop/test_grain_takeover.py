@@ -136,7 +136,12 @@ class Twice(grain.experimental.FlatMapTransform):
             "501 records of layout worker 0 were used; it has 10",
         ),
         (edited(last_seen_indices={"0": -7}), IndexError, "it has 10"),
-        (state_of(operations=(Twice(),)), CheckpointMismatchError, "has a FlatMap, this loader has no one"),
+        (state_of(operations=(Twice(),)), CheckpointMismatchError, "has a FlatMap, this loader has none"),
+        (b"\xff", StateError, "what is no text"),
+        (edited(worker_count=-1), StateError, "worker_count: expected 0 or more, got -1"),
+        (edited(last_worker_index=-2), StateError, "last_worker_index: expected -1 or more, got -2"),
+        (edited(last_seen_indices=None), StateError, "last_seen_indices: expected an object, got None"),
+        (edited(last_seen_indices=[1]), StateError, "last_seen_indices: expected an object"),
     ],
 )
 def test_a_state_that_cant_be_taken_over_says_why(state, error, words):
@@ -146,6 +151,40 @@ def test_a_state_that_cant_be_taken_over_says_why(state, error, words):
     before = iterator.get_state()
     with pytest.raises(error, match=words):
         iterator.set_state(state)
+    assert iterator.get_state() == before
+
+
+STATES = "iterators_in_use_states"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({STATES: []}, rf"{STATES}: expected a list of a state for each worker, got \[\]"),
+        ({STATES: 5}, f"{STATES}: expected a list of a state for each worker, got 5"),
+        ({STATES: [5]}, rf"{STATES}\[0\]: expected an object, got 5"),
+        ({STATES: [{"parent": 5, "next_index_in_buffer": 0}]}, rf"{STATES}\[0\].parent: expected an object"),
+        (
+            {STATES: [{"parent": {}, "next_index_in_buffer": 0}]},
+            rf"{STATES}\[0\].parent.next_index: expected",
+        ),
+        ({STATES: [{"parent": {"next_index": 0}}]}, rf"{STATES}\[0\].next_index_in_buffer: expected an int"),
+        ({STATES: [{}], "next_index_in_cycle": -1}, "next_index_in_cycle: expected 0 or more"),
+        ({"parent": 5, "next_index_in_buffer": 0}, "^parent: expected an object, got 5"),
+        (
+            {"parent": {"next_index": 0}, "next_index_in_buffer": -1},
+            "^next_index_in_buffer: expected 0 or more",
+        ),
+        ({"parent": {}, "last_seen_indices": None}, "it has no field worker_count, last_worker_index"),
+    ],
+)
+def test_a_malformed_state_of_flat_maps_says_why(fields, words):
+    """Every field of it is a StateError that names it, and the iterator stays where it was."""
+    iterator = iter(loader(operations=[Twice()]))
+    next(iterator)
+    before = iterator.get_state()
+    with pytest.raises(StateError, match=words):
+        iterator.set_state(json.dumps({"next_index_in_cycle": 0, **fields}).encode())
     assert iterator.get_state() == before
 
 

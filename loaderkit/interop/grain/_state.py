@@ -19,8 +19,8 @@ from loaderkit.plan.cursor import Cursor
 from ._course import Position
 
 _VERSION = 2
-_TURN = "next_index_in_cycle"
-_FIELDS = ("worker_count", "last_seen_indices", "last_worker_index", "sampler", "data_source")
+_TURN, _STATES, _SEEN = "next_index_in_cycle", "iterators_in_use_states", "last_seen_indices"
+_FIELDS = ("worker_count", _SEEN, "last_worker_index", "sampler", "data_source")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -54,7 +54,7 @@ def written(position: Position, layout: int, identity: Identity) -> bytes:
 def _version_2(position: Position, layout: int, identity: Identity) -> dict[str, Any]:
     return {
         "version": _VERSION,
-        "last_seen_indices": {
+        _SEEN: {
             str(part): _last_seen(part, cursor[0], layout, identity)
             for part, cursor in enumerate(position.cursors)
         },
@@ -73,7 +73,7 @@ def _native(position: Position, layout: int, identity: Identity) -> dict[str, An
         _TURN: position.turn,
         "next_index_in_datasets": layout,
         "iterators_in_use_indices": list(range(layout)),
-        "iterators_in_use_states": states,
+        _STATES: states,
         "exhausted": [0] * layout,
         "future_states": {},
     }
@@ -109,19 +109,18 @@ class Document:
         Raises IndexError where that is behind the last record, StateError where it is no place of this shard.
         """
         parts = max(self.layout, 1)
-        if "last_seen_indices" in self.fields:
-            seen: Mapping[str, Any] = self.fields["last_seen_indices"]
+        if _SEEN in self.fields:
+            seen: Mapping[str, Any] = self.fields[_SEEN]
             cursors: list[Cursor] = [
-                (
-                    _used(
-                        part, _whole(f"last_seen_indices[{part}]", seen.get(str(part))), self.layout, identity
-                    ),
-                )
+                (_used(part, _whole(f"{_SEEN}[{part}]", seen.get(str(part))), self.layout, identity),)
                 for part in range(parts)
             ]
         else:
-            states = self.fields.get("iterators_in_use_states", [self.fields])
-            cursors = [_cursor_of(state, identity.flat_maps) for state in states]
+            states = self.fields.get(_STATES)
+            named: list[tuple[str, Any]] = [("", self.fields)]
+            if states is not None:
+                named = [(f"{_STATES}[{part}]", state) for part, state in enumerate(states)]
+            cursors = [_cursor_of(name, state, identity.flat_maps) for name, state in named]
         for part, cursor in enumerate(cursors):
             size = max(0, -(-(length - part) // parts))
             if not 0 <= cursor[0] <= size:
@@ -143,27 +142,34 @@ def read(state: bytes) -> Document:
     >>> document.layout, document.turn
     (2, 1)
     """
-    fields = json.loads(state.decode())
+    try:
+        text = state.decode()
+    except UnicodeDecodeError as error:
+        raise StateError(f"expected JSON, got what is no text: {error}") from error
+    fields = json.loads(text)
     if not isinstance(fields, dict):
         raise StateError(f"expected a JSON object, got {type(fields).__name__}")
     if fields.get("format") == "loaderkit":
         raise StateError(
             "this is a state of lk.DataLoader, another loader than the one of loaderkit.interop.grain"
         )
-    if "iterators_in_use_states" in fields:
-        layout = len(fields["iterators_in_use_states"])
-        return Document(layout, _whole(_TURN, fields.get(_TURN)) % layout, fields)
-    if "parent" in fields:
+    if _SEEN not in fields and _STATES in fields:
+        states = fields[_STATES]
+        if not isinstance(states, list) or not states:
+            raise StateError(f"{_STATES}: expected a list of a state for each worker, got {states!r:.80}")
+        return Document(len(states), _count(_TURN, fields.get(_TURN)) % len(states), fields)
+    if _SEEN not in fields and "parent" in fields:
         return Document(0, 0, fields)
     missing = [name for name in _FIELDS if name not in fields]
     if missing:
         raise StateError(f"this is no state of Grain's DataLoader: it has no field {', '.join(missing)}")
-    layout = _whole("worker_count", fields["worker_count"])
+    layout = _count("worker_count", fields["worker_count"])
     if fields.get("version", _VERSION) != _VERSION:
         raise StateError(
             f"version: expected {_VERSION}, got {fields['version']!r}; only Grain's current one is known"
         )
-    last = _whole("last_worker_index", fields["last_worker_index"])
+    _object(_SEEN, fields[_SEEN])
+    last = _count("last_worker_index", fields["last_worker_index"], least=-1)
     return Document(layout, (last + 1) % max(layout, 1), fields)
 
 
@@ -173,10 +179,10 @@ def check_same(document: Document, identity: Identity) -> None:
     Addresses in a default repr don't count: they are others in each process.
     """
     fields = document.fields
-    if ("last_seen_indices" in fields) == bool(identity.flat_maps):
-        saved_has, this_has = ("has no", "has") if identity.flat_maps else ("has a", "has no")
+    if (_SEEN in fields) == bool(identity.flat_maps):
+        saved_has, this_has = ("no", "has one") if identity.flat_maps else ("a", "has none")
         raise CheckpointMismatchError(
-            f"operations: the state is of a pipeline that {saved_has} FlatMap, this loader {this_has} one"
+            f"operations: the state is of a pipeline that has {saved_has} FlatMap, this loader {this_has}"
         )
     if identity.flat_maps:
         return  # nothing else is written
@@ -195,25 +201,42 @@ def _used(part: int, last_seen: int, layout: int, identity: Identity) -> int:
     used, off = divmod(last_seen + around - identity.shard_index - part * identity.shard_count, around)
     if off:
         raise StateError(
-            f"last_seen_indices[{part}]: {last_seen} is no index of shard {identity.shard_index} of "
+            f"{_SEEN}[{part}]: {last_seen} is no index of shard {identity.shard_index} of "
             f"{identity.shard_count} with worker_count={layout}: the state is of another shard"
         )
     return used
 
 
-def _cursor_of(state: Mapping[str, Any], flat_maps: int) -> Cursor:
+def _cursor_of(name: str, state: Any, flat_maps: int) -> Cursor:
+    """Of one worker's state; name: what errors call it, "" for the whole document."""
     ordinals: list[int] = []
-    while "parent" in state:
-        ordinals.append(_whole("next_index_in_buffer", state.get("next_index_in_buffer")))
-        state = state["parent"]
+    within = f"{name}." if name else ""
+    while "parent" in _object(name, state):
+        field = f"{within}next_index_in_buffer"
+        ordinals.append(_count(field, state.get("next_index_in_buffer")))
+        name, state = f"{within}parent", state["parent"]
+        within = f"{name}."
     if len(ordinals) != flat_maps:
         raise CheckpointMismatchError(
             f"operations: the state is of a pipeline with {len(ordinals)} FlatMaps, this loader has {flat_maps}"
         )
-    return (_whole("next_index", state.get("next_index")), *reversed(ordinals))
+    return (_whole(f"{within}next_index", state.get("next_index")), *reversed(ordinals))
+
+
+def _object(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise StateError(f"{name}: expected an object, got {value!r:.80}")
+    return value
+
+
+def _count(name: str, value: Any, least: int = 0) -> int:
+    number = _whole(name, value)
+    if number < least:
+        raise StateError(f"{name}: expected {least} or more, got {number}")
+    return number
 
 
 def _whole(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise StateError(f"{name}: expected an int, got {value!r}")
+        raise StateError(f"{name}: expected an int, got {value!r:.80}")
     return value

@@ -23,6 +23,7 @@ from loaderkit.course.course import Course
 from loaderkit.course.identity import agreement_of
 from loaderkit.course.stream_shape import changes_rows
 from loaderkit.element_spec import spec_of
+from loaderkit.errors import TransportError
 from loaderkit.foreign import refuse_foreign_keywords, refuse_foreign_method
 from loaderkit.iterator import DataLoaderIterator
 from loaderkit.plan.metadata import RecordMetadata
@@ -305,6 +306,9 @@ class DataLoader(Closing):
             setattr(loader, f"_{name}", value)
         return loader
 
+    # What can be done with operations that can't be sent to workers.
+    _without_workers = "work in this process with worker_count=0 or in threads with worker_kind='thread'"
+
     def _program(self) -> Program:
         return Program(
             source=self._source,
@@ -324,14 +328,18 @@ class DataLoader(Closing):
         if budget is None:
             available = available_memory()
             budget = None if available is None else available // 2
-        return Pool(
-            program,
-            workers=self._worker_count,
-            kind=self._worker_kind,
-            patience=self._patience,
-            max_memory=budget,
-            task_rows=self._task_rows,
-        )
+        try:
+            return Pool(
+                program,
+                workers=self._worker_count,
+                kind=self._worker_kind,
+                patience=self._patience,
+                max_memory=budget,
+                task_rows=self._task_rows,
+            )
+        except TransportError as error:
+            advice = f"Make it where it is used first, or {self._without_workers}."
+            raise TransportError(f"{error}. {advice}") from error.__cause__
 
     # --- the stream ---------------------------------------------------------------------------------------------
 

@@ -39,11 +39,7 @@ def _what_cannot_travel(program: Program, error: Exception) -> str:
         culprits = [
             f"its attribute {attribute!r}" for attribute, value in _attributes(thing) if not _travels(value)
         ]
-        return (
-            f"{name} can't be sent to worker processes: {', '.join(culprits) or type(thing).__qualname__}: {error}. "
-            "Make it where it is used first, or work in this process with worker_count=0 (lk.DataLoader also with "
-            "worker_kind='thread')."
-        )
+        return f"{name} can't be sent to worker processes: {', '.join(culprits) or type(thing).__qualname__}: {error}"
     return f"the pipeline can't be sent to worker processes: {error}"
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import loaderkit.interop.grain as grain
 from loaderkit.errors import TransportError
+from loaderkit.interop.grain.multiprocessing import SharedMemoryArrayMetadata
 
 RECORDS = 6
 BAD = 3  # the record that they refuse
@@ -103,13 +104,13 @@ CASES = {
 }
 
 
-def loader_of(operations, worker_count=0, source=range(RECORDS)):
+def loader_of(operations, worker_count=0, source=range(RECORDS), worker_layout=0):
     return grain.DataLoader(
         data_source=source,
         sampler=grain.SequentialSampler(RECORDS, grain.NoSharding(), seed=1),
         operations=operations,
         worker_count=worker_count,
-        worker_layout=0,
+        worker_layout=worker_layout,
     )
 
 
@@ -164,8 +165,20 @@ def test_a_source_is_not_an_operation():
         assert note.startswith("raised by source") and "(record_key 3)" in note
 
 
-def test_what_can_not_travel_is_named():
-    """The operation and its attribute, as the user calls them."""
+def test_a_record_that_is_sent_as_it_is_is_no_operations_fault():
+    """Without operations there is none to blame; of several it is the last that gave the element."""
+    gone = SharedMemoryArrayMetadata("gone", (1,), np.int64)
+    said = {"sending the record": [], "operations[1] Same": [Same(), Same()], "operations[0] iter": [iter]}
+    for label, operations in said.items():
+        loader = loader_of(operations, source=[gone] * RECORDS, worker_layout=1)
+        with pytest.raises(FileNotFoundError) as caught:
+            next(iter(loader))
+        assert any(note.startswith(f"raised by {label} for index 0") for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize(("layout", "said"), [(0, 0), (None, 2), (3, 3)])
+def test_what_can_not_travel_is_named(layout, said):
+    """The operation and its attribute, as the user calls them, and what makes the same batches without workers."""
 
     class Locked(grain.MapTransform):
         def __init__(self):
@@ -174,9 +187,10 @@ def test_what_can_not_travel_is_named():
         def map(self, x):
             return x
 
-    loader = loader_of([Same(), Noise(), Locked(), Noise()], worker_count=2)
+    loader = loader_of([Same(), Noise(), Locked(), Noise()], worker_count=2, worker_layout=layout)
     words = (
-        r"^operations\[2\] Locked can't .*its attribute 'lock': .*work in this process with worker_count=0"
+        r"^operations\[2\] Locked can't .*its attribute 'lock': .*"
+        rf"work in this process with worker_count=0, worker_layout={said}\.$"
     )
     with pytest.raises(TransportError, match=words):
         next(iter(loader))
@@ -193,6 +207,7 @@ class Indexed(grain.MapWithIndexTransform):
     [
         (Indexed(), "Indexed is not callable: a MapWithIndex needs an index"),
         (Refuse, r"Refuse is a class: write Refuse\(\.\.\.\)"),
+        (grain.BatchOperation, r"BatchOperation is a class: write BatchOperation\(\.\.\.\)"),
         (5, "int is not callable: expected a transform"),
         (lambda records: 5, "<lambda>: expected an iterator of records from it, got int"),
         (lambda records: (record.data for record in records), "<lambda>: expected Records from it, got int"),

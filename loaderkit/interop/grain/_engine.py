@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+from loaderkit._runtime.hub import Hub
 from loaderkit._runtime.reading import ReadOptions
 from loaderkit._runtime.work import Program
 from loaderkit.iterator import DataLoaderIterator
@@ -31,11 +32,16 @@ class EngineLoader(DataLoader):
 
     _cursors = True
 
-    def run(self, course: Course) -> "EngineRun":
-        """An iterator over a course."""
+    def run(self, course: Course, layout: int) -> "EngineRun":
+        """An iterator over a course, which is that of a layout."""
         prefetch = self._prefetch if self._worker_count else 1  # nobody would work ahead
-        find_hub = partial(self._crew.hub, self)
+        find_hub = partial(self._hub_for, layout)
         return EngineRun(find_hub, course, prefetch, Quarantine(None))  # type: ignore[arg-type]  # a course's like
+
+    def _hub_for(self, layout: int) -> Hub:
+        # Without worker_layout the layout would become that of worker_count=0, and the batches others.
+        self._without_workers = f"work in this process with worker_count=0, worker_layout={layout}"
+        return self._crew.hub(self)
 
 
 class EngineRun(DataLoaderIterator):

@@ -1,4 +1,4 @@
-"""What the installed Grain gives for a dozen pipelines, for tests that run without it.
+"""What the installed Grain gives for fifteen pipelines, for tests that run without it.
 
     python tests/interop/grain_golden.py
 

@@ -1,6 +1,6 @@
 """Runs the tests that the grain wheel ships against loaderkit.interop.grain.
 
-Writes what came of each as JSON, and the names of the shared memory that was made on the way.
+Writes what came of each as JSON, and the names of the shared memory that this process made on the way.
 
 A thin stand-in for the `grain` package goes in front: its modules hold our names. The test files are the wheel's own,
 unchanged; they are loaded under names of their own, so that their classes travel by value to our workers.
@@ -154,7 +154,10 @@ class Outcomes(unittest.TestResult):
 
 
 def noting_names(names: list[str]) -> None:
-    """From here on the names of shared memory that this process makes are written down."""
+    """From here on the names of shared memory that this process makes are written down.
+
+    Not those that its workers make: test_grain_shared_memory.py looks at these.
+    """
     plain = SharedMemory.__init__
 
     def noting(self: SharedMemory, name: str | None = None, create: bool = False, size: int = 0) -> None:

@@ -1,6 +1,8 @@
 """ArrayRecord files under Grain's names: a job that reads them can be taken over, however their names are written."""
 
+import errno
 import json
+import os
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
@@ -98,3 +100,21 @@ def test_a_file_that_cant_be_read_is_grains_error(installed_grain, folder):
     with pytest.raises(FileNotFoundError) as missing:
         grain.ArrayRecordDataSource("missing")
     assert missing.value.filename == str(folder / "missing")
+
+
+def test_an_error_of_a_file_keeps_its_kind_and_its_notes(folder):
+    """A folder is an IsADirectoryError, what is forbidden a PermissionError, RuntimeErrors besides."""
+
+    class Forbidden(os.PathLike):
+        def __fspath__(self):
+            error = PermissionError(errno.EACCES, "forbidden", "secret")
+            error.add_note("ask for it")
+            raise error
+
+    with pytest.raises(IsADirectoryError) as of_folder:
+        grain.ArrayRecordDataSource(folder)
+    with pytest.raises(PermissionError) as forbidden:
+        grain.ArrayRecordDataSource(Forbidden())
+    for caught, name in ((of_folder, str(folder)), (forbidden, "secret")):
+        assert isinstance(caught.value, RuntimeError) and caught.value.filename == name
+    assert forbidden.value.__notes__ == ["ask for it"]

@@ -105,6 +105,14 @@ def test_modules_can_be_imported_by_their_names(module):
     assert found is parent
 
 
+def test_names_that_need_orbax_are_where_grain_has_them():
+    """Not among the experimental ones."""
+    for module in (ours.experimental, ours.python.experimental):
+        for name in ("PyGrainCheckpointSave", "PyGrainCheckpointRestore", "nothing"):
+            with pytest.raises(AttributeError, match=rf"has no attribute '{name}'$"):
+                getattr(module, name)
+
+
 # --- settings --------------------------------------------------------------------------------------------------------
 
 SETTINGS = {

@@ -48,7 +48,7 @@ def test_grains_own_tests_pass(told):
 
 
 def test_they_leave_no_shared_memory(told):
-    """Of all that was made under a name nothing is there when the process has ended."""
+    """Of all that the process of the tests made under a name nothing is there when it has ended."""
     assert len(told["names"]) > 100
     left = []
     for name in told["names"]:

@@ -1,11 +1,11 @@
 """Names that need an optional library, and words for those that aren't here."""
 
-from typing import Any
+from typing import Any, Never
 
 _ORBAX = {"PyGrainCheckpointSave": "CheckpointSave", "PyGrainCheckpointRestore": "CheckpointRestore"}
 
 _DATASETS = "the Dataset side of Grain isn't here, use Grain's own"
-# Names of Grain that aren't here, each with the reason.
+# Names of Grain that aren't here, each with the reason, which is said where one is asked for as an attribute.
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
         (
@@ -57,15 +57,20 @@ LEFT_OUT: dict[str, str] = {
 
 
 def lazily(module: str, name: str) -> Any:
-    """A name that needs Orbax, or an AttributeError that says what isn't here.
+    """A name that needs Orbax, or an AttributeError as `missing` raises it."""
+    if name not in _ORBAX:
+        missing(module, name)
+    from . import checkpoint
 
-    >>> lazily("grain", "MapDataset")
+    return getattr(checkpoint, _ORBAX[name])
+
+
+def missing(module: str, name: str) -> Never:
+    """Raises an AttributeError that says why a name isn't here; an import statement turns it into its own ImportError.
+
+    >>> missing("grain", "MapDataset")
     Traceback (most recent call last):
     AttributeError: module 'grain' has no attribute 'MapDataset': the Dataset side of Grain isn't here, use Grain's own
     """
-    if name in _ORBAX:
-        from . import checkpoint
-
-        return getattr(checkpoint, _ORBAX[name])
     advice = f": {LEFT_OUT[name]}" if name in LEFT_OUT else ""
     raise AttributeError(f"module {module!r} has no attribute {name!r}{advice}", name=name)

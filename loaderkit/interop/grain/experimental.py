@@ -1,9 +1,9 @@
 """What of grain.experimental a DataLoader has to do with."""
 
-from typing import Any
+from typing import Never
 
 from ._batching import batch_and_pad
-from ._lazy import lazily
+from ._lazy import missing
 from ._shuffle import index_shuffle
 from .transforms import FlatMap as FlatMapTransform
 from .transforms import MapWithIndex as MapWithIndexTransform
@@ -16,5 +16,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    return lazily(__name__, name)
+def __getattr__(name: str) -> Never:
+    missing(__name__, name)

@@ -28,8 +28,9 @@ class ArrayRecordDataSource(_ArrayRecords):
         paths: a name or several, TFDS's file instructions among them. ValueError where there is none.
         reader_options: options of array-record's reader.
 
-    A file that is missing or damaged is an OSError, FileNotFoundError among them, that is a RuntimeError, too, as in
-    Grain. Its repr is Grain's, which is what Grain's checkpoints know it by: a hash of the names as they were written.
+    A file that is missing or can't be read is an OSError of its kind, as a FileNotFoundError, and a RuntimeError, too,
+    as in Grain. Its repr is Grain's, which is what Grain's checkpoints know it by: a hash of the names as they were
+    written.
     """
 
     def __init__(self, paths: Any, reader_options: Mapping[str, str] | None = None) -> None:
@@ -40,10 +41,8 @@ class ArrayRecordDataSource(_ArrayRecords):
             )
         try:
             super().__init__(paths, reader_options)
-        except FileNotFoundError as error:
-            raise _MissingFileError(*_arguments(error)) from None
         except OSError as error:
-            raise _UnreadableFileError(*_arguments(error)) from None
+            raise _as_in_grain(error) from None
         self._written = paths_as_written(paths)
 
     @property
@@ -75,12 +74,31 @@ class _MissingFileError(FileNotFoundError, RuntimeError):
     """A RuntimeError in Grain."""
 
 
+class _FolderError(IsADirectoryError, RuntimeError):
+    """A RuntimeError in Grain."""
+
+
+class _ForbiddenFileError(PermissionError, RuntimeError):
+    """A RuntimeError in Grain."""
+
+
 class _UnreadableFileError(OSError, RuntimeError):
     """A RuntimeError in Grain."""
 
 
-def _arguments(error: OSError) -> tuple[Any, ...]:
-    return error.args if error.filename is None else (*error.args, error.filename)
+_KINDS: dict[type[OSError], type[OSError]] = {
+    FileNotFoundError: _MissingFileError,
+    IsADirectoryError: _FolderError,
+    PermissionError: _ForbiddenFileError,
+}
+
+
+def _as_in_grain(error: OSError) -> OSError:
+    kind = next((ours for base, ours in _KINDS.items() if isinstance(error, base)), _UnreadableFileError)
+    made = kind(*error.args) if error.filename is None else kind(*error.args, error.filename)
+    for note in getattr(error, "__notes__", ()):
+        made.add_note(note)
+    return made
 
 
 class RangeDataSource:

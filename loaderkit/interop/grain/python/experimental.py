@@ -1,8 +1,8 @@
 """The names of grain.experimental, where scripts import them as grain.python.experimental."""
 
-from typing import Any
+from typing import Never
 
-from loaderkit.interop.grain._lazy import lazily
+from loaderkit.interop.grain._lazy import missing
 from loaderkit.interop.grain.experimental import (
     FlatMapTransform,
     MapWithIndexTransform,
@@ -18,5 +18,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    return lazily(__name__, name)
+def __getattr__(name: str) -> Never:
+    missing(__name__, name)

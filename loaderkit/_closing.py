@@ -4,6 +4,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+_INTERRUPTS = 3  # that come while something ends: with the last of them it is left as it is
+
 
 class Closing:
     """Gives who has `close()` a `with` block that ends with it."""
@@ -22,15 +24,15 @@ class Closing:
 
 
 def uninterrupted(end: Callable[[], None]) -> None:
-    """Calls `end` until it is through, and raises then what interrupted it.
+    """Calls `end` until it is through, and raises then what interrupted it; who interrupts it again and again is heard.
 
     Args:
-        end: takes a short, bounded time; called again, it goes on.
+        end: takes a short time; called again, it goes on.
 
     >>> uninterrupted(lambda: None)
     """
     interrupt: KeyboardInterrupt | None = None
-    while True:
+    for _ in range(_INTERRUPTS):
         try:
             end()
             break

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from loaderkit._notes import annotate
 from loaderkit.course.course import Course
 from loaderkit.course.position import Position
 from loaderkit.plan.losses import honouring
@@ -30,9 +31,9 @@ def explained(failure: Failure, course: Course, position: Position, source_name:
         error.__notes__ = list(getattr(ended, "__notes__", []))
     if failure.label:
         records = _named(failure.indices, course, position, source_name)
-        error.add_note(f"raised by {failure.label} {records}at step {position.step}")
+        annotate(error, f"raised by {failure.label} {records}at step {position.step}")
     if isinstance(error, ValueError) and "read-only" in str(error):
-        error.add_note("arrays of a data source belong to it: copy first, x = x.copy()")
+        annotate(error, "arrays of a data source belong to it: copy first, x = x.copy()")
     return error
 
 

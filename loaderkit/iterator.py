@@ -116,10 +116,12 @@ class DataLoaderIterator(Walk):
         Where rows keep their number, it leaves the failed step out, as `skip(1)` does; on several shards all of them
         have to. Where operations change it, one logical stream goes on behind the failed record, or those with rows in
         the failed batch behind that; rows before the record that no batch gave yet are left out with it. A WorkerError
-        is passed as any other: its record is what keeps killing workers; where it names several, all of them are left.
+        is passed as any other: its record is what keeps killing workers; where it names several of one step or stream,
+        all of them are left.
 
-        Raises ValueError where next() raised nothing here, or an error that names no record, as a ChecksumError or that
-        no worker can be started: nothing is wrong with any record then, and `set_state(get_state())` tries again.
+        Raises ValueError where next() raised nothing here; an error that names records of several steps; or none, as a
+        ChecksumError or that no worker can be started: nothing is wrong with any record then, and
+        `set_state(get_state())` tries again.
 
         >>> import loaderkit as lk
         >>> it = iter(lk.load([3, 0, 2], num_epochs=1, transformations=[lambda x: 6 // x]))
@@ -139,7 +141,7 @@ class DataLoaderIterator(Walk):
             position = self._course.after_failure(failed.position, failed.indices, failed.behind, self._q)
             if position is None:
                 raise ValueError(
-                    "state_past_error(): the error names no single record, so what is behind it isn't known; "
+                    "state_past_error(): the error names no single record or step, so what is behind it isn't known; "
                     "set_state(get_state()) tries again"
                 )
             return dumps(state_of(self._course, position, self._q))

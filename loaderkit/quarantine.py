@@ -85,18 +85,23 @@ def _write(path: str, line: bytes) -> None:
 
 
 def _append(path: str, line: bytes) -> None:
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    line = b"\n" + line if _is_torn(path) else line
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        line = b"\n" + line if _is_torn(descriptor) else line
         while line:
             line = line[os.write(descriptor, line) :]
     finally:
         os.close(descriptor)
 
 
-def _is_torn(descriptor: int) -> bool:
-    """Whether the file ends in the middle of a line."""
-    known = os.fstat(descriptor)
+def _is_torn(path: str) -> bool:
+    """Whether there is a file that ends in the middle of a line."""
+    try:
+        known = os.stat(path)
+    except FileNotFoundError:
+        return False
     if not stat.S_ISREG(known.st_mode) or not known.st_size:  # a pipe or a terminal has no end to look at
         return False
-    return os.pread(descriptor, 1, known.st_size - 1) not in (b"\n", b"")
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"

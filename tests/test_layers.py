@@ -28,6 +28,7 @@ ROOM_OF_FILE = {
     "_crew": "loader",
     "_load": "loader",
     "_memory": "memory",
+    "_notes": "ground",
     "_structure": "ground",
     "_version": "ground",
     "ahead": "loader",

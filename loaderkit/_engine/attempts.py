@@ -95,7 +95,12 @@ def before(task: Task, index: int | None) -> tuple[Task, int]:
 
     With it comes the part of its report where the error belongs. Without an index nothing can be done.
     """
-    return _first(task, 0 if index is None or task.level else int(np.searchsorted(task.indices, index)))
+    return _first(task, 0 if index is None or task.level else place_of(task, index))
+
+
+def place_of(task: Task, index: int) -> int:
+    """Where the record of an index is in a task. They needn't ascend: a stream may begin again in a task."""
+    return int(np.flatnonzero(task.indices == index)[0])
 
 
 def _first(task: Task, records: int) -> tuple[Task, int]:

@@ -142,9 +142,8 @@ class Grid:
         self._work: dict[int, list[_Stretch]] = {}  # task id -> the stretch of each of its targets
         self._enough = _ANY  # with so many ahead, nothing is opened
         self._most_at_once = 1  # batches to give in one go
-        self._along = (
-            0  # those that were given in one go with the one before them: not counted as handed out yet
-        )
+        # Batches that were given in one go with the one before them: not counted as handed out yet.
+        self._along = 0
         self._over = False
         self._failed = False
 
@@ -176,7 +175,7 @@ class Grid:
         if self._over or self._ahead >= self._enough:
             return False
         window = self._window()
-        self._most_at_once = max(1, min(window // 2, _SEVERAL)) if self._supplies.several else 1
+        self._most_at_once = self._several(window)
         # Once it is full, work is given out again when half of it was used: many tasks in a message, not one each time.
         full = self._ahead >= window
         self._enough = window - window // 2 + 1 if full else _ANY
@@ -197,6 +196,11 @@ class Grid:
         self._stretches.append(stretch)
         self._to_give.append(stretch)
         return True
+
+    def _several(self, window: int) -> int:
+        if not self._supplies.several or self._layout is None:
+            return 1
+        return max(1, min(window // 2, _SEVERAL, AHEAD_NBYTES // max(self._layout.nbytes(self._batch), 1)))
 
     def _window(self) -> int:
         pace = self._supplies.pace

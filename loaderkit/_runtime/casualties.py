@@ -66,19 +66,23 @@ class Casualties:
         self.aside.clear()
         self._late.clear()
 
-    def died(self, number: int, worker: Worker, reason: str, place: Place) -> None:
+    def died(self, number: int, worker: Worker, reason: str, place: Place, *, missed: bool) -> None:
         """A process has ended, and isn't in the crew any more.
 
         Args:
             number, worker: who.
             reason: what is known of its end.
             place: where it was.
+            missed: whether anybody still waits for what it had; else it went as all of them will.
         """
+        why, _ = self._late.pop(number, ("", 0.0))
+        if not missed:
+            self._dispatcher.died(number, "dismissed")
+            return
         if number in self._dispatcher.workers:
             self._fruitless += 1
         else:
             self._failed_starts += 1
-        why, _ = self._late.pop(number, ("", 0.0))
         self._strike(number, worker, why or reason, place, late=bool(why), aside=False)
         if self._failed_starts >= _FAILED_STARTS + self._workers:
             self.hopeless = WorkerError(
@@ -190,16 +194,17 @@ class Casualties:
             worker.name,
             "was set aside" if aside else "was killed" if late else "died",
             reason,
-            _had(tasks, begun, place),
+            _had(tasks, begun, place, retry=retry),
         )
 
 
-def _had(tasks: list[Task], begun: Task | None, place: Place) -> str:
+def _had(tasks: list[Task], begun: Task | None, place: Place, *, retry: bool) -> str:
     if not tasks:
         return "it had nothing to do"
-    indices = [index for task in tasks for index in task.indices.tolist()]
-    had = f"indices {min(indices)} to {max(indices)}, {_tasks(tasks)}, are done again" if indices else ""
-    return had + (f"; it was at {_at(begun, place)}" if begun is not None else "; it was in none of them")
+    again = [task for task in tasks if retry or task is not begun]
+    indices = [index for task in again for index in task.indices.tolist()]
+    had = f"indices {min(indices)} to {max(indices)}, {_tasks(again)}, are done again; " if indices else ""
+    return had + (f"it was at {_at(begun, place)}" if begun is not None else "it was in none of them")
 
 
 def _tasks(tasks: list[Task]) -> str:

@@ -10,6 +10,7 @@ import pickle
 import traceback
 from typing import Any
 
+from loaderkit._notes import annotate
 from loaderkit.errors import WorkerError
 
 from .pickling import Packer
@@ -30,7 +31,7 @@ def unpack_exception(packed: bytes) -> Exception:
     error = _unpacked(inner)
     if not isinstance(error, Exception):
         error = _stand_in(type(error).__qualname__, _text_of(error))
-    error.add_note("Traceback of the worker:\n" + trace)
+    annotate(error, "Traceback of the worker:\n" + trace)
     return error
 
 
@@ -109,7 +110,7 @@ class _Parts:
     def __call__(self) -> BaseException:
         # Not through its constructor: that may want other arguments than `args` holds.
         error = self._kind.__new__(self._kind)
-        error.args = tuple(map(pickle.loads, self._arguments))
+        BaseException.__setattr__(error, "args", tuple(map(pickle.loads, self._arguments)))
         _set_attributes(error, self._attributes)
         return error
 
@@ -133,11 +134,8 @@ class _Group:
 
 
 def _set_attributes(error: BaseException, attributes: dict[str, bytes]) -> None:
-    for attribute, value in attributes.items():
-        try:
-            setattr(error, attribute, pickle.loads(value))
-        except AttributeError:
-            continue  # a read-only attribute: its class computes it
+    # Not by setattr: its class may refuse, as a frozen dataclass does, or compute an attribute of that name.
+    vars(error).update({name: pickle.loads(value) for name, value in attributes.items()})
 
 
 def _group(error: BaseException, packer: Packer, bound: _Bound) -> bytes:
@@ -154,7 +152,9 @@ def _whole(error: BaseException, packer: Packer, bound: _Bound) -> bytes:
 
 
 def _parts(error: BaseException, packer: Packer, bound: _Bound) -> bytes:
-    attributes = {name: value for name, value in vars(error).items() if name != "__notes__"}
+    # Of the first one the traceback has the notes.
+    left_out = {"__notes__"} if len(bound.above) == 1 else set()
+    attributes = {name: value for name, value in vars(error).items() if name not in left_out}
     return packer.dumps(
         _Parts(
             type(error),

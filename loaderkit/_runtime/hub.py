@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._engine.assembly import Assembly, Supplies
+from loaderkit._engine.assembly import AHEAD_NBYTES, Assembly, Supplies
 from loaderkit._engine.dispatcher import Assignment, Dispatcher
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
@@ -29,6 +29,8 @@ from .layout import BatchLayout
 from .parcel import unpack
 from .reading import reads_in_flight
 from .work import Bench, Output, Program
+
+_SEVERAL_OF = 4  # times what is handed over at once at most: with less memory than that, it is one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,8 @@ class Hub:
         self._supplies = Supplies(
             slots=self._slots,
             reserves=reserves,
-            several=not program.verify,  # else each is looked at when it is its turn
+            # Else each is looked at, or copied because the user holds so many, when it is its turn.
+            several=not program.verify and (max_memory is None or max_memory >= _SEVERAL_OF * AHEAD_NBYTES),
             outputs=self._outputs,
             pace=self._pace,
             new_id=itertools.count().__next__,
@@ -227,7 +230,8 @@ class Hub:
         self._moved = True
         try:
             return [self._batch(each) for each in (ready, *ready.along)]
-        except ChecksumError as error:  # with verify there is one only
+        except ChecksumError as error:
+            assert not ready.along  # with `verify` each comes alone
             return Failure(error, "the check of a batch (verify=True)", ())
 
     def _batch(self, ready: Ready) -> Any:

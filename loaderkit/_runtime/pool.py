@@ -37,9 +37,8 @@ from .work import Program
 
 _log = logging.getLogger("loaderkit")
 IDLE_SECONDS = 30.0  # workers without an iterator wait that long for the next one
-_END_SECONDS = (
-    0.2  # for all workers together to end by themselves, before those that are processes are killed
-)
+# For all workers together to end by themselves, before those that are processes are killed.
+_END_SECONDS = 0.2
 _THREAD_END_SECONDS = 1.0
 
 
@@ -90,6 +89,7 @@ class Pool(Hub):
         self._unfit: Exception | None = None  # why, as long as somebody may ask
         self._stopping = False
         self._thread: threading.Thread | None = None
+        self._ended = threading.Event()  # of that thread: it has done all that it will do
         self._wake_up, self._woken = socket.socketpair()
         self._wake_up.setblocking(False)
         self._woken.setblocking(False)
@@ -104,8 +104,9 @@ class Pool(Hub):
             stream = super().open(make, search)
             self.torn = True
             if self._thread is None:
+                self._ended = threading.Event()
                 self._thread = threading.Thread(
-                    target=_pump, args=(self,), name="loaderkit-pump", daemon=True
+                    target=_pump, args=(self, self._ended), name="loaderkit-pump", daemon=True
                 )
                 self._thread.start()
             self._give_out()
@@ -182,8 +183,9 @@ class Pool(Hub):
         if os.getpid() != self._pid:
             return
         self.stop()
-        thread = self._thread
+        thread, ended = self._thread, self._ended
         if thread is not None:
+            ended.wait()  # may be interrupted and called again; a join that was interrupted takes the thread for ended
             thread.join()
 
     def _check_process(self) -> None:
@@ -253,15 +255,15 @@ class Pool(Hub):
                 selector.unregister(what)  # type: ignore[arg-type]  # a watch that isn't there isn't registered
         place = worker.place_of_work()
         reason = worker.end(_END_SECONDS)
-        if self._stopping or self._failed:
-            return
         if not self._casualties.gone(number):
-            self._casualties.died(number, worker, reason, place)
+            self._casualties.died(number, worker, reason, place, missed=not (self._stopping or self._failed))
             self._give_up_where_hopeless()
 
     def _give_up_where_hopeless(self) -> None:
-        if self._casualties.hopeless is not None:
-            self._give_up(self._casualties.hopeless)
+        # Not kept: its traceback will hold whatever the user's frames do.
+        error, self._casualties.hopeless = self._casualties.hopeless, None
+        if error is not None:
+            self._give_up(error)
 
     def _hire(self, selector: selectors.BaseSelector) -> None:
         while len(self._crew) < self._workers and not self._failed:
@@ -316,9 +318,8 @@ class Pool(Hub):
                 if key.data is None:
                     with contextlib.suppress(BlockingIOError):
                         self._woken.recv(4096)
-                elif (
-                    key.data in self._crew or key.data in self._casualties.aside
-                ):  # else lost in this very turn
+                elif key.data in self._crew or key.data in self._casualties.aside:
+                    # Else it was lost in this very turn.
                     self._attend(selector, key, mask)
             self._sweep()
             if self._streams and not self._stopping:
@@ -427,5 +428,8 @@ class Pool(Hub):
         self._shared_arena.close()
 
 
-def _pump(pool: Pool) -> None:
-    pool._run()
+def _pump(pool: Pool, ended: threading.Event) -> None:
+    try:
+        pool._run()
+    finally:
+        ended.set()

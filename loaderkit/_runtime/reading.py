@@ -78,6 +78,7 @@ class Reader:
         self._one: Callable[[int], Any] = source.__getitem__
         if options.retry is not None:
             self._one = Retrying(self._one, options.retry)
+        self._waited_for = False  # whether who transforms waits for a read
         self._ahead: ReadAhead | None = None
         if reads_in_flight(source, options):
             self._ahead = ReadAhead(
@@ -101,7 +102,11 @@ class Reader:
             task: its id.
             keys, indices: (n,) int64 each.
         """
-        records, error = self._read(task, keys)
+        self._waited_for = True
+        try:
+            records, error = self._read(task, keys)
+        finally:
+            self._waited_for = False
         failure = None
         if error is not None:
             # Where a source miscounts, nobody knows whose record is missing.
@@ -111,9 +116,12 @@ class Reader:
         return (records if self._guard is None else self._guard(records)), failure
 
     def tell_of_waits(self, waits: Callable[[], None]) -> None:
-        """From now on that is called again and again while a read waits to be tried again, by any thread."""
+        """From now on that is called again and again while somebody waits for a read that is to be tried again.
+
+        By any thread; not for reads ahead of the one that is waited for.
+        """
         if isinstance(self._one, Retrying):
-            self._one.waits = waits
+            self._one.waits = lambda: waits() if self._waited_for else None
 
     @property
     def retries(self) -> bool:

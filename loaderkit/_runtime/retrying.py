@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from loaderkit._notes import annotate
+
 from .exceptions import shortened
 
 _MOST_SAID = 1_000  # characters of each attempt's error
@@ -136,7 +138,7 @@ class Retrying:
         try:
             return calls(attempt)
         except Exception as last:
-            last.add_note(f"read of record_key {key}: attempt " + "; attempt ".join(said))
+            annotate(last, f"read of record_key {key}: attempt " + "; attempt ".join(said))
             raise
 
     def _sleep(self, seconds: float) -> None:

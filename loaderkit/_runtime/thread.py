@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._engine.attempts import before
+from loaderkit._engine.attempts import before, place_of
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Report, Slot, Task, Trouble
 from loaderkit.errors import WorkerError
@@ -150,8 +150,10 @@ class ThreadWorker:
         if self._dismissed:
             return False
         for assignment in waiting:
-            if not assignment.task.level and not assignment.suspect:
-                bench.reader.begin(assignment.task.id, assignment.task.keys)
+            task = assignment.task
+            wanted = (task.id, assignment.attempt) not in self._recalled
+            if wanted and not task.level and not assignment.suspect:
+                bench.reader.begin(task.id, task.keys)
         return True
 
     def _at(self, task: int | None, index: int | None, instead: tuple[int, int] | None = None) -> None:
@@ -186,7 +188,7 @@ class ThreadWorker:
 
 def _would_have_ended(error: BaseException, task: Task, place: Place) -> Failure:
     index = place.index
-    at = slice(None) if index is None else slice(*np.searchsorted(task.indices, [index, index + 1]))
+    at = slice(None) if index is None else slice(first := place_of(task, index), first + 1)
     keys, where = tuple(task.keys[at].tolist()), ""
     if place.instead is not None:
         candidate, key = place.instead

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from loaderkit._engine.attempts import Out
+from loaderkit._engine.attempts import Out, before
 from loaderkit._engine.task import Target, Task
 
 
@@ -36,3 +36,20 @@ def test_losses_at_other_records_read_for_one_row_are_no_row_of_losses():
     ] == [True, True, True, True]
     assert not out.lose("SIGSEGV", 23, (42, 142), max_restarts=2, retry=True, late=False)
     assert out.error is not None and out.error.record_keys == (142,)
+
+
+def test_what_comes_before_a_record_is_so_in_the_order_of_the_task():
+    """Where a stream begins again, or steps of dealt records lie side by side, indices don't ascend."""
+    dealt = np.array([0, 2, 4, 1, 3, 5])
+    task = Task(7, 0, dealt, dealt + 100, (Target(3, 3, 0, None, True), Target(3, 3, 0, None, True)))
+    assert [(before(task, index)[0].indices.tolist(), before(task, index)[1]) for index in (4, 1, 5)] == [
+        ([], 0),
+        ([0, 2, 4], 1),
+        ([0, 2, 4], 1),
+    ]
+    wrapped = np.array([98, 99, 0, 1])
+    task = Task(8, 0, wrapped, wrapped)
+    assert before(task, 99)[0].indices.tolist() == [98]
+    out = Out(0, task)
+    assert [out.lose("SIGSEGV", 99, max_restarts=1, retry=True, late=False) for _ in range(2)] == [True, True]
+    assert out.to_do().indices.tolist() == [98]

@@ -1,6 +1,7 @@
 """Whatever a user's function raises reaches the trainer: as it was where it can travel, else as much of it as can."""
 
 import threading
+from dataclasses import dataclass
 
 import pytest
 
@@ -212,6 +213,26 @@ def test_causes_travel():
 def test_a_cause_that_cannot_be_rebuilt_is_named():
     copy = there_and_back(raised_from(ValueError("second"), Unrebuildable("first")))
     assert (type(copy.__cause__), str(copy.__cause__)) == (WorkerError, "Unrebuildable: first")
+
+
+def test_a_cause_keeps_its_notes():
+    """Of the error itself the worker's traceback has them."""
+    cause = HoldsALockError("text")
+    cause.add_note("of the user")
+    assert there_and_back(raised_from(ValueError("second"), cause)).__cause__.__notes__ == ["of the user"]
+
+
+@dataclass(frozen=True)
+class FrozenError(Exception):
+    """Can't be written to."""
+
+    code: int
+
+
+def test_an_exception_that_refuses_to_be_written_to_has_the_notes_all_the_same():
+    copy = there_and_back(FrozenError(3))
+    assert (type(copy), copy.code) == (FrozenError, 3)
+    assert copy.__notes__[-1].startswith("Traceback of the worker:")
 
 
 def test_endless_causes_end():

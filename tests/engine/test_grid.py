@@ -121,6 +121,32 @@ def test_ready_batches_are_handed_out_several_at_once_and_counted_when_the_next_
     assert max(sizes) == 8 and sum(sizes) > 350
 
 
+def test_large_batches_are_handed_out_several_at_once_by_bytes():
+    """No more than 64 MB of them: what somebody asked to be made ahead needn't all be in the user's hands."""
+
+    class Large(RowLayout):
+        def nbytes(self, rows):
+            return 24 << 20
+
+    world = world_of(1, task_rows=4, reserves=False)
+    spec = GridSpec(rows=4, steps=400, last_rows=4, prefetch=40)
+    stream = world.open(spec)
+    sizes = []
+    for step in range(60):
+        while (given := world.dispatcher.assign()) is not None:
+            made, world.objects[given.task.id] = spec.work(given.task, world)
+            report = Report(made.parts, layout=Large() if step == 0 else None, seconds=1e-3)
+            world.dispatcher.done(given.worker, given.task.id, given.attempt, report)
+        ready = world.dispatcher.pop(stream)
+        if ready.slot is None:
+            world.dispatcher.taken(stream, ready)
+            continue
+        sizes.append(1 + len(ready.along))
+        for each in (ready, *ready.along):
+            world.slots.free(each.slot)
+    assert max(sizes) == 2
+
+
 def test_rows_that_dont_fit_in_place_are_gathered_with_those_that_do():
     """The guess was wrong for one row: the finishing task takes all rows from where they are."""
     world = world_of(2, task_rows=2, reserves=False)

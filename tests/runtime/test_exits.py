@@ -130,29 +130,37 @@ def test_ctrl_c_while_waiting_reaches_the_script(folder, kind, then):
 
 
 INTERRUPTED_TWICE = """
+import signal
 it = iter(loader(stuck))
 it.start_prefetch()
 while not os.path.exists(os.path.join(folder, "inside")):
     pass
-worker = it._hub._crew[0].process.pid
+hub = it._hub
+worker = hub._crew[0].process.pid
 os.write(1, f"workers {worker}\\n".encode())
+main, ready = threading.main_thread().ident, []
 
-def interrupt(frame, event, argument):
-    if frame.f_code is threading.Thread.join.__code__:
+def interrupt():
+    with hub.lock:  # the pump can't end meanwhile
+        ready.append("the lock is held")
+        while len(ready) < 2:
+            pass  # the thread that starts this one waits for that too
+        while sys._current_frames()[main].f_code is not threading.Condition.wait.__code__:
+            pass
         os.write(1, b"interrupted\\n")
-        raise KeyboardInterrupt
+        os.kill(os.getpid(), signal.SIGINT)  # who waits for the workers' end
 
-try:
-    raise KeyboardInterrupt
-except KeyboardInterrupt:
-    sys.settrace(interrupt)  # who waits for the workers' end is the next to be
-    if sys.argv[4] == "close":
-        try:
-            it._find_hub.args[0].close()
-        except KeyboardInterrupt:
-            alive = os.path.exists(f"/proc/{worker}")
-            os.write(1, b"again, too early\\n" if alive else b"again\\n")
-        os._exit(0)
+threading.Thread(target=interrupt, daemon=True).start()
+while not ready:
+    pass
+ready.append("to end")
+if sys.argv[4] == "close":
+    try:
+        it._find_hub.args[0].close()
+    except KeyboardInterrupt:
+        alive = os.path.exists(f"/proc/{worker}")
+        os.write(1, b"again, too early\\n" if alive else b"again\\n")
+    os._exit(0)
 """
 
 

@@ -1,5 +1,6 @@
 """Reads that fail for a passing reason: tried again, and where that doesn't help, every attempt is told."""
 
+import os
 import random
 import re
 import sys
@@ -195,6 +196,39 @@ def test_waiting_for_the_next_attempt_is_no_standing_still(kind, threads, tmp_pa
         (tmp_path / "down").unlink()
         if kind == "thread":
             assert list(it) == [*range(12)]
+
+
+class Stuck(Unsteady):
+    """Its first record can be read, and no other."""
+
+    def __getitem__(self, key: int) -> int:
+        return key if key == 0 else super().__getitem__(key)
+
+
+def test_reads_ahead_that_are_tried_again_hide_no_transform_that_stands_still(tmp_path):
+    """Signs of life are those of who transforms, and of the reads that it waits for."""
+    os.mkfifo(tmp_path / "never")
+
+    def stuck(key: int) -> int:
+        (tmp_path / "never").read_text()
+        return key
+
+    retry = lk.Retry(attempts=10**6, wait=60.0, deadline=None)
+    read_options = lk.ReadOptions(num_threads=2, retry=retry)
+    with (
+        numbers(
+            12,
+            stuck,
+            data_source=Stuck(tmp_path),
+            read_options=read_options,
+            task_rows=1,
+            worker_count=1,
+            worker_kind="process",
+            worker_timeout=0.6,
+        ) as loader,
+        pytest.raises(lk.WorkerTimeoutError),
+    ):
+        next(iter(loader))
 
 
 def until(condition: Any) -> None:

@@ -195,6 +195,23 @@ def test_sys_exit_in_a_thread_worker_is_an_error_that_names_the_record(task_rows
         assert np.ravel([*it]).tolist() == [*range(37 // size * size + size, 60)]
 
 
+@pytest.mark.parametrize("kind", ["thread", "process"])
+def test_what_ends_workers_is_found_where_the_stream_begins_again(kind):
+    """The last batch is filled with the first rows: the indices of its task don't ascend."""
+
+    def decode(x: int) -> int:
+        if x == 9:
+            sys.exit(3)
+        return x
+
+    options = {"worker_count": 1, "worker_kind": kind, "task_rows": 4, "max_worker_restarts": 1}
+    with numbers(10, decode, lk.Batch(4, remainder="wrap"), **options) as loader, iter(loader) as it:
+        assert [next(it).tolist() for _ in range(2)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+        with pytest.raises(lk.WorkerError) as error:
+            next(it)
+    assert (error.value.indices, error.value.record_keys) == ((9,), (9,))
+
+
 # --- can't start, can't travel ----------------------------------------------------------------------------------
 
 
@@ -364,3 +381,16 @@ def test_what_a_closed_stream_left_waiting_at_a_worker_is_not_done_any_more(tmp_
         assert next(second)["key"].tolist() == [*range(3200, 3208)]
     seen = {int(line) for line in (tmp_path / "seen").read_text().split()}
     assert {x for x in seen if x < 3200} == {0, 1, 2, 3}
+
+
+def test_a_worker_lost_when_nobody_waits_any_more_is_no_error_of_close():
+    """The loader has failed or was closed: the iterator's own close, later, is as quiet as ever."""
+    with numbers(10**6, row, lk.Batch(8), **WORKERS) as loader:
+        it = iter(loader)
+        next(it)
+        hub: Any = loader._crew._hub
+        with hub.lock:
+            hub._failed = True  # as when another worker can't run the operations
+            os.kill(worker_pids(loader)[0], signal.SIGKILL)
+        hub._ended.wait()
+        it.close()

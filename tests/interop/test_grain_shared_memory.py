@@ -328,6 +328,8 @@ loader = grain.DataLoader(
 iterator = iter(loader)
 for _ in range(3):
     next(iterator)
+while len(open("names").read().split()) <= 3:
+    pass  # the worker goes on ahead of us
 """
 
 

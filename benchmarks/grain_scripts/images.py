@@ -36,8 +36,9 @@ class Decode(grain.MapTransform):
 class RandomCropAndFlip(grain.RandomMapTransform):
     def random_map(self, element, rng):
         image = element["image"]
-        top, left = rng.integers(image.shape[0] - 200), rng.integers(image.shape[1] - 200)
-        image = cv2.resize(image[top : top + 200, left : left + 200], (112, 112))
+        size = min(200, *image.shape[:2])
+        top, left = (rng.integers(side - size + 1) for side in image.shape[:2])
+        image = cv2.resize(image[top : top + size, left : left + size], (112, 112))
         return {"image": image[:, ::-1] if rng.random() < 0.5 else image, "label": element["label"]}
 
 

@@ -138,10 +138,10 @@ class ArrayRecordDataSource:
     def _read(self, place: int, positions: list[int]) -> list[bytes]:
         file = self._files[place]
         try:
-            if file.nbytes is not None and file.group_size == 1 and not _worth_a_list(file, len(positions)):
-                records = self._read_singly(file, positions)
+            if _worth_a_list(file, len(positions)):
+                records: list[bytes] = self._reader(file.path).read(positions)
             else:
-                records = self._reader(file.path).read(positions)
+                records = self._read_singly(file, positions)
         except (RuntimeError, IndexError) as error:
             self._reader.cache_clear()  # one that failed gives nothing more
             shown = ", ".join(map(str, positions[:5])) + (", ..." if positions[5:] else "")
@@ -153,7 +153,6 @@ class ArrayRecordDataSource:
         return records
 
     def _read_singly(self, file: _File, positions: list[int]) -> list[bytes]:
-        # Compressed groups and remote files are better read as a list.
         records: list[bytes] = []
         reader = self._reader(file.path)
         for position in positions:
@@ -162,7 +161,7 @@ class ArrayRecordDataSource:
                     reader.seek(position)
                     records.append(reader.read())
             except (RuntimeError, IndexError):
-                # Nor does it say why: a new one's other read does.
+                # One that failed doesn't say why: a new one's other read does.
                 self._check_size(file)
                 self._reader.cache_clear()
                 reader = self._reader(file.path)
@@ -259,6 +258,8 @@ def _inspect(part: FilePart, options: str) -> _File:
 
 
 def _worth_a_list(file: _File, count: int) -> bool:
+    if file.nbytes is None or file.group_size > 1:  # remote, or compressed together
+        return True
     return count >= max(LISTED_RECORDS, LISTED_SHARE * file.total)
 
 

@@ -3,14 +3,16 @@
 Level 0 has no Batch and starts from the source.
 """
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.schedule import Fill
 
 from .base import Batch, FlatMap, Transformation, draws
+from .pace import PiecePace
 from .padding import spread, spread_rows, valid_rows, with_valid
 from .run import Failure, Run
 from .stack import Block
@@ -24,6 +26,7 @@ class Level:
 
     label    what errors call its Batch
     depth    FlatMaps passed before it
+    pace     how many elements go through the stages together
     mark     says of each row that it is real, where the next Batch puts others in between; no stage, for what it
              raises is no record's fault
     """
@@ -33,6 +36,7 @@ class Level:
     stages: tuple[Stage, ...]
     depth: int = 0
     mark: MapStage | None = None
+    pace: PiecePace = field(default_factory=PiecePace)
 
     def run(self, run: Run, start: Cursor) -> tuple[Run, Failure | None]:
         """Takes the elements through the stages and marks them; a failure comes with the elements before it."""
@@ -41,7 +45,23 @@ class Level:
         return run, earlier or failure
 
     def work(self, run: Run, start: Cursor) -> tuple[Run, Failure | None]:
-        """Takes the elements through the stages only."""
+        """Takes the elements through the stages only, piece by piece."""
+        if len(self.stages) < 2 or len(run.values) <= 1:
+            return self._through(run, start)
+        pieces: list[Run] = []
+        failure = None
+        low = 0
+        while low < len(run.values) and failure is None:
+            high = low + self.pace.size
+            begun = time.perf_counter()
+            piece, failure = self._through(run.part(low, high), start)
+            if high <= len(run.values):
+                self.pace.took((time.perf_counter() - begun) / len(self.stages))
+            pieces.append(piece)
+            low = high
+        return Run.joined(pieces), failure
+
+    def _through(self, run: Run, start: Cursor) -> tuple[Run, Failure | None]:
         failure = None
         for stage in self.stages:
             try:

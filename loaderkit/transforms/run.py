@@ -35,18 +35,18 @@ class Singles(Sequence[Cursor]):
     """The cursors `(index,)` of records straight from the source, made only when somebody asks for them."""
 
     def __init__(self, indices: np.ndarray) -> None:
-        self._indices = indices  # (n,) int64
+        self.indices = indices  # (n,) int64
 
     def __len__(self) -> int:
-        return len(self._indices)
+        return len(self.indices)
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
-            return Singles(self._indices[place])
-        return (int(self._indices[place]),)
+            return Singles(self.indices[place])
+        return (int(self.indices[place]),)
 
     def __iter__(self) -> Iterator[Cursor]:
-        return zip(self._indices.tolist(), strict=True)
+        return zip(self.indices.tolist(), strict=True)
 
 
 @dataclass(slots=True)
@@ -60,11 +60,31 @@ class Run:
     begins: Sequence[Cursor]
     ends: Sequence[Cursor] | None
 
+    def part(self, lo: int, hi: int) -> "Run":
+        here = slice(lo, hi)
+        return Run(self.values[here], self.begins[here], None if self.ends is None else self.ends[here])
+
     def head(self, count: int) -> "Run":
-        return Run(self.values[:count], self.begins[:count], None if self.ends is None else self.ends[:count])
+        return self.part(0, count)
 
     def add(self, other: "Run") -> None:
         self.values += other.values
         self.begins = [*self.begins, *other.begins]
         if self.ends is not None and other.ends is not None:
             self.ends = [*self.ends, *other.ends]
+
+    @staticmethod
+    def joined(pieces: Sequence["Run"]) -> "Run":
+        """One run of all of them, in order."""
+        if len(pieces) == 1:
+            return pieces[0]
+        values = [value for piece in pieces for value in piece.values]
+        ends = [piece.ends for piece in pieces if piece.ends is not None]
+        return Run(values, _joined([piece.begins for piece in pieces]), _joined(ends) if ends else None)
+
+
+def _joined(parts: Sequence[Sequence[Cursor]]) -> Sequence[Cursor]:
+    singles = [part for part in parts if isinstance(part, Singles)]
+    if len(singles) == len(parts):
+        return Singles(np.concatenate([part.indices for part in singles]))
+    return [cursor for part in parts for cursor in part]

@@ -36,6 +36,10 @@ class Assembly(Protocol):
         """
         ...
 
+    def due(self) -> bool:
+        """Whether `pop` might give something; it surely gives nothing where this is False. Changes nothing."""
+        ...
+
     def taken(self, ready: Ready) -> None:
         """The elements of an output that `pop` named were handed out: that use is over."""
         ...

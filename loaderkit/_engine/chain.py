@@ -323,6 +323,9 @@ class Chain:
 
     # --- what is handed out -------------------------------------------------------------------------------------
 
+    def due(self) -> bool:
+        return self._last.runs[0].done if self._last.runs else self._last.over
+
     def pop(self) -> Outcome | None:
         line = self._last
         if not line.runs:

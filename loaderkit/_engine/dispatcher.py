@@ -115,9 +115,16 @@ class Dispatcher:
     def pop(self, stream: StreamId) -> Outcome | None:
         """The next thing to hand to the stream's user, None while it isn't there."""
         outcome = self._streams[stream].pop()
-        if outcome is None and self._starves(stream) and not self._again and not any(self._workers.values()):
+        if outcome is None and self._is_stuck(stream):
             return Broken(self._no_memory[stream][0])
         return outcome
+
+    def due(self, stream: StreamId) -> bool:
+        """Whether `pop` might give something; it surely gives nothing where this is False. Changes nothing."""
+        return self._streams[stream].due() or self._is_stuck(stream)
+
+    def _is_stuck(self, stream: StreamId) -> bool:
+        return self._starves(stream) and not self._again and not any(self._workers.values())
 
     def _starves(self, stream: StreamId) -> bool:
         return stream in self._no_memory and self._no_memory[stream][1] == self._returns

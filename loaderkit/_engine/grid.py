@@ -388,6 +388,9 @@ class Grid:
             self._slots.free(stretch.slot)
             stretch.slot = None
 
+    def due(self) -> bool:
+        return self._stretches[0].outcome is not None if self._stretches else self._over
+
     def pop(self) -> Outcome | None:
         self._ahead -= self._along
         self._along = 0

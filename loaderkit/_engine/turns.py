@@ -52,6 +52,9 @@ class _Stream:
     assembly: Assembly
     waiting: deque[Ready] = field(default_factory=deque)  # single elements, popped there and not here
 
+    def due(self) -> bool:
+        return bool(self.waiting) or self.assembly.due()
+
     def pop(self) -> Outcome | None:
         if not self.waiting:
             outcome = self.assembly.pop()
@@ -103,6 +106,9 @@ class Turns:
 
     def done(self, task: Task, report: Report) -> int:
         return self._work.pop(task.id).assembly.done(task, report)
+
+    def due(self) -> bool:
+        return not self._turn or self._turn[0].due()
 
     def pop(self) -> Outcome | None:
         while self._turn:

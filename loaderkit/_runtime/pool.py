@@ -82,6 +82,7 @@ class Pool(Hub):
         self._kind = kind
         self._pid = os.getpid()
         self._changed = threading.Condition(self.lock)
+        self._waited_for: set[int] = set()  # streams that somebody waits for, since the last `_tell`
         self._crew: dict[int, Worker] = {}
         self._casualties = Casualties(self._dispatcher, self._crew, patience, workers=workers, kind=kind)
         self._numbers = 0
@@ -148,6 +149,7 @@ class Pool(Hub):
                 self.torn = False
                 if step is not None:
                     return step
+                self._waited_for.add(stream)
                 self._changed.wait()
 
     def check(self) -> None:
@@ -195,6 +197,16 @@ class Pool(Hub):
             )
 
     # --- the pump, under the lock -------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        """Wakes those who wait, if there is something for one of them: each that wakes is in the workers' way."""
+        over = self._unfit is not None or self._stopping or self.torn
+        if over or any(map(self._is_due, self._waited_for)):
+            self._waited_for.clear()
+            self._changed.notify_all()
+
+    def _is_due(self, stream: int) -> bool:
+        return stream not in self._streams or self._dispatcher.due(stream)
 
     def _give_out(self) -> None:
         self._let_go()
@@ -300,7 +312,7 @@ class Pool(Hub):
                 self._give_out()
             except BaseException as error:  # noqa: BLE001 - whoever waits must not wait for ever
                 self._fail(error)
-            self._changed.notify_all()
+            self._tell()
 
     def _fail(self, error: BaseException) -> None:
         _log.error("loaderkit: the engine failed", exc_info=error)
@@ -330,7 +342,7 @@ class Pool(Hub):
                     events = selectors.EVENT_READ | (selectors.EVENT_WRITE if crewed.blocked else 0)
                     if selector.get_key(crewed.connection).events != events:
                         selector.modify(crewed.connection, events, number)
-            self._changed.notify_all()
+            self._tell()
         return bool(ready)
 
     def _attend(self, selector: selectors.BaseSelector, key: selectors.SelectorKey, mask: int) -> None:
@@ -372,7 +384,7 @@ class Pool(Hub):
             self._casualties.set_overdue_aside()
             self._give_up_where_hopeless()
             self._give_out()
-            self._changed.notify_all()
+            self._tell()
 
     def _run(self) -> None:
         selector = selectors.DefaultSelector()

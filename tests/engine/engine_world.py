@@ -207,7 +207,9 @@ class World(Reach):
 
     def pop(self, stream: int) -> bool:
         """Pops and compares with the naive stream; whether there was anything."""
+        due = self.dispatcher.due(stream)
         outcome = self.dispatcher.pop(stream)
+        assert due or outcome is None, "nobody who waits would have been told"
         if outcome is None:
             assert stream not in self.over
             return False

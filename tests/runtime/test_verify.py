@@ -61,7 +61,10 @@ def slot_of_next(hub: Any) -> Slot | None:
 def flip_a_byte_of_next(loader: lk.DataLoader) -> None:
     hub = loader._crew._hub
     with hub._changed:
-        assert hub._changed.wait_for(lambda: slot_of_next(hub) is not None, timeout=60)
+        (stream,) = hub._streams
+        while slot_of_next(hub) is None:
+            hub._waited_for.add(stream)
+            assert hub._changed.wait(timeout=60)
         token = hub._shared_arena.token(slot_of_next(hub))
         token[70] = bytes([token[70][0] ^ 1])  # in the second leaf, or in the pickle
 

@@ -19,6 +19,18 @@ from loaderkit.errors import WorkerError, WorkerTimeoutError
 MAX_RESTARTS = 2
 UNIT = 256  # bytes: what the memory tells apart
 ASKED, SET_ASIDE = "asked for", "set aside"
+LEAST_ROW_SECONDS = 3e-5
+
+
+class BoundedPace(Pace):
+    """A pace whose tasks stay small enough for a plain loop.
+
+    What the engine says itself of a task that its worker didn't finish has no time in it, and a stream without an end
+    would be cut in tasks of millions of rows.
+    """
+
+    def saw(self, *, rows: int, seconds: float) -> None:
+        super().saw(rows=rows, seconds=max(seconds, rows * LEAST_ROW_SECONDS))
 
 
 class WatchedSlots(Slots):
@@ -145,7 +157,7 @@ class World(Reach):
         self.slots = WatchedSlots(budget) if arena else None
         self.reserves = arena and reserves
         self.outputs = Outputs()
-        self.pace = Pace(workers=workers, task_rows=task_rows)
+        self.pace = BoundedPace(workers=workers, task_rows=task_rows)
         self.dispatcher = Dispatcher(
             slots=self.slots, outputs=self.outputs, pace=self.pace, max_restarts=MAX_RESTARTS
         )
@@ -461,6 +473,16 @@ class World(Reach):
     @property
     def busy(self) -> list[int]:
         return [worker for worker, hand in self.hands.items() if hand.tasks]
+
+    @property
+    def out_again(self) -> list[tuple[int, int, int]]:
+        """Worker, task and an older attempt of all that is out, and was lost before."""
+        return [
+            (worker, given.task.id, older)
+            for worker, hand in self.hands.items()
+            for given in hand.tasks
+            for older in range(given.attempt)
+        ]
 
     def never_stuck(self, stream: int) -> None:
         """Where a worker waits and nobody works, there is something to hand out or something to do."""

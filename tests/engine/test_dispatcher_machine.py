@@ -5,7 +5,7 @@ a write and are heard of again later; streams open and close; users pop and hold
 """
 
 from engine_specs import chain_specs, grid_specs
-from engine_world import World, drain, pick
+from engine_world import LEAST_ROW_SECONDS, World, drain, pick
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -22,7 +22,7 @@ from loaderkit._engine.slots import PAGE
 
 MOST_STREAMS = 3
 MOST_WORKERS = 3
-SECONDS = (3e-5, 1e-4, 1e-3, 1e-2)  # that a row took
+SECONDS = (LEAST_ROW_SECONDS, 1e-4, 1e-3, 1e-2)  # that a row took
 
 streams = Bundle("streams")
 
@@ -146,6 +146,12 @@ class EngineMachine(RuleBasedStateMachine):
         if by_a_living_one and self.world.hands:
             worker = data.draw(st.sampled_from(sorted(self.world.hands)))
         self.world.tell_stale(worker, task, attempt)
+
+    @precondition(lambda self: self.world.out_again)
+    @rule(data=st.data())
+    def hear_of_an_older_attempt_of_what_is_out(self, data):
+        """A worker's own task, under the number that it had with another one."""
+        self.world.tell_stale(*data.draw(st.sampled_from(self.world.out_again)))
 
     # --- memory ---------------------------------------------------------------------------------------------------
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from memory_store import MemoryStore
 
 import loaderkit as lk
-from loaderkit._runtime.companions import MemoryStore
 
 TIMEOUT_S = 60.0
 

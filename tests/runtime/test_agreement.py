@@ -3,9 +3,9 @@
 import threading
 
 import pytest
+from memory_store import MemoryStore
 
 from loaderkit._runtime.agreement import agree
-from loaderkit._runtime.companions import MemoryStore
 
 
 class Told(MemoryStore):

@@ -3,8 +3,9 @@
 import threading
 
 import pytest
+from memory_store import MemoryStore
 
-from loaderkit._runtime.companions import Companions, MemoryStore
+from loaderkit._runtime.companions import Companions
 from loaderkit.errors import IteratorClosedError
 from loaderkit.plan.ending import Store
 

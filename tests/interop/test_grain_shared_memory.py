@@ -267,12 +267,17 @@ def run(script: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
+def frees_quietly(script: str, folder: Path, *, count: int) -> None:
+    """Of the memory that a script names on its standard output nothing is left, and nobody complained."""
+    ran = run(script, folder)
+    names = ran.stdout.split()
+    assert len(names) == count and not any(map(exists, names))
+    assert ran.stderr == ""
+
+
 def test_what_an_operation_made_in_a_worker_goes_with_its_element(tmp_path):
     """Its memory is freed when it was sent, not when the worker ends; nobody complains of it then."""
-    ran = run(ARRAYS, tmp_path)
-    names = ran.stdout.split()
-    assert len(names) == 60 and not any(map(exists, names))
-    assert ran.stderr == ""
+    frees_quietly(ARRAYS, tmp_path, count=60)
 
 
 HANDED_OUT = """
@@ -300,10 +305,7 @@ assert [open_from_shm(it)["x"].tolist() for it in elements[:10]] == [[n] * 3 for
 
 def test_what_a_worker_put_away_outlives_it(tmp_path):
     """In Grain's own process it is handed out as metadata: they can be opened when the worker has ended, or left."""
-    ran = run(HANDED_OUT, tmp_path)
-    names = ran.stdout.split()
-    assert len(names) == 20 and not any(map(exists, names))
-    assert ran.stderr == ""
+    frees_quietly(HANDED_OUT, tmp_path, count=20)
 
 
 MADE_AHEAD = """

@@ -3,19 +3,8 @@
 from typing import Never
 
 from loaderkit.interop.grain._lazy import missing
-from loaderkit.interop.grain.experimental import (
-    FlatMapTransform,
-    MapWithIndexTransform,
-    batch_and_pad,
-    index_shuffle,
-)
-
-__all__ = [
-    "FlatMapTransform",
-    "MapWithIndexTransform",
-    "batch_and_pad",
-    "index_shuffle",
-]
+from loaderkit.interop.grain.experimental import *  # noqa: F403 - one list of the names, for both places
+from loaderkit.interop.grain.experimental import __all__  # noqa: F401 - as the star left it out
 
 
 def __getattr__(name: str) -> Never:

@@ -67,7 +67,7 @@ class Supplies:
     new_id: Callable[[], int]
 
 
-TASK_NBYTES = 8 << 20  # of the output of a task of several rows: they are made while earlier ones are sent
+TASK_NBYTES = 16 << 20  # of the output of a task of several rows: they are made while earlier ones are sent
 AHEAD_NBYTES = 64 << 20  # of what is made ahead, unless prefetch or two tasks a worker need more
 _FIRST_RESERVE = 1 << 16  # bytes: enough for small rows; larger ones ask once
 

@@ -50,7 +50,8 @@ class DataLoaderIterator(Walk):
 
     def __next__(self) -> Any:
         with self._lock:
-            self._check_not_wrapped()
+            if self._received is not None:
+                self._refuse_wrapped()
             return self._take(tell=True).value
 
     def peek(self) -> Any:
@@ -62,7 +63,8 @@ class DataLoaderIterator(Walk):
         (5, 0, 5)
         """
         with self._lock:
-            self._check_not_wrapped()
+            if self._received is not None:
+                self._refuse_wrapped()
             self._reach()
             if self._upcoming[0].losses:
                 self._check_losses(self._upcoming[0])
@@ -272,16 +274,16 @@ class DataLoaderIterator(Walk):
         """
         with self._lock:
             self._check_open()
-            self._check_not_wrapped()
+            if self._received is not None:
+                self._refuse_wrapped()
             self._received = self._position
             return Ahead(self)
 
-    def _check_not_wrapped(self) -> None:
-        if self._received is not None:
-            raise RuntimeError(
-                "this iterator is wrapped, and its elements go to the wrapper: take them there. Its position, state, "
-                "seek and close work here too"
-            )
+    def _refuse_wrapped(self) -> Never:
+        raise RuntimeError(
+            "this iterator is wrapped, and its elements go to the wrapper: take them there. Its position, state, "
+            "seek and close work here too"
+        )
 
     # --- Orbax's newer interface --------------------------------------------------------------------------------
 

@@ -13,8 +13,7 @@ import contextlib
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
-from itertools import count, repeat
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -42,7 +41,7 @@ class Element(NamedTuple):
     """Something to hand to the user.
 
     value     it
-    ends      where each logical stream goes on behind it; None: the plan knows
+    behind    the position behind it
     begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None: the plan knows
     losses    the bad records that are lost with it
     masked    no row of it is real: the streams are dry, and other processes may have rows for this step
@@ -51,7 +50,7 @@ class Element(NamedTuple):
     """
 
     value: Any
-    ends: Mapping[int, Cursor] | None
+    behind: Position
     begins: np.ndarray | None
     losses: tuple[Loss, ...]
     masked: bool
@@ -126,18 +125,24 @@ class Walk(Closing):
         self._moving = False
         self._closed = False
         self._alone = alone or not course.asks_others  # nobody else has to make the same steps
+        self._free = self._alone and course.num_steps is None  # nothing but the next element is asked for
         self._companions: Companions | None = None
         self._behind_last = 0  # lost behind the last element, once the end was met
 
     def _take(self, *, tell: bool) -> Element:
-        self._reach()
-        if self._upcoming[0].losses:
-            self._check_losses(self._upcoming[0])
+        # Few calls where the element is there: after a long step each of them is in nobody's cache any more.
+        if self._upcoming and self._free and not self._moving:
+            self._hub.check()
+        else:
+            self._reach()
+        element = self._upcoming[0]
+        if element.losses:
+            self._check_losses(element)
             if tell:  # before it moves: that may be interrupted, and tells each once
-                self._tell(self._upcoming[0].losses, self._position.step)
+                self._tell(element.losses, self._position.step)
         self._moving = True
-        element = self._upcoming.popleft()
-        self._position = self._behind(element)
+        self._upcoming.popleft()
+        self._position = element.behind
         self._moving = False
         return element
 
@@ -170,15 +175,18 @@ class Walk(Closing):
     def _tell(self, losses: tuple[Loss, ...], step: int) -> None:
         self._quarantine.take_in(losses, self._hub.source_name, step)
 
-    def _behind(self, element: Element) -> Position:
-        behind = self._course.after(self._position, element.ends)
-        if not element.losses:
-            return behind
-        return behind._replace(losses=with_losses(self._course, behind.losses, element.losses, self._q))
+    def _elements(self, step: Elements) -> Iterator[Element]:
+        """Those that the hub gave, which come behind the position one after the other."""
+        behind = self._position
+        for place, value in enumerate(step.values):
+            behind = self._course.after(behind, None if step.ends is None else step.ends[place])
+            losses = () if step.losses is None else step.losses.get(place, ())
+            if losses:
+                behind = behind._replace(losses=with_losses(self._course, behind.losses, losses, self._q))
+            yield Element(value, behind, step.begins, losses, step.masked, step.more, step.dry)
 
     def _check_losses(self, element: Element) -> None:
-        behind = self._behind(element)
-        self._refuse_losses(behind, behind.losses, element.losses[-1])
+        self._refuse_losses(element.behind, element.behind.losses, element.losses[-1])
 
     def _refuse_losses(self, behind: Position, losses: Losses, latest: Loss) -> None:
         try:
@@ -212,10 +220,7 @@ class Walk(Closing):
             self._move_to(self._position)
             raise
         if isinstance(step, Elements):
-            ends = repeat(None) if step.ends is None else step.ends
-            losses = repeat(()) if step.losses is None else map(step.losses.get, count(), repeat(()))
-            said = map(repeat, (step.masked, step.more, step.dry))
-            self._upcoming.extend(map(Element, step.values, ends, repeat(step.begins), losses, *said))
+            self._upcoming.extend(self._elements(step))
             self._moving = False
             return None
         self._moving = False

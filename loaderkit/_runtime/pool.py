@@ -153,8 +153,9 @@ class Pool(Hub):
                 self._changed.wait()
 
     def check(self) -> None:
-        self._check_process()
-        super().check()
+        if self._closed or os.getpid() != self._pid:
+            self._check_process()
+            super().check()
 
     def wake(self) -> None:
         """Makes the pump look around; never waits."""

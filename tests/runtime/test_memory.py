@@ -69,3 +69,32 @@ def test_memory_is_flat(kind, operations):
         # One descriptor and one mapping a segment, of which there are few; thousands of batches that leaked are more.
         assert late.descriptors <= early.descriptors + 3
         assert late.mappings <= early.mappings + 3
+
+
+class Pages:
+    """Large rows that cost next to nothing."""
+
+    def __init__(self) -> None:
+        self.page = np.zeros(MEGABYTE, np.uint8)
+
+    def __len__(self) -> int:
+        return 10**6
+
+    def __getitem__(self, key: int) -> np.ndarray:
+        return self.page
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_batches_made_ahead_are_bounded_by_their_bytes_however_fast_they_are_made(kind):
+    loader = lk.DataLoader(
+        data_source=Pages(),
+        sampler=lk.SequentialSampler(10**6),
+        operations=[lk.Batch(8)],
+        worker_count=2,
+        worker_kind=kind,
+    )
+    with loader, iter(loader) as it:
+        for _ in range(300):
+            next(it)
+        # A few more are in the user's hands or were made before it was known how large they are.
+        assert loader._crew._hub._shared_arena.nbytes < 3 * AHEAD_NBYTES

@@ -1,6 +1,6 @@
 """The plain loop in several processes or threads at once, and the barest way to hand arrays from one process on.
 
-Workers tell the consumer of each row by one byte in a pipe, so that the count is exact at any moment.
+Workers tell the consumer of each row that took a step by one byte in a pipe, so that the count is exact at any moment.
 """
 
 import mmap
@@ -61,12 +61,18 @@ def make_share(
 
     source = pipeline.source("bare")  # here, since a reader's own threads don't live on in a forked child
     for indices, keys in islice(batches_of_keys(pipeline, len(source)), worker, None, workers):
+        records = read(source, keys)
         rows: list[Any] = []
-        for index, record in zip(indices, read(source, keys)):
-            rows += made((record,), (index,))
-            os.write(pipe, b"\0")
+        if pipeline.steps:
+            for index, record in zip(indices, records):
+                rows += made((record,), (index,))
+                os.write(pipe, b"\0")
+        else:
+            rows = made(records, indices)
         if pipeline.batch:
             stacked(rows)
+        if not pipeline.steps:  # nothing takes long, and a write a row would be most of the work
+            os.write(pipe, bytes(len(rows)))
         if ended():
             return
 

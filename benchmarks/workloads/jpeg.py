@@ -156,6 +156,7 @@ BENCHMARKS = (
             speedup(
                 OURS_2, *TUNED_2, best_of="best of grain DataLoader tuned, 2 workers", bound=Bound(">=", 1.5)
             ),
+            speedup(BARE_2, *TUNED_2, best_of="best of grain DataLoader tuned, 2 workers"),
             speedup(OURS_2, *DATASET, best_of="best of grain MapDataset, 0 or 2 workers"),
             speedup(OURS_2, by.TFDATA),
             speedup(IMAGE_2, by.TFDATA),

@@ -43,6 +43,7 @@ BENCHMARKS = tuple(
             speedup(OURS_2, BARE_2, bound=Bound(">=", 0.9)),
             speedup(OURS_2, TORCH_2, bound=ahead),
             speedup(OURS_2, *GRAIN_2, best_of="best of grain, 2 workers", bound=ahead),
+            speedup(BARE_2, *GRAIN_2, best_of="best of grain, 2 workers"),
         ),
     )
     for name, about, rows, ahead in (("", FEW, 8, Bound(">=", 1.2)), (", Batch(64)", MANY, 64, None))

@@ -78,6 +78,7 @@ BENCHMARKS = (
             speedup(OURS, BARE, bound=Bound(">=", 1.0)),
             speedup(OURS, SHARP),
             speedup(OURS, *TUNED, best_of="best of grain DataLoader tuned, 0 workers", bound=Bound(">=", 20)),
+            speedup(BARE, *TUNED, best_of="best of grain DataLoader tuned, 0 workers"),
             speedup(OURS, *DATASET, best_of="best of grain MapDataset, 0 workers"),
             speedup(OURS, TORCH, bound=Bound(">=", 1.0)),
             speedup(OURS, by.HF),

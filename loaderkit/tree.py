@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter, itemgetter
+from sys import getrefcount
 from typing import Any, NoReturn
 
 from ._structure import COMMON_LEAVES, Structure, children_of, kind_of, structure_of
@@ -17,10 +18,10 @@ __all__ = [
     "StructureMismatch",
     "columns",
     "copy_containers",
-    "copy_each",
     "flatten",
     "leaf_order",
     "map_leaves",
+    "own_each",
     "paths",
     "structure_of",
     "typed_columns",
@@ -301,19 +302,26 @@ def copy_containers(element: Any) -> Any:
     return map_leaves(_itself, element)
 
 
-def copy_each(elements: Sequence[Any]) -> list[Any]:
-    """`copy_containers` of each element, at less than half the cost where they are flat dicts of common leaves.
+def own_each(elements: list[Any]) -> list[Any]:
+    """The elements in containers that nobody else has: whoever changes these changes nothing of anybody's.
+
+    Flat dicts of common leaves that only the list holds are nobody else's already; others are copied, such dicts at
+    half the cost of `copy_containers`.
 
     Args:
         elements: any trees.
 
-    >>> old = [{"x": 1}, {"x": 2}]
-    >>> new = copy_each(old)
-    >>> new == old, new[0] is old[0]
+    >>> old = {"x": 1}
+    >>> new = own_each([old, {"x": 2}])
+    >>> new[0] == old, new[0] is old
     (True, False)
     """
     if set(map(type, elements)) == {dict}:
         leaves = chain.from_iterable(map(dict.values, elements))
         if COMMON_LEAVES.issuperset(map(type, leaves)):
-            return list(map(dict.copy, elements))
+            held_elsewhere = set(map(getrefcount, elements)) != _HELD_ONCE
+            return list(map(dict.copy, elements)) if held_elsewhere else elements
     return list(map(copy_containers, elements))
+
+
+_HELD_ONCE = set(map(getrefcount, [object()]))  # what the interpreter counts for what only a list holds

@@ -14,7 +14,7 @@ import numpy as np
 
 from loaderkit.sources import read_only
 from loaderkit.transforms.run import Failure
-from loaderkit.tree import copy_each
+from loaderkit.tree import own_each
 
 from .ahead import ReadAhead
 from .retrying import Retry, Retrying
@@ -177,4 +177,4 @@ def _guard_of(source: Any) -> Callable[[list[Any]], list[Any]]:
     # These hand out the very objects that they hold; what other sources give is new, or guarded by them.
     if isinstance(source, list | tuple | dict | np.ndarray):
         return lambda records: [read_only(record) for record in records]
-    return copy_each
+    return own_each

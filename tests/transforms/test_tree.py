@@ -19,10 +19,10 @@ from loaderkit.tree import (
     StructureMismatch,
     columns,
     copy_containers,
-    copy_each,
     flatten,
     leaf_order,
     map_leaves,
+    own_each,
     paths,
     structure_of,
     typed_columns,
@@ -293,10 +293,27 @@ def test_a_structure_from_another_process_is_equal() -> None:
         st.dictionaries(st.sampled_from("abc"), st.one_of(st.integers(), st.lists(st.integers()), st.none()))
     )
 )
-def test_copying_many_is_copying_each(elements):
-    """`copy_each` gives what `copy_containers` gives: equal elements that share no container with the old ones."""
-    copies = copy_each(elements)
+def test_what_somebody_else_holds_is_copied(elements):
+    """`own_each` gives what `copy_containers` gives: equal elements that share no container with the old ones."""
+    copies = own_each([*elements])
     assert copies == [copy_containers(element) for element in elements] == elements
     for old, new in zip(elements, copies):
         assert new is not old
         assert all(new[key] is not old[key] for key in old if isinstance(old[key], list))
+
+
+def test_what_nobody_else_holds_is_not_copied():
+    made = [{"x": n, "y": np.full(2, n)} for n in range(3)]
+    places = [*map(id, made)]
+    assert [*map(id, own_each(made))] == places
+    somebody = made[1]
+    changed = own_each(made)
+    changed[1]["x"] = "changed"
+    assert somebody["x"] == 1
+
+
+def test_a_list_that_somebody_holds_is_copied_though_the_dict_around_it_is_new():
+    shared = [1, 2]
+    (mine,) = own_each([{"x": shared}])
+    mine["x"].append(3)
+    assert shared == [1, 2]

@@ -8,6 +8,7 @@ A course stands on plan, _engine and transforms; it knows nothing of those who r
 """
 
 import ast
+import functools
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -140,7 +141,12 @@ def room_of(module: str) -> str:
     return ROOM_OF_FILE.get(parts[0], parts[0]) if (PACKAGE / f"{parts[0]}.py").exists() else parts[0]
 
 
-def imports_of(file: Path) -> Iterator[Import]:
+@functools.cache
+def imports_of(file: Path) -> tuple[Import, ...]:
+    return tuple(read_imports(file))
+
+
+def read_imports(file: Path) -> Iterator[Import]:
     tree = ast.parse(file.read_bytes())
     # A function's body runs later, and what only a type checker reads never; everything else of a file, also
     # within if, try and class, runs at once.

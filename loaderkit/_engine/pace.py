@@ -35,7 +35,9 @@ class Pace:
         self._row_seconds: float | None = None
 
     def saw(self, *, rows: int, seconds: float) -> None:
-        """Takes in that a task of so many rows, at least one, took so long."""
+        """Takes in that a task of so many rows, at least one, took so long; 0 s: nobody timed it, as nobody did it."""
+        if not seconds:
+            return
         each = max(seconds / rows, 1e-9)
         old = self._row_seconds
         self._row_seconds = each if old is None else old + _WEIGHT * (each - old)

@@ -19,18 +19,6 @@ from loaderkit.errors import WorkerError, WorkerTimeoutError
 MAX_RESTARTS = 2
 UNIT = 256  # bytes: what the memory tells apart
 ASKED, SET_ASIDE = "asked for", "set aside"
-LEAST_ROW_SECONDS = 3e-5
-
-
-class BoundedPace(Pace):
-    """A pace whose tasks stay small enough for a plain loop.
-
-    What the engine says itself of a task that its worker didn't finish has no time in it, and a stream without an end
-    would be cut in tasks of millions of rows.
-    """
-
-    def saw(self, *, rows: int, seconds: float) -> None:
-        super().saw(rows=rows, seconds=max(seconds, rows * LEAST_ROW_SECONDS))
 
 
 class WatchedSlots(Slots):
@@ -157,7 +145,7 @@ class World(Reach):
         self.slots = WatchedSlots(budget) if arena else None
         self.reserves = arena and reserves
         self.outputs = Outputs()
-        self.pace = BoundedPace(workers=workers, task_rows=task_rows)
+        self.pace = Pace(workers=workers, task_rows=task_rows)
         self.dispatcher = Dispatcher(
             slots=self.slots, outputs=self.outputs, pace=self.pace, max_restarts=MAX_RESTARTS
         )

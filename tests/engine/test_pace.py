@@ -33,6 +33,16 @@ def test_a_steady_pace_gives_tasks_of_the_wanted_length_and_enough_of_them(row_s
     assert (pace.tasks_ahead() + 1) * task_seconds > AHEAD_SECONDS * (1 - 1e-9)
 
 
+def test_a_task_that_nobody_did_says_nothing_of_the_time():
+    """As where its worker died: else the next ones would have millions of rows, or a fifth more than is right."""
+    pace = Pace(workers=2, task_rows=None)
+    pace.saw(rows=8, seconds=0.0)
+    assert pace.rows(256) == 128
+    pace.saw(rows=100, seconds=0.1)
+    pace.saw(rows=8, seconds=0.0)
+    assert pace.rows(256) == 8
+
+
 def test_a_fixed_number_of_rows_stays():
     pace = Pace(workers=2, task_rows=7)
     pace.saw(rows=7, seconds=100.0)

@@ -1,7 +1,7 @@
 """How long things take, so that tasks are neither crumbs nor boulders. It steers only where tasks are cut."""
 
-# A message costs both sides 100 us and more where it wakes a sleeping processor: 2% of a task.
-TASK_SECONDS = 8e-3
+# A message costs both sides 100 us and more where it wakes a sleeping processor: some 2% of a task.
+TASK_SECONDS = 16e-3
 # Of the trainer's own tasks: there is nobody to share with, only the engine's part to spread.
 ALONE_SECONDS = 3e-3
 # Work that waits at each worker, so that a trainer busy for that long starves nobody.
@@ -25,7 +25,7 @@ class Pace:
     (128, 2)
     >>> pace.saw(rows=100, seconds=0.1)
     >>> pace.rows(256)
-    8
+    16
     """
 
     def __init__(self, *, workers: int, task_rows: int | None, reads: int = 0) -> None:

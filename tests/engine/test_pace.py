@@ -40,7 +40,7 @@ def test_a_task_that_nobody_did_says_nothing_of_the_time():
     assert pace.rows(256) == 128
     pace.saw(rows=100, seconds=0.1)
     pace.saw(rows=8, seconds=0.0)
-    assert pace.rows(256) == 8
+    assert pace.rows(256) == 16
 
 
 def test_a_fixed_number_of_rows_stays():

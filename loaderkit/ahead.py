@@ -9,11 +9,10 @@ from loaderkit.walk import Element, Walk
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """An element taken ahead, and the positions before and behind it."""
+    """An element taken ahead, and the position before it."""
 
     element: Element
     before: Position
-    after: Position
 
 
 class Ahead:
@@ -43,7 +42,7 @@ class Ahead:
         with self.lock:
             before = iterator._position
             element = iterator._take(tell=False)
-            return Taken(element, before, iterator._position)
+            return Taken(element, before)
 
     def go_back(self) -> None:
         """To where the user stands: what was taken since then comes again."""
@@ -54,4 +53,4 @@ class Ahead:
         """The user has this element now."""
         if taken.element.losses:
             self._iterator._tell(taken.element.losses, taken.before.step)
-        self._iterator._received = taken.after
+        self._iterator._received = taken.element.behind

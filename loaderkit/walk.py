@@ -125,13 +125,15 @@ class Walk(Closing):
         self._moving = False
         self._closed = False
         self._alone = alone or not course.asks_others  # nobody else has to make the same steps
-        self._free = self._alone and course.num_steps is None  # nothing but the next element is asked for
+        self._unhindered = (
+            self._alone and course.num_steps is None
+        )  # nothing but the next element is asked for
         self._companions: Companions | None = None
         self._behind_last = 0  # lost behind the last element, once the end was met
 
     def _take(self, *, tell: bool) -> Element:
         # Few calls where the element is there: after a long step each of them is in nobody's cache any more.
-        if self._upcoming and self._free and not self._moving:
+        if self._upcoming and self._unhindered and not self._moving:
             self._hub.check()
         else:
             self._reach()
@@ -287,10 +289,9 @@ class Walk(Closing):
         if (others := self._companions) is not None:
             others.closed = True
         with self._lock:
-            self._closed = True
             failed = self._failed
             self._move_to(self._position)
-            self._failed = failed
+            self._failed, self._closed = failed, True
             self._leave_others()
 
     @property
@@ -312,8 +313,8 @@ class Walk(Closing):
 
     def _move_to(self, position: Position) -> None:
         stream, self._stream = self._stream, None
+        self._upcoming.clear()  # first: an interrupt must leave none that comes from elsewhere
         self._position, self._moving = position, False
-        self._upcoming.clear()
         self._error = self._raised_at = self._failed = None
         self._behind_last = 0
         if stream is not None:

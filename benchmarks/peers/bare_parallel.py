@@ -1,6 +1,7 @@
 """The plain loop in several processes or threads at once, and the barest way to hand arrays from one process on.
 
-Workers tell the consumer of each row that took a step by one byte in a pipe, so that the count is exact at any moment.
+Workers tell the consumer by one byte in a pipe of each row that they made, so that the count is exact at any moment;
+where no step is taken, of a batch's rows at once.
 """
 
 import mmap
@@ -62,17 +63,14 @@ def make_share(
     source = pipeline.source("bare")  # here, since a reader's own threads don't live on in a forked child
     for indices, keys in islice(batches_of_keys(pipeline, len(source)), worker, None, workers):
         records = read(source, keys)
+        # Where no step takes any time, a write a row would be most of the work.
+        several = 1 if pipeline.steps else len(indices)
         rows: list[Any] = []
-        if pipeline.steps:
-            for index, record in zip(indices, records):
-                rows += made((record,), (index,))
-                os.write(pipe, b"\0")
-        else:
-            rows = made(records, indices)
+        for lo in range(0, len(indices), several):
+            rows += made(records[lo : lo + several], indices[lo : lo + several])
+            os.write(pipe, bytes(several))
         if pipeline.batch:
             stacked(rows)
-        if not pipeline.steps:  # nothing takes long, and a write a row would be most of the work
-            os.write(pipe, bytes(len(rows)))
         if ended():
             return
 

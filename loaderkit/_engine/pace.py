@@ -1,6 +1,8 @@
 """How long things take, so that tasks are neither crumbs nor boulders. It steers only where tasks are cut."""
 
-# A message costs both sides 100 us and more where it wakes a sleeping processor: some 2% of a task.
+import math
+
+# A message costs both sides 100 us and more where it wakes a sleeping processor: some 1% of a task.
 TASK_SECONDS = 16e-3
 # Of the trainer's own tasks: there is nobody to share with, only the engine's part to spread.
 ALONE_SECONDS = 3e-3
@@ -58,7 +60,7 @@ class Pace:
         reads = -(-self._reads // each)
         if self._row_seconds is None:
             return max(2, reads)
-        return max(2, reads, min(_MOST_TASKS, int(AHEAD_SECONDS / (each * self._row_seconds))))
+        return max(2, reads, min(_MOST_TASKS, math.ceil(AHEAD_SECONDS / (each * self._row_seconds))))
 
     def rows_ahead(self, batch: int) -> int:
         """Rows that are begun at once; the trainer alone has one task at a time."""

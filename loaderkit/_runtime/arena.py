@@ -6,8 +6,9 @@ whose buffer they look into. So each delivery gets a *token*, a ctypes array ove
 made from the token's buffer and holds it, and a weak reference to the token tells the end of the last view. (A slice
 of one big array wouldn't do: numpy ties views of a slice to that array and lets go of the slice.)
 
-The weak reference's callback runs in any thread, inside the garbage collector, and in children that the user forked:
-it only appends to a deque, and only in the process that made the lease.
+The weak reference's callback runs in any thread, inside the garbage collector, and in children that the user forked,
+where nobody looks at what it does: it appends the reference to a deque. It is the deque's own method: a batch ends in
+the `next()` that gives another, where each call into Python counts.
 """
 
 import ctypes
@@ -24,6 +25,13 @@ from loaderkit.errors import ArenaMemoryError
 from .platform import available_memory
 
 
+class _Lease(weakref.ref[Any]):
+    """A weak reference to a token, that knows the slot."""
+
+    __slots__ = ("slot",)
+    slot: Slot
+
+
 class Arena:
     """The trainer's side: grows the memory, leases ranges of it."""
 
@@ -32,10 +40,8 @@ class Arena:
         self.nbytes = 0
         self.leased = 0  # bytes
         self._segments: dict[int, mmap.mmap] = {}  # by offset
-        self._leases: dict[int, tuple[weakref.ref[Any], Slot]] = {}
-        self._expired: deque[int] = deque()
-        self._next = 0
-        self._pid = os.getpid()
+        self._leases: dict[int, _Lease] = {}  # by their own id: those of the dead have no hash
+        self._expired: deque[_Lease] = deque()
 
     def extend(self, nbytes: int) -> None:
         """Adds a segment. ArenaMemoryError if the system has too little left: it wouldn't say so itself in time."""
@@ -64,15 +70,9 @@ class Arena:
     def lease(self, slot: Slot) -> Any:
         """A token whose end gives the slot back, by `expired`."""
         token = self.token(slot)
-        number = self._next
-        self._next += 1
-        expired, pid = self._expired, self._pid
-
-        def gone(_: Any) -> None:
-            if os.getpid() == pid:
-                expired.append(number)
-
-        self._leases[number] = (weakref.ref(token, gone), slot)
+        lease = _Lease(token, self._expired.append)
+        lease.slot = slot
+        self._leases[id(lease)] = lease
         self.leased += slot.nbytes
         return token
 
@@ -80,9 +80,10 @@ class Arena:
         """The slots whose last view has gone since the last call."""
         slots = []
         while self._expired:
-            _, slot = self._leases.pop(self._expired.popleft())
-            self.leased -= slot.nbytes
-            slots.append(slot)
+            lease = self._expired.popleft()
+            del self._leases[id(lease)]
+            self.leased -= lease.slot.nbytes
+            slots.append(lease.slot)
         return slots
 
     def close(self) -> None:

@@ -5,7 +5,9 @@ wherever the garbage collector finds them, by a flag and a byte in a pipe and no
 are started from the pump's thread, because the kernel ties a child's life to the *thread* that started it.
 
 All state is under one lock. A consumer that waits does so on its condition; after it took an element it gives out the
-next tasks itself, so that a busy consumer never waits for the pump to be scheduled.
+next tasks itself, so that a busy consumer never waits for the pump to be scheduled. It is woken when there is something
+for it and not before: who changes what `next` looks at calls `_wake_waiting` before letting go of the lock, or wakes
+the pump, which does.
 """
 
 import contextlib
@@ -82,7 +84,7 @@ class Pool(Hub):
         self._kind = kind
         self._pid = os.getpid()
         self._changed = threading.Condition(self.lock)
-        self._waited_for: set[int] = set()  # streams that somebody waits for, since the last `_tell`
+        self._waited_for: set[int] = set()  # streams that somebody waits for who wasn't woken since
         self._crew: dict[int, Worker] = {}
         self._casualties = Casualties(self._dispatcher, self._crew, patience, workers=workers, kind=kind)
         self._numbers = 0
@@ -199,7 +201,7 @@ class Pool(Hub):
 
     # --- the pump, under the lock -------------------------------------------------------------------------------
 
-    def _tell(self) -> None:
+    def _wake_waiting(self) -> None:
         """Wakes those who wait, if there is something for one of them: each that wakes is in the workers' way."""
         over = self._unfit is not None or self._stopping or self.torn
         if over or any(map(self._is_due, self._waited_for)):
@@ -311,9 +313,10 @@ class Pool(Hub):
                 elif not self._casualties.gone(worker.number):
                     return  # dismissed; else it is through with what it was in, and begins nothing more
                 self._give_out()
+                self._wake_waiting()
             except BaseException as error:  # noqa: BLE001 - whoever waits must not wait for ever
                 self._fail(error)
-            self._tell()
+                self._changed.notify_all()
 
     def _fail(self, error: BaseException) -> None:
         _log.error("loaderkit: the engine failed", exc_info=error)
@@ -343,7 +346,10 @@ class Pool(Hub):
                     events = selectors.EVENT_READ | (selectors.EVENT_WRITE if crewed.blocked else 0)
                     if selector.get_key(crewed.connection).events != events:
                         selector.modify(crewed.connection, events, number)
-            self._tell()
+            if ready:
+                self._wake_waiting()
+            else:
+                self._changed.notify_all()  # now and then they look for themselves
         return bool(ready)
 
     def _attend(self, selector: selectors.BaseSelector, key: selectors.SelectorKey, mask: int) -> None:
@@ -385,7 +391,7 @@ class Pool(Hub):
             self._casualties.set_overdue_aside()
             self._give_up_where_hopeless()
             self._give_out()
-            self._tell()
+            self._wake_waiting()
 
     def _run(self) -> None:
         selector = selectors.DefaultSelector()

@@ -26,9 +26,9 @@ class Level:
 
     label    what errors call its Batch
     depth    FlatMaps passed before it
-    pace     how many elements go through the stages together
     mark     says of each row that it is real, where the next Batch puts others in between; no stage, for what it
              raises is no record's fault
+    pace     how many elements go through the stages together
     """
 
     batch: Batch | None
@@ -48,18 +48,20 @@ class Level:
         """Takes the elements through the stages only, piece by piece."""
         if len(self.stages) < 2 or len(run.values) <= 1:
             return self._through(run, start)
-        pieces: list[Run] = []
-        failure = None
-        low = 0
-        while low < len(run.values) and failure is None:
-            high = low + self.pace.size
-            begun = time.perf_counter()
-            piece, failure = self._through(run.part(low, high), start)
-            if high <= len(run.values):
-                self.pace.took((time.perf_counter() - begun) / len(self.stages))
-            pieces.append(piece)
-            low = high
-        return Run.joined(pieces), failure
+        high = self.pace.size
+        made, failure = self._timed(run.part(0, high), start)
+        while high < len(run.values) and failure is None:
+            low, high = high, high + self.pace.size
+            piece, failure = self._timed(run.part(low, high), start)
+            made.add(piece)
+        return made, failure
+
+    def _timed(self, piece: Run, start: Cursor) -> tuple[Run, Failure | None]:
+        begun = time.perf_counter()
+        made = self._through(piece, start)
+        seconds = time.perf_counter() - begun
+        self.pace.took(seconds / len(self.stages), elements=len(piece.values))
+        return made
 
     def _through(self, run: Run, start: Cursor) -> tuple[Run, Failure | None]:
         failure = None

@@ -13,7 +13,7 @@ class PiecePace:
     """Finds the size of the next piece from the time that the last one took.
 
     >>> pace = PiecePace()
-    >>> pace.took(1e-3)
+    >>> pace.took(1e-3, elements=4)
     >>> pace.size
     1
     """
@@ -21,9 +21,9 @@ class PiecePace:
     def __init__(self) -> None:
         self.size = 4
 
-    def took(self, seconds: float) -> None:
-        """A piece of `size` elements took so long in each stage."""
+    def took(self, seconds: float, *, elements: int) -> None:
+        """A piece of so many elements, `size` or what was left of a run, took so long in each stage."""
         if seconds > 2 * _SECONDS:
-            self.size = max(1, int(self.size * _SECONDS / seconds))
-        elif seconds < _SECONDS / 2:
+            self.size = max(1, int(elements * _SECONDS / seconds))
+        elif seconds < _SECONDS / 2 and elements == self.size:
             self.size *= 2

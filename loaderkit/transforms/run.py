@@ -68,23 +68,14 @@ class Run:
         return self.part(0, count)
 
     def add(self, other: "Run") -> None:
+        """What comes behind it."""
         self.values += other.values
-        self.begins = [*self.begins, *other.begins]
+        self.begins = _longer(self.begins, other.begins)
         if self.ends is not None and other.ends is not None:
-            self.ends = [*self.ends, *other.ends]
-
-    @staticmethod
-    def joined(pieces: Sequence["Run"]) -> "Run":
-        """One run of all of them, in order."""
-        if len(pieces) == 1:
-            return pieces[0]
-        values = [value for piece in pieces for value in piece.values]
-        ends = [piece.ends for piece in pieces if piece.ends is not None]
-        return Run(values, _joined([piece.begins for piece in pieces]), _joined(ends) if ends else None)
+            self.ends = _longer(self.ends, other.ends)
 
 
-def _joined(parts: Sequence[Sequence[Cursor]]) -> Sequence[Cursor]:
-    singles = [part for part in parts if isinstance(part, Singles)]
-    if len(singles) == len(parts):
-        return Singles(np.concatenate([part.indices for part in singles]))
-    return [cursor for part in parts for cursor in part]
+def _longer(cursors: Sequence[Cursor], by: Sequence[Cursor]) -> list[Cursor]:
+    made: list[Cursor] = cursors if isinstance(cursors, list) else [*cursors]
+    made.extend(by)  # in place: a run may be made of many pieces
+    return made

@@ -29,8 +29,8 @@ def test_a_steady_pace_gives_tasks_of_the_wanted_length_and_enough_of_them(row_s
         pace.saw(rows=10, seconds=10 * row_seconds)
     task_seconds = pace.rows(1) * row_seconds
     assert pace.rows(1) == 1 or TASK_SECONDS / 2 < task_seconds <= TASK_SECONDS * (1 + 1e-9)
-    assert pace.tasks_ahead() == 2 or pace.tasks_ahead() * task_seconds <= AHEAD_SECONDS * (1 + 1e-9)
-    assert (pace.tasks_ahead() + 1) * task_seconds > AHEAD_SECONDS * (1 - 1e-9)
+    assert pace.tasks_ahead() * task_seconds >= AHEAD_SECONDS * (1 - 1e-9)
+    assert pace.tasks_ahead() == 2 or (pace.tasks_ahead() - 1) * task_seconds < AHEAD_SECONDS * (1 + 1e-9)
 
 
 def test_a_task_that_nobody_did_says_nothing_of_the_time():

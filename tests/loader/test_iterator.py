@@ -343,3 +343,37 @@ def test_elements_of_a_wrapped_iterator_are_the_wrappers():
         for use in (it.__next__, it.peek, it.wrap):
             with pytest.raises(RuntimeError, match="this iterator is wrapped"):
                 use()
+
+
+@every_running
+@pytest.mark.parametrize("policy", ["raise", "skip"])
+def test_next_goes_the_same_way_where_more_is_asked_than_the_next_element(running, policy):
+    """A run that ends after a number of steps is looked at before each of them; here it never gets there."""
+
+    def odd(x: int) -> int:
+        if policy == "skip" and x % 7 == 3:
+            raise ValueError(x)
+        return x
+
+    loaders = [
+        lk.DataLoader(
+            data_source=range(40),
+            sampler=lk.IndexSampler(40, seed=1),
+            operations=[odd, lk.Batch(2)],
+            num_steps=num_steps,
+            on_record_error=policy,
+            worker_count=running.workers,
+            worker_kind=running.kind,
+        )
+        for num_steps in (None, 10**6)
+    ]
+    with loaders[0], loaders[1]:
+        one, other = map(iter, loaders)
+        for step in range(60):
+            assert_same([next(one)], [next(other)])
+            assert (one.step, one.index, one.bad_records) == (other.step, other.index, other.bad_records)
+            if step % 20 == 10:
+                assert_same([one.peek()], [other.peek()])
+            if step == 30 and policy == "raise":
+                one.seek(7)
+                other.seek(7)

@@ -1,5 +1,6 @@
 """`verify=True`: what is read is what was written, or an error says that it isn't."""
 
+import time
 from itertools import pairwise
 from typing import Any
 
@@ -62,9 +63,10 @@ def flip_a_byte_of_next(loader: lk.DataLoader) -> None:
     hub = loader._crew._hub
     with hub._changed:
         (stream,) = hub._streams
+        deadline = time.monotonic() + 60
         while slot_of_next(hub) is None:
             hub._waited_for.add(stream)
-            assert hub._changed.wait(timeout=60)
+            assert hub._changed.wait(timeout=deadline - time.monotonic())
         token = hub._shared_arena.token(slot_of_next(hub))
         token[70] = bytes([token[70][0] ^ 1])  # in the second leaf, or in the pickle
 

@@ -20,7 +20,7 @@ class Drawn(PiecePace):
         self.sizes = sizes
         self.size = sizes[0]
 
-    def took(self, seconds: float) -> None:
+    def took(self, seconds: float, *, elements: int) -> None:
         self.sizes = [*self.sizes[1:], self.sizes[0]]
         self.size = self.sizes[0]
 
@@ -77,14 +77,17 @@ def run_of(count: int, *, changing: bool) -> Run:
     names=st.lists(st.sampled_from(sorted(OPERATIONS)), min_size=2, max_size=4),
     fails=st.lists(st.sets(st.integers(0, 30), max_size=2), min_size=4, max_size=4),
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5),
+    children=st.lists(st.integers(0, 2), min_size=4, max_size=4),
 )
-@example(count=30, names=["map", "map"], fails=[{20}, {5}, set(), set()], sizes=[4])
-@example(count=30, names=["flat", "flat"], fails=[set()] * 4, sizes=[1, 4])
-def test_a_run_in_pieces_gives_what_it_gives_as_a_whole(count, names, fails, sizes):
+@example(count=30, names=["map", "map"], fails=[{20}, {5}, set(), set()], sizes=[4], children=[0] * 4)
+@example(count=30, names=["flat", "flat"], fails=[set()] * 4, sizes=[1, 4], children=[1, 1, 0, 0])
+def test_a_run_in_pieces_gives_what_it_gives_as_a_whole(count, names, fails, sizes, children):
     changing = "filter" in names or "flat" in names
     fails = fails[: len(names)]
-    whole, failed = level_of(names, fails, [count + 1]).work(run_of(count, changing=changing), (100,))
-    made, failure = level_of(names, fails, sizes).work(run_of(count, changing=changing), (100,))
+    # Where a stream is entered again: behind so many children, in each FlatMap.
+    start = (100, *children[: names.count("flat")])
+    whole, failed = level_of(names, fails, [count + 1]).work(run_of(count, changing=changing), start)
+    made, failure = level_of(names, fails, sizes).work(run_of(count, changing=changing), start)
     assert made.values == whole.values
     assert list(made.begins) == list(whole.begins)
     assert (made.ends is None) == (whole.ends is None)
@@ -101,13 +104,13 @@ def test_the_size_of_a_piece_settles_wherever_it_was_driven_to(costs):
     """A pause of the machine makes pieces small for a while; calls that cost nothing make them large."""
     pace = PiecePace()
     for cost in costs:
-        pace.took(cost)
+        pace.took(cost, elements=pace.size)
         assert pace.size >= 1
     for _ in range(80):
-        pace.took(pace.size * 10e-6)
+        pace.took(pace.size * 10e-6, elements=pace.size)
     assert 2 <= pace.size <= 10  # of 10 us each: 25 to 100 us
     for _ in range(80):
-        pace.took(pace.size * 1e-3)
+        pace.took(pace.size * 1e-3, elements=pace.size)
     assert pace.size == 1
 
 
@@ -126,6 +129,20 @@ class Decoded:
 
     def __del__(self) -> None:
         Decoded.alive -= 1
+
+
+def test_elements_that_take_longer_than_those_before_go_in_smaller_pieces():
+    """Also where a whole run has become one piece: no piece is ever as large as was aimed at then."""
+    level = Level(None, "", compile_levels([lk.Map(abs), lk.Map(abs)], seed=None)[0].stages)
+    for _ in range(20):
+        level.work(Run([1] * 64, Singles(np.arange(64)), None), ())
+    assert level.pace.size > 64
+    Decoded.alive = Decoded.most = 0
+    slow = Level(
+        None, "", compile_levels([lk.Map(Decoded), lk.Map(type)], seed=None)[0].stages, pace=level.pace
+    )
+    slow.work(Run([1] * 64, Singles(np.arange(64)), None), ())
+    assert level.pace.size == 1
 
 
 def test_what_takes_long_is_not_made_for_a_whole_batch_before_the_next_operation_sees_it():

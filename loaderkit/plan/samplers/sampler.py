@@ -1,7 +1,7 @@
 """What a sampler is, and what any of them is asked: those of this package, and those that users write.
 
 Any object with `__getitem__` is one. What else it has makes the answers faster or says more; where it has nothing,
-the functions here find out by asking index by index.
+the keys are found by asking index by index, and the rest is unknown.
 """
 
 from typing import Any, Protocol, cast, runtime_checkable

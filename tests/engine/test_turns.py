@@ -1,0 +1,86 @@
+"""Streams take turns element by element, and who waits for the next one is told when it is there."""
+
+from collections import deque
+from itertools import count
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loaderkit._engine.assembly import Supplies
+from loaderkit._engine.outputs import Outputs
+from loaderkit._engine.pace import Pace
+from loaderkit._engine.task import End, Outcome, Ready
+from loaderkit._engine.turns import Turns
+
+
+class Scripted:
+    """An assembly that has so many elements at a time, each time only after it was waited for."""
+
+    def __init__(self, number: int, runs: list[tuple[int, int]]) -> None:
+        self.number = number
+        self.coming = deque(runs)  # (looks that find nothing, elements then)
+        self.looked = 0
+
+    def there(self) -> bool:
+        return not self.coming or self.looked >= self.coming[0][0]
+
+    def due(self) -> bool:
+        return self.there()
+
+    def pop(self) -> Outcome | None:
+        if not self.there():
+            self.looked += 1
+            return None
+        if not self.coming:
+            return End()
+        _, elements = self.coming.popleft()
+        self.looked = 0
+        return Ready(task=self.number, place=10 * len(self.coming), count=elements)
+
+    def taken(self, ready: Ready) -> None:
+        pass
+
+
+def supplies() -> Supplies:
+    pace = Pace(workers=1, task_rows=1)
+    return Supplies(
+        slots=None, reserves=False, several=False, outputs=Outputs(), pace=pace, new_id=count().__next__
+    )
+
+
+RUNS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), max_size=4)
+
+
+@given(scripts=st.lists(RUNS, min_size=1, max_size=4), first=st.integers(0, 3))
+def test_each_gives_one_in_its_turn_and_is_due_whenever_there_is_something(scripts, first):
+    made: dict[int, Any] = {number: Scripted(number, runs) for number, runs in enumerate(scripts)}
+    turns = Turns({number: lambda _, mine=mine: mine for number, mine in made.items()}, first, supplies())
+    got = []
+    for _ in range(200):
+        due = turns.due()
+        outcome = turns.pop()
+        assert due or outcome is None, "nobody who waits would have been told"
+        if isinstance(outcome, End):
+            break
+        if outcome is not None:
+            assert outcome.count == 1
+            got.append((outcome.task, outcome.place))
+            turns.taken(outcome)
+    else:
+        raise AssertionError("it never ends")
+
+    left = {
+        number: deque(
+            10 * (len(runs) - 1 - run) + place for run, (_, size) in enumerate(runs) for place in range(size)
+        )
+        for number, runs in enumerate(scripts)
+    }
+    order = deque(sorted(left, key=lambda number: (number < first, number)))
+    expected = []
+    while order:
+        number = order.popleft()
+        if left[number]:
+            expected.append((number, left[number].popleft()))
+            order.append(number)
+    assert got == expected

@@ -125,17 +125,14 @@ class Walk(Closing):
         self._moving = False
         self._closed = False
         self._alone = alone or not course.asks_others  # nobody else has to make the same steps
-        self._unhindered = (
-            self._alone and course.num_steps is None
-        )  # nothing but the next element is asked for
+        # Whether an element that is there may be handed out without asking anything else.
+        self._unhindered = self._alone and course.num_steps is None
         self._companions: Companions | None = None
         self._behind_last = 0  # lost behind the last element, once the end was met
 
     def _take(self, *, tell: bool) -> Element:
         # Few calls where the element is there: after a long step each of them is in nobody's cache any more.
-        if self._upcoming and self._unhindered and not self._moving:
-            self._hub.check()
-        else:
+        if not (self._upcoming and self._unhindered) or self._moving or self._hub.shut:
             self._reach()
         element = self._upcoming[0]
         if element.losses:

@@ -114,7 +114,8 @@ class Hub:
         # True while the engine is between two states. An interrupt that falls into such a move leaves it true, and
         # then nobody touches this hub again: its iterators go on with another, from their positions.
         self.torn = False
-        self._closed = False
+        # What was taken from it before isn't handed out any more: it was closed, or this is a fork of its process.
+        self.shut = False
         self._streams: dict[int, Search] = {}
         self._moved = False  # something was used up: there may be room for further tasks
         self._abandoned: deque[int] = deque()  # streams whose iterator was garbage
@@ -196,7 +197,7 @@ class Hub:
 
     def check(self) -> None:
         """Raises IteratorClosedError where elements that were taken before aren't to be handed out any more."""
-        if self._closed:
+        if self.shut:
             raise IteratorClosedError("the loader was closed")
 
     def next(self, stream: int) -> Step:
@@ -393,5 +394,5 @@ class Inline(Hub):
 
     def shut_down(self) -> None:
         """Ends the reading threads, if there are any; nothing is made any more."""
-        self._closed = True
+        self.shut = True
         self._bench.reader.close()

@@ -17,6 +17,7 @@ import selectors
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
@@ -96,6 +97,7 @@ class Pool(Hub):
         self._wake_up, self._woken = socket.socketpair()
         self._wake_up.setblocking(False)
         self._woken.setblocking(False)
+        _pools.add(self)
 
     # --- for iterators ------------------------------------------------------------------------------------------
 
@@ -155,9 +157,8 @@ class Pool(Hub):
                 self._changed.wait()
 
     def check(self) -> None:
-        if self._closed or os.getpid() != self._pid:
-            self._check_process()
-            super().check()
+        self._check_process()
+        super().check()
 
     def wake(self) -> None:
         """Makes the pump look around; never waits."""
@@ -178,7 +179,7 @@ class Pool(Hub):
     def stop(self) -> None:
         """Asks for the end of pump and workers; may be called from anywhere, the garbage collector included."""
         if os.getpid() == self._pid:
-            self._closed = self._stopping = True
+            self.shut = self._stopping = True
             self.wake()
             if self._thread is None:  # not started, or ended after an idle time
                 self._release()
@@ -445,6 +446,17 @@ class Pool(Hub):
         self._woken.close()
         self._objects.clear()
         self._shared_arena.close()
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()  # of this process, for its forks
+
+
+def _shut_in_child() -> None:
+    for pool in _pools:
+        pool.shut = True
+
+
+os.register_at_fork(after_in_child=_shut_in_child)
 
 
 def _pump(pool: Pool, ended: threading.Event) -> None:

@@ -135,6 +135,7 @@ IMAGE_2, IMAGE_2_SIMPLE = (
 GRAIN_0, GRAIN_2 = by.grain(0), by.grain(2)
 TUNED_2 = by.grain_tuned(2)
 DATASET = by.named((*GRAIN_0, *GRAIN_2), "MapDataset")
+(TWO_READERS,) = by.named(GRAIN_0, "MapDataset", "(2,16)")
 TORCH, TORCH_2 = by.torch(0, 2)
 
 CONTENDERS = (
@@ -168,13 +169,15 @@ BENCHMARKS = (
         "jpeg, decode only",
         """As jpeg, with decoding alone: 2,000 JPEG files (quality 75) of 256x256 noise in ArrayRecord.
 
-Grain's MapDataset runs its steps in its reader threads: with 0 workers and (2,16) it has two threads that decode.
+Grain's MapDataset runs its steps in its reader threads: with 0 workers and (2,16) it has two threads that decode, its
+best setting here. The fastest of all settings in each round is more than any one of them reaches.
 """,
         CONTENDERS,
         stream(decode_pipeline, windows=2),
         (
             speedup(OURS_2, BARE_2),
             speedup(OURS_2_THREADS, BARE_2_THREADS),
+            speedup(OURS_2, TWO_READERS, bound=Bound(">=", 1.0)),
             speedup(OURS_2, *GRAIN_0, *GRAIN_2, best_of="best of grain, any setting", bound=Bound(">=", 1.0)),
             speedup(
                 OURS_2_THREADS,

@@ -90,9 +90,9 @@ class Reserve:
         """How many rows' outputs fit in so much room, None while that isn't known."""
         return None if not self._row_nbytes else int(nbytes / self._row_nbytes)
 
-    def fitting(self, rows: int) -> int:
-        """So many rows for a task, or as many as make an output of TASK_NBYTES; one at least."""
-        fits = self.rows_in(TASK_NBYTES)
+    def task_rows(self, batch: int) -> int:
+        """Rows of a next task: what the pace says, or as many as make an output of TASK_NBYTES; one at least."""
+        rows, fits = self._supplies.pace.rows(batch), self.rows_in(TASK_NBYTES)
         return rows if fits is None else max(1, min(rows, fits))
 
     def saw(self, rows: int, nbytes: int) -> None:

@@ -115,15 +115,13 @@ class Chain:
         if stream is None:
             return None
         pace = self._supplies.pace
-        least = max(self._prefetch * self._nominal, pace.least_ahead(self._task_rows()))
+        task_rows = self._reserves[0].task_rows(self._nominal)
+        least = max(self._prefetch * self._nominal, pace.least_ahead(task_rows))
         ahead = max(least, pace.rows_ahead(self._nominal))
         affordable = self._reserves[0].rows_in(AHEAD_NBYTES)
         if affordable is not None:
             ahead = min(ahead, max(affordable, least))
         return stream if stream.coming() + self._made() < ahead / len(self._streams) else None
-
-    def _task_rows(self) -> int:
-        return self._reserves[0].fitting(self._supplies.pace.rows(self._nominal))
 
     def _made(self) -> float:
         """What was already made of one stream's records, in nominal records."""
@@ -132,7 +130,7 @@ class Chain:
     def _read_task(self, stream: Stream) -> Task | None:
         line = stream.lines[0]
         try:
-            records = stream.records or stream.feed.next(self._task_rows())
+            records = stream.records or stream.feed.next(self._reserves[0].task_rows(self._nominal))
         except Exception as error:  # noqa: BLE001 - a user's sampler may raise anything
             line.fail(error)
             records = None

@@ -154,7 +154,7 @@ class Grid:
             return None
         first = self._to_give[0]
         batch = first.rows.rows
-        rows = self._task_rows(batch)
+        rows = self._reserve.task_rows(batch)
         if first.rows.steps == 1 and (first.given or rows < 2 * batch):
             parts = -(-batch // min(rows, batch))
             return self._rows_task([first], min(batch, first.given + -(-batch // parts)))
@@ -169,10 +169,7 @@ class Grid:
         """Steps to open as one stretch: as many as make a task, where batches have no slots of their own."""
         if self._slots is not None or not self._batch:
             return 1
-        return max(1, self._task_rows(self._batch) // self._batch)
-
-    def _task_rows(self, batch: int) -> int:
-        return self._reserve.fitting(self._supplies.pace.rows(batch))
+        return max(1, self._reserve.task_rows(self._batch) // self._batch)
 
     def _open(self, most: int) -> bool:
         if self._over or self._ahead >= self._enough:
@@ -211,7 +208,7 @@ class Grid:
         ahead = pace.rows_ahead(batch)
         if self._layout is not None:
             affordable = AHEAD_NBYTES * batch // max(self._layout.nbytes(batch), 1)
-            ahead = min(ahead, max(affordable, pace.least_ahead(self._task_rows(batch))))
+            ahead = min(ahead, max(affordable, pace.least_ahead(self._reserve.task_rows(batch))))
         return max(self._prefetch, 1, -(-ahead // batch))
 
     def _rows_task(self, stretches: list[_Stretch], hi: int) -> Task:

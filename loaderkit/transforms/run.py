@@ -35,18 +35,18 @@ class Singles(Sequence[Cursor]):
     """The cursors `(index,)` of records straight from the source, made only when somebody asks for them."""
 
     def __init__(self, indices: np.ndarray) -> None:
-        self.indices = indices  # (n,) int64
+        self._indices = indices  # (n,) int64
 
     def __len__(self) -> int:
-        return len(self.indices)
+        return len(self._indices)
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
-            return Singles(self.indices[place])
-        return (int(self.indices[place]),)
+            return Singles(self._indices[place])
+        return (int(self._indices[place]),)
 
     def __iter__(self) -> Iterator[Cursor]:
-        return zip(self.indices.tolist(), strict=True)
+        return zip(self._indices.tolist(), strict=True)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,6 @@
 """Who waits for an element is woken when it is there, and left in peace until then."""
 
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -9,14 +8,13 @@ import pytest
 from runtime_loaders import all_same, numbers
 
 import loaderkit as lk
+from benchmarks.work import spin
 
 KINDS = pytest.mark.parametrize("kind", ["process", "thread"])
 
 
 def spun(x: int) -> int:
-    end = time.thread_time() + 1e-3
-    while time.thread_time() < end:
-        pass
+    spin(1e-3)
     return x
 
 

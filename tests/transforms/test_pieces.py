@@ -1,12 +1,11 @@
 """A run goes through the stages of a level piece by piece: it gives what it would as a whole, and holds less."""
 
-import time
-
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import loaderkit as lk
+from benchmarks.work import spin
 from loaderkit.transforms.level import Level, compile_levels
 from loaderkit.transforms.pace import PiecePace
 from loaderkit.transforms.run import Run, Singles
@@ -123,9 +122,7 @@ class Decoded:
         self.value = value
         Decoded.alive += 1
         Decoded.most = max(Decoded.most, Decoded.alive)
-        end = time.thread_time() + 1e-3
-        while time.thread_time() < end:
-            pass
+        spin(1e-3)
 
     def __del__(self) -> None:
         Decoded.alive -= 1

@@ -130,9 +130,8 @@ class DeviceIterator(Closing):
                 self._forget()
                 self._check_same_place()
                 self._moves, self._torn = self._ahead.moves, False
-            if (
-                self._torn
-            ):  # by an interrupt: a batch may have been taken that is neither on its way nor received
+            if self._torn:
+                # By an interrupt: a batch may have been taken that is neither on its way nor received.
                 self._forget()
                 self._ahead.go_back()
             self._torn = True

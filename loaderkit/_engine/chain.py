@@ -15,8 +15,9 @@ What becomes of a last batch that lacks rows is said by its grouping. Padded bat
 process are dry, or, where other processes may have more rows, never: then masked batches follow (masks.py), and whoever
 hands them out says when it is enough.
 
-What is to be read next: the stream that has least on its way. It is never asked for less than the rows of one element
-that is handed out, and where every stream has those, the element can be made: so there is always work, or an answer.
+What is to be read next: the stream that lacks most for the next elements, by what came of its records and batches so
+far (yields.py). Where nothing is on its way and no element can be made, some stream lacks records: so there is always
+work, or an answer. Until a first element is made nothing is read ahead of it but two tasks a worker.
 """
 
 import math
@@ -33,8 +34,13 @@ from .grouping import Grouping, batch_of, end_like, masked_batch
 from .line import Line, Run
 from .masks import Masks
 from .passing import losses_left, losses_of
-from .stream import Feed, Stream
+from .stream import Feed, Stream, stream_of
 from .task import Broken, End, Outcome, Ready, Report, Slot, Span, Task
+from .yields import Outlook, Yield
+
+# Of a stream's first task: what an element takes is only known when some records are done. A task of cheap rows that is
+# so short costs 0.1 ms; of 2 ms each, as large pictures have, the first ones of two workers are 32 ms.
+_FIRST_ROWS = 32
 
 
 class Chain:
@@ -45,7 +51,6 @@ class Chain:
         supplies: what the loader's assemblies share.
         groupings: one for each Batch; rows of the last are those that one stream gives.
         start: where each stream was entered, by number.
-        nominal: records of one element that is handed out, if no operation changed their number.
         prefetch: elements to make ahead of the one handed out last.
         patience: records in a row, or batches, that may give nothing before that is an error, None for any number.
         stop: behind the last index, None without an end.
@@ -61,7 +66,6 @@ class Chain:
         *,
         groupings: tuple[Grouping, ...],
         start: dict[int, Cursor],
-        nominal: int,
         prefetch: int,
         patience: int | None,
         stop: int | None = None,
@@ -77,15 +81,12 @@ class Chain:
         self._tolerance = tolerance
         self._supplies = supplies
         self._groupings = groupings
-        self._nominal = nominal
         self._prefetch = max(prefetch, 1)
-        levels = range(max(len(groupings), 1))
-        units = [math.prod(grouping.rows for grouping in groupings[:level]) for level in levels]
-        self._streams = {
-            number: Stream(feed, start[number], [Line() for _ in units], units)
-            for number, feed in feeds.items()
-        }
-        self._masks = None if sample is None else Masks(sample, units)
+        takes = [grouping.rows for grouping in groupings]
+        self._streams = {number: stream_of(feed, start[number], takes) for number, feed in feeds.items()}
+        self._masks = None if sample is None else Masks(sample, takes)
+        self._yield = Yield()  # of the last Batch's batches
+        self._begun = False  # a first element was made
         self._last = Line() if groupings else next(iter(self._streams.values())).lines[0]
         self._reserves = [Reserve(supplies) for _ in range(len(groupings) + 1)]
         self._pending: deque[Task] = deque()  # batches ready to be made
@@ -101,36 +102,59 @@ class Chain:
             task = replace(task, reserve=self._reserves[task.level].slot(len(task.indices)))
             self._pending.popleft()
             return task
-        stream = self._hungriest()
-        return None if stream is None else self._read_task(stream)
+        hungry = self._hungriest()
+        return None if hungry is None else self._read_task(*hungry)
 
-    def _hungriest(self) -> Stream | None:
-        """The stream to read from: the one with least on its way, if that is too little."""
+    def _hungriest(self) -> tuple[Stream, int] | None:
+        """The stream to read from, and how many records: the one that lacks most, if any has too little."""
         if self._last.over:
             return None
         if self._masks is not None and self._masks.stream is not None:
-            return self._masks.hungry(self._masks.stream)
-        going_on = [stream for stream in self._streams.values() if not stream.over]
-        stream = min(going_on, key=Stream.coming, default=None)
-        if stream is None:
+            stream = self._masks.hungry(self._masks.stream)
+            return None if stream is None else (stream, self._task_rows(stream, stream.outlook(1, 1)))
+        of_batch, made = 1.0, 0.0
+        wanted: float = self._prefetch if self._begun else 1
+        if self._groupings:
+            of_batch = self._yield.estimate(1)
+            made = self._last.size(of_batch)
+            wanted = math.ceil(max(wanted - made, 0) / of_batch)
+        going_on = [
+            (stream, stream.outlook(wanted, of_batch)) for stream in self._streams.values() if not stream.over
+        ]
+        if not going_on:
             return None
+        stream, outlook = min(going_on, key=_hunger)
+        rows = self._task_rows(stream, outlook)
+        # What a stream lacks can't be told before some of its records are done.
+        known = stream.yields[0].entered or not stream.on_their_way
+        if known and outlook.lacking > 0:
+            return stream, rows
+        each = sum(outlook.each for _, outlook in going_on)
+        coming = sum(outlook.coming for _, outlook in going_on) + made * each
+        if self._begun:
+            enough = coming >= self._ahead(rows)
+        else:
+            enough = coming + rows > self._supplies.pace.least_ahead(rows) + (each if known else 0)
+        return None if enough else (stream, rows)
+
+    def _task_rows(self, stream: Stream, outlook: Outlook) -> int:
+        """Records of a next task: what is lacking, a first Batch's rows or what is known of at the most."""
+        lacking = math.ceil(outlook.lacking or outlook.each)
+        batch = self._groupings[0].rows if self._groupings else 1
+        known = max(_FIRST_ROWS, stream.yields[0].entered)
+        return self._reserves[0].task_rows(max(1, min(lacking, batch, known)))
+
+    def _ahead(self, task_rows: int) -> float:
+        """Records to have on their way when none is lacking, in tasks of so many."""
         pace = self._supplies.pace
-        task_rows = self._reserves[0].task_rows(self._nominal)
-        least = max(self._prefetch * self._nominal, pace.least_ahead(task_rows))
-        ahead = max(least, pace.rows_ahead(self._nominal))
+        ahead = pace.rows_ahead(task_rows)
         affordable = self._reserves[0].rows_in(AHEAD_NBYTES)
-        if affordable is not None:
-            ahead = min(ahead, max(affordable, least))
-        return stream if stream.coming() + self._made() < ahead / len(self._streams) else None
+        return max(pace.least_ahead(task_rows), ahead if affordable is None else min(ahead, affordable))
 
-    def _made(self) -> float:
-        """What was already made of one stream's records, in nominal records."""
-        return self._last.size() * self._nominal / len(self._streams) if self._groupings else 0
-
-    def _read_task(self, stream: Stream) -> Task | None:
+    def _read_task(self, stream: Stream, rows: int) -> Task | None:
         line = stream.lines[0]
         try:
-            records = stream.records or stream.feed.next(self._reserves[0].task_rows(self._nominal))
+            records = stream.records or stream.feed.next(rows)
         except Exception as error:  # noqa: BLE001 - a user's sampler may raise anything
             line.fail(error)
             records = None
@@ -176,12 +200,13 @@ class Chain:
             run.failed = report.trouble.error
             line.over = True
         if task.level:
+            last = task.level == len(self._groupings)
+            (self._yield if last else stream.yields[task.level]).saw(entered=1, came=run.size)
             for span in task.inputs:
                 self._use(span)
         else:
             self._supplies.pace.saw(rows=len(task.indices), seconds=report.seconds)
-            stream.arrived += len(task.indices)
-            stream.given += run.size
+            stream.yields[0].saw(entered=len(task.indices), came=run.size)
             stream.losses += [(run.lap, loss) for loss in report.losses]
             if self._tolerance is not None:
                 run.records, run.losses = len(task.indices), report.losses
@@ -193,6 +218,7 @@ class Chain:
         line.shed()
         if run.size:
             self._uses[task.id] = run.size
+            self._begun = self._begun or (line is self._last and self.due())
         self._regroup()
         return 1 if run.size else 0
 
@@ -360,3 +386,8 @@ class Chain:
 
     def owned(self) -> tuple[list[Slot], list[int]]:
         return [], list(self._uses)
+
+
+def _hunger(stream_and_outlook: tuple[Stream, Outlook]) -> tuple[float, float]:
+    outlook = stream_and_outlook[1]
+    return -outlook.lacking, outlook.coming / outlook.each

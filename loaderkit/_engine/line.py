@@ -22,7 +22,7 @@ class Run:
     """What came of one task, or will.
 
     task      its id; -1 for a failure that is no task's
-    promised  elements that will probably come
+    promised  1 for a batch, 0 for records, which their stream counts
     records   that it was made of; 1 if that is a batch
     places    (size,) int64, the record of each element among them; None where nobody asks
     reaches   behind the last record of its elements, by stream: lap and index; None where each is of one record
@@ -127,9 +127,9 @@ class Line:
         self.runs.append(Run(-1, done=True, failed=error, behind=behind))
         self.over = True
 
-    def size(self) -> int:
-        """Elements that are there, with one for each batch on its way; a failure is nothing."""
-        return sum(run.size - run.taken if run.done else run.promised for run in self.runs)
+    def size(self, of_batch: float = 1) -> float:
+        """Elements that are there, and will probably come of the batches on their way; a failure is nothing."""
+        return sum(run.size - run.taken if run.done else run.promised * of_batch for run in self.runs)
 
     def count(self) -> None:
         """Counts what may be taken: up to the first run that isn't done, or that failed."""

@@ -6,7 +6,7 @@ They follow where the streams of this process are dry and other processes may ha
 from collections.abc import Callable, Sequence
 
 from .line import Line, Taken
-from .stream import Feed, Stream
+from .stream import Feed, Stream, stream_of
 
 
 class Masks:
@@ -14,12 +14,12 @@ class Masks:
 
     Args:
         sample: gives its feed.
-        units: of its lines.
+        takes: rows that each Batch takes of it.
     """
 
-    def __init__(self, sample: Callable[[], Feed], units: Sequence[int]) -> None:
+    def __init__(self, sample: Callable[[], Feed], takes: Sequence[int]) -> None:
         self._sample = sample
-        self._units = units
+        self._takes = takes
         self.stream: Stream | None = None  # once a row was asked for
         self.shape: Taken | None = None  # that row
 
@@ -28,7 +28,7 @@ class Masks:
         if self.shape is not None:
             return self.shape
         if self.stream is None:
-            self.stream = Stream(self._sample(), (), [Line() for _ in self._units], self._units)
+            self.stream = stream_of(self._sample(), (), self._takes)
         line = self.stream.lines[-1]
         line.count()
         if line.ready:
@@ -41,5 +41,5 @@ class Masks:
 
     def hungry(self, stream: Stream) -> Stream | None:
         """The stream, if it has to be read on for the row."""
-        enough = stream.read > stream.arrived or stream.lines[-1].size() or self.shape is not None
+        enough = stream.on_their_way or stream.lines[-1].size() or self.shape is not None
         return None if enough or stream.over else stream

@@ -1,5 +1,6 @@
 """A logical stream of a chain: its feed, its lines, and the figures from which follows how much to read."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -10,6 +11,7 @@ from loaderkit.plan.cursor import Cursor
 
 from .line import Line
 from .task import Loss, Span
+from .yields import Outlook, Yield
 
 
 class Feed(Protocol):
@@ -31,11 +33,10 @@ class Stream:
     feed: Feed
     start: Cursor
     lines: list[Line]
-    units: Sequence[int]  # records of one element of each line, if no operation changed their number
+    takes: Sequence[int]  # rows that each Batch takes of it; of line j, takes[j]
+    yields: list[Yield]  # of its records, and of the batches of each line behind
     records: tuple[np.ndarray, np.ndarray] | None = None  # from the feed, not given out for want of memory
     read: int = 0  # records given out
-    arrived: int = 0  # of those, how many came back
-    given: int = 0  # elements that came of them
     lap: int = 0  # how often it has begun again, where records were given out last
     last: int = -1  # the index of the last of them
     losses: list[tuple[int, Loss]] = field(default_factory=list)  # with the lap of each
@@ -61,11 +62,39 @@ class Stream:
         self.lap += int(indices[0]) <= self.last
         self.last = int(indices[-1])
 
-    def coming(self) -> float:
-        """What it has and what is on its way, in nominal records."""
-        share = self.given / self.arrived if self.arrived else 1.0
-        there = sum(line.size() * unit for line, unit in zip(self.lines, self.units, strict=True))
-        return there + (self.read - self.arrived) * share
+    @property
+    def on_their_way(self) -> int:
+        """Records that were given out and haven't come back."""
+        return self.read - self.yields[0].entered
+
+    def outlook(self, wanted: float, last_yield: float) -> Outlook:
+        """How much is to be read.
+
+        Before the first batch of a level is done it counts as enough for one batch of the next: so reading begins with
+        what a first element takes at least, whatever inner Batches multiply it to.
+
+        Args:
+            wanted: batches of the last level that are to be made, or elements where there is no Batch.
+            last_yield: elements that come of one of those.
+        """
+        each = self.yields[0].estimate(1.0)
+        here = self.lines[0].size()
+        # From the records on: what an element of each line takes, and all that is there.
+        cost = 1 / each
+        coming = here * cost + self.on_their_way
+        levels: list[tuple[float, float, int]] = []
+        for level in range(1, len(self.lines)):
+            of_batch = self.yields[level].estimate(self.takes[level])
+            there = self.lines[level].size(of_batch)
+            cost *= self.takes[level - 1] / of_batch
+            coming += there * cost
+            levels.append((there, of_batch, self.takes[level - 1]))
+        # Back from the elements that are wanted: a batch takes all its rows or isn't made.
+        rows = wanted * self.takes[-1] if self.takes else wanted
+        for there, of_batch, taken in reversed(levels):
+            rows = math.ceil(max(rows - there, 0) / of_batch) * taken
+        lacking = max(rows - here - self.on_their_way * each, 0) / each
+        return Outlook(lacking, coming, cost * (self.takes[-1] if self.takes else 1) / last_yield)
 
     def begin_again(self, feed: Feed) -> list[Span]:
         """Goes on with its first index; what waits for an earlier Batch is too little for one, and dropped: the spans.
@@ -81,3 +110,9 @@ class Stream:
         for line in self.lines:
             line.over = False
         return dropped
+
+
+def stream_of(feed: Feed, start: Cursor, takes: Sequence[int]) -> Stream:
+    """A stream that nothing was read of; `takes`: rows that each Batch takes of it, in order."""
+    lines = [Line() for _ in range(max(len(takes), 1))]
+    return Stream(feed, start, lines, takes, [Yield() for _ in lines])

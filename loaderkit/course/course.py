@@ -183,7 +183,6 @@ class Course(StreamShape):
             supplies,
             groupings=self._groupings(),
             start=start,
-            nominal=batching.stride // self.shard.shard_count * len(self.shard.blocks),
             prefetch=prefetch,
             # An endless stream of which nothing is left would be waited for without end.
             patience=None if self.ends else max(2 * self.num_records, _LEAST_PATIENCE),

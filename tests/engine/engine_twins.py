@@ -319,9 +319,6 @@ class ChainSpec:
         return self.start.get(stream, (0,))
 
     def assembly(self, supplies: Supplies) -> Assembly:
-        nominal = len(self.owned)
-        for rows, _ in self.groupings:
-            nominal *= rows
         return Chain(
             {stream: ChainFeed(self, stream) for stream in self.owned},
             supplies,
@@ -333,7 +330,6 @@ class ChainSpec:
             again=lambda stream: ChainFeed(replace(self, start={}), stream),
             sample=(lambda: ChainFeed(self.whole(), 0)) if self.masks else None,
             start={stream: self.start_of(stream) for stream in self.owned},
-            nominal=nominal,
             prefetch=self.prefetch,
             patience=self.patience,
         )

@@ -180,6 +180,44 @@ def test_what_is_made_ahead_of_a_user_who_rests_is_bounded():
         assert len(world.outputs) <= world.pace.rows_ahead(3)
 
 
+# Inner Batches whose elements a FlatMap takes apart again: groupings, children at each level, and the records that a
+# first element takes.
+TAKEN_APART = {
+    "by as many": (((64, True), (16, True)), (1, 64, 1), 64),
+    "twice": (((64, True), (32, True), (16, True)), (1, 64, 32, 1), 64),
+    "behind a FlatMap": (((256, True), (16, True)), (5, 256, 1), 52),
+    "by less than the next takes": (((8, True), (32, True)), (1, 4, 1), 64),
+    "not at all": (((4, True), (16, True)), (1, 1, 1), 64),
+    "of a FlatMap's children": (((32, True),), (8, 1), 4),
+}
+
+
+@pytest.mark.parametrize("entered", [0, 1000])
+@pytest.mark.parametrize(("workers", "task_rows"), [(0, 1), (0, None), (1, 4), (2, 8), (2, None), (4, None)])
+@pytest.mark.parametrize("name", TAKEN_APART)
+def test_a_first_element_costs_what_it_takes_and_two_tasks_a_worker(name, workers, task_rows, entered):
+    """Whatever inner Batches multiply the step to; at the begin of a run, and where one goes on."""
+    groupings, children, takes = TAKEN_APART[name]
+    spec = ChainSpec(
+        groupings=groupings,
+        flats=tuple(count > 1 for count in children),
+        fans=tuple((count,) for count in children),
+        stop=100_000,
+        start={0: (entered,)} if entered else {},
+    )
+    world = world_of(workers, task_rows=task_rows)
+    stream = world.open(spec)
+    rows = {}  # task -> records that it reads
+    while not world.pop(stream):
+        while world.give():
+            tasks = [given.task for hand in world.hands.values() for given in hand.tasks]
+            rows |= {task.id: len(task.indices) for task in tasks if not task.level}
+        world.finish(world.busy[0], row_seconds=2e-3)
+    assert takes <= sum(rows.values()) <= takes + 2 * max(workers, 1) * max(rows.values())
+    assert max(rows.values()) <= 32
+    world.wind_up()
+
+
 @pytest.mark.parametrize("lagging", [0, 1])
 def test_a_stream_that_lags_is_read_before_those_that_have_enough(lagging):
     """One stream keeps one in fifty: it alone is read on, and what the other gives doesn't pile up in inner batches."""

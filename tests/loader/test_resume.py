@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -235,3 +236,53 @@ def test_cursors_are_the_documented_ones():
     ]
     assert cursors(twice, lk.Batch(3)) == [[0], [1, 1], [3], [4]]
     assert cursors(lk.Filter(bool), lk.Batch(2), twice) == [[0], [1, 1], [3], [3, 1], [4]]
+
+
+class Counted:
+    """So many records that are their own keys, and how many were read; workers are threads of this process."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.reads = 0
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, key: int) -> np.int64:
+        self.reads += 1
+        return np.int64(key)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_inner_batches_multiply_is_not_read_before_the_first_batch(workers, times):
+    """Batch(64) taken apart again, then Batch(16): a first batch reads 64 records and two tasks a worker, not 1,024.
+
+    At the begin, and behind a restore.
+    """
+    source = Counted(100_000)
+    reads = []  # when each batch is made
+    loader = lk.DataLoader(
+        data_source=source,
+        sampler=lk.IndexSampler(len(source), num_epochs=None),
+        operations=[
+            *[lk.Batch(64, batch_fn=np.stack), lk.FlatMap(list)] * times,
+            lk.Batch(16),
+            lambda batch: reads.append(source.reads) or batch,
+        ],
+        worker_count=workers,
+        worker_kind="thread",
+    )
+    loader._task_rows = 8
+    saved = None
+    with loader:
+        for start in range(3):
+            it = iter(loader)
+            if saved is not None:
+                it.set_state(saved)
+            source.reads = 0
+            reads.clear()
+            assert next(it).tolist() == list(range(start * 16, start * 16 + 16))
+            assert min(reads) <= 64 + 2 * workers * loader._task_rows
+            saved = it.get_state()
+            it.close()

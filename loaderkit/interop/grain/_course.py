@@ -138,15 +138,11 @@ class Course:
             Grouping(batch.batch_size, "drop" if batch.drop_remainder else "keep")
             for batch in self.compiled.batches
         )
-        nominal = 1
-        for grouping in groupings:
-            nominal *= grouping.rows
         return Chain(
             feeds,
             supplies,
             groupings=groupings,
             start=start,
-            nominal=nominal,
             prefetch=prefetch,
             patience=max(2 * self.num_records, _LEAST_PATIENCE) if self.endless else None,
         )

@@ -1,8 +1,10 @@
 """A deterministic, checkpointable data loading engine for training in JAX."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loaderkit._load import load as load
+from loaderkit._names import importing as _importing
+from loaderkit._names import public_names as _public_names
 from loaderkit._runtime.reading import ReadOptions as ReadOptions
 from loaderkit._runtime.retrying import Retry as Retry
 from loaderkit._version import __version__ as __version__
@@ -19,7 +21,7 @@ from loaderkit.errors import StateError as StateError
 from loaderkit.errors import TransportError as TransportError
 from loaderkit.errors import WorkerError as WorkerError
 from loaderkit.errors import WorkerTimeoutError as WorkerTimeoutError
-from loaderkit.foreign import foreign_attribute
+from loaderkit.foreign import foreign_attribute as _foreign_attribute
 from loaderkit.iterator import DataLoaderIterator as DataLoaderIterator
 from loaderkit.loader import DataLoader as DataLoader
 from loaderkit.plan.metadata import RecordMetadata as RecordMetadata
@@ -43,6 +45,18 @@ from loaderkit.transforms import MapWithIndex as MapWithIndex
 from loaderkit.transforms import RandomMap as RandomMap
 from loaderkit.transforms import Transformation as Transformation
 
+if TYPE_CHECKING:
+    from loaderkit import interop as interop
+    from loaderkit import sources as sources
+    from loaderkit import testing as testing
+    from loaderkit import transforms as transforms
+    from loaderkit.checkpoint import CheckpointHandler as CheckpointHandler
+    from loaderkit.checkpoint import CheckpointRestore as CheckpointRestore
+    from loaderkit.checkpoint import CheckpointSave as CheckpointSave
+    from loaderkit.interop.jax import ShardByJaxProcess as ShardByJaxProcess
+    from loaderkit.interop.jax import ShardBySharding as ShardBySharding
+    from loaderkit.interop.jax import device_iterator as device_iterator
+
 # Names that need an optional library, and the modules that import it when they are first asked for.
 _LAZY = {
     "CheckpointHandler": "loaderkit.checkpoint",
@@ -53,25 +67,33 @@ _LAZY = {
     "device_iterator": "loaderkit.interop.jax",
 }
 
+# Rooms that users see; those that nothing here needs are imported when they are first asked for.
+_ROOMS = ("interop", "sources", "testing", "transforms")
 
 _PACKAGES = {"orbax": "orbax-checkpoint", "jax": "jax"}
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        from importlib import import_module
+if not TYPE_CHECKING:  # where it would make every misspelled name one of ours
+    _room = _importing(__name__, _ROOMS)
 
-        try:
-            return getattr(import_module(_LAZY[name]), name)
-        except ModuleNotFoundError as error:
-            package = _PACKAGES.get(error.name or "", error.name)
-            raise ImportError(
-                f"lk.{name} needs {package}, which isn't installed: pip install {package}"
-            ) from error
-    ours = foreign_attribute(name)
-    advice = "" if ours is None else f"; instead of it use {ours}"
-    raise AttributeError(f"module 'loaderkit' has no attribute {name!r}{advice}")
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY:
+            from importlib import import_module
+
+            try:
+                return getattr(import_module(_LAZY[name]), name)
+            except ModuleNotFoundError as error:
+                package = _PACKAGES.get(error.name or "", error.name)
+                raise ImportError(
+                    f"lk.{name} needs {package}, which isn't installed: pip install {package}"
+                ) from error
+        ours = _foreign_attribute(name)
+        if ours is not None:
+            raise AttributeError(
+                f"module 'loaderkit' has no attribute {name!r}; instead of it use {ours}", name=name
+            )
+        return _room(name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+    return _public_names(globals(), [*_LAZY, *_ROOMS, "__version__"])

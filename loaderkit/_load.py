@@ -1,26 +1,23 @@
 """The most common loaders in one call."""
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
+from loaderkit._runtime.mending import OnRecordError
 from loaderkit._runtime.reading import ReadOptions
-from loaderkit.foreign import refuse_foreign_keywords
+from loaderkit.foreign import refusing_foreign_arguments
 from loaderkit.loader import DataLoader
 from loaderkit.plan.samplers import IndexSampler
 from loaderkit.plan.sharding import Sharding
-from loaderkit.sources import check_source
+from loaderkit.sources import RandomAccessDataSource, check_source
 from loaderkit.transforms.base import Batch
 from loaderkit.transforms.operations import Operation
 
-_LOADER_OPTIONS = {
-    *("worker_kind", "prefetch_batches", "max_memory", "logical_streams", "num_steps"),
-    *("on_record_error", "max_bad_records", "quarantine", "verify", "agree"),
-    *("max_worker_restarts", "worker_timeout", "on_worker_timeout"),
-}
 
-
+@refusing_foreign_arguments
 def load(
-    source: Any,
+    source: RandomAccessDataSource[Any],
     *,
     num_epochs: int | None = None,
     shuffle: bool = False,
@@ -30,26 +27,43 @@ def load(
     batch_size: int | None = None,
     drop_remainder: bool = False,
     worker_count: int | None = 0,
+    worker_kind: str = "process",
+    prefetch_batches: int = 2,
     read_options: ReadOptions | None = None,
-    **options: Any,
-) -> DataLoader:
+    max_memory: int | None = None,
+    logical_streams: int = 1,
+    num_steps: int | None = None,
+    on_record_error: OnRecordError = "raise",
+    max_bad_records: float | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    verify: bool = False,
+    agree: bool = True,
+    max_worker_restarts: int = 2,
+    worker_timeout: float | None = None,
+    on_worker_timeout: str = "raise",
+) -> DataLoader[Any]:
     """A DataLoader over a source in one call.
 
     Args:
         source: anything with `__len__` and `__getitem__`.
-        num_epochs, shuffle, seed: as IndexSampler takes them; without num_epochs the stream has no end.
-        shard_options, worker_count, read_options: as DataLoader takes them.
-        transformations: its operations.
-        batch_size, drop_remainder: of a Batch behind them, None for none.
-        options: what else DataLoader takes.
+        num_epochs: passes over the source; without it the stream has no end.
+        shuffle: whether each epoch has an order of its own, drawn from the seed.
+        seed: of the order and of the operations that draw; of these in any case.
+        shard_options: which part of each global batch this process loads, all if not given.
+        transformations: what DataLoader calls its operations, in order; a bare function is a Map.
+        batch_size: rows of a Batch behind them, None for none.
+        drop_remainder: whether that Batch drops the last rows where they fill no whole one.
+        worker_count: 0 works in the calling thread; None takes the CPUs that this process may use.
+        worker_kind, prefetch_batches, read_options, max_memory: as DataLoader takes them, like all that follow.
+        logical_streams, num_steps: of the stream.
+        on_record_error, max_bad_records, quarantine: of bad records.
+        verify, agree: what is compared.
+        max_worker_restarts, worker_timeout, on_worker_timeout: of lost workers.
 
     >>> import loaderkit as lk
     >>> [batch.tolist() for batch in lk.load([1, 2, 3], num_epochs=1, batch_size=2)]
     [[1, 2], [3]]
     """
-    if "operations" in options:
-        raise TypeError("load() has no argument operations; instead of it write: transformations=[...]")
-    refuse_foreign_keywords("load", {name: options[name] for name in options.keys() - _LOADER_OPTIONS})
     if drop_remainder and batch_size is None:
         raise ValueError("drop_remainder: there is no batch to drop; give batch_size too")
     check_source(source)
@@ -60,8 +74,20 @@ def load(
         data_source=source,
         sampler=IndexSampler(len(source), shuffle=shuffle, num_epochs=num_epochs, seed=seed),
         operations=operations,
-        shard_options=shard_options,
         worker_count=worker_count,
+        worker_kind=worker_kind,
+        prefetch_batches=prefetch_batches,
         read_options=read_options,
-        **options,
+        shard_options=shard_options,
+        max_memory=max_memory,
+        logical_streams=logical_streams,
+        num_steps=num_steps,
+        on_record_error=on_record_error,
+        max_bad_records=max_bad_records,
+        quarantine=quarantine,
+        verify=verify,
+        agree=agree,
+        max_worker_restarts=max_worker_restarts,
+        worker_timeout=worker_timeout,
+        on_worker_timeout=on_worker_timeout,
     )

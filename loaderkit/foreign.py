@@ -1,10 +1,13 @@
-"""Names of Grain and PyTorch that are spelled otherwise here: keyword arguments, and names of the package.
+"""What is spelled otherwise here than in Grain and PyTorch: arguments, methods, and names of the package.
 
 Who brings a script along gets our spelling in the error, instead of "unexpected keyword argument".
 """
 
-from collections.abc import Mapping
-from typing import Any, Never
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Never, TypeVar, cast
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _SHARDS = "shard_options=lk.ShardOptions(shard_index, shard_count) of DataLoader, or lk.ShardByJaxProcess()"
 _SAMPLER = "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None), given as sampler="
@@ -15,8 +18,10 @@ _OPERATIONS = "operations=[...] of DataLoader"
 # keyword argument -> what to write instead
 KEYWORDS: Mapping[str, str] = {
     # Which data, in which order
-    "dataset": "data_source",
+    "dataset": "data_source of DataLoader, the first argument of lk.load",
     "source": "data_source",
+    "data_source": "source, the first argument",
+    "sampler": "num_epochs, shuffle and seed, or lk.DataLoader, which takes a sampler",
     "batch_sampler": "sampler=... and lk.Batch(batch_size=...) as the last of the operations",
     "shuffle": _SAMPLER,
     "seed": _SAMPLER,
@@ -31,6 +36,7 @@ KEYWORDS: Mapping[str, str] = {
     "transform": _OPERATIONS,
     "transforms": _OPERATIONS,
     "transformations": _OPERATIONS,
+    "operations": "transformations=[...]",
     "batch_size": "lk.Batch(batch_size=...) among the operations, or lk.load(source, batch_size=...)",
     "collate_fn": "lk.Batch(batch_size, batch_fn=...), which takes the list of rows as collate_fn does",
     "batch_fn": "lk.Batch(batch_size, batch_fn=...)",
@@ -53,6 +59,13 @@ KEYWORDS: Mapping[str, str] = {
     "in_order": "nothing: batches always come in the order of the sampler",
     "enable_profiling": "nothing: any profiler can be attached at worker_count=0",
     "timeout": "nothing: a worker that dies is an error that names its records",
+}
+
+# What takes named arguments only -> how to write them
+BY_NAME: Mapping[str, str] = {
+    "DataLoader": "DataLoader(data_source=source, sampler=lk.IndexSampler(...), operations=[...]); for the most common "
+    "ones there is lk.load(source, batch_size=32)",
+    "load": "load(source, batch_size=32); only the source may come without its name",
 }
 
 # name in the package -> what to write instead
@@ -125,6 +138,37 @@ def refuse_foreign_keywords(callable_name: str, keywords: Mapping[str, Any]) -> 
         for name in keywords
     ]
     raise TypeError(f"{callable_name}() " + ". It ".join(complaints))
+
+
+def refusing_foreign_arguments(function: _Function) -> _Function:
+    """The same function, with our spelling in the error for an argument that it doesn't take.
+
+    Around the function and not among its arguments, as `**foreign` would be: its signature stays as it is written, and a
+    type checker sees each misspelled argument.
+
+    Args:
+        function: a plain one, without `*` and `**`. An `__init__` is called by its class's name in the error.
+
+    >>> @refusing_foreign_arguments
+    ... def load(*, worker_count): ...
+    >>> load(num_workers=4)
+    Traceback (most recent call last):
+    TypeError: load() has no argument num_workers; instead of it write: worker_count
+    """
+    code = function.__code__
+    by_place = code.co_argcount
+    known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    name = function.__qualname__.removesuffix(".__init__")
+
+    @wraps(function)
+    def checked(*arguments: Any, **keywords: Any) -> Any:
+        if not known.issuperset(keywords):
+            refuse_foreign_keywords(name, {word: keywords[word] for word in keywords if word not in known})
+        if len(arguments) > by_place and name in BY_NAME:
+            raise TypeError(f"{name}() takes keyword arguments: {BY_NAME[name]}")
+        return function(*arguments, **keywords)
+
+    return cast(_Function, checked)
 
 
 def foreign_attribute(name: str) -> str | None:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Collection, Coroutine, Sequence
-from typing import Any, Never, Self
+from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 
 from loaderkit._arguments import at_least
 from loaderkit.ahead import Ahead
@@ -17,8 +17,17 @@ from loaderkit.plan.state import State, merge
 from loaderkit.plan.state_document import dumps, loads
 from loaderkit.walk import Walk
 
+# An element, as a user may say it: DataLoader[dict[str, np.ndarray]]. Of a loader of which it isn't said it is Any, which
+# takes a default; typing has those from Python 3.13 on, and every type checker knows those of typing_extensions.
+if TYPE_CHECKING:
+    import typing_extensions
 
-class DataLoaderIterator(Walk):
+    T_co = typing_extensions.TypeVar("T_co", covariant=True, default=Any)
+else:
+    T_co = TypeVar("T_co", covariant=True)
+
+
+class DataLoaderIterator(Walk, Generic[T_co]):
     """Goes through a loader's elements; its state is a small JSON document that says where it stands.
 
     Made by `iter(loader)`. A context manager: leaving it closes it. It is always true, and stands at the same place
@@ -48,13 +57,13 @@ class DataLoaderIterator(Walk):
     def __bool__(self) -> bool:
         return True
 
-    def __next__(self) -> Any:
+    def __next__(self) -> T_co:
         with self._lock:
             if self._received is not None:
                 self._refuse_wrapped()
-            return self._take(tell=True).value
+            return self._take(tell=True).value  # type: ignore[no-any-return]  # the type is the user's word
 
-    def peek(self) -> Any:
+    def peek(self) -> T_co:
         """The element that next() will give; the position stays. Raises what next() would.
 
         >>> import loaderkit as lk
@@ -68,7 +77,7 @@ class DataLoaderIterator(Walk):
             self._reach()
             if self._upcoming[0].losses:
                 self._check_losses(self._upcoming[0])
-            return self._upcoming[0].value
+            return self._upcoming[0].value  # type: ignore[no-any-return]  # as above
 
     # --- where it stands ----------------------------------------------------------------------------------------
 
@@ -299,8 +308,10 @@ class DataLoaderIterator(Walk):
 
         return await load_async(self, directory)
 
-    def __getattr__(self, name: str) -> Never:
-        refuse_foreign_method(self, name)
+    if not TYPE_CHECKING:  # where it would make every misspelled name an attribute
+
+        def __getattr__(self, name: str) -> Never:
+            refuse_foreign_method(self, name)
 
     def __repr__(self) -> str:
         return f"<DataLoaderIterator at step {self.step}, index {self.index}>"

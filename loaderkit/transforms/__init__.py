@@ -1,4 +1,9 @@
-"""What is done to elements between the source and the trainer."""
+"""What is done to elements between the source and the trainer; `image` is imported when it is first asked for."""
+
+from typing import TYPE_CHECKING
+
+from loaderkit._names import importing as _importing
+from loaderkit._names import public_names as _public_names
 
 from .base import Batch as Batch
 from .base import Filter as Filter
@@ -7,3 +12,12 @@ from .base import Map as Map
 from .base import MapWithIndex as MapWithIndex
 from .base import RandomMap as RandomMap
 from .base import Transformation as Transformation
+
+if TYPE_CHECKING:
+    from . import image as image
+else:
+    __getattr__ = _importing(__name__, ["image"])
+
+
+def __dir__() -> list[str]:
+    return _public_names(globals(), ["image"])

@@ -7,11 +7,11 @@ so what the engine asks an operation for are functions beside the classes, `func
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from reprlib import repr as _short
-from typing import Any, ClassVar, Never, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from loaderkit.foreign import refuse_foreign_keywords
+from loaderkit.foreign import refusing_foreign_arguments
 
 from .stack import Block, stack
 
@@ -235,6 +235,7 @@ class Batch(Transformation):
 
     _method = ""
 
+    @refusing_foreign_arguments
     def __init__(
         self,
         batch_size: int | None = None,
@@ -243,9 +244,7 @@ class Batch(Transformation):
         remainder: str = "keep",
         drop_remainder: bool = False,
         batch_fn: Callable[[list[Any]], Any] | None = None,
-        **foreign: Never,
     ) -> None:
-        refuse_foreign_keywords("Batch", foreign)
         if (batch_size is None) == (global_batch_size is None):
             came = "neither" if batch_size is None else "both"
             raise ValueError(f"Batch: expected exactly one of batch_size and global_batch_size, {came} came")

@@ -1,5 +1,6 @@
-"""What a package shows of itself: `dir` without the modules that its names come from, and rooms imported when asked for."""
+"""What a package shows of itself: `dir` without the modules of its names, and rooms imported when asked for."""
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
@@ -39,6 +40,8 @@ def importing(package: str, rooms: Iterable[str]) -> Callable[[str], ModuleType]
     def room(name: str) -> ModuleType:
         if name in known:
             return import_module(f"{package}.{name}")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+        raise AttributeError(
+            f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package]
+        )
 
     return room

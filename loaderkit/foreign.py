@@ -143,8 +143,8 @@ def refuse_foreign_keywords(callable_name: str, keywords: Mapping[str, Any]) -> 
 def refusing_foreign_arguments(function: _Function) -> _Function:
     """The same function, with our spelling in the error for an argument that it doesn't take.
 
-    Around the function and not among its arguments, as `**foreign` would be: its signature stays as it is written, and a
-    type checker sees each misspelled argument.
+    Around the function and not among its arguments, as `**foreign` would be: its signature stays as it is written, and
+    a type checker sees each misspelled argument.
 
     Args:
         function: a plain one, without `*` and `**`. An `__init__` is called by its class's name in the error.

@@ -17,8 +17,8 @@ from loaderkit.plan.state import State, merge
 from loaderkit.plan.state_document import dumps, loads
 from loaderkit.walk import Walk
 
-# An element, as a user may say it: DataLoader[dict[str, np.ndarray]]. Of a loader of which it isn't said it is Any, which
-# takes a default; typing has those from Python 3.13 on, and every type checker knows those of typing_extensions.
+# The type of an element, as in DataLoader[dict[str, np.ndarray]], and Any where it isn't said. That takes a default,
+# which typing's TypeVar has from Python 3.13 on; type checkers know typing_extensions without its being installed.
 if TYPE_CHECKING:
     import typing_extensions
 

@@ -20,7 +20,9 @@ OPTIONAL = {
 PROBE = """
 import json, sys
 import loaderkit
-print(json.dumps({"modules": sorted(sys.modules)}))
+modules = sorted(sys.modules)
+rooms = [loaderkit.transforms.image, loaderkit.testing, loaderkit.interop.grain]
+print(json.dumps({"modules": modules, "rooms": [room.__name__ for room in rooms], "later": sorted(sys.modules)}))
 """
 
 
@@ -49,6 +51,32 @@ def test_import_brings_in_numpy_and_the_pickler_only(fresh):
     known = {*sys.stdlib_module_names, "loaderkit", "numpy", "cloudpickle", "cython_runtime"}  # numpy's own
     loaded = {module.partition(".")[0] for module in fresh["modules"]}
     assert {name for name in loaded - known if not name.startswith("_")} == set()
+
+
+def test_rooms_are_imported_when_they_are_asked_for(fresh):
+    """lk.transforms.image needs no import of its own, and brings in OpenCV only where it is used."""
+    assert fresh["rooms"] == ["loaderkit.transforms.image", "loaderkit.testing", "loaderkit.interop.grain"]
+    assert not set(fresh["rooms"]) & {*fresh["modules"]}
+    assert not {"cv2", "jax", "grain"} & {*fresh["later"]}
+
+
+@pytest.mark.parametrize("room", [lk, lk.transforms, lk.transforms.image, lk.testing, lk.interop], ids=str)
+def test_dir_shows_public_names_only(room):
+    """No module that a name comes from, nothing that was imported to make it; all of what it shows is there."""
+    rooms = {"interop", "sources", "testing", "transforms", "image", "grain", "jax"}
+    for name in dir(room):
+        value = getattr(room, name)
+        assert name == "__version__" or not name.startswith("_")
+        assert name in rooms or not inspect.ismodule(value)
+        assert name in rooms or name == "__version__" or value.__module__.startswith("loaderkit.")
+    assert not {"loader", "iterator", "foreign", "Any", "crops", "pipeline"} & {*dir(room)}
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        room.nothing  # noqa: B018  (the look-up is the test)
+
+
+def test_modules_are_attributes_still():
+    """What isn't shown can be reached as before."""
+    assert lk.loader.DataLoader is lk.DataLoader and lk.errors.StateError is lk.StateError
 
 
 def public_names() -> list[str]:

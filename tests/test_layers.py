@@ -29,6 +29,7 @@ ROOM_OF_FILE = {
     "_crew": "loader",
     "_load": "loader",
     "_memory": "memory",
+    "_names": "ground",
     "_notes": "ground",
     "_structure": "ground",
     "_version": "ground",
@@ -76,7 +77,11 @@ MAY_IMPORT = {
     "cli": {"front", "ground", "demo"},
 }
 # Through a function that runs when the user asks for it: no module that needs them is loaded before.
-MAY_IMPORT_WHEN_CALLED = {"loader": {"checkpoint"}, "cli": {"interop"}}
+MAY_IMPORT_WHEN_CALLED = {
+    "loader": {"checkpoint"},
+    "cli": {"interop"},
+    "front": {"checkpoint", "interop", "testing"},
+}
 
 PURE = {"plan", "_engine"}
 PURE_FILES = {"loaderkit.tree", "loaderkit._structure", "loaderkit.errors", "loaderkit.foreign"}

@@ -99,7 +99,7 @@ def nothing_said() -> None:
     assert_type(lk.load([1]), lk.DataLoader[Any])
     it = iter(loader)
     assert_type(it, lk.DataLoaderIterator[Any])
-    next(it)["image"].shape
+    next(it)["image"].anything()
     it.step + 1
     it.stpe  # wrong  # noqa: B018
     it.get_stat()  # wrong

@@ -5,7 +5,7 @@ bit; the engine is loaderkit's. The Dataset side of Grain (MapDataset, IterDatas
 docs/moving-from-grain.md.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import checkpoint as checkpoint
 from . import constants as constants
@@ -63,5 +63,10 @@ __version__ = "0.2.18"  # of the Grain whose behaviour this is
 __version_info__ = (0, 2, 18)
 
 
-def __getattr__(name: str) -> Any:
-    return lazily(__name__, name)
+if TYPE_CHECKING:
+    PyGrainCheckpointRestore: Any
+    PyGrainCheckpointSave: Any
+else:  # only here: it would make every misspelled name one of ours
+
+    def __getattr__(name: str) -> Any:
+        return lazily(__name__, name)

@@ -11,7 +11,7 @@ None of them changes anything here. Grain defines them as flags of the command l
     tf_...                               of a loader for TensorFlow that the package doesn't ship
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 _DEFAULTS: dict[str, Any] = {
     "py_dataset_visualization_output_dir": None,
@@ -43,6 +43,26 @@ class Config:
 
     _values: dict[str, Any]
 
+    if TYPE_CHECKING:
+        py_dataset_visualization_output_dir: str | None
+        py_debug_mode: bool
+        py_relay_sigterm_to_main: bool
+        py_traceback_filtering: str
+        tf_interleaved_shuffle: bool
+        tf_interleaved_shuffle_block_size: int
+        tf_interleaved_shuffle_parallel_blocks: int
+        tf_lookup_batch_size: int
+        tf_lookup_fast_warmup: bool
+        tf_lookup_num_parallel_calls: int
+        tf_optimized_sequential_read: bool
+        tf_prefetch_buffer_size: int
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):  # Python itself asks: what copies and pickles it
+                raise AttributeError(name)
+            return self.get_or_default(name)
+
     def __init__(self) -> None:
         object.__setattr__(self, "_values", dict(_DEFAULTS))
 
@@ -54,11 +74,6 @@ class Config:
     def get_or_default(self, name: str) -> Any:
         """The value of one: its default where it wasn't set."""
         return self._values[self._known(name)]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # Python itself asks: what copies and pickles it
-            raise AttributeError(name)
-        return self.get_or_default(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise ValueError(f"write config.update({name!r}, {value!r})")

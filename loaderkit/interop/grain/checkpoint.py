@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .sharding import process_index_and_count
 
@@ -114,7 +114,12 @@ def arguments_of_orbax() -> tuple[type, type]:
     return CheckpointSave, CheckpointRestore
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("CheckpointSave", "CheckpointRestore"):
-        return arguments_of_orbax()[name == "CheckpointRestore"]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if TYPE_CHECKING:
+    CheckpointSave: Any
+    CheckpointRestore: Any
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name in ("CheckpointSave", "CheckpointRestore"):
+            return arguments_of_orbax()[name == "CheckpointRestore"]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,6 @@
 """What of grain.experimental a DataLoader has to do with."""
 
-from typing import Never
+from typing import TYPE_CHECKING, Never
 
 from ._batching import batch_and_pad
 from ._lazy import missing
@@ -16,5 +16,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Never:
-    missing(__name__, name)
+if not TYPE_CHECKING:  # where it would make every misspelled name one of ours
+
+    def __getattr__(name: str) -> Never:
+        missing(__name__, name)

@@ -1,6 +1,6 @@
 """The names of grain.python."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loaderkit.interop.grain._config import config
 from loaderkit.interop.grain._lazy import lazily
@@ -83,5 +83,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    return lazily(__name__, name)
+if TYPE_CHECKING:
+    PyGrainCheckpointRestore: Any
+    PyGrainCheckpointSave: Any
+else:  # only here: it would make every misspelled name one of ours
+
+    def __getattr__(name: str) -> Any:
+        return lazily(__name__, name)

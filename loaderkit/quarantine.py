@@ -48,7 +48,7 @@ class Quarantine:
                 self._told.add(loss.index)
                 read = "" if loss.instead == loss.index else f"; index {loss.instead} is read instead"
                 _log.warning(
-                    "loaderkit: record_key %d of %s (index %d) is bad: %s, raised by %s%s",
+                    "record_key %d of %s (index %d) is bad: %s, raised by %s%s",
                     loss.record_key,
                     source,
                     loss.index,

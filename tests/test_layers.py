@@ -273,3 +273,18 @@ def test_array_record_is_read_in_one_room():
     """How files are read is the sources' business."""
     rooms = {room_of(module_name(f.file)) for f in all_imports() if f.top == "array_record"}
     assert rooms <= {"sources", "demo"}
+
+
+def test_the_log_says_the_packages_name_once():
+    """As the logger's name, which handlers show and filter by; the text doesn't say it again."""
+    for file in files():
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            match node:
+                case ast.Call(func=ast.Attribute(attr="getLogger"), args=arguments):
+                    assert [ast.unparse(one) for one in arguments] == ["'loaderkit'"], file
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="_log")), args=[ast.Constant(value=text), *_]
+                ):
+                    assert not text.lower().startswith("loaderkit"), f"{file}:{node.lineno}"
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="_log"))):
+                    pytest.fail(f"{file}:{node.lineno}: a text that isn't written there")

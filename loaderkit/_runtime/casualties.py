@@ -136,7 +136,7 @@ class Casualties:
                 f"it is at {_at(begun, place)}" if begun else f"it has {_tasks(tasks)}, and has begun none"
             )
         _log.warning(
-            "loaderkit: %s hasn't got on for %.3g s%s; %s; %s%s",
+            "%s hasn't got on for %.3g s%s; %s; %s%s",
             worker.name,
             stall.seconds,
             ", and takes too long" if stall.over else "",
@@ -190,7 +190,7 @@ class Casualties:
             late=late,
         )
         _log.warning(
-            "loaderkit: %s %s with %s; %s",
+            "%s %s with %s; %s",
             worker.name,
             "was set aside" if aside else "was killed" if late else "died",
             reason,

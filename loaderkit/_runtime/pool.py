@@ -320,7 +320,7 @@ class Pool(Hub):
                 self._changed.notify_all()
 
     def _fail(self, error: BaseException) -> None:
-        _log.error("loaderkit: the engine failed", exc_info=error)
+        _log.error("the loader's engine failed", exc_info=error)
         self._give_up(WorkerError(f"the loader's engine failed: {error!r}"))
         self.torn = True
         self.wake()

@@ -110,11 +110,13 @@ def _parts_of(path: Any) -> list[FilePart]:
     files = _files_of(found["name"])
     if len(files) != 1:
         raise ValueError(
-            f"paths: {path!r} takes records of {len(files)} files; [start:stop] goes with one file's name"
+            f"paths: {os.fspath(path)!r} takes records of {len(files)} files; [start:stop] goes with one file's name"
         )
     start, stop = int(found["start"] or 0), int(found["stop"]) if found["stop"] else None
     if stop is not None and stop <= start:
-        raise ValueError(f"paths: {path!r} has no record; in [start:stop] the stop lies past the start")
+        raise ValueError(
+            f"paths: {os.fspath(path)!r} has no record; in [start:stop] the stop lies past the start"
+        )
     return [FilePart(files[0], start, stop)]
 
 

@@ -8,6 +8,7 @@ A record_key is a row of the source, from 0 to len(source) - 1. The optional par
   every process and on every machine.
 """
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from os import PathLike
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from loaderkit.tree import map_leaves
 
+_LONGEST_PATH = 4096  # characters, as on Linux: what is longer is text
 # What holds the user's own objects and hands out these, not copies.
 _PLAIN = (list, tuple, np.ndarray)
 
@@ -51,11 +53,8 @@ def check_source(source: Any) -> None:
     TypeError: data_source: a list_iterator has no __len__ and no __getitem__; records are read by key, in any
     order...
     """
-    if isinstance(source, str | bytes | PathLike):
-        raise TypeError(
-            f"data_source: {source!r:.80} came, which would be read character by character; for files write "
-            f"ArrayRecordDataSource({source!r:.80})"
-        )
+    if isinstance(source, str | bytes):
+        raise TypeError(_why_no_path(source, "data_source"))
     require_methods(source, argument="data_source")
     if len(source) == 0:
         raise ValueError(f"data_source: {short_repr(source)} is empty; there is no record to read")
@@ -71,6 +70,8 @@ def require_methods(source: Any, *, argument: str) -> None:
     >>> require_methods([], argument="source")
     """
     kind = type(source).__name__
+    if isinstance(source, PathLike):
+        raise TypeError(_why_no_path(source, argument))
     if isinstance(source, type):
         raise TypeError(
             f"{argument}: the class {source.__name__} came; give an object, {source.__name__}(...)"
@@ -88,6 +89,20 @@ def require_methods(source: Any, *, argument: str) -> None:
             "a data set that can only be iterated has to be written to files first, or put in memory with "
             "InMemoryDataSource(list(...))"
         )
+
+
+def _why_no_path(source: str | bytes | PathLike[Any], argument: str) -> str:
+    path = os.fsdecode(source)
+    came = f"the path {path!r:.80} came"
+    if isinstance(source, str | bytes):
+        came = f"{source!r:.80} came, which would be read character by character"
+    if len(path) > _LONGEST_PATH:
+        return f"{argument}: {came}; for files write lk.ArrayRecordDataSource(paths)"
+    if os.path.isdir(path):
+        return (
+            f"{argument}: {came}; for its files write lk.ArrayRecordDataSource({os.path.join(path, '*')!r})"
+        )
+    return f"{argument}: {came}; for files write lk.ArrayRecordDataSource({path!r})"
 
 
 def short_repr(source: Any) -> str:

@@ -91,7 +91,7 @@ def test_each_loss_is_counted_told_once_and_written(running, tmp_path, caplog):
         "error": "Trouble: 11 is bad",
     }
     assert warnings_in(caplog)[0] == (
-        "loaderkit: record_key 2 of RangeDataSource (index 2) is bad: Trouble: 2 is bad, "
+        "record_key 2 of RangeDataSource (index 2) is bad: Trouble: 2 is bad, "
         "raised by operations[0] Map(decode); index 4 is read instead"
     )
     assert len(warnings_in(caplog)) == 3

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit.sources import RandomAccessDataSource, RangeDataSource, check_source, read_records
+from loaderkit.sources import (
+    ConcatDataSource,
+    RandomAccessDataSource,
+    RangeDataSource,
+    SubsetDataSource,
+    check_source,
+    read_records,
+)
 from loaderkit.sources.protocol import check_key, check_keys, short_repr
 
 
@@ -37,10 +44,21 @@ def test_anything_with_len_and_getitem_is_a_source(source):
         (
             "train-*.array_record",
             TypeError,
-            r"'train-.* character by character; for files write ArrayRecordDataSource\('train-",
+            r"'train-\*.array_record' came, .* by character; .* lk.ArrayRecordDataSource\('train-\*.array_record'\)$",
         ),
         (b"records", TypeError, "b'records' came, which would be read character by character"),
-        (Path("train.array_record"), TypeError, r".*for files write ArrayRecordDataSource\("),
+        (
+            Path("train-*.array_record"),
+            TypeError,
+            r"the path 'train-\*.array_record' came; .* lk.ArrayRecordDataSource\('train-\*.array_record'\)$",
+        ),
+        (
+            Path("it's here"),
+            TypeError,
+            r"the path \"it's here\" came; for files write lk.ArrayRecordDataSource\(\"it's here\"\)$",
+        ),
+        ("a" * 100, TypeError, r"'a{79} came, .*; for files write lk.ArrayRecordDataSource\('a{100}'\)$"),
+        ("a" * 5000, TypeError, r"'a{79} came, .*; for files write lk.ArrayRecordDataSource\(paths\)$"),
         (iter([1, 2]), TypeError, "a list_iterator has no __len__ and no __getitem__"),
         ({1, 2}, TypeError, "a set has no __getitem__"),
         (Unreadable(), TypeError, "a Unreadable has no __getitem__"),
@@ -55,6 +73,22 @@ def test_what_is_no_source_is_refused(source, error, says):
     """With what it lacks, and what to do."""
     with pytest.raises(error, match=f"data_source: {says}"):
         check_source(source)
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_folder_is_answered_with_its_files(kind, tmp_path):
+    """What the error says can be pasted: the names in the folder, and no PosixPath(...)."""
+    with pytest.raises(TypeError) as error:
+        check_source(kind(tmp_path))
+    assert str(error.value).endswith(f"; for its files write lk.ArrayRecordDataSource('{tmp_path}/*')")
+
+
+def test_a_path_among_sources_is_no_source_either():
+    """The same advice where sources are put together."""
+    path = Path("part.array_record")
+    for of in (lambda: ConcatDataSource([[1], path]), lambda: SubsetDataSource(path, [0])):
+        with pytest.raises(TypeError, match=r"write lk.ArrayRecordDataSource\('part.array_record'\)$"):
+            of()
 
 
 KEYS = st.integers(-(2**70), 2**70) | st.integers(-3, 12)

@@ -87,6 +87,27 @@ class DataLoaderIterator(Walk, Generic[T_co]):
         return self._standing.step
 
     @property
+    def remaining(self) -> int | None:
+        """Steps that next() gives from here on; None where the stream has no end, or operations change its rows.
+
+        `len(it)` is the same number, for progress bars: after a restore `tqdm(it, initial=it.step,
+        total=it.step + len(it))` shows the whole run. It is a TypeError where this is None, saying why.
+
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load([5, 6, 7], num_epochs=2, batch_size=2))
+        >>> first = next(it)
+        >>> it.remaining, len(it), iter(lk.load([5, 6, 7])).remaining
+        (2, 2, None)
+        """
+        return self._course.steps_left(self._standing)
+
+    def __len__(self) -> int:
+        steps = self.remaining
+        if steps is None:
+            raise TypeError(self._course.why_no_length("len(it)"))
+        return steps
+
+    @property
     def index(self) -> int:
         """The index of the next record: its place in the endless stream of all epochs."""
         return self._course.index_of(self._standing)

@@ -206,13 +206,9 @@ class DataLoader(Closing, Generic[T_co]):
 
     def __len__(self) -> int:
         course = self._course()
-        if course.row_changing and not course.lasts:
-            raise TypeError(course.why_unknown("len(loader)"))
-        steps = None if course.row_changing else course.schedule.steps_from(course.start)
-        if self._num_steps is not None:
-            return self._num_steps if steps is None else min(steps, self._num_steps)
+        steps = course.steps_left(course.first_position())
         if steps is None:
-            raise TypeError("len(loader): the sampler is endless (num_epochs=None), so the loader is too")
+            raise TypeError(course.why_no_length("len(loader)"))
         return steps
 
     def __bool__(self) -> bool:

@@ -106,6 +106,30 @@ class Course(StreamShape):
 
     # --- which indices ------------------------------------------------------------------------------------------
 
+    def steps_left(self, position: Position) -> int | None:
+        """Steps that this shard makes from a position on; None where there is no end, or none that is known.
+
+        Up to a later segment with another global batch size, where there is one: at that step next() raises.
+        """
+        run = None if self.num_steps is None else max(0, self.num_steps - position.step)
+        if self.row_changing:
+            return run if self.lasts else None
+        left = None if self.stop is None else self._steps_there(position)
+        return min((steps for steps in (run, left) if steps is not None), default=None)
+
+    def _steps_there(self, position: Position) -> int:
+        """The same of a finite sampler, whatever num_steps says: segment by segment, as the steps are made."""
+        schedule, segments, step = self.schedule, position.segments, position.step
+        while True:
+            index, stride = segments.span_of(step)
+            if stride != self.batching.stride:
+                return step - position.step
+            behind = segments.end_of(step)
+            made = schedule.steps_from(index) or 0
+            if behind is None or step + made < behind:
+                return step + made - position.step
+            step = behind
+
     def begins_of(self, position: Position, rows: np.ndarray) -> np.ndarray:
         """The cursors where rows of the step at a position begin, (n, 1) int64; rows: (n,) int64, of the global batch.
 

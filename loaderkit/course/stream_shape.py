@@ -118,6 +118,12 @@ class StreamShape:
             "shows only when it is made"
         )
 
+    def why_no_length(self, what: str) -> str:
+        """Why the number of steps can't be said."""
+        if self.row_changing:
+            return self.why_unknown(what)
+        return f"{what}: the sampler is endless (num_epochs=None), so the loader is too"
+
     def stream_plan(self, q: int) -> StreamPlan:
         """Which index belongs to which logical stream, with blocks of q."""
         return StreamPlan(self.logical_streams, q, self.start, self.stop)

@@ -232,6 +232,22 @@ class DeviceIterator(Closing):
         return self._it.step
 
     @property
+    def remaining(self) -> int | None:
+        """Batches that next() gives from here on, as of the wrapped iterator; `len` is the same number.
+
+        >>> import jax
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load([1, 2, 3, 4], num_epochs=1, batch_size=2))
+        >>> with device_iterator(it, jax.sharding.SingleDeviceSharding(jax.devices()[0])) as batches:
+        ...     (len(batches), next(batches), batches.remaining)
+        (2, Array([1, 2], dtype=int32), 1)
+        """
+        return self._it.remaining
+
+    def __len__(self) -> int:
+        return len(self._it)
+
+    @property
     def index(self) -> int:
         """The index of the next record."""
         return self._it.index

@@ -5,6 +5,8 @@ import pickle
 import subprocess
 import sys
 from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -16,6 +18,7 @@ from image_files import generator, photograph
 
 import loaderkit as lk
 from loaderkit.transforms import image as lki
+from loaderkit.tree import flatten, structure_of
 
 dtypes = st.sampled_from(["u1", "i1", "u2", "i2", "u4", "i4", "i8", "f2", "f4", "f8", ">f4", "?"])
 shapes = st.one_of(
@@ -178,21 +181,91 @@ def test_other_leaves_stay(kind):
     assert answer["y"] is element["y"] and element["x"] is image
 
 
+class Pair(NamedTuple):
+    image: Any
+    label: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    image: Any
+    label: int
+
+
+@pytest.mark.parametrize("kind", PIXELS)
+@pytest.mark.parametrize(
+    ("container", "key"),
+    [
+        (tuple, 0),
+        (list, np.int64(0)),
+        (tuple, -2),
+        (Pair._make, 0),
+        (Pair._make, "image"),
+        (lambda held: Record(*held), "image"),
+        (lambda held: {0: held[0], 1: held[1]}, 0),
+        (lambda held: {("left", 0): held[0], "label": held[1]}, ("left", 0)),
+    ],
+)
+def test_an_image_is_where_the_key_says(kind, container, key):
+    """In a dict, a tuple, a list, a named tuple or a dataclass: a new one of its kind, with its other leaves."""
+    given = {"size": 4} if kind is lki.Resize else {}
+    image, label = photograph()[:6, :8], object()
+    element = container((image, label))
+    answer = apply(kind(**given, key=key), element)
+    assert type(answer) is type(element) and answer is not element
+    (found, other), structure = flatten(answer)
+    assert other is label and structure == structure_of(element)
+    np.testing.assert_array_equal(found, apply(kind(**given), image))
+    assert flatten(element)[0][0] is image
+
+
+@pytest.mark.parametrize("kind", [*PIXELS, lki.Decode, lki.DecodeCenterCrop, lki.DecodeRandomResizedCrop])
+def test_what_can_be_no_key_is_refused_at_once(kind):
+    """When the operation is made, not in a worker."""
+    given = (
+        {} if kind in (lki.RandomCrop, lki.RandomFlip, lki.ToFloat, lki.HWCToCHW, lki.Decode) else {"size": 4}
+    )
+    with pytest.raises(
+        TypeError, match=r"key: expected a dict's key, a position or the name of a field, \[0\] came"
+    ):
+        kind(**given, key=[0])
+
+
 @pytest.mark.parametrize("kind", PIXELS)
 def test_elements_that_do_not_fit_are_named(kind):
-    """A missing key, a dict without a key argument, a tuple, bytes that weren't decoded, no pixels."""
+    """A missing key or position, a container without a key argument, bytes that weren't decoded, no pixels."""
     given = {"size": 4} if kind is lki.Resize else {}
     image = np.zeros((4, 4, 3), np.uint8)
-    with pytest.raises(KeyError, match=r"key='image': the element has the keys \['img'\]"):
+    with pytest.raises(KeyError, match=r"key='image': the element is a dict with the keys \['img'\]"):
         apply(kind(**given, key="image"), {"img": image})
     with pytest.raises(TypeError, match=r"say which of them is the image with key=\.\.\."):
         apply(kind(**given), {"img": image})
-    with pytest.raises(TypeError, match=r"key='image': expected a dict with this key, tuple came"):
+    with pytest.raises(TypeError, match=r"key='image': the element is a tuple with the positions 0 to 1"):
         apply(kind(**given, key="image"), (image, 1))
+    for key in (2, -3):
+        with pytest.raises(IndexError, match=rf"key={key}: the element is a list with the positions 0 to 1"):
+            apply(kind(**given, key=key), [image, 1])
+    with pytest.raises(TypeError, match=r"key=True: the element is a tuple with the positions 0 to 1"):
+        apply(kind(**given, key=True), (image, 1))
+    with pytest.raises(
+        KeyError, match=r"key='img': the element is a Pair with the fields \['image', 'label'\]"
+    ):
+        apply(kind(**given, key="img"), Pair(image, 1))
+    with pytest.raises(
+        KeyError, match=r"key=0: the element is a Record with the fields \['image', 'label'\]"
+    ):
+        apply(kind(**given, key=0), Record(image, 1))
+    with pytest.raises(TypeError, match=r"key=0: expected a dict, .* ndarray came; leave key out"):
+        apply(kind(**given, key=0), image)
     with pytest.raises(TypeError, match=r"expected a decoded image, bytes came: put Decode\(\)"):
         apply(kind(**given), b"\xff\xd8")
-    with pytest.raises(TypeError, match=r"expected an array \(height, width, channels\), list came"):
-        apply(kind(**given), [1, 2])
+    for held in ([image, 2], (image, 2), Pair(image, 2), Record(image, 2)):
+        with pytest.raises(
+            TypeError, match=r"the element is a \w+ with the .*: say which of them is the image"
+        ):
+            apply(kind(**given), held)
+    with pytest.raises(TypeError, match=r"expected an array \(height, width, channels\), float came"):
+        apply(kind(**given), 1.0)
     with pytest.raises(ValueError, match=r"with pixels, shape \(0, 4, 3\) came"):
         apply(kind(**given), image[:0])
 

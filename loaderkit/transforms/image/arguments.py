@@ -74,6 +74,16 @@ def boolean(name: str, value: Any) -> None:
         raise TypeError(f"{name}: expected True or False, {_short(value)} came")
 
 
+def leaf_key(key: Any) -> None:
+    """Raises TypeError for what can't be a key: a list, a slice."""
+    try:
+        hash(key)
+    except TypeError:
+        raise TypeError(
+            f"key: expected a dict's key, a position or the name of a field, {_short(key)} came"
+        ) from None
+
+
 def installed(operation: str, *modules: str) -> None:
     """Raises ImportError with the line to paste where a library is missing, without importing any."""
     missing = [_PACKAGES[module] for module in modules if find_spec(module) is None]

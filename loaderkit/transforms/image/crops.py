@@ -9,7 +9,7 @@ import numpy as np
 
 from loaderkit.transforms.base import Map, RandomMap
 
-from .arguments import boolean, choice, interval, number, size_pair
+from .arguments import boolean, choice, interval, leaf_key, number, size_pair
 from .decode import check_decoder, decode_crop
 from .leaf import with_leaf
 from .region import Region, central_region, random_region
@@ -30,7 +30,8 @@ class DecodeRandomResizedCrop(RandomMap):
         ratio: least and largest width / height of the part.
         interpolation: "linear", the fastest of the good ones; "area", which takes means wherever it shrinks
             (antialiased); "cubic"; "nearest".
-        key: the picture's key where elements are dicts; other leaves stay as they are.
+        key: where the picture is in an element: a dict's key, the position in a tuple or list, the name of a field;
+            None where the element is the picture. Other leaves stay as they are.
         decoder: for JPEGs, "opencv" or "simplejpeg", which stops below the crop and is faster. Another decoder is
             another stream, as its pixels may differ, so none stands in for one that isn't installed.
         reduced: False decodes at full size and takes means, for the same crops: slower, a little sharper.
@@ -54,6 +55,7 @@ class DecodeRandomResizedCrop(RandomMap):
     upright: bool = True
 
     def __post_init__(self) -> None:
+        leaf_key(self.key)
         size_pair("size", self.size)
         interval("scale", self.scale, most=1.0)
         interval("ratio", self.ratio, most=inf)
@@ -91,7 +93,8 @@ class DecodeCenterCrop(Map):
         fraction: the sides' share of the largest part of this shape. 0.875 with size 224 is what resizing the
             shorter side to 256 and cropping 224 gives.
         interpolation: as of `DecodeRandomResizedCrop`.
-        key: the picture's key where elements are dicts; other leaves stay as they are.
+        key: where the picture is in an element: a dict's key, the position in a tuple or list, the name of a field;
+            None where the element is the picture. Other leaves stay as they are.
         decoder: for JPEGs, "opencv" or "simplejpeg".
         reduced: False decodes at full size and takes means.
         upright: turned as EXIF says. False takes the pixels as stored.
@@ -111,6 +114,7 @@ class DecodeCenterCrop(Map):
     upright: bool = True
 
     def __post_init__(self) -> None:
+        leaf_key(self.key)
         size_pair("size", self.size)
         if not 0 < number("fraction", self.fraction) <= 1:
             raise ValueError(f"fraction: expected 0 < fraction <= 1, {self.fraction} came")

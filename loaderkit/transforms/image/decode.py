@@ -8,7 +8,7 @@ import numpy as np
 
 from loaderkit.transforms.base import Map
 
-from .arguments import boolean, choice, installed
+from .arguments import boolean, choice, installed, leaf_key
 from .decoders import DECODERS, NEEDS, Pixels, as_bytes, decode_jpeg, decode_other
 from .header import read_header
 from .leaf import with_leaf
@@ -31,7 +31,8 @@ class Decode(Map):
     stream between machines whose builds differ. Which library decodes never depends on what is installed.
 
     Args:
-        key: the picture's key where elements are dicts; other leaves stay as they are.
+        key: where the picture is in an element: a dict's key, the position in a tuple or list, the name of a field;
+            None where the element is the picture. Other leaves stay as they are.
         decoder: for JPEGs, "opencv" or "simplejpeg". Other formats are read by OpenCV.
         upright: turned as EXIF says, the way a viewer shows it. False takes the pixels as stored.
 
@@ -46,6 +47,7 @@ class Decode(Map):
     upright: bool = True
 
     def __post_init__(self) -> None:
+        leaf_key(self.key)
         check_decoder("Decode", self.decoder, self.upright)
 
     def map(self, element: Any) -> Any:

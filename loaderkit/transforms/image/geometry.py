@@ -8,7 +8,7 @@ import numpy as np
 
 from loaderkit.transforms.base import Map, RandomMap
 
-from .arguments import choice, installed, number, size_pair, whole
+from .arguments import choice, installed, leaf_key, number, size_pair, whole
 from .leaf import pixels_of, with_leaf
 from .resample import INTERPOLATIONS, resized
 
@@ -25,7 +25,8 @@ class Resize(Map):
         size: (height, width); one int is the length of the shorter side, and the other side keeps the shape.
         interpolation: "linear", which takes means of areas where a quarter of the pixels or less is left; "area",
             which always does (antialiased); "cubic"; "nearest", for masks.
-        key: the image's key where elements are dicts.
+        key: where the image is in an element: a dict's key, the position in a tuple or list, the name of a field;
+            None where the element is the image.
 
     >>> Resize(10).map(np.zeros((20, 40, 3), np.uint8)).shape
     (10, 20, 3)
@@ -36,6 +37,7 @@ class Resize(Map):
     key: Hashable = None
 
     def __post_init__(self) -> None:
+        leaf_key(self.key)
         size_pair("size", self.size)
         choice("interpolation", self.interpolation, INTERPOLATIONS)
         installed("Resize", "cv2")
@@ -63,7 +65,8 @@ class RandomCrop(RandomMap):
         padding: width of the border on each side, in pixels.
         size: of the part, one int for both sides or (height, width); the image's own if left out.
         fill: what the border is filled with, one number for all channels.
-        key: the image's key where elements are dicts.
+        key: where the image is in an element: a dict's key, the position in a tuple or list, the name of a field;
+            None where the element is the image.
 
     >>> rng = np.random.Generator(np.random.Philox(key=1))
     >>> RandomCrop(padding=4).random_map(np.ones((32, 32, 3), np.uint8), rng).shape
@@ -76,6 +79,7 @@ class RandomCrop(RandomMap):
     key: Hashable = None
 
     def __post_init__(self) -> None:
+        leaf_key(self.key)
         whole("padding", self.padding, 0)
         number("fill", self.fill)
         if self.size is not None:
@@ -116,7 +120,8 @@ class RandomFlip(RandomMap):
     Args:
         probability: of a mirrored image.
         axis: "horizontal" changes left and right, "vertical" top and bottom.
-        key: the image's key where elements are dicts.
+        key: where the image is in an element: a dict's key, the position in a tuple or list, the name of a field;
+            None where the element is the image.
 
     >>> rng = np.random.Generator(np.random.Philox(key=1))
     >>> RandomFlip(probability=1).random_map(np.array([[1, 2, 3]], np.uint8), rng)
@@ -128,6 +133,7 @@ class RandomFlip(RandomMap):
     key: Hashable = None
 
     def __post_init__(self) -> None:
+        leaf_key(self.key)
         if not 0 <= number("probability", self.probability) <= 1:
             raise ValueError(f"probability: expected 0 <= probability <= 1, {self.probability} came")
         choice("axis", self.axis, ("horizontal", "vertical"))

@@ -8,7 +8,7 @@ import numpy as np
 
 from loaderkit.transforms.base import Map
 
-from .arguments import number
+from .arguments import leaf_key, number
 from .leaf import pixels_of, with_leaf
 
 Image = np.ndarray[Any, Any]  # (height, width) or (height, width, channels)
@@ -29,13 +29,17 @@ class ToFloat(Map):
     """A decoded image as float32: integers are divided by their dtype's largest, floats keep their values.
 
     Args:
-        key: the image's key where elements are dicts.
+        key: where the image is in an element: a dict's key, the position in a tuple or list, the name of a field;
+            None where the element is the image.
 
     >>> ToFloat().map(np.array([[0, 51, 255]], np.uint8))
     array([[0. , 0.2, 1. ]], dtype=float32)
     """
 
     key: Hashable = None
+
+    def __post_init__(self) -> None:
+        leaf_key(self.key)
 
     def map(self, element: Any) -> Any:
         """The element with its image as floats."""
@@ -58,7 +62,8 @@ class Normalize(Map):
         mean: one number a channel, in units of an image from 0 to 1; an image of integers is divided by its dtype's
             largest first, as `ToFloat` does, in the same pass.
         std: one positive number a channel.
-        key: the image's key where elements are dicts.
+        key: where the image is in an element: a dict's key, the position in a tuple or list, the name of a field;
+            None where the element is the image.
 
     >>> Normalize(mean=(0.5, 0, 0), std=(0.5, 1, 1)).map(np.array([[[255, 0, 255]]], np.uint8))
     array([[[1., 0., 1.]]], dtype=float32)
@@ -69,6 +74,7 @@ class Normalize(Map):
     key: Hashable = None
 
     def __post_init__(self) -> None:
+        leaf_key(self.key)
         # As tuples of floats, for a repr and an equality that arrays don't have.
         object.__setattr__(self, "mean", tuple(number("mean", value) for value in self.mean))
         object.__setattr__(self, "std", tuple(number("std", value) for value in self.std))
@@ -106,13 +112,17 @@ class HWCToCHW(Map):
     """A decoded image (height, width, channels) as (channels, height, width), C-contiguous, in its own dtype.
 
     Args:
-        key: the image's key where elements are dicts.
+        key: where the image is in an element: a dict's key, the position in a tuple or list, the name of a field;
+            None where the element is the image.
 
     >>> HWCToCHW().map(np.zeros((4, 5, 3), np.uint8)).shape
     (3, 4, 5)
     """
 
     key: Hashable = None
+
+    def __post_init__(self) -> None:
+        leaf_key(self.key)
 
     def map(self, element: Any) -> Any:
         """The element with its image's channels first."""

@@ -3,6 +3,7 @@
 from loaderkit._names import public_names as _public_names
 from loaderkit.errors import PurityError as PurityError
 from loaderkit.testing.pipeline import check_pipeline as check_pipeline
+from loaderkit.testing.report import PipelineReport as PipelineReport
 
 
 def __dir__() -> list[str]:

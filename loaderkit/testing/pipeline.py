@@ -19,9 +19,12 @@ from loaderkit._arguments import at_least
 from loaderkit.errors import PurityError
 from loaderkit.loader import DataLoader
 from loaderkit.plan.sharding import NoSharding
-from loaderkit.transforms.base import Transformation
+from loaderkit.transforms.base import Transformation, label_of
 from loaderkit.transforms.written import called
+from loaderkit.tree import paths
 
+from .progress import Progress
+from .report import PipelineReport
 from .snapshot import Difference, Snapshot, difference, snapshot_of
 from .watched_source import WatchedSource
 
@@ -32,7 +35,7 @@ Found = dict[int, Snapshot]  # by step
 Way = Callable[["_Pipeline"], Found]
 
 
-def check_pipeline(loader: DataLoader, batches: int = 8) -> None:
+def check_pipeline(loader: DataLoader, batches: int = 8, *, progress: bool | None = None) -> PipelineReport:
     """Runs the first batches in this process, again, in another order, with 1 and with 3 workers: all must agree.
 
     The first thing to run on a new loader. The loader itself isn't iterated, and its source comes to no harm.
@@ -40,10 +43,11 @@ def check_pipeline(loader: DataLoader, batches: int = 8) -> None:
     Args:
         loader: any; its workers' kind is used.
         batches: elements to look at, at least 2; fewer if the stream ends before.
+        progress: whether a line on stderr says how far it is; None where that is a terminal.
 
-    Raises PurityError, an AssertionError, naming the operation and the leaf that differ, and what it probably does:
-    draws from a global generator, reads a clock, keeps something from record to record, depends on its process, or
-    writes into an array of the source. What an operation raises itself is raised here too.
+    Returns what was compared. Raises PurityError, an AssertionError, naming the operation and the leaf that differ, and
+    what it probably does: draws from a global generator, reads a clock, keeps something from record to record, depends
+    on its process, or writes into an array of the source. What an operation raises itself is raised here too.
 
     >>> import loaderkit as lk
     >>> loader = lk.load([1.5, 2.5, 3.5], batch_size=2, transformations=[lambda x: x * np.random.random()])
@@ -57,23 +61,40 @@ def check_pipeline(loader: DataLoader, batches: int = 8) -> None:
         raise TypeError(
             f"check_pipeline: expected a DataLoader, got {type(loader).__name__}; give the loader itself"
         )
-    whole = _Pipeline(loader, at_least("batches", batches, 2), len(loader._operations))
-    with _quiet_generators():
-        begun = time.monotonic()
-        expected = _here(whole)
-        _check_writes(whole)
-        for name, way in _WAYS.items():
-            if name == "in another order":
-                _wait_until(begun + _CLOCK_SECONDS)
-            try:
-                found = _first_difference(expected, way(whole))
-            except PurityError:
-                raise
-            except Exception as error:
-                error.add_note(f"raised while the pipeline ran {name}; in this process it ran through")
-                raise
-            if found is not None:
-                raise _blame(whole, name, *found)
+    if progress is not None and not isinstance(progress, bool):
+        raise TypeError(f"progress: expected True, False or None, got {progress!r}")
+    batches = at_least("batches", batches, 2)
+    shown = Progress(shown=progress, name="check_pipeline", stages=2 + len(_WAYS))
+    with _quiet_generators(), shown:
+        return _checked(_Pipeline(loader, batches, len(loader._operations), shown))
+
+
+def _checked(whole: "_Pipeline") -> PipelineReport:
+    begun = time.monotonic()
+    whole.progress.stage(_FIRST)
+    expected = _here(whole)
+    whole.progress.stage("in this process, with a look at the source's arrays")
+    _check_writes(whole)
+    for name, way in _WAYS.items():
+        whole.progress.stage(name)
+        if name == "in another order":
+            _wait_until(begun + _CLOCK_SECONDS)
+        try:
+            found = _first_difference(expected, way(whole))
+        except PurityError:
+            raise
+        except Exception as error:
+            error.add_note(f"raised while the pipeline ran {name}; in this process it ran through")
+            raise
+        if found is not None:
+            raise _blame(whole, name, *found)
+    return PipelineReport(
+        batches=len(expected),
+        indices=whole.indices,
+        leaves=paths(expected[0].structure) if expected else (),
+        operations=tuple(map(label_of, whole.operations)),
+        runs=(_FIRST, *_WAYS),
+    )
 
 
 # --- ways to run a pipeline ------------------------------------------------------------------------------------------
@@ -86,7 +107,9 @@ class _Pipeline:
     loader: DataLoader
     batches: int
     count: int
+    progress: Progress
     last_index: int | None = None
+    indices: int = 0  # that the whole one took
 
     @property
     def operations(self) -> tuple[Transformation, ...]:
@@ -97,7 +120,7 @@ class _Pipeline:
         return self.count == len(self.loader._operations)
 
     def beginning(self, count: int) -> "_Pipeline":
-        return _Pipeline(self.loader, self.batches, count, self.last_index)
+        return _Pipeline(self.loader, self.batches, count, self.progress, self.last_index)
 
     def make(self, **changes: Any) -> DataLoader:
         """A loader of its own for a run, which leaves the user's quarantine file alone."""
@@ -122,14 +145,16 @@ class _Pipeline:
                 return
             yield snapshot_of(element)
             taken += 1
+            self.progress.count(taken, f"of {self.batches} batches" if self.whole else "elements")
 
 
 def _here(pipeline: _Pipeline) -> Found:
     source = WatchedSource(pipeline.loader._source)
     with pipeline.make(worker_count=0, source=source) as loader, iter(loader) as it:
+        first = it.index
         found = dict(enumerate(pipeline.take(it)))
         if pipeline.whole:
-            pipeline.last_index = it.index
+            pipeline.last_index, pipeline.indices = it.index, it.index - first
         return found
 
 
@@ -180,6 +205,7 @@ _WAYS: dict[str, Way] = {
     "with 1 worker, in another order": _backwards(1),
     "with 3 workers": _workers(3),
 }
+_FIRST = "in this process"
 _IN_THIS_PROCESS = ("in this process again", "in another order")
 
 
@@ -227,6 +253,7 @@ def _blame(whole: _Pipeline, name: str, step: int, differs: Difference) -> Purit
     culprit, first = whole, (step, differs)
     # What is kept from record to record may be the same at the start of each run, and shows in another order.
     names = _IN_THIS_PROCESS if name in _IN_THIS_PROCESS else (name,)
+    whole.progress.stage(f"{name} it differs, the operation to blame is looked for")
     begun = time.monotonic()
     beginnings = [whole.beginning(count) for count in range(whole.count)]
     expected = [_here(beginning) for beginning in beginnings]

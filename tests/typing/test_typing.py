@@ -53,7 +53,7 @@ def test_pyright_finds_every_wrong_line_and_no_other(nightly):
     """The same of another type checker, whose rules of inference are others."""
     if not nightly or find_spec("pyright") is None:
         pytest.skip("the nightly run does it, where pyright is installed")
-    assert found_by("pyright") == WRONG
+    assert found_by("pyright", "--pythonpath", sys.executable) == WRONG
 
 
 # --- signatures, which are all that a type checker has ---------------------------------------------------------------

@@ -48,7 +48,7 @@ def load(
         source: anything with `__len__` and `__getitem__`.
         num_epochs: passes over the source; without it the stream has no end.
         shuffle: whether each epoch has an order of its own, drawn from the seed.
-        seed: of the order and of the operations that draw; of these in any case.
+        seed: for the order, and for operations that draw random numbers.
         shard_options: which part of each global batch this process loads, all if not given.
         transformations: what DataLoader calls its operations, in order; a bare function is a Map.
         batch_size: rows of a Batch behind them, None for none.

@@ -206,7 +206,7 @@ class DataLoader(Closing, Generic[T_co]):
 
     def __len__(self) -> int:
         course = self._course()
-        steps = course.steps_left(course.first_position())
+        steps = course.steps()
         if steps is None:
             raise TypeError(course.why_no_length("len(loader)"))
         return steps

@@ -106,11 +106,14 @@ class Course(StreamShape):
 
     # --- which indices ------------------------------------------------------------------------------------------
 
-    def steps_left(self, position: Position) -> int | None:
-        """Steps that this shard makes from a position on; None where there is no end, or none that is known.
+    def steps(self) -> int | None:
+        """Steps that this shard makes in all; None where there is no end, or none that is known."""
+        if self.row_changing:
+            return self.num_steps if self.lasts else None
+        return self.steps_left(self.first_position())
 
-        Up to a later segment with another global batch size, where there is one: at that step next() raises.
-        """
+    def steps_left(self, position: Position) -> int | None:
+        """The same from a position on; up to a later segment with another global batch size, where next() raises."""
         run = None if self.num_steps is None else max(0, self.num_steps - position.step)
         if self.row_changing:
             return run if self.lasts else None

@@ -36,6 +36,7 @@ def found_by(*command: str) -> list[tuple[str, int]]:
         env={**os.environ, "NO_COLOR": "1"},
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert run.returncode == 1, run.stdout + run.stderr
     lines = re.findall(r"^\s*\S*?([^/\s]+\.py):(\d+)\S* (?:- )?error: ", run.stdout, re.MULTILINE)

@@ -1,7 +1,10 @@
 """Scripts written for another loader are told our spelling."""
 
+import inspect
+
 import pytest
 
+import loaderkit as lk
 from loaderkit.foreign import ATTRIBUTES, KEYWORDS, foreign_attribute, refuse_foreign_keywords
 
 
@@ -60,3 +63,35 @@ def test_every_entry_says_what_to_write() -> None:
         for name, advice in table.items():
             assert advice
             assert advice not in (name, f"lk.{name}")
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda: lk.DataLoader(num_workers=2),
+            r"^DataLoader\(\) has no argument num_workers; .* worker_count$",
+        ),
+        (lambda: lk.DataLoader([1], batch_size=2), r"^DataLoader\(\) has no argument batch_size; .*lk.Batch"),
+        (lambda: lk.DataLoader([1]), r"^DataLoader\(\) takes keyword arguments: DataLoader\(data_source="),
+        (lambda: lk.load([1], 2), r"^load\(\) takes keyword arguments: load\(source, batch_size=32\)"),
+        (
+            lambda: lk.load([1], operations=[]),
+            r"^load\(\) has no argument operations; .* transformations=\[\.\.\.\]$",
+        ),
+        (lambda: lk.load([1], colour=2), r"^load\(\) has no argument colour$"),
+        (lk.load, r"^load\(\) missing 1 required positional argument: 'source'$"),
+        (
+            lambda: lk.Batch(2, drop_last=True),
+            r"^Batch\(\) has no argument drop_last; .*drop_remainder=True\)$",
+        ),
+        (lambda: type("Mine", (lk.Batch,), {})(2, drop_last=True), r"^Batch\(\) has no argument drop_last"),
+    ],
+)
+def test_calls_say_it_and_keep_their_signatures(call, says) -> None:
+    """Before what is missing is looked for; a signature holds its own arguments alone, as a type checker reads them."""
+    with pytest.raises(TypeError, match=says):
+        call()
+    for function in (lk.load, lk.DataLoader.__init__, lk.Batch.__init__):
+        kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
+        assert kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}

@@ -118,6 +118,19 @@ def test_what_is_left_before_steps_of_another_size():
         next(it)
 
 
+def test_what_is_left_of_a_source_that_became_shorter():
+    """The stream ends before a later skip is met."""
+    it = iter(lk.load(range(40), num_epochs=1, batch_size=2))
+    list(itertools.islice(it, 3))
+    it.skip(2)
+    shorter = lk.load(range(4), num_epochs=1, batch_size=2)
+    again = iter(shorter)
+    again.set_state(it.get_state(), allow={"source", "sampler"})
+    assert again.remaining == 0
+    again.seek(0)
+    assert again.remaining == len(list(again)) == 2
+
+
 def test_what_is_left_for_the_user_of_a_wrapper():
     """Elements that a wrapper took ahead are left until they are received."""
     it = iter(lk.load(range(3), num_epochs=1))

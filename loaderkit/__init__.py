@@ -14,6 +14,7 @@ from loaderkit.errors import BadRecordsError as BadRecordsError
 from loaderkit.errors import BatchError as BatchError
 from loaderkit.errors import CheckpointMismatchError as CheckpointMismatchError
 from loaderkit.errors import ChecksumError as ChecksumError
+from loaderkit.errors import FileChangedError as FileChangedError
 from loaderkit.errors import IteratorClosedError as IteratorClosedError
 from loaderkit.errors import LoaderkitError as LoaderkitError
 from loaderkit.errors import PurityError as PurityError

@@ -51,6 +51,15 @@ def sending() -> Iterator[list[int]]:
         _travel.outgoing = None
 
 
+def goes_to_a_worker() -> bool:
+    """Whether what this thread pickles now is for a worker of this machine, and is kept nowhere.
+
+    >>> goes_to_a_worker()
+    False
+    """
+    return getattr(_travel, "outgoing", None) is not None
+
+
 @contextlib.contextmanager
 def receiving(descriptors: list[int]) -> Iterator[None]:
     """Lets objects unpickled inside the block find the descriptors that came with them; closes them at the end."""

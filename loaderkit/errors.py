@@ -86,6 +86,16 @@ class BadRecordsError(LoaderkitError, RuntimeError):
     """
 
 
+class FileChangedError(LoaderkitError, OSError):
+    """A file of the data source isn't the one that the run began with: it was replaced, cut short or written to.
+
+    It is no record's fault: no policy for bad records and no `Retry` applies to it.
+
+    >>> issubclass(FileChangedError, OSError)
+    True
+    """
+
+
 class WorkerError(LoaderkitError, RuntimeError):
     """A worker can't be started or keeps dying: its exit code and the records it had are named.
 

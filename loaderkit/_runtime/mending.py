@@ -4,8 +4,8 @@ All records of a task are read and worked on at once, as long as none is bad. Fr
 by record, each read anew: an operation may have written into those that had come further. What was made of a bad
 record before an operation failed, such as the first children of a FlatMap, is dropped with it.
 
-Some errors are no record's: a want of memory or of descriptors would make every record bad in turn, and what isn't an
-Exception (Ctrl-C, sys.exit) is a wish to end. They are raised, whatever the policy says.
+Some errors are no record's: a want of memory or of descriptors, or a file that was replaced, would make every record bad
+in turn, and what isn't an Exception (Ctrl-C, sys.exit) is a wish to end. They are raised, whatever the policy says.
 """
 
 import errno
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from loaderkit._engine.task import Loss, Task
-from loaderkit.errors import BadRecordsError
+from loaderkit.errors import BadRecordsError, FileChangedError
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.rng import generator
 from loaderkit.transforms.base import MapWithIndex, draws
@@ -203,10 +203,10 @@ class Mender:
 
 def _of_a_record(failure: Failure) -> bool:
     error = failure.error
-    of_the_machine = isinstance(error, MemoryError) or (
+    of_all = isinstance(error, MemoryError | FileChangedError) or (
         isinstance(error, OSError) and error.errno in _OF_THE_MACHINE
     )
-    return len(failure.indices) == 1 and not of_the_machine  # a source that miscounts names them all
+    return len(failure.indices) == 1 and not of_all  # a source that miscounts names them all
 
 
 def _text_of(error: Exception) -> str:

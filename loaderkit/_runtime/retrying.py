@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loaderkit._notes import annotate
+from loaderkit.errors import FileChangedError
 
 from .exceptions import shortened
 
@@ -27,7 +28,7 @@ class Retry:
         attempts: reads of a record in all, 1 or more.
         wait: seconds; before attempt k + 1 it waits a random part of `wait * 2**(k - 1)`, 60 s at most.
         deadline: seconds for all attempts of one record; none begins later. None for no limit.
-        errors: exception types that may pass by themselves. Others fail at once.
+        errors: exception types that may pass by themselves. Others fail at once, and so does a FileChangedError.
 
     The last error is raised, with a note of the record key and of every attempt. TypeError and ValueError name an
     argument, ImportError says that tenacity isn't installed.
@@ -107,6 +108,8 @@ class Retrying:
         try:
             return self._read(key)
         except self._retry.errors as error:
+            if not self._may_pass(error):
+                raise
             first = error
         return self._again(key, first, begun)
 
@@ -132,7 +135,7 @@ class Retrying:
             sleep=self._sleep,
             stop=tenacity.stop_any(*stops),
             wait=lambda state: self._pause(state.attempt_number),
-            retry=tenacity.retry_if_exception_type(retry.errors),
+            retry=tenacity.retry_if_exception(self._may_pass),
             reraise=True,
         )
         try:
@@ -140,6 +143,10 @@ class Retrying:
         except Exception as last:
             annotate(last, f"read of record_key {key}: attempt " + "; attempt ".join(said))
             raise
+
+    def _may_pass(self, error: BaseException) -> bool:
+        # The file that was there doesn't come back by waiting.
+        return isinstance(error, self._retry.errors) and not isinstance(error, FileChangedError)
 
     def _sleep(self, seconds: float) -> None:
         end = time.monotonic() + seconds

@@ -3,6 +3,7 @@
 record_key: a row of the source, over all files. position: a row of one file.
 """
 
+import contextlib
 import errno
 import os
 import re
@@ -18,7 +19,10 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
+from loaderkit._memory import goes_to_a_worker
+
 from .array_record_paths import FilePart, file_parts, is_remote
+from .file_identity import FileIdentity, file_changed
 from .fingerprint import content_hash, digest_of, sampled_keys
 from .protocol import check_key, check_keys
 
@@ -58,7 +62,8 @@ class ArrayRecordDataSource:
             "footer_prefetch_bytes": "0"}`.
 
     Files stay open while they are used, but no more than a quarter of the descriptors that the process may
-    have.
+    have. A local file that is opened again, in a worker or here, has to be the one that was there when the source was
+    made; FileChangedError otherwise.
 
     >>> import tempfile
     >>> from array_record.python.array_record_module import ArrayRecordWriter
@@ -76,7 +81,9 @@ class ArrayRecordDataSource:
     def __init__(self, paths: Any, reader_options: Mapping[str, Any] | None = None) -> None:
         options = READER_OPTIONS | dict(reader_options or {})
         self._options = ",".join(f"{name}:{value}" for name, value in options.items())
-        self._files = [_inspect(part, self._options) for part in file_parts(paths)]
+        # Of each local file that was opened. Threads share it, and setdefault keeps what the first of them found.
+        self._identities: dict[str, FileIdentity] = {}
+        self._files = [_inspect(part, self._options, self._identities) for part in file_parts(paths)]
         self._fingerprint: dict[str, Any] | None = None
         grouped = [file for file in self._files if file.group_size > 1]
         if grouped:
@@ -97,8 +104,9 @@ class ArrayRecordDataSource:
         # A remote reader holds no descriptor, and opening one again costs a round trip. This cache can be
         # called from several threads; a reader that falls out of it closes when the last read with it is
         # done.
+        sizes = {file.path: file.nbytes for file in self._files}
         self._reader = lru_cache(None if remote else _most_open_files())(
-            partial(_open, options=self._options)
+            partial(_open, options=self._options, identities=self._identities, sizes=sizes)
         )
 
     @property
@@ -144,12 +152,13 @@ class ArrayRecordDataSource:
                 records = self._read_singly(file, positions)
         except (RuntimeError, IndexError) as error:
             self._reader.cache_clear()  # one that failed gives nothing more
+            self._check_unchanged(file)
             shown = ", ".join(map(str, positions[:5])) + (", ..." if positions[5:] else "")
             raise _unreadable(file.path, f"position {shown}: {error}") from error
         if b"" in records:
             # An empty record may be one. It is also what array-record gives past the end of a file that was
             # cut short after it was opened.
-            self._check_size(file)
+            self._check_unchanged(file, open_now=True)
         return records
 
     def _read_singly(self, file: _File, positions: list[int]) -> list[bytes]:
@@ -162,15 +171,23 @@ class ArrayRecordDataSource:
                     records.append(reader.read())
             except (RuntimeError, IndexError):
                 # One that failed doesn't say why: a new one's other read does.
-                self._check_size(file)
                 self._reader.cache_clear()
                 reader = self._reader(file.path)
                 records += reader.read([position])
         return records
 
-    def _check_size(self, file: _File) -> None:
-        if file.nbytes is not None and (now := os.path.getsize(file.path)) != file.nbytes:
-            raise _unreadable(file.path, f"it had {file.nbytes} bytes when it was opened and has {now} now")
+    def _check_unchanged(self, file: _File, *, open_now: bool = False) -> None:
+        was = self._identities.get(file.path)
+        if was is None:  # remote
+            return
+        try:
+            now = FileIdentity.of(file.path)
+        except FileNotFoundError:
+            if open_now:  # what is open stays whole without a name
+                return
+            raise
+        if was.same_file(now) or not open_now:
+            was.check(file.path, now)
 
     def fingerprint(self) -> dict[str, Any]:
         """Names without their folder, sizes and parts of the files, and a hash of some records; no times."""
@@ -203,25 +220,64 @@ class ArrayRecordDataSource:
         return f"ArrayRecordDataSource({self._files[0].path!r}{more}, records={len(self)})"
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self._options, self._files, self._fingerprint
+        # Numbers and times of this machine's files mean nothing on another, nor for a later run.
+        identities = self._all_identities() if goes_to_a_worker() else {}
+        return self._options, self._files, self._fingerprint, identities
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._options, self._files, self._fingerprint = state
+        self._options, self._files, self._fingerprint, *identities = state
+        self._identities = dict(*identities)
         self._prepare()
 
+    def _all_identities(self) -> dict[str, FileIdentity]:
+        """Those of files that this process hasn't opened yet, too: workers open them at different times."""
+        for file in self._files:
+            if file.path not in self._identities and not is_remote(file.path):
+                with contextlib.suppress(OSError):  # said where it is read
+                    self._identities.setdefault(file.path, FileIdentity.of(file.path))
+        return dict(self._identities)
 
-def _open(path: str, *, options: str) -> Any:
+
+def _open(
+    path: str, *, options: str, identities: dict[str, FileIdentity], sizes: Mapping[str, int | None]
+) -> Any:
+    if is_remote(path):
+        return _reader_of(path, options)
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, "a folder, not a file; write folder/* for the files in it", path)
+    before = _checked_identity(path, identities, sizes)
+    try:
+        reader = _reader_of(path, options)
+    except OSError:
+        _checked_identity(path, identities, sizes)
+        raise
+    try:
+        # The reader shows no descriptor. What was there before and behind its opening is what it opened.
+        before.check(path, _checked_identity(path, identities, sizes))
+    except OSError:
+        reader.close()
+        raise
+    return reader
+
+
+def _checked_identity(
+    path: str, identities: dict[str, FileIdentity], sizes: Mapping[str, int | None]
+) -> FileIdentity:
+    try:
+        now = FileIdentity.of(path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, "no such ArrayRecord file", path) from error
+    size = sizes.get(path)
+    if size not in (None, now.nbytes):  # a source that was pickled elsewhere knows no more than the size
+        raise file_changed(path, f"it had {size} bytes when it was opened and has {now.nbytes} now")
+    identities.setdefault(path, now).check(path, now)
+    return now
+
+
+def _reader_of(path: str, options: str) -> Any:
     # Only here: the library comes with a protobuf runtime that no other source needs.
     from array_record.python.array_record_module import ArrayRecordReader
 
-    if not is_remote(path):
-        # The reader would say so only when it is read.
-        if not os.path.exists(path):
-            raise FileNotFoundError(errno.ENOENT, "no such ArrayRecord file", path)
-        if os.path.isdir(path):
-            raise IsADirectoryError(
-                errno.EISDIR, "a folder, not a file; write folder/* for the files in it", path
-            )
     try:
         reader = ArrayRecordReader(path, options=options, file_reader_buffer_size=READER_BUFFER_BYTES)
     except ValueError as error:
@@ -236,8 +292,8 @@ def _open(path: str, *, options: str) -> Any:
     return reader
 
 
-def _inspect(part: FilePart, options: str) -> _File:
-    reader = _open(part.path, options=options)
+def _inspect(part: FilePart, options: str, identities: dict[str, FileIdentity]) -> _File:
+    reader = _open(part.path, options=options, identities=identities, sizes={})
     try:
         total = reader.num_records()
         written = reader.writer_options_string() or ""
@@ -247,12 +303,13 @@ def _inspect(part: FilePart, options: str) -> _File:
         stop = "" if part.stop is None else part.stop
         raise ValueError(f"paths: {part.path}[{part.start}:{stop}]: the file has {total} records")
     group = re.search(r"(?:^|,)group_size:(\d+)", written)
+    identity = identities.get(part.path)
     return _File(
         path=part.path,
         start=part.start,
         stop=total if part.stop is None else part.stop,
         total=total,
-        nbytes=None if is_remote(part.path) else os.path.getsize(part.path),
+        nbytes=None if identity is None else identity.nbytes,
         group_size=int(group[1]) if group else 1,
     )
 

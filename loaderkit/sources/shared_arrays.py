@@ -5,6 +5,7 @@ Two kinds, one for data that has to be put somewhere and one for data that lies 
 its name.
 """
 
+import dataclasses
 import itertools
 import mmap
 import os
@@ -14,7 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._memory import SharedBuffer
+from loaderkit._memory import SharedBuffer, goes_to_a_worker
+
+from .fingerprint import content_hash, sampled_keys
+from .file_identity import FileIdentity, file_changed
 
 # Where each array begins is a multiple of this, as numpy's own allocations and the CPU's cache lines are.
 ALIGNMENT = 64
@@ -69,17 +73,29 @@ class MappedArray:
         shape: of the array.
         strides: bytes from one element to the next along each axis.
         dtype: of the array.
+        identity: of the file, None to take it from the file that is there.
 
-    FileNotFoundError or ValueError, naming the file, where it is missing or too short when it is opened
-    again.
+    FileNotFoundError, FileChangedError or ValueError, naming the file, where it is missing, another one or too short
+    when it is opened again.
     """
 
     def __init__(
-        self, path: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+        self,
+        path: str,
+        offset: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype[Any],
+        identity: FileIdentity | None = None,
     ) -> None:
         self._place = (path, offset, shape, strides, dtype)
-        size = os.path.getsize(path)
-        whole = np.memmap(path, np.uint8, mode="r") if size else np.empty(0, np.uint8)
+        with open(path, "rb") as file:
+            timed = identity is None or identity.modified_ns is not None
+            self._identity = FileIdentity.of(file.fileno(), timed=timed)
+            if identity is not None:
+                identity.check(path, self._identity)
+            size = self._identity.nbytes
+            whole = np.memmap(file, np.uint8, mode="r") if size else np.empty(0, np.uint8)
         try:
             self._array: NDArray[Any] = np.ndarray(
                 shape, dtype, buffer=whole.data, offset=offset, strides=strides
@@ -111,11 +127,20 @@ class MappedArray:
         mapping = np.frombuffer(base._mmap, np.uint8)  # type: ignore[attr-defined]
         begin = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY
         offset = begin + array.ctypes.data - mapping.ctypes.data
-        return cls(os.fspath(base.filename), offset, array.shape, array.strides, array.dtype)
+        path = os.fspath(base.filename)
+        mapped = cls(path, offset, array.shape, array.strides, array.dtype)
+        keys = sampled_keys(len(array)) if array.ndim else []
+        if content_hash(array[key] for key in keys) != content_hash(mapped._array[key] for key in keys):
+            raise file_changed(path, "it holds other values than the array that was mapped from it")
+        if base.mode != "r":
+            # Its writers, this process among them, change the time; all who map it see the same bytes.
+            mapped._identity = dataclasses.replace(mapped._identity, modified_ns=None)
+        return mapped
 
     def view(self) -> NDArray[Any]:
         """The array, read-only."""
         return self._array
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MappedArray, self._place
+        # What identifies the file on this machine means nothing on another, nor for a later run.
+        return MappedArray, (*self._place, self._identity) if goes_to_a_worker() else self._place

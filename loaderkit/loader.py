@@ -38,7 +38,7 @@ from loaderkit.plan.samplers import (
 )
 from loaderkit.plan.sharding import Sharding
 from loaderkit.quarantine import Quarantine
-from loaderkit.sources import RandomAccessDataSource, check_source
+from loaderkit.sources import Files, RandomAccessDataSource, check_source, foreign_files
 from loaderkit.sources import fingerprint_of as source_fingerprint_of
 from loaderkit.transforms.base import Map, draws, label_of
 from loaderkit.transforms.operations import Operation, as_operations
@@ -308,7 +308,12 @@ class DataLoader(Closing, Generic[T_co]):
             row_changing=changes_rows(self._operations, self._tolerance),
             on_record_error=self._on_record_error,
             verify=self._verify,
+            files=self._files,
         )
+
+    @cached_property
+    def _files(self) -> Files:
+        return foreign_files(self._source)
 
     def _make_hub(self) -> Hub:
         program = self._program()

@@ -4,8 +4,8 @@ All records of a task are read and worked on at once, as long as none is bad. Fr
 by record, each read anew: an operation may have written into those that had come further. What was made of a bad
 record before an operation failed, such as the first children of a FlatMap, is dropped with it.
 
-Some errors are no record's: a want of memory or of descriptors, or a file that was replaced, would make every record bad
-in turn, and what isn't an Exception (Ctrl-C, sys.exit) is a wish to end. They are raised, whatever the policy says.
+Some errors are no record's: a want of memory or of descriptors, or a file that was replaced, would make every record
+bad in turn, and what isn't an Exception (Ctrl-C, sys.exit) is a wish to end. They are raised, whatever the policy says.
 """
 
 import errno

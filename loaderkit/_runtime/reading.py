@@ -4,7 +4,7 @@ A failing batched read is repeated record by record, so that the error is that o
 its key, whatever else was in the same call; each of those reads is tried again as `ReadOptions.retry` says.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit.sources import read_only
+from loaderkit.sources import many_reader, read_only
 from loaderkit.transforms.run import Failure
 from loaderkit.tree import own_each
 
@@ -57,7 +57,7 @@ def reads_in_flight(source: Any, options: ReadOptions) -> int:
     >>> reads_in_flight([1, 2], ReadOptions(num_threads=4))
     4
     """
-    if hasattr(source, "__getitems__"):  # reads many in one call, and knows best how
+    if many_reader(source) is not None:  # reads many in one call, and knows best how
         return 0
     return min(options.num_threads, options.prefetch_buffer_size)
 
@@ -73,7 +73,7 @@ class Reader:
 
     def __init__(self, source: Any, options: ReadOptions, *, copy: bool) -> None:
         self._source = source
-        self._batched: Callable[[Sequence[int]], Sequence[Any]] | None = getattr(source, "__getitems__", None)
+        self._batched = many_reader(source)
         self._guard = _guard_of(source) if copy else None
         self._one: Callable[[int], Any] = source.__getitem__
         if options.retry is not None:

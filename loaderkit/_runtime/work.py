@@ -5,13 +5,14 @@ A worker differs only in its *memory*: how it reaches a slot, and the output of 
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
 from loaderkit.plan.cursor import Cursor
+from loaderkit.sources import Files, column_reader
 from loaderkit.transforms.base import Transformation
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import Failure, Run, Singles
@@ -39,6 +40,7 @@ class Program:
         row_changing: whether cursors have to be kept.
         verify: whether what is written for others carries checksums.
         on_record_error: "raise", "replace", "skip", or a function of the error and the RecordMetadata.
+        files: that the source opens by name in a worker, which has to find the same ones.
     """
 
     source: Any
@@ -48,6 +50,7 @@ class Program:
     row_changing: bool
     verify: bool = False
     on_record_error: OnRecordError = "raise"
+    files: Files = field(default_factory=dict)
 
 
 class Memory(Protocol):
@@ -82,7 +85,7 @@ class Bench:
         self.reader = Reader(program.source, program.read_options, copy=not self._pipeline.passes_rows)
         # A columnar source fills a batch without a Python object for each row, where nobody looks at the rows.
         columnar = self._pipeline.passes_rows and self._stacks(1)
-        self._take = getattr(program.source, "take", None) if columnar else None
+        self._take = column_reader(program.source) if columnar else None
         self._mender: Mender | None = None
         if program.on_record_error != "raise":
             self._mender = Mender(

@@ -25,6 +25,7 @@ import numpy as np
 from loaderkit._engine.task import Report, Slot, Task, Trouble
 from loaderkit._memory import receiving
 from loaderkit.errors import TransportError
+from loaderkit.sources import check_files
 from loaderkit.transforms.run import Failure
 
 from . import wire
@@ -178,6 +179,7 @@ class _Worker:
         try:
             with receiving(self._descriptors):
                 program: Program = pickle.loads(body)
+            check_files(program.files)
             self._packer = Packer(all_classes())
             self._verify = program.verify
             self._bench = Bench(program, self)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from loaderkit.plan.data_fingerprint import same_on_all_hosts
 from loaderkit.plan.document import canonical, digest
 from loaderkit.transforms.base import Batch, Filter, FlatMap, draws, label_of
 
@@ -27,7 +28,7 @@ def name_of(course: Course) -> str:
     """The same for all processes of a run, and for no other stream."""
     said = {
         "sampler": course.sampler_fingerprint,
-        "source": course.source_fingerprint,
+        "source": same_on_all_hosts(course.source_fingerprint),
         "operations": operations_fingerprint(course),
         "streams": course.logical_streams,
         "rows": course.batching.rows,
@@ -39,7 +40,8 @@ def name_of(course: Course) -> str:
 def agreement_of(course: Course) -> dict[str, str]:
     """What all processes that load together have to say alike, field to text."""
     said = {f"sampler.{key}": canonical(value) for key, value in course.sampler_fingerprint.items()}
-    said |= {f"data source.{key}": canonical(value) for key, value in course.source_fingerprint.items()}
+    source = same_on_all_hosts(course.source_fingerprint)
+    said |= {f"data source.{key}": canonical(value) for key, value in source.items()}
     return said | {
         "operations": ", ".join(map(label_of, course.operations)),
         "shards": str(course.shard.shard_count),

@@ -7,6 +7,7 @@ import numpy as np
 
 from loaderkit._version import __version__
 from loaderkit.errors import StateError
+from loaderkit.plan.comparison import same_data
 from loaderkit.plan.cursor import Cursor, trimmed
 from loaderkit.plan.losses import NO_LOSSES
 from loaderkit.plan.state import State, Streams
@@ -44,7 +45,7 @@ def state_of(course: Course, position: Position, q: int) -> State:
 def position_of(course: Course, state: State) -> Position:
     """The position in a document that was compared with this course before; a new G starts a new segment."""
     cursors = None
-    same = (state.sampler, state.source) == (course.sampler_fingerprint, course.source_fingerprint)
+    same = same_data(state, course.sampler_fingerprint, course.source_fingerprint)
     losses = state.losses if same else NO_LOSSES  # of other records, which mean nothing here
     if state.streams is not None:
         owned = course.owned_streams(state.streams.q)

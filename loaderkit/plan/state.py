@@ -7,6 +7,7 @@ from typing import Any
 
 from loaderkit.errors import StateError
 from loaderkit.plan.cursor import Cursor
+from loaderkit.plan.data_fingerprint import same_on_all_hosts
 from loaderkit.plan.losses import NO_LOSSES, Losses
 from loaderkit.plan.segments import Segments
 
@@ -125,7 +126,7 @@ def merge(states: Sequence[State]) -> State:
             "streams",
             "epoch",
         ):
-            first, other = getattr(states[0], name), getattr(state, name)
+            first, other = (same_on_all_hosts(getattr(each, name)) for each in (states[0], state))
             if first != other:
                 raise StateError(
                     f"{name}: expected documents of one step of one run, got {first!r:.200} in the first "

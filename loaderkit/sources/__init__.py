@@ -4,7 +4,12 @@ from .array_record import ArrayRecordDataSource as ArrayRecordDataSource
 from .arrays import ArrayDataSource as ArrayDataSource
 from .concat import ConcatDataSource as ConcatDataSource
 from .fingerprint import fingerprint_of as fingerprint_of
+from .foreign_files import Files as Files
+from .foreign_files import check_files as check_files
+from .foreign_files import foreign_files as foreign_files
 from .in_memory import InMemoryDataSource as InMemoryDataSource
+from .optional import column_reader as column_reader
+from .optional import many_reader as many_reader
 from .protocol import RandomAccessDataSource as RandomAccessDataSource
 from .protocol import check_source as check_source
 from .protocol import read_only as read_only

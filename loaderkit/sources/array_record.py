@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike
 from loaderkit._memory import goes_to_a_worker
 
 from .array_record_paths import FilePart, file_parts, is_remote
+from .content import content_hash, digest_of, sampled_keys
 from .file_identity import FileIdentity, file_changed
-from .fingerprint import content_hash, digest_of, sampled_keys
 from .protocol import check_key, check_keys
 
 # Random access reads small pieces here and there: nothing is read ahead, and no thread is asked for a record
@@ -244,7 +244,9 @@ def _open(
     if is_remote(path):
         return _reader_of(path, options)
     if os.path.isdir(path):
-        raise IsADirectoryError(errno.EISDIR, "a folder, not a file; write folder/* for the files in it", path)
+        raise IsADirectoryError(
+            errno.EISDIR, "a folder, not a file; write folder/* for the files in it", path
+        )
     before = _checked_identity(path, identities, sizes)
     try:
         reader = _reader_of(path, options)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from loaderkit.tree import flatten, paths, unflatten
 
-from .fingerprint import content_hash, sampled_keys
+from .content import content_hash, sampled_keys
 from .protocol import check_key, check_keys
 from .shared_arrays import MappedArray, SharedArrays
 

@@ -5,130 +5,14 @@ any object (kind "foreign"). Neither has times, addresses or absolute paths: the
 stays the same data.
 """
 
-import hashlib
 import json
-import re
-from collections.abc import Iterable, Iterator
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from loaderkit._structure import children_of, kind_of
-
+from .content import content_hash, sampled_keys, stable_repr
+from .known_libraries import seen_by_library
 from .protocol import read_records
-
-# How many records, and how many bytes at each end of one leaf, a content hash reads.
-SAMPLED_RECORDS = 16
-SAMPLED_BYTES = 1 << 15
-LONGEST_REPR = 500
-
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-
-
-def stable_repr(value: Any) -> str | None:
-    """The repr without memory addresses, a long one cut and hashed; None where it says nothing.
-
-    Args:
-        value: any object.
-
-    >>> stable_repr(len), stable_repr(object()) is None
-    ('<built-in function len>', True)
-    """
-    if getattr(type(value), "__repr__", None) is object.__repr__:
-        return None
-    text = _ADDRESS.sub("", repr(value))
-    if len(text) <= LONGEST_REPR:
-        return text
-    return f"{text[:100]}... sha256:{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:32]}"
-
-
-def sampled_keys(num_records: int) -> list[int]:
-    """The keys whose records a content hash reads: the first, the last, and some evenly between them.
-
-    Args:
-        num_records: the length of the source.
-
-    >>> sampled_keys(3), sampled_keys(1_000_000)[:3]
-    ([0, 1, 2], [0, 66666, 133333])
-    """
-    if num_records <= SAMPLED_RECORDS:
-        return list(range(num_records))
-    return [(num_records - 1) * i // (SAMPLED_RECORDS - 1) for i in range(SAMPLED_RECORDS)]
-
-
-def content_hash(elements: Iterable[Any]) -> str:
-    """A hash of values, equal in every process; of a long array or string it reads both ends.
-
-    Args:
-        elements: any trees. Leaves of unknown types count by their type and stable repr alone.
-
-    >>> content_hash([{"x": 1}]) == content_hash([{"x": 1}]) != content_hash([{"x": 2}])
-    True
-    """
-    digest = hashlib.sha256()
-    for element in elements:
-        for part in _parts(element):
-            digest.update(len(part).to_bytes(8, "little"))
-            digest.update(part)
-    return f"sha256:{digest.hexdigest()[:32]}"
-
-
-def digest_of(values: Any) -> str:
-    """A hash of JSON values, for what would be too long to keep.
-
-    Args:
-        values: anything that JSON can hold.
-
-    >>> digest_of(["train-00000-of-00064", 1000]) == digest_of(("train-00000-of-00064", 1000))
-    True
-    """
-    return f"sha256:{hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]}"
-
-
-def _parts(value: Any) -> Iterator[bytes]:
-    cls: Any = type(value)
-    kind = kind_of(cls)
-    if kind == "leaf":
-        yield from _leaf_parts(value)
-        return
-    keys, children = children_of(value, kind)
-    items = [(repr(key), child) for key, child in zip(keys, children)]
-    if kind == "dict":
-        # The order in which a dict got its keys is no part of the data.
-        items.sort(key=itemgetter(0))
-    yield f"{cls.__qualname__} of {len(items)}".encode()
-    for name, child in items:
-        yield name.encode("utf-8", "replace")
-        yield from _parts(child)
-
-
-def _leaf_parts(leaf: Any) -> Iterable[bytes]:
-    name = type(leaf).__qualname__
-    if isinstance(leaf, np.ndarray | np.generic) and not leaf.dtype.hasobject:
-        array = np.asarray(leaf)
-        return (f"{name} {array.dtype.str} {array.shape}".encode(), *_ends(array))
-    if isinstance(leaf, np.ndarray):
-        return (f"{name} {leaf.shape}".encode(), content_hash(leaf.ravel()[:SAMPLED_BYTES].tolist()).encode())
-    if isinstance(leaf, str):
-        return (
-            f"{name} {len(leaf)}".encode(),
-            *_ends(np.frombuffer(leaf.encode("utf-8", "surrogatepass"), np.uint8)),
-        )
-    if isinstance(leaf, bytes | bytearray | memoryview):
-        return (f"{name} {len(leaf)}".encode(), *_ends(np.frombuffer(leaf, np.uint8)))
-    if isinstance(leaf, set | frozenset):
-        # The order of a set differs between processes.
-        return (name.encode(), content_hash(sorted(content_hash([member]) for member in leaf)).encode())
-    return (name.encode(), (stable_repr(leaf) or "").encode("utf-8", "replace"))
-
-
-def _ends(array: np.ndarray[Any, Any]) -> tuple[bytes, bytes]:
-    if array.nbytes <= 2 * SAMPLED_BYTES:
-        return array.tobytes(), b""
-    count = max(1, SAMPLED_BYTES // array.itemsize)
-    # .flat walks in C order whatever the layout, and copies only the ends.
-    return array.flat[:count].tobytes(), array.flat[array.size - count :].tobytes()
 
 
 def fingerprint_of(source: Any) -> dict[str, Any]:
@@ -172,4 +56,4 @@ def _seen_from_outside(source: Any) -> dict[str, Any]:
     if info is not None and hasattr(info, "full_name") and hasattr(source, "split"):
         # TFDS: its repr leaves out the version.
         seen |= {"tfds": str(info.full_name), "split": str(source.split)}
-    return seen
+    return seen | seen_by_library(source, fingerprint_of)

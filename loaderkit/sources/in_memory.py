@@ -20,7 +20,7 @@ import numpy as np
 from loaderkit._byte_order import reduce_array
 from loaderkit.errors import TransportError
 
-from .fingerprint import content_hash, sampled_keys
+from .content import content_hash, sampled_keys
 from .protocol import check_key
 from .shared_arrays import ALIGNMENT, SharedArrays
 

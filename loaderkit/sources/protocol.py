@@ -3,7 +3,8 @@
 A record_key is a row of the source, from 0 to len(source) - 1. The optional parts:
 
 * `__getitems__(record_keys: Sequence[int]) -> list`: many records in one call, in the order asked for.
-* `take(record_keys, out=None) -> tree`: many records as columns; one array (n, ...) for each leaf.
+* `take(record_keys, out=None) -> tree`: many records as columns; one array (n, ...) for each leaf, written to the
+  arrays of `out` where it is given. It is known by its name and by `out` as the second parameter.
 * `fingerprint() -> dict`: what a saved state compares, JSON values only; the same data gives the same dict in
   every process and on every machine.
 """
@@ -18,6 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loaderkit.tree import map_leaves
+
+from .optional import many_reader
+from .tables import source_instead
 
 _LONGEST_PATH = 4096  # characters, as on Linux: what is longer is text
 # What holds the user's own objects and hands out these, not copies.
@@ -64,7 +68,8 @@ def require_methods(source: Any, *, argument: str) -> None:
     """Refuses what isn't a data source; an empty one is.
 
     Args:
-        source: any object. TypeError where it lacks `__len__` or `__getitem__`, or has names for keys.
+        source: any object. TypeError where it lacks `__len__` or `__getitem__`, has names for keys, or is a table whose
+            `[i]` is a column.
         argument: what the caller calls it, for the error.
 
     >>> require_methods([], argument="source")
@@ -89,6 +94,9 @@ def require_methods(source: Any, *, argument: str) -> None:
             "a data set that can only be iterated has to be written to files first, or put in memory with "
             "InMemoryDataSource(list(...))"
         )
+    instead = source_instead(source)
+    if instead is not None:
+        raise TypeError(f"{argument}: {instead}")
 
 
 def _why_no_path(source: str | bytes | PathLike[Any], argument: str) -> str:
@@ -191,7 +199,7 @@ def read_records(source: Any, record_keys: Sequence[int]) -> list[Any]:
     >>> read_records("abc", [2, 0])
     ['c', 'a']
     """
-    many = getattr(source, "__getitems__", None)
+    many = many_reader(source)
     if many is None:
         return [read_record(source, key) for key in record_keys]
     records = list(many(record_keys))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from loaderkit._memory import SharedBuffer, goes_to_a_worker
 
-from .fingerprint import content_hash, sampled_keys
+from .content import content_hash, sampled_keys
 from .file_identity import FileIdentity, file_changed
 
 # Where each array begins is a multiple of this, as numpy's own allocations and the CPU's cache lines are.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .fingerprint import fingerprint_of
+from .optional import column_reader
 from .protocol import check_key, check_keys, read_record, read_records, require_methods, short_repr
 from .shared_arrays import SharedArrays
 
@@ -83,7 +84,9 @@ class SubsetDataSource:
             record_keys: integers (n,).
             out: the arrays to fill, as the source's own `take` expects them.
         """
-        theirs: Callable[..., Any] = self._source.take
+        theirs = column_reader(self._source)
+        if theirs is None:
+            raise AttributeError(f"{type(self._source).__name__} gives no columns", name="take", obj=self)
 
         def take(record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> Any:
             return theirs(self._source_keys(record_keys), out=out)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit.sources import fingerprint_of
-from loaderkit.sources.fingerprint import SAMPLED_BYTES, content_hash, sampled_keys, stable_repr
+from loaderkit.sources.content import SAMPLED_BYTES, content_hash, sampled_keys, stable_repr
 
 Point = namedtuple("Point", "x y")
 

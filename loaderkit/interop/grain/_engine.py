@@ -28,6 +28,7 @@ class EngineLoader(DataLoader):
             seed=None,
             read_options=self._read_options,
             row_changing=self._cursors,
+            files=self._files,
         )
 
     _cursors = True

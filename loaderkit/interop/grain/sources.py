@@ -7,6 +7,8 @@ from operator import index as to_index
 from os import PathLike
 from typing import Any, SupportsIndex
 
+from numpy.typing import ArrayLike
+
 from loaderkit.sources import ArrayRecordDataSource as _ArrayRecords
 from loaderkit.sources import RandomAccessDataSource
 from loaderkit.sources.array_record_paths import paths_as_written
@@ -54,6 +56,11 @@ class ArrayRecordDataSource(_ArrayRecords):
         if not 0 <= to_index(record_key) < len(self):
             raise ValueError(f"record_key: expected one in [0, {len(self)}), got {record_key}")
         return super().__getitem__(record_key)
+
+    def __getitems__(self, record_keys: ArrayLike) -> list[bytes]:
+        return super().__getitems__(
+            record_keys
+        )  # said here: the same records as this class's __getitem__ gives
 
     def __iter__(self) -> Iterator[bytes]:
         return map(self.__getitem__, range(len(self)))

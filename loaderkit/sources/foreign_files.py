@@ -1,0 +1,67 @@
+"""Files that another library's data set opens by name where it is unpickled, such as in a worker.
+
+Our sources compare their files themselves, at each opening. For these it is done once a worker has the data set.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .concat import ConcatDataSource
+from .file_identity import FileIdentity
+from .subset import SubsetDataSource
+from .tables import library_names
+
+Files = Mapping[str, FileIdentity]
+
+
+def foreign_files(source: Any) -> Files:
+    """The files that are known of a source, as they are now; those that can't be looked at are left out.
+
+    Args:
+        source: any data source.
+
+    >>> foreign_files([1, 2])
+    {}
+    """
+    found = {}
+    with contextlib.suppress(Exception):  # these are the library's own attributes
+        for path in _paths(source):
+            with contextlib.suppress(OSError):
+                found[os.path.abspath(path)] = FileIdentity.of(path)
+    return found
+
+
+def check_files(files: Files) -> None:
+    """Raises FileChangedError for a file that isn't the one that it was, FileNotFoundError for one that is gone.
+
+    Args:
+        files: as `foreign_files` gave them.
+
+    >>> check_files({})
+    """
+    for path, identity in files.items():
+        identity.check(path, FileIdentity.of(path))
+
+
+def _paths(source: Any) -> Iterator[str]:
+    if isinstance(source, SubsetDataSource):
+        yield from _paths(source._source)
+    elif isinstance(source, ConcatDataSource):
+        for part in source._sources:
+            yield from _paths(part)
+    for name in library_names(source):
+        match name:
+            case ("datasets", "Dataset"):
+                yield from (file["filename"] for file in source.cache_files)
+            case ("torch", "Subset"):
+                yield from _paths(source.dataset)
+            case ("torch", "ConcatDataset"):
+                for part in source.datasets:
+                    yield from _paths(part)
+            case ("array_record", "ArrayRecordDataSource"):
+                yield from map(str, source._paths)
+            case ("tensorflow_datasets", _):
+                yield from _paths(source.data_source)
+                return

@@ -1,0 +1,158 @@
+"""What tells apart data sets of other libraries that hold their data, or know what it is.
+
+A library is known by the names of its classes: none is imported for it. What is read of a data set is in memory or in
+local files, and no more than some records of it: no code of the user's runs.
+
+    content          a hash of the sampled records, all of a small data set
+    hf_fingerprint   Hugging Face's own of the data and of all that was done to it, where it can be relied on
+    keys, source(s)  of a data set that is made of others
+"""
+
+import contextlib
+import hashlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .content import content_hash, sampled_keys
+from .protocol import read_records
+from .tables import library_names
+
+# Records that are compared of what lies in memory or is mapped to it.
+MOST_RECORDS = 256
+
+_Seen = dict[str, Any]
+_FingerprintOf = Callable[[Any], _Seen]
+
+
+def seen_by_library(source: Any, fingerprint_of: _FingerprintOf) -> _Seen:
+    """What a known library's data set says of its data, in JSON values; nothing of any other source.
+
+    Args:
+        source: any data source.
+        fingerprint_of: gives that of a source which it is made of.
+
+    >>> seen_by_library([1, 2], dict)
+    {}
+    """
+    for name in library_names(source):
+        see = _LIBRARIES.get(name)
+        if see is not None:
+            # A subclass of the user's may have left out what its base would have set.
+            with contextlib.suppress(Exception):
+                return see(source, fingerprint_of)
+    if hasattr(source, "dataset_info") and hasattr(source, "data_source"):
+        with contextlib.suppress(Exception):
+            return _tfds(source)
+    return {}
+
+
+# --- Hugging Face ---------------------------------------------------------------------------------------------------
+
+
+def _hugging_face(source: Any, _: _FingerprintOf) -> _Seen:
+    keys = _sampled(source)
+    seen: _Seen = {}
+    with contextlib.suppress(Exception):  # the fingerprint alone is worth having
+        # As they are stored: nothing is decoded, no transform of the user's runs.
+        rows = source.with_format("arrow")[keys].to_pylist()
+        seen["content"] = content_hash([list(source.column_names), *map(_without_folders, rows)])
+    if len(keys) < len(source) or not seen:
+        seen["hf_fingerprint"] = _reliable_fingerprint(source)
+    return {name: said for name, said in seen.items() if said is not None}
+
+
+def _reliable_fingerprint(source: Any) -> str | None:
+    """`_fingerprint`, None where it may be another one for the same data."""
+    library: Any = sys.modules.get("datasets.fingerprint")
+    if library is not None:
+        # It is random behind a transform that couldn't be hashed. The library notes that there was one, in a process
+        # that keeps a cache.
+        if library.fingerprint_warnings or not library.is_caching_enabled():
+            return None
+        # Of files that were opened by name it is made of their paths and times.
+        if source.cache_files and library.generate_fingerprint(source) == source._fingerprint:
+            return None
+    said = source._fingerprint
+    return said if isinstance(said, str) else None
+
+
+def _without_folders(value: Any) -> Any:
+    # Images and sounds that stay in files are their absolute paths.
+    if isinstance(value, Mapping):
+        if value.keys() == {"bytes", "path"} and isinstance(value["path"], str):
+            return {"bytes": value["bytes"], "path": value["path"].rpartition("/")[2]}
+        return {key: _without_folders(child) for key, child in value.items()}
+    return [_without_folders(child) for child in value] if isinstance(value, list) else value
+
+
+# --- TFDS -----------------------------------------------------------------------------------------------------------
+
+
+def _tfds(source: Any) -> _Seen:
+    # As they are stored: nothing is decoded.
+    raw = source.data_source
+    return {"content": content_hash(read_records(raw, sampled_keys(len(raw))))}
+
+
+# --- PyTorch --------------------------------------------------------------------------------------------------------
+
+
+def _tensor(source: Any, _: _FingerprintOf) -> _Seen:
+    return {"content": content_hash(_tensor_parts(source))}
+
+
+def _tensor_dataset(source: Any, _: _FingerprintOf) -> _Seen:
+    return {"content": content_hash(part for tensor in source.tensors for part in _tensor_parts(tensor))}
+
+
+def _tensor_parts(tensor: Any) -> Iterator[Any]:
+    yield str(tensor.dtype), tuple(tensor.shape)
+    flat = tensor.detach().reshape(len(tensor), -1)
+    for key in _sampled(tensor):
+        # By its bytes: numpy doesn't have all of torch's dtypes.
+        yield flat[key].cpu().contiguous().view(sys.modules["torch"].uint8).numpy()
+
+
+def _subset(source: Any, fingerprint_of: _FingerprintOf) -> _Seen:
+    keys = np.ascontiguousarray(source.indices, np.int64)
+    digest = hashlib.sha256(keys.tobytes()).hexdigest()[:32]
+    return {"keys": f"sha256:{digest}", "source": fingerprint_of(source.dataset)}
+
+
+def _several(source: Any, fingerprint_of: _FingerprintOf) -> _Seen:
+    parts = source.datasets
+    if isinstance(parts, Mapping):
+        return {"sources": {str(name): fingerprint_of(part) for name, part in parts.items()}}
+    return {"sources": [fingerprint_of(part) for part in parts]}
+
+
+# --- pandas and pyarrow ---------------------------------------------------------------------------------------------
+
+
+def _series(source: Any, _: _FingerprintOf) -> _Seen:
+    return {"content": content_hash([str(source.dtype), *source.iloc[_sampled(source)].tolist()])}
+
+
+def _arrow(source: Any, _: _FingerprintOf) -> _Seen:
+    values = [source[key].as_py() for key in _sampled(source)]
+    return {"content": content_hash([str(source.type), *values])}
+
+
+def _sampled(source: Sequence[Any]) -> list[int]:
+    return sampled_keys(len(source), most=MOST_RECORDS)
+
+
+_LIBRARIES: Mapping[tuple[str, str], Callable[[Any, _FingerprintOf], _Seen]] = {
+    ("datasets", "Dataset"): _hugging_face,
+    ("torch", "Tensor"): _tensor,
+    ("torch", "TensorDataset"): _tensor_dataset,
+    ("torch", "Subset"): _subset,
+    ("torch", "ConcatDataset"): _several,
+    ("torch", "StackDataset"): _several,
+    ("pandas", "Series"): _series,
+    ("pyarrow", "ChunkedArray"): _arrow,
+    ("pyarrow", "Array"): _arrow,
+}

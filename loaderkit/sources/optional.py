@@ -1,0 +1,78 @@
+"""The optional methods of a source, told apart from other methods of the same name.
+
+Other libraries' data sets have methods named `take` that do something else: numpy's, torch's and JAX's take single
+elements of the flattened array, Hugging Face's the first n records, pandas' and pyarrow's give a part of a table. Ours
+is known by its signature.
+
+A class may also inherit what was written for another `__getitem__` than its own. Such a method reads other records
+than the class gives, and isn't used.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def many_reader(source: Any) -> Callable[[Sequence[int]], Sequence[Any]] | None:
+    """The source's `__getitems__(record_keys)`, None where it has none for the records that it gives.
+
+    Args:
+        source: any data source.
+
+    >>> many_reader([1, 2]) is None
+    True
+    """
+    return _own(source, "__getitems__")
+
+
+def column_reader(source: Any) -> Callable[..., Any] | None:
+    """The source's `take(record_keys, out=None)`, None where it has none for the records that it gives.
+
+    Args:
+        source: any data source.
+
+    >>> import numpy as np
+    >>> column_reader(np.zeros((2, 3))) is None  # numpy's take has other parameters
+    True
+    """
+    take = _own(source, "take")
+    return take if take is not None and _takes_columns(take) else None
+
+
+def _own(source: Any, name: str) -> Callable[..., Any] | None:
+    if name in getattr(source, "__dict__", ()) or _is_for_own_records(type(source), name):
+        found = getattr(source, name, None)
+        return found if callable(found) else None
+    return None
+
+
+def _is_for_own_records(cls: type, name: str) -> bool:
+    replaced = False  # whether a class before this one in the order gives other records
+    for base in cls.__mro__:
+        known = vars(base)
+        single = known.get("__getitem__")
+        if name in known:
+            written_for_others = single is not None and not getattr(single, "__isabstractmethod__", False)
+            return not (replaced and written_for_others)
+        replaced = replaced or single is not None
+    return False
+
+
+def _takes_columns(take: Callable[..., Any]) -> bool:
+    try:
+        parameters = list(inspect.signature(take).parameters.values())
+    except (TypeError, ValueError):  # of a method written in C, which may say nothing
+        return False
+    if len(parameters) < 2:
+        return False
+    keys, out, *others = parameters
+    return (
+        keys.kind in _BY_PLACE
+        and out.name == "out"
+        and out.kind in _BY_NAME
+        and all(p.kind in _ANY_NUMBER or p.default is not p.empty for p in (out, *others))
+    )

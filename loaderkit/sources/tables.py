@@ -1,0 +1,64 @@
+"""Tables of other libraries, whose `table[i]` isn't row i: refused, with the line that makes a source of one.
+
+A library is known by the names of its classes: none is imported for it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+_NUMBERS = "biufcmM"  # kinds of dtypes that a column in shared memory may have
+_ARROW_NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool", "timestamp", "date", "duration")
+
+
+def library_names(thing: Any) -> Iterator[tuple[str, str]]:
+    """The package and name of an object's class and of those that it inherits from, its own first.
+
+    Args:
+        thing: any object.
+
+    >>> list(library_names(np.zeros(2)))
+    [('numpy', 'ndarray'), ('builtins', 'object')]
+    """
+    for cls in type(thing).__mro__:
+        yield cls.__module__.partition(".")[0], cls.__qualname__
+
+
+def source_instead(thing: Any) -> str | None:
+    """What is wrong with a table as a data source and the line to write instead; None for what isn't a table.
+
+    Args:
+        thing: any object with `__len__` and `__getitem__`.
+
+    >>> source_instead([1, 2]) is None
+    True
+    """
+    for name in library_names(thing):
+        match name:
+            case ("pandas", "DataFrame"):
+                numbers = all(getattr(dtype, "kind", "O") in _NUMBERS for dtype in thing.dtypes)
+                columns = "lk.ArrayDataSource({name: df[name].to_numpy() for name in df})"
+                line = columns if numbers else 'lk.InMemoryDataSource(df.to_dict("records"))'
+                return f"a pandas DataFrame came, whose df[i] is a column and not row i; write {line}"
+            case ("pandas", "Series"):
+                return None if _counts_rows(thing.index) else _series_instead(thing)
+            case ("pyarrow", "Table" | "RecordBatch" as kind):
+                numbers = all(str(field.type).startswith(_ARROW_NUMBERS) for field in thing.schema)
+                values = "to_numpy()" if kind == "Table" else "to_numpy(zero_copy_only=False)"
+                columns = f"lk.ArrayDataSource({{name: table[name].{values} for name in table.schema.names}})"
+                line = columns if numbers else "lk.InMemoryDataSource(table.to_pylist())"
+                return f"a pyarrow {kind} came, whose table[i] is a column and not row i; write {line}"
+    return None
+
+
+def _series_instead(series: Any) -> str:
+    numbers = getattr(series.dtype, "kind", "O") in _NUMBERS
+    line = "lk.ArrayDataSource(series.to_numpy())" if numbers else "lk.InMemoryDataSource(series.tolist())"
+    return f"a pandas Series came, whose series[i] is the value with the label i and not row i; write {line}"
+
+
+def _counts_rows(index: Any) -> bool:
+    # Labels 0, 1, 2, ... are the rows.
+    labels = np.asarray(index)
+    return labels.dtype.kind in "iu" and np.array_equal(labels, np.arange(len(labels)))

@@ -97,10 +97,10 @@ def _time(nanoseconds: int | None) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest:09d} UTC"
 
 
-def _numbers_anew(device: int) -> bool:
+def _numbers_anew(device: int, mounted: str = "/proc/self/mountinfo") -> bool:
     """Whether the file system of a device may give the same file another inode number later."""
     mount = f"{os.major(device)}:{os.minor(device)}"
-    with contextlib.suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8") as mounts:
+    with contextlib.suppress(OSError), open(mounted, encoding="utf-8") as mounts:
         for line in mounts:
             fields, _, more = line.partition(" - ")
             if fields.split()[2] == mount:

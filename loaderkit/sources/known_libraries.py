@@ -67,14 +67,9 @@ def _hugging_face(source: Any, _: _FingerprintOf) -> _Seen:
 def _reliable_fingerprint(source: Any) -> str | None:
     """`_fingerprint`, None where it may be another one for the same data."""
     library: Any = sys.modules.get("datasets.fingerprint")
-    if library is not None:
-        # It is random behind a transform that couldn't be hashed. The library notes that there was one, in a process
-        # that keeps a cache.
-        if library.fingerprint_warnings or not library.is_caching_enabled():
-            return None
-        # Of files that were opened by name it is made of their paths and times.
-        if source.cache_files and library.generate_fingerprint(source) == source._fingerprint:
-            return None
+    # It is random behind a transform that couldn't be hashed, which the library notes where it keeps a cache.
+    if getattr(library, "fingerprint_warnings", None) or not getattr(library, "_CACHING_ENABLED", True):
+        return None
     said = source._fingerprint
     return said if isinstance(said, str) else None
 

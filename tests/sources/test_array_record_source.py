@@ -213,6 +213,52 @@ def test_threads_share_one_source(shards):
     assert not wrong
 
 
+class WatchedLock:
+    """A lock that says when another thread comes for it."""
+
+    def __init__(self):
+        self.lock, self.wanted = threading.Lock(), threading.Event()
+
+    def __enter__(self):
+        if not self.lock.acquire(blocking=False):
+            self.wanted.set()
+            self.lock.acquire()
+
+    def __exit__(self, *exc):
+        self.lock.release()
+
+
+class YieldingReader:
+    """A reader with one place; behind the first seek another thread reads, as far as it is let."""
+
+    def __init__(self, lock, read_elsewhere):
+        self.place, self.lock, self.first = None, lock, True
+        self.other = threading.Thread(target=read_elsewhere)
+
+    def seek(self, position):
+        self.place = position
+        if self.first:
+            self.first = False
+            self.other.start()
+            self.lock.wanted.wait()  # it waits for the lock, or has sought, too
+        else:
+            self.lock.wanted.set()
+
+    def read(self):
+        return b"%d" % self.place
+
+
+def test_no_thread_seeks_between_anothers_seek_and_read(shards):
+    """A reader has one place: a read gives the record that was sought, whenever another thread comes."""
+    source = ArrayRecordDataSource(shards[0])
+    lock, seen = WatchedLock(), {}
+    reader = YieldingReader(lock, lambda: seen.update({7: source[7]}))
+    source._at_one_place, source._reader = lock, lambda path: reader
+    seen[3] = source[3]
+    reader.other.join()
+    assert seen == {3: b"3", 7: b"7"}
+
+
 def test_open_files_stay_below_the_limit(tmp_path, write_records):
     """More files than the process may have open are no obstacle."""
     for i in range(70):

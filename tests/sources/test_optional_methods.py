@@ -100,7 +100,7 @@ def test_an_array_of_several_dimensions_is_batched_by_rows(worker_kind):
     assert batches(lk.SubsetDataSource(rows, [5, 0]), **options) == [rows[[5, 0]].tolist()]
 
 
-# --- what a class inherits ----------------------------------------------------------------------------------------------
+# --- what a class inherits ----------------------------------------------------------------------------------
 
 
 class Shifted(Rows):

@@ -4,8 +4,6 @@ record_key: a row of the source, over all files. position: a row of one file.
 """
 
 import contextlib
-import errno
-import os
 import re
 import threading
 import warnings
@@ -22,14 +20,14 @@ from numpy.typing import ArrayLike
 from loaderkit._memory import goes_to_a_worker
 
 from .array_record_paths import FilePart, file_parts, is_remote
+from .array_record_reader import open_reader, unreadable
 from .content import content_hash, digest_of, sampled_keys
-from .file_identity import FileIdentity, file_changed
+from .file_identity import FileIdentity
 from .protocol import check_key, check_keys
 
 # Random access reads small pieces here and there: nothing is read ahead, and no thread is asked for a record
 # or two.
 READER_OPTIONS = {"readahead_buffer_size": "0", "max_parallelism": "0"}
-READER_BUFFER_BYTES = 1 << 15
 # A read of a list takes time for each record of the whole file (0.4 ms a call for 200,000) and uses two cores or more,
 # a seek doesn't (3 to 5 us a record). Where so many are wanted, and one in so many of the file, the list is 0.8 of it.
 LISTED_RECORDS, LISTED_SHARE = 2000, 1 / 128
@@ -106,7 +104,7 @@ class ArrayRecordDataSource:
         # done.
         sizes = {file.path: file.nbytes for file in self._files}
         self._reader = lru_cache(None if remote else _most_open_files())(
-            partial(_open, options=self._options, identities=self._identities, sizes=sizes)
+            partial(open_reader, options=self._options, identities=self._identities, sizes=sizes)
         )
 
     @property
@@ -154,7 +152,7 @@ class ArrayRecordDataSource:
             self._reader.cache_clear()  # one that failed gives nothing more
             self._check_unchanged(file)
             shown = ", ".join(map(str, positions[:5])) + (", ..." if positions[5:] else "")
-            raise _unreadable(file.path, f"position {shown}: {error}") from error
+            raise unreadable(file.path, f"position {shown}: {error}") from error
         if b"" in records:
             # An empty record may be one. It is also what array-record gives past the end of a file that was
             # cut short after it was opened.
@@ -238,64 +236,8 @@ class ArrayRecordDataSource:
         return dict(self._identities)
 
 
-def _open(
-    path: str, *, options: str, identities: dict[str, FileIdentity], sizes: Mapping[str, int | None]
-) -> Any:
-    if is_remote(path):
-        return _reader_of(path, options)
-    if os.path.isdir(path):
-        raise IsADirectoryError(
-            errno.EISDIR, "a folder, not a file; write folder/* for the files in it", path
-        )
-    before = _checked_identity(path, identities, sizes)
-    try:
-        reader = _reader_of(path, options)
-    except OSError:
-        _checked_identity(path, identities, sizes)
-        raise
-    try:
-        # The reader shows no descriptor. What was there before and behind its opening is what it opened.
-        before.check(path, _checked_identity(path, identities, sizes))
-    except OSError:
-        reader.close()
-        raise
-    return reader
-
-
-def _checked_identity(
-    path: str, identities: dict[str, FileIdentity], sizes: Mapping[str, int | None]
-) -> FileIdentity:
-    try:
-        now = FileIdentity.of(path)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(errno.ENOENT, "no such ArrayRecord file", path) from error
-    size = sizes.get(path)
-    if size not in (None, now.nbytes):  # a source that was pickled elsewhere knows no more than the size
-        raise file_changed(path, f"it had {size} bytes when it was opened and has {now.nbytes} now")
-    identities.setdefault(path, now).check(path, now)
-    return now
-
-
-def _reader_of(path: str, options: str) -> Any:
-    # Only here: the library comes with a protobuf runtime that no other source needs.
-    from array_record.python.array_record_module import ArrayRecordReader
-
-    try:
-        reader = ArrayRecordReader(path, options=options, file_reader_buffer_size=READER_BUFFER_BYTES)
-    except ValueError as error:
-        raise ValueError(f"reader_options: {error}") from error
-    if not reader.ok():
-        try:
-            # What is wrong is said by the next call.
-            reader.close()
-        except RuntimeError as error:
-            raise _unreadable(path, str(error)) from error
-        raise _unreadable(path, "its reader doesn't say why")
-    return reader
-
-
 def _inspect(part: FilePart, options: str, identities: dict[str, FileIdentity]) -> _File:
-    reader = _open(part.path, options=options, identities=identities, sizes={})
+    reader = open_reader(part.path, options=options, identities=identities, sizes={})
     try:
         total = reader.num_records()
         written = reader.writer_options_string() or ""
@@ -320,14 +262,6 @@ def _worth_a_list(file: _File, count: int) -> bool:
     if file.nbytes is None or file.group_size > 1:  # remote, or compressed together
         return True
     return count >= max(LISTED_RECORDS, LISTED_SHARE * file.total)
-
-
-def _unreadable(path: str, why: str) -> OSError:
-    size = "" if is_remote(path) else f" of {os.path.getsize(path)} bytes"
-    return OSError(
-        f"{path}: not a whole ArrayRecord file{size}: {why}. It may be truncated, damaged, or not closed by "
-        "its writer yet; copy or write it again"
-    )
 
 
 def _most_open_files() -> int:

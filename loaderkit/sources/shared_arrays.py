@@ -129,8 +129,9 @@ class MappedArray:
         offset = begin + array.ctypes.data - mapping.ctypes.data
         path = os.fspath(base.filename)
         mapped = cls(path, offset, array.shape, array.strides, array.dtype)
-        keys = sampled_keys(len(array)) if array.ndim else []
-        if content_hash(array[key] for key in keys) != content_hash(mapped._array[key] for key in keys):
+        given = np.asarray(array)
+        keys = sampled_keys(len(given)) if given.ndim else []
+        if content_hash(given[key] for key in keys) != content_hash(mapped._array[key] for key in keys):
             raise file_changed(path, "it holds other values than the array that was mapped from it")
         if base.mode != "r":
             # Its writers, this process among them, change the time; all who map it see the same bytes.

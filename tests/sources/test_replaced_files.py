@@ -13,7 +13,7 @@ import loaderkit as lk
 from loaderkit import _memory
 from loaderkit._runtime.pickling import Packer
 from loaderkit.interop.grain import sources as grain_sources
-from loaderkit.sources import array_record
+from loaderkit.sources import array_record_reader
 from loaderkit.sources.file_identity import FileIdentity, _numbers_anew
 from loaderkit.sources.foreign_files import foreign_files
 
@@ -210,16 +210,33 @@ def test_several_files_are_told_apart(tmp_path, write_records):
 def test_a_file_that_is_replaced_while_it_is_opened(files, monkeypatch):
     """The reader shows no descriptor, so the name is looked at before and behind its opening."""
     source = lk.ArrayRecordDataSource(files[0])
-    open_reader = array_record._reader_of
+    open_reader, left = array_record_reader._reader_of, [files[1]]
 
     def replaced_first(path, options):
-        if os.path.exists(files[1]):
-            os.replace(files[1], path)
+        if left:
+            os.replace(left.pop(), path)
         return open_reader(path, options)
 
-    monkeypatch.setattr(array_record, "_reader_of", replaced_first)
+    monkeypatch.setattr(array_record_reader, "_reader_of", replaced_first)
     with pytest.raises(lk.FileChangedError, match="is inode"):
         source[0]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["ours", "Grain's"])
+def test_a_file_that_is_replaced_while_a_source_is_made(tmp_path, write_records, files, monkeypatch, kind):
+    """Nothing was read of it yet, so the new one it is; where it happens again, the file is still being made."""
+    open_reader, left = array_record_reader._reader_of, [files[1]]
+
+    def replaced_first(path, options):
+        if left:
+            os.replace(left.pop(), path)
+        return open_reader(path, options)
+
+    monkeypatch.setattr(array_record_reader, "_reader_of", replaced_first)
+    assert kind(files[0])[0] == NEW[0]
+    left += [write_records(tmp_path / f"{i}", OLD) for i in range(2)]
+    with pytest.raises(lk.FileChangedError, match="is inode"):
+        kind(files[0])
 
 
 @pytest.mark.parametrize("options", [{"on_record_error": "skip"}, {"on_record_error": "replace"}, {}])

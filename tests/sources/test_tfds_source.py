@@ -14,6 +14,8 @@ from loaderkit.sources import (
     fingerprint_of,
     read_records,
 )
+from loaderkit.sources.content import content_hash, sampled_keys
+from loaderkit.sources.foreign_files import foreign_files
 
 tfds = pytest.importorskip("tensorflow_datasets")
 
@@ -98,6 +100,16 @@ def test_the_fingerprint_names_data_set_version_and_split(builder):
     assert seen == fingerprint_of(again)
     assert seen != fingerprint_of(builder.as_data_source(split="train[:39]"))
     assert seen != fingerprint_of(builder.as_data_source(split="test"))
+
+
+def test_its_content_is_known_as_it_is_stored(builder):
+    """Nothing is decoded for it; the files are known that workers open by name."""
+    source = builder.as_data_source(split="train")
+    stored = source.data_source
+    content = fingerprint_of(source)["content"]
+    assert content == content_hash([stored[key] for key in sampled_keys(40)])
+    assert len(foreign_files(source)) == 3
+    assert all("squares-train.array_record" in path for path in foreign_files(source))
 
 
 def test_it_travels_to_a_worker(builder, in_child):

@@ -9,6 +9,7 @@ from typing import Any, SupportsIndex
 
 from numpy.typing import ArrayLike
 
+from loaderkit.errors import FileChangedError
 from loaderkit.sources import ArrayRecordDataSource as _ArrayRecords
 from loaderkit.sources import RandomAccessDataSource
 from loaderkit.sources.array_record_paths import paths_as_written
@@ -101,6 +102,8 @@ _KINDS: dict[type[OSError], type[OSError]] = {
 
 
 def _as_in_grain(error: OSError) -> OSError:
+    if isinstance(error, FileChangedError):  # Grain has no such error
+        return error
     kind = next((ours for base, ours in _KINDS.items() if isinstance(error, base)), _UnreadableFileError)
     made = kind(*error.args) if error.filename is None else kind(*error.args, error.filename)
     for note in getattr(error, "__notes__", ()):

@@ -1,0 +1,109 @@
+"""Readers of ArrayRecord files: opened with an error that names the file, and of the same file each time."""
+
+import errno
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from loaderkit.errors import FileChangedError
+
+from .array_record_paths import is_remote
+from .file_identity import FileIdentity, file_changed
+
+READER_BUFFER_BYTES = 1 << 15
+
+
+def open_reader(
+    path: str, *, options: str, identities: dict[str, FileIdentity], sizes: Mapping[str, int | None]
+) -> Any:
+    """A reader of a file; OSError naming the file where it is missing, a folder, damaged, or not the one that it was.
+
+    Args:
+        path: the file.
+        options: of array-record's reader.
+        identities: of the files that were opened before; the first opening of a local file adds its own.
+        sizes: how many bytes files have to have, None where that isn't known.
+    """
+    if is_remote(path):
+        return _reader_of(path, options)
+    if os.path.isdir(path):
+        raise IsADirectoryError(
+            errno.EISDIR, "a folder, not a file; write folder/* for the files in it", path
+        )
+    first = path not in identities
+    try:
+        return _open_same(path, options, identities, sizes)
+    except FileChangedError:
+        if not first:
+            raise
+        # Nothing was read of it yet, and a network file system may have told an earlier state of the file.
+        identities.pop(path, None)
+        return _open_same(path, options, identities, sizes)
+
+
+def _open_same(
+    path: str, options: str, identities: dict[str, FileIdentity], sizes: Mapping[str, int | None]
+) -> Any:
+    before = _checked_identity(path, identities, sizes)
+    try:
+        reader = _reader_of(path, options)
+    except OSError:
+        _checked_identity(path, identities, sizes)
+        raise
+    try:
+        # The reader shows no descriptor. What was there before and behind its opening is what it opened.
+        before.check(path, _checked_identity(path, identities, sizes))
+    except OSError:
+        reader.close()
+        raise
+    return reader
+
+
+def _checked_identity(
+    path: str, identities: dict[str, FileIdentity], sizes: Mapping[str, int | None]
+) -> FileIdentity:
+    try:
+        now = FileIdentity.of(path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, "no such ArrayRecord file", path) from error
+    size = sizes.get(path)
+    if size not in (None, now.nbytes):  # a source that was pickled elsewhere knows no more than the size
+        raise file_changed(path, f"it had {size} bytes when it was opened and has {now.nbytes} now")
+    identities.setdefault(path, now).check(path, now)
+    return now
+
+
+def _reader_of(path: str, options: str) -> Any:
+    # Only here: the library comes with a protobuf runtime that no other source needs.
+    from array_record.python.array_record_module import ArrayRecordReader
+
+    try:
+        reader = ArrayRecordReader(path, options=options, file_reader_buffer_size=READER_BUFFER_BYTES)
+    except ValueError as error:
+        raise ValueError(f"reader_options: {error}") from error
+    if not reader.ok():
+        try:
+            # What is wrong is said by the next call.
+            reader.close()
+        except RuntimeError as error:
+            raise unreadable(path, str(error)) from error
+        raise unreadable(path, "its reader doesn't say why")
+    return reader
+
+
+def unreadable(path: str, why: str) -> OSError:
+    """The error for a file that can't be read as an ArrayRecord file.
+
+    Args:
+        path: the file.
+        why: what the reader says.
+
+    >>> print(unreadable("gs://bucket/data", "no footer"))
+    gs://bucket/data: not a whole ArrayRecord file: no footer. It may be truncated, damaged, or not closed by its writer
+    yet; copy or write it again
+    """
+    size = "" if is_remote(path) else f" of {os.path.getsize(path)} bytes"
+    return OSError(
+        f"{path}: not a whole ArrayRecord file{size}: {why}. It may be truncated, damaged, or not closed by "
+        "its writer yet; copy or write it again"
+    )

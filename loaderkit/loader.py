@@ -313,7 +313,9 @@ class DataLoader(Closing, Generic[T_co]):
 
     @cached_property
     def _files(self) -> Files:
-        return foreign_files(self._source)
+        # Other workers read with the trainer's own objects.
+        apart = self._worker_count > 0 and self._worker_kind == "process"
+        return foreign_files(self._source) if apart else {}
 
     def _make_hub(self) -> Hub:
         program = self._program()

@@ -23,6 +23,7 @@ from loaderkit.errors import TransportError
 from .content import content_hash, sampled_keys
 from .protocol import check_key
 from .shared_arrays import ALIGNMENT, SharedArrays
+from .tables import rows_instead
 
 
 class InMemoryDataSource:
@@ -46,6 +47,9 @@ class InMemoryDataSource:
                 f"elements: one object for each record is needed, a {type(elements).__name__} came; use "
                 "ArrayDataSource for a dict of columns, or list(elements.values())"
             )
+        instead = rows_instead(elements)
+        if instead is not None:
+            raise TypeError(f"elements: {instead}")
         # Classes and functions that only this process can find by name; they travel beside the block, once.
         self._local: list[Any] = []
         pieces: list[bytes | memoryview] = []

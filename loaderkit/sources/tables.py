@@ -26,12 +26,26 @@ def library_names(thing: Any) -> Iterator[tuple[str, str]]:
 
 
 def source_instead(thing: Any) -> str | None:
-    """What is wrong with a table as a data source and the line to write instead; None for what isn't a table.
+    """What is wrong with a table as a data source and the line to write instead; None for what isn't one.
 
     Args:
         thing: any object with `__len__` and `__getitem__`.
 
     >>> source_instead([1, 2]) is None
+    True
+    """
+    if ("pandas", "Series") in library_names(thing):
+        return None if _counts_rows(thing.index) else _series_instead(thing)
+    return rows_instead(thing)
+
+
+def rows_instead(thing: Any) -> str | None:
+    """The same for what is iterated: a Series then gives its rows, the others still their columns.
+
+    Args:
+        thing: any object that can be iterated.
+
+    >>> rows_instead([1, 2]) is None
     True
     """
     for name in library_names(thing):
@@ -41,8 +55,6 @@ def source_instead(thing: Any) -> str | None:
                 columns = "lk.ArrayDataSource({name: df[name].to_numpy() for name in df})"
                 line = columns if numbers else 'lk.InMemoryDataSource(df.to_dict("records"))'
                 return f"a pandas DataFrame came, whose df[i] is a column and not row i; write {line}"
-            case ("pandas", "Series"):
-                return None if _counts_rows(thing.index) else _series_instead(thing)
             case ("pyarrow", "Table" | "RecordBatch" as kind):
                 numbers = all(str(field.type).startswith(_ARROW_NUMBERS) for field in thing.schema)
                 values = "to_numpy()" if kind == "Table" else "to_numpy(zero_copy_only=False)"

@@ -126,6 +126,9 @@ class Series:
     def __getitem__(self, label):
         return self.values[self.index.index(label)]
 
+    def __iter__(self):
+        return iter(self.values)
+
     def take(self, indices, axis=0, **kwargs):
         raise AssertionError("a Series")
 
@@ -351,6 +354,14 @@ def test_a_table_is_refused_with_the_line_to_write(table, says):
         lk.load(table)
     with pytest.raises(TypeError, match=r"sources\[1\]: a "):
         lk.ConcatDataSource([[1], table])
+
+
+@pytest.mark.parametrize("table", [DataFrame("i"), Table("int64")])
+def test_a_table_is_no_list_of_elements(table):
+    """Iterated, it gives its columns or their names; a Series gives its values, whatever their labels."""
+    with pytest.raises(TypeError, match=r"elements: a p\w+ \w+ came, whose \w+\[i\] is a column"):
+        lk.InMemoryDataSource(table)
+    assert list(lk.InMemoryDataSource(Series([1, 2], index=[1, 0]))) == [1, 2]
 
 
 # --- the libraries themselves -------------------------------------------------------------------------------

@@ -198,9 +198,7 @@ class DataLoaderIterator(Walk, Generic[T_co]):
             if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere
                 check_cursor(self._course, saved)
             position = position_of(self._course, saved)
-            if saved.streams is not None:
-                self._q = saved.streams.q
-            self._go_to(position)
+            self._go_to(position, self._q if saved.streams is None else saved.streams.q)
         for notice in notices:
             warnings.warn(notice, stacklevel=2)
 
@@ -241,7 +239,7 @@ class DataLoaderIterator(Walk, Generic[T_co]):
             segments = self._standing.segments
             index = segments.seek(step, self._course.batching.stride)
             self._check_exists(index, f"step: {step} doesn't exist")
-            self._go_to(Position(step, segments, None, self._standing.losses))
+            self._go_to(Position(step, segments, None, self._standing.losses), self._q)
 
     def skip(self, n: int) -> None:
         """Leaves the next n steps out: the step stays, the data moves on.
@@ -261,7 +259,7 @@ class DataLoaderIterator(Walk, Generic[T_co]):
             position = self._standing
             segments = position.segments.skip(position.step, self._course.index_of(position), n)
             self._check_exists(segments.index_of(position.step), f"n: there are no {n} steps left")
-            self._go_to(Position(position.step, segments, None, position.losses))
+            self._go_to(Position(position.step, segments, None, position.losses), self._q)
 
     def records(self, step: int) -> list[RecordMetadata]:
         """Metadata of every record of a step over all shards, in order, as planned; reads no data.

@@ -202,12 +202,13 @@ class Walk(Closing):
         if self._upcoming and not self._moving:
             self._hub.check()
             return None
+        if self._moving:
+            # An interrupt fell between taking an element and moving on, or into a move to another place: what the
+            # stream gives next is uncertain.
+            self._move_to(self._position)
         if self._error is not None:
             # Raised again as it came, or its traceback would grow with every call.
             raise self._error.with_traceback(self._raised_at)
-        if self._moving:
-            # An interrupt fell between taking an element and moving on: what the stream gives next is uncertain.
-            self._move_to(self._position)
         stream = self._running()
         self._moving = True
         try:
@@ -301,19 +302,22 @@ class Walk(Closing):
             with contextlib.suppress(Exception):  # a courtesy: the store may be gone already
                 others.stop()
 
-    def _go_to(self, position: Position) -> None:
+    def _go_to(self, position: Position, q: int) -> None:
+        # The user's move, with q of the streams from there on. Whatever line an interrupt falls on, it stands where it
+        # stood or there, and so does a wrapper: all that says where is set in one statement without a call.
+        received = None if self._received is None else position
+        self._moving = True  # until it is there: what was made for the place before isn't handed out
+        self._moves, self._position, self._received, self._q = self._moves + 1, position, received, q
         self._move_to(position)
         self._leave_others()
-        self._moves += 1
-        if self._received is not None:
-            self._received = position
 
     def _move_to(self, position: Position) -> None:
         stream, self._stream = self._stream, None
-        self._upcoming.clear()  # first: an interrupt must leave none that comes from elsewhere
-        self._position, self._moving = position, False
+        # All of it before the position: an interrupt must leave nothing that belongs elsewhere.
+        self._upcoming.clear()
         self._error = self._raised_at = self._failed = None
         self._behind_last = 0
+        self._position, self._moving = position, False
         if stream is not None:
             stream.close()
 

@@ -133,12 +133,14 @@ class Course(StreamShape):
                 return step + made - position.step
             step = behind
 
-    def begins_of(self, position: Position, rows: np.ndarray) -> np.ndarray:
-        """The cursors where rows of the step at a position begin, (n, 1) int64; rows: (n,) int64, of the global batch.
+    def begins_of(self, position: Position) -> np.ndarray:
+        """The cursors where this shard's rows of the step at a position begin, (n, 1) int64, filled up ones included.
 
         For pipelines that keep the number of rows.
         """
-        return self.schedule.firsts_at(position.segments.index_of(position.step), rows)[:, None]
+        index, schedule = position.segments.index_of(position.step), self.schedule
+        rows = np.concatenate([np.arange(*span, dtype=np.int64) for span in schedule.spans_at(index)])
+        return schedule.firsts_at(index, rows)[:, None]
 
     def reaches(self, index: int) -> bool:
         """Whether a step that starts at `index` exists for any shard, or is the one right behind the last."""

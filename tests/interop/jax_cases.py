@@ -11,6 +11,7 @@ import traceback
 
 import jax
 import numpy as np
+import jax_placement
 from jax.experimental.multihost_utils import sync_global_devices
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -314,10 +315,10 @@ def place_cases(process):
             for alone in (0, jax.process_count() - 1):
                 heard = None
                 if process == alone:  # to where it stands, and the others take no batch
-                    batches._store.timeout = 0.5
+                    batches._meeting._store.timeout = 0.5
                     batches.set_state(here)
                     heard = [error_of(next, batches), batches.step]
-                    batches._store.timeout = 60.0
+                    batches._meeting._store.timeout = 60.0
                 sync_global_devices(f"{name}: {alone} was moved alone")
                 batches.set_state(saved if process == alone else here)
                 apart = error_of(next, batches)  # what it said alone is no answer
@@ -360,6 +361,10 @@ def main():
         ("meshes", lambda: mesh_cases(rng, 14)),
         ("keys", lambda: key_cases(rng)),
         ("orders", order_cases),
+        ("placement", lambda: jax_placement.placement_cases(jax_placement.draws(60))),
+        ("two shardings", lambda: jax_placement.two_shardings(rng, loader, jax_placement.draws(8))),
+        ("own rows", lambda: jax_placement.own_rows(loader, error_of)),
+        ("by number", lambda: jax_placement.shards_by_number(loader, error_of)),
         ("ending", lambda: ending(rng)),
         ("agreement", lambda: agreement_cases(index)),
         ("ends", end_cases),

@@ -41,6 +41,49 @@ def test_every_shard_is_the_global_batch_at_its_index(answers):
     assert sum(told["meshes"]["shared"] for told in answers) > 0
 
 
+def test_rows_that_do_not_belong_on_a_device_never_reach_it(answers):
+    """Any rows of a process, any sharding: what lies on a device is the slice that JAX names for it, or nothing is made.
+
+    Also where the rows are as many as the devices hold.
+    """
+    for told in answers:
+        found = told["placement"]
+        assert found["wrong"] == []
+        assert min(found["right"], found["refused"], found["as many"]) > 0
+
+
+def test_a_second_sharding_never_puts_rows_elsewhere(answers):
+    """The loader's rows by one mesh and the arrays by another, of as many rows: right or refused, on every process."""
+    for told in answers:
+        assert told["two shardings"]["wrong"] == []
+    assert sum(told["two shardings"]["refused"] for told in answers) > 0
+
+
+def test_without_a_sharding_each_process_has_its_own_rows_on_its_own_device(answers):
+    """On the first device or a given one; the last step's too, which are more for some. Another process's device is
+    refused. Leaves may differ between the processes, positions may not, if their loaders load together.
+    """
+    last = len(answers) - 1
+    others = ", ".join(map(str, range(last)))
+    for told in answers:
+        found = told["own rows"]
+        assert found["first"] is found["last"] is found["wide"] is True
+        assert "belongs to another process" in found["other"] and "jax.local_devices()" in found["other"]
+        assert f"step: 3 on process {others}; 7 on process {last}" in found["apart"]
+        assert found["alone"] == [[16], True]
+
+
+def test_shards_by_number_are_compared_before_a_global_array_is_made(answers):
+    """`ShardOptions(h, H)` and `NoSharding()` say nothing of other processes; whose sharding spans them asks for it."""
+    last = len(answers) - 1
+    others = ", ".join(map(str, range(last)))
+    for told in answers:
+        for seeds, places, together in told["by number"].values():
+            assert f"sampler.seed: 0 on process {others}; 1 on process {last}" in seeds
+            assert f"step: 0 on process {others}; 2 on process {last}" in places
+            assert together is True
+
+
 def test_keys_are_those_of_the_records(answers):
     """A record's key depends on seed, index and child alone, on whichever device its row lies."""
     assert [told["keys"] for told in answers] == [0] * len(answers)

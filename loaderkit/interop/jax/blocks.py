@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jax.sharding import NamedSharding, PartitionSpec, Sharding
+from jax.sharding import NamedSharding, Sharding
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +44,6 @@ def blocks_of(sharding: Sharding) -> RowBlocks:
         count = devices // (high - low)
         held.setdefault(device.process_index, set()).add(low // (high - low))
     return RowBlocks(count, {process: tuple(sorted(held[process])) for process in sorted(held)})
-
-
-def row_sharding(sharding: Sharding) -> Sharding:
-    """The sharding of an array with nothing but rows, beside arrays that are sharded like this.
-
-    >>> import jax
-    >>> mesh = jax.sharding.Mesh(jax.devices()[:1], "x")
-    >>> row_sharding(NamedSharding(mesh, PartitionSpec("x", None))).spec == PartitionSpec("x")
-    True
-    """
-    if isinstance(sharding, NamedSharding):
-        return NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:1]))  # type: ignore[no-untyped-call]
-    return sharding
 
 
 def check_sharding(name: str, value: Any) -> Sharding:

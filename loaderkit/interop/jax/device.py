@@ -1,8 +1,11 @@
-"""A loader's batches as global arrays on devices, a few of them ahead of the training step.
+"""A loader's batches as arrays on devices, a few of them ahead of the training step.
 
 Everything happens in the thread that calls next(): taking a batch from the loader, checking it, and telling JAX to move
 it, which returns before the bytes have moved. The deque holds batches on their way, each with the position behind it;
 the iterator's position is that of the batch the user got last.
+
+Whose memory it is: a leaf is the loader's own memory, lent for as long as an object refers to it. JAX holds the leaf
+while it copies, and on CPU, where it doesn't copy, for as long as the array lives.
 """
 
 from collections import deque
@@ -16,43 +19,44 @@ import numpy as np
 
 from loaderkit._arguments import at_least
 from loaderkit._closing import Closing
-from loaderkit._runtime.agreement import agree
 from loaderkit.ahead import Ahead, Taken
 from loaderkit.iterator import DataLoaderIterator
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.samplers import seed_of
-from loaderkit.plan.sharding import Shard, ShardOptions
 from loaderkit.tree import flatten, unflatten
 
-from .blocks import RowBlocks, blocks_of, row_sharding
 from .keys import children_of_rows, keys_of, words_of
+from .meeting import Meeting
 from .placement import fitting, held_rows, is_for_devices, leaves_of, place, rows_of, spread
+from .targets import check_process_order, checked_targets, first_device, row_target, shardings_in
 
 
 def device_iterator(
-    it: DataLoaderIterator, sharding: Any, prefetch: int = 2, keys: str | None = None
+    it: DataLoaderIterator, sharding: Any = None, prefetch: int = 2, keys: str | None = None
 ) -> "DeviceIterator":
-    """Wraps a loader's iterator: its batches as global `jax.Array`s, `prefetch` of them on their way.
+    """Wraps a loader's iterator: its batches as `jax.Array`s, `prefetch` of them on their way.
 
     Args:
-        it: of a loader with a Batch. Its position is from now on that of what the wrapper's user received, and its
-            elements are the wrapper's: RuntimeError where both are used.
-        sharding: a `jax.sharding.Sharding` for all leaves, or a tree of them that may end above the leaves.
-        prefetch: 1 or more batches that are moved to the devices ahead of the one handed out.
+        it: of a loader. Its position is from now on that of what the wrapper's user received, and its elements are the
+            wrapper's: RuntimeError where both are used.
+        sharding: a `jax.sharding.Sharding`: all processes make one global array of the batch's rows. Or a device of
+            this process, its first if None: an array of the rows that this process loads. Or a tree of both that
+            may end above the leaves.
+        prefetch: 0 or more batches on their way to the devices, beside the one handed out, when next() returns.
         keys: the name of a further leaf with a key of JAX for each record, None for none.
 
-    Leaves that JAX can't hold (str, bytes, objects, times) stay numpy. Raises ValueError where the loader's shards
-    don't fit the sharding, and OverflowError for an int64 that doesn't fit JAX's int32; a float64 beyond
-    float32 becomes infinite, and a RuntimeWarning names its leaf.
+    A sharding, and `keys`, need a Batch. Leaves that JAX can't hold (str, bytes, objects, times) stay numpy. Raises
+    ValueError where the loader's shards don't fit the sharding, and OverflowError for an int64 that doesn't fit JAX's
+    int32; a float64 beyond float32 becomes infinite, and a RuntimeWarning names its leaf.
 
-    On several processes next() compares where they stand, before the first batch and after every move, and what their
-    leaves are, where those are new: ValueError with what differs, TimeoutError with the processes that don't say it
-    within the `timeout` of the loader's `shard_options`. All processes move between two batches, or none does.
+    Processes that load together, or share a sharding, compare in next() where they stand, before the first batch and
+    after every move, and what the leaves of global arrays are, where those are new: ValueError with what differs,
+    TimeoutError with the processes that don't say it within the `timeout` of the loader's `shard_options`. All
+    processes move between two batches, or none does.
 
     >>> import jax
     >>> import loaderkit as lk
-    >>> one = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    >>> with device_iterator(iter(lk.load([1.5, 2.5], batch_size=2)), one) as batches:
+    >>> with device_iterator(iter(lk.load([1.5, 2.5], batch_size=2))) as batches:
     ...     next(batches)
     Array([1.5, 2.5], dtype=float32)
     """
@@ -82,21 +86,22 @@ class DeviceIterator(Closing):
     def __init__(self, it: DataLoaderIterator, sharding: Any, *, prefetch: int, keys: str | None) -> None:
         if not isinstance(it, DataLoaderIterator):
             raise TypeError(f"it: expected the iterator of a loader, iter(loader), got {type(it).__name__}")
-        self._prefetch = at_least("prefetch", prefetch, 1)
+        self._prefetch = at_least("prefetch", prefetch, 0)
         if keys is not None and not isinstance(keys, str):
             raise TypeError(f"keys: expected the name of a leaf or None, got {keys!r}")
-        course = it._course
-        first = next((one for one in _shardings(sharding)), None)
-        if first is None:
-            raise TypeError(f"sharding: expected a jax.sharding.Sharding or a tree of them, got {sharding!r}")
-        if not course.batching.batched:
+        self._targets = first_device() if sharding is None else sharding
+        targets = checked_targets(self._targets)
+        shardings, course = shardings_in(targets), it._course
+        self._global = bool(shardings)
+        if not course.batching.batched and (self._global or keys is not None):
             raise ValueError(
                 "it: its loader has no Batch, so its elements have no rows to share; add lk.Batch(...)"
             )
-        course.check_equal_parts("device_iterator: all devices hold equal parts")
-        for one in _shardings(sharding):
-            _check_process_order(blocks_of(one), course.shard)
-        self._rows_sharding = row_sharding(first)
+        if self._global:
+            course.check_equal_parts("device_iterator: all devices hold equal parts")
+        for one in shardings:
+            check_process_order(one, course.shard)
+        self._rows_target = row_target(targets)
         self._keys = keys
         self._seed = seed_of(course.sampler)
         if keys is not None and self._seed is None:
@@ -104,16 +109,13 @@ class DeviceIterator(Closing):
                 "keys: the sampler has no seed, give it one, for example IndexSampler(..., seed=0)"
             )
         self._it = it
-        self._sharding = sharding
+        self._meeting = Meeting(course, shardings)
         self._ahead: Ahead = it.wrap()
         self._coming: deque[_Coming] = deque()
         self._torn = False  # whether next() was left between taking a batch and handing one out
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
-        store = course.shard.store
-        self._store = store if store is not None and store.processes > 1 else None
         self._moves: int | None = None  # of the wrapped iterator: those behind which the places were compared
-        self._signature: dict[str, str] | None = None
 
     # --- batches ------------------------------------------------------------------------------------------------
 
@@ -128,7 +130,10 @@ class DeviceIterator(Closing):
             self._it._check_open()
             if self._moves != self._ahead.moves:
                 self._forget()
-                self._check_same_place()
+                # Every move asks, also one to where the process stands: whether it stands there need not be the same
+                # in all of them, where next() failed or was interrupted in some. So those that make the same moves ask
+                # the same times.
+                self._meeting.check_place(self._ahead.place)
                 self._moves, self._torn = self._ahead.moves, False
             if self._torn:
                 # By an interrupt: a batch may have been taken that is neither on its way nor received.
@@ -152,72 +157,51 @@ class DeviceIterator(Closing):
         self._error = None
 
     def _fill(self) -> None:
-        while len(self._coming) < self._prefetch and self._error is None:
+        # The first of them is handed out, and `prefetch` are on their way then.
+        while len(self._coming) <= self._prefetch and self._error is None:
             try:
                 self._coming.append(self._next_on_devices())
             except Exception as error:  # noqa: BLE001 - whatever it is, it comes behind what was made before
                 self._error, self._raised_at = error, error.__traceback__
 
-    def _check_same_place(self) -> None:
-        # Every move asks, also one to where the process stands: whether it stands there need not be the same in all of
-        # them, where next() failed or was interrupted in some. So those that make the same moves ask the same times.
-        if self._store is not None:
-            agree(
-                self._store,
-                "place",
-                self._ahead.place,
-                advice="Before the next batch take all processes to the same position, with set_state or seek, and "
-                "none alone: did each of them find its checkpoint?",
-            )
-
     def _next_on_devices(self) -> _Coming:
         taken = self._ahead.take()
-        return _Coming(self._on_devices(taken), taken)
+        # These moves are meant: what a guard should find are those that happen unseen.
+        with jax.transfer_guard_host_to_device("allow"):
+            return _Coming(self._on_devices(taken), taken)
 
     def _on_devices(self, taken: Taken) -> Any:
         element = taken.element.value
         leaves = leaves_of(element)
         arrays = {path: np.asarray(leaf) for path, leaf in leaves.items() if is_for_devices(leaf)}
-        # Where no leaf is for devices, those that JAX can't hold say how many rows there are.
-        others = {path: leaf for path, leaf in leaves.items() if isinstance(leaf, np.ndarray)}
-        held, total = held_rows(self._ahead.course.shard, rows_of(arrays or others))
+        held, total = np.empty(0, np.int64), 0
+        if self._global:
+            held, total = held_rows(self._ahead.course.shard, _rows_in(leaves, arrays))
         arrays = {path: fitting(path, leaf) for path, leaf in arrays.items()}
-        self._check_other_processes(arrays, total)
+        if self._global:
+            self._meeting.check_leaves(arrays, total, self._prefetch, step=self._it.step + len(self._coming))
         placed = [
-            place(path, arrays[path], sharding, held, total) if path in arrays else leaf
-            for (path, leaf), sharding in zip(leaves.items(), spread(self._sharding, element), strict=True)
+            place(path, arrays[path], target, held, total) if path in arrays else leaf
+            for (path, leaf), target in zip(leaves.items(), spread(self._targets, element), strict=True)
         ]
         batch = unflatten(flatten(element)[1], placed)
-        return batch if self._keys is None else self._with_keys(batch, taken, held, total)
+        if self._keys is None:
+            return batch
+        return self._with_keys(batch, taken, _rows_in(leaves, arrays), held, total)
 
-    def _check_other_processes(self, arrays: dict[str, np.ndarray], total: int) -> None:
-        # Where all say what they said before, nobody asks: only who has something new waits for the others.
-        signature = {path: f"{leaf.dtype} {(total, *leaf.shape[1:])}" for path, leaf in arrays.items()}
-        # Who takes fewer batches ahead may wait for a step's result before it says whether it has the next ones.
-        signature["prefetch"] = str(self._prefetch)
-        if self._store is not None and signature != self._signature:
-            agree(
-                self._store,
-                "leaves",
-                signature,
-                advice=f"At step {self._it.step + len(self._coming)} the leaves need the same shapes and dtypes, "
-                "and a process asks the others only where its own are new: pad to a fixed shape.",
-            )
-        self._signature = signature
-
-    def _with_keys(self, batch: Any, taken: Taken, held: np.ndarray, total: int) -> Any:
+    def _with_keys(self, batch: Any, taken: Taken, rows: int, held: np.ndarray, total: int) -> Any:
         assert self._keys is not None and self._seed is not None
         begins = taken.element.begins
         if begins is None:
-            begins = self._ahead.course.begins_of(taken.before, held)
-        if len(begins) != len(held):
+            begins = self._ahead.course.begins_of(taken.before)
+        if len(begins) != rows:
             raise ValueError(
-                f"keys: the batch has {len(held)} rows, and {len(begins)} entered the last Batch: operations behind it "
+                f"keys: the batch has {rows} rows, and {len(begins)} entered the last Batch: operations behind it "
                 "may not change their number"
             )
         words = words_of(begins[:, 0], children_of_rows(begins))
-        array = place(self._keys, words, self._rows_sharding, held, total)
-        made = keys_of(self._seed, array, self._rows_sharding)
+        array = place(self._keys, words, self._rows_target, held, total)
+        made = keys_of(self._seed, array, array.sharding)
         if not isinstance(batch, dict):
             return batch, made
         if self._keys in batch:
@@ -296,9 +280,10 @@ class DeviceIterator(Closing):
 
     def close(self) -> None:
         """Ends the wrapped iterator, and lets go of what was on its way."""
+        self._meeting.closed = True  # before the lock: another thread may wait in next() with it
         self._it.close()
         with self._ahead.lock:
-            self._coming.clear()
+            self._forget()
 
     async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
         """Orbax's StatefulCheckpointable, as the wrapped iterator's."""
@@ -312,31 +297,6 @@ class DeviceIterator(Closing):
         return f"<DeviceIterator at step {self.step}, index {self.index}>"
 
 
-def _shardings(prefix: Any) -> list[jax.sharding.Sharding]:
-    return [one for one in flatten(prefix)[0] if isinstance(one, jax.sharding.Sharding)]
-
-
-def _check_process_order(needed: RowBlocks, shard: Shard) -> None:
-    """Shards in the order of processes are the rows of their devices only on some meshes; every process sees which."""
-    count = shard.shard_count
-    if shard != ShardOptions(jax.process_index(), jax.process_count(), shard.drop_remainder) or count == 1:
-        return
-    advice = "use shard_options=lk.ShardBySharding(sharding), which loads the rows of this mesh"
-    owners = {
-        process: {block * count // needed.count for block in own} for process, own in needed.held.items()
-    }
-    if needed.count % count == 0 and all(own == {process} for process, own in owners.items()):
-        return
-    seen: dict[tuple[int, ...], int] = {}
-    for process, own in needed.held.items():
-        if own in seen:
-            raise ValueError(
-                f"sharding: processes {seen[own]} and {process} hold the same rows of it, and the loader gives each "
-                f"process rows of its own: {advice}"
-            )
-        seen[own] = process
-    order = dict.fromkeys(needed.writers)
-    raise ValueError(
-        f"sharding: its rows visit the processes in the order {', '.join(map(str, order))}, and the loader gives them "
-        f"out in the order of their numbers: {advice}"
-    )
+def _rows_in(leaves: dict[str, Any], arrays: dict[str, np.ndarray]) -> int:
+    """The rows of a batch; where no leaf is for devices, those that JAX can't hold say how many there are."""
+    return rows_of(arrays or {path: leaf for path, leaf in leaves.items() if isinstance(leaf, np.ndarray)})

@@ -1,6 +1,7 @@
-"""The leaves of a batch as global arrays: each device gets the rows and columns that its sharding says.
+"""The leaves of a batch as arrays on devices: each device gets the rows and columns that its sharding says.
 
 leaf      a numpy array of this process's rows; what JAX can't hold (str, bytes, objects, times) stays as it is
+target    where it goes (see targets.py)
 held      the rows of the global batch that the process has, ascending
 """
 
@@ -11,12 +12,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, Sharding
+from jax.sharding import NamedSharding, Sharding, SingleDeviceSharding
 from numpy.typing import NDArray
 
 from loaderkit._structure import children_of, kind_of
 from loaderkit.plan.sharding import Shard
 from loaderkit.tree import flatten, paths, structure_of
+
+from .targets import Target
 
 Path = str
 
@@ -27,13 +30,15 @@ def is_for_devices(leaf: Any) -> bool:
     >>> is_for_devices(np.zeros(3)), is_for_devices(np.array(["a"])), is_for_devices(b"a")
     (True, False, False)
     """
-    return isinstance(leaf, np.ndarray | np.generic | bool | int | float | complex) and (
-        jnp.issubdtype(np.asarray(leaf).dtype, np.number) or np.asarray(leaf).dtype == np.bool_
-    )
+    if not isinstance(leaf, np.ndarray | np.generic | bool | int | float | complex):
+        return False
+    dtype = np.asarray(leaf).dtype
+    # A difference of times is a number, for numpy.
+    return dtype.kind != "m" and (jnp.issubdtype(dtype, np.number) or dtype == np.bool_)
 
 
-def spread(prefix: Any, element: Any) -> list[Sharding | None]:
-    """A sharding for each leaf: `prefix` is one for all, or a tree that is cut off where one serves all below.
+def spread(prefix: Any, element: Any) -> list[Target | None]:
+    """A target for each leaf: `prefix` is one for all, or a tree that is cut off where one serves all below.
 
     Returns them in the order of the element's leaves; None where a dict of the prefix lacks the key. TypeError where
     the prefix has another container than the element, and for what is no sharding.
@@ -46,8 +51,8 @@ def spread(prefix: Any, element: Any) -> list[Sharding | None]:
     return _spread(prefix, element, "sharding")
 
 
-def _spread(prefix: Any, element: Any, where: str) -> list[Sharding | None]:
-    if prefix is None or isinstance(prefix, Sharding):
+def _spread(prefix: Any, element: Any, where: str) -> list[Target | None]:
+    if prefix is None or isinstance(prefix, Sharding | jax.Device):
         return [prefix] * structure_of(element).size
     cls: Any = type(prefix)
     other: Any = type(element)
@@ -61,9 +66,9 @@ def _spread(prefix: Any, element: Any, where: str) -> list[Sharding | None]:
     given = dict(zip(*children_of(prefix, kind), strict=True))
     keys, values = children_of(element, kind)
     return [
-        sharding
+        target
         for key, value in zip(keys, values, strict=True)
-        for sharding in _spread(given.get(key), value, where)
+        for target in _spread(given.get(key), value, where)
     ]
 
 
@@ -100,14 +105,22 @@ def held_rows(shard: Shard, rows: int) -> tuple[NDArray[np.int64], int]:
 
 
 def fitting(path: Path, leaf: NDArray[Any]) -> NDArray[Any]:
-    """The leaf in the dtype that it has in JAX.
+    """The leaf in the dtype that it has in JAX, and in this machine's byte order.
 
-    OverflowError where an integer doesn't fit in it; a float that doesn't is infinite, with a RuntimeWarning.
+    OverflowError where an integer doesn't fit in it; a float that doesn't is infinite, with a RuntimeWarning. TypeError
+    where JAX has none.
 
     >>> fitting("['x']", np.array([1, 2])).dtype
     dtype('int32')
     """
-    dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
+    native = leaf.dtype if leaf.dtype.isnative else leaf.dtype.newbyteorder("=")
+    try:
+        dtype = jax.dtypes.canonicalize_dtype(native)
+    except TypeError as error:
+        raise TypeError(
+            f"leaf {path} is {native}, and JAX has no such numbers: convert them in the pipeline, or make them text or "
+            "objects, which stay numpy's"
+        ) from error
     if dtype == leaf.dtype:
         return leaf
     if leaf.dtype.kind in "iu" and leaf.size:
@@ -132,18 +145,28 @@ def fitting(path: Path, leaf: NDArray[Any]) -> NDArray[Any]:
 
 
 def place(
-    path: Path, leaf: NDArray[Any], sharding: Sharding | None, held: NDArray[np.int64], total: int
+    path: Path, leaf: NDArray[Any], target: Target | None, held: NDArray[np.int64], total: int
 ) -> jax.Array:
-    """The global array of `total` rows whose rows `held` are the leaf's, on the devices of this process.
+    """The leaf on the devices of this process.
 
-    ValueError naming the leaf where there is no sharding for it, it has too few axes, or a device needs a row that
+    Args:
+        path: of the leaf.
+        leaf: this process's rows.
+        target: a sharding for the global array of `total` rows, of which the leaf has the rows `held`; or a device for
+            the leaf as it is.
+        held: (n,) int64, ascending.
+        total: the rows of the global batch.
+
+    ValueError naming the leaf where there is no target for it, it has too few axes, or a device needs a row that
     isn't held.
     """
-    if sharding is None:
+    if target is None:
         raise ValueError(f"sharding: there is none for leaf {path}; the tree needs one at its place or above")
-    if isinstance(sharding, NamedSharding) and len(sharding.spec) > leaf.ndim:
+    if isinstance(target, jax.Device):
+        return jax.make_array_from_callback(leaf.shape, SingleDeviceSharding(target), leaf.__getitem__)
+    if isinstance(target, NamedSharding) and len(target.spec) > leaf.ndim:
         raise ValueError(
-            f"sharding: leaf {path} has {leaf.ndim} axes, and {sharding.spec} is for more: give a tree of shardings "
+            f"sharding: leaf {path} has {leaf.ndim} axes, and {target.spec} is for more: give a tree of shardings "
             "with one that fits it"
         )
 
@@ -159,7 +182,7 @@ def place(
             )
         return leaf[(slice(first, last), *index[1:])]
 
-    return jax.make_array_from_callback((total, *leaf.shape[1:]), sharding, part)
+    return jax.make_array_from_callback((total, *leaf.shape[1:]), target, part)
 
 
 def _named(rows: NDArray[np.int64]) -> str:

@@ -11,7 +11,7 @@ from .announced import check_initialized
 from .blocks import blocks_of, check_sharding
 from .store import store_of
 
-_TIMEOUT = 300.0  # seconds, as jax.distributed waits for processes to come
+TIMEOUT = 300.0  # seconds, as jax.distributed waits for processes to come
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ShardByJaxProcess:
     """
 
     drop_remainder: bool = False
-    timeout: float = _TIMEOUT
+    timeout: float = TIMEOUT
 
     def resolve(self) -> ShardOptions:
         """Ask JAX which process this is; RuntimeError where a cluster is announced that JAX wasn't told of."""
@@ -57,7 +57,7 @@ class ShardBySharding:
 
     sharding: Sharding | Mesh
     spec: PartitionSpec | None = None
-    timeout: float = _TIMEOUT
+    timeout: float = TIMEOUT
 
     def __post_init__(self) -> None:
         if isinstance(self.sharding, Mesh):

@@ -1,6 +1,7 @@
 """Ctrl-C at any line of the package."""
 
 import sys
+from collections.abc import Callable
 from linecache import getline
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,19 @@ class InterruptAt:
 
     Not at a `with`: its line comes again before its block is left, where an exception would leave the lock taken, and
     where the interpreter hears no signal.
+
+    inside: the name of a function from whose first call on lines count, None for all.
     """
 
-    def __init__(self, line: int) -> None:
+    def __init__(self, line: int, inside: str | None = None) -> None:
         self.left = line
+        self.inside = inside
 
     def __call__(self, frame: Any, event: str, argument: Any) -> Any:
+        if self.inside == frame.f_code.co_name:
+            self.inside = None
+        if self.inside is not None:
+            return None
         if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
         if event == "line" and not getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith(
@@ -34,10 +42,15 @@ class InterruptAt:
 
 def next_interrupted(it: Any, line: int) -> bool:
     """Asks for an element and interrupts that at a line; whether it came so far."""
+    return interrupted(lambda: next(it), line)
+
+
+def interrupted(act: Callable[[], Any], line: int, inside: str | None = None) -> bool:
+    """Does something and interrupts it at a line, counted as InterruptAt says; whether it came so far."""
     tracer = sys.gettrace()
-    sys.settrace(InterruptAt(line))
+    sys.settrace(InterruptAt(line, inside))
     try:
-        next(it)
+        act()
     except KeyboardInterrupt:
         return True
     finally:

@@ -10,8 +10,8 @@ import sys
 import traceback
 
 import jax
-import numpy as np
 import jax_placement
+import numpy as np
 from jax.experimental.multihost_utils import sync_global_devices
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P

@@ -122,7 +122,7 @@ def full_sharding(rng):
 
 
 def own_rows(loader, error_of):
-    """Without a sharding, and on a device: this process's rows, the last ones too, though they aren't as many in all."""
+    """Without a sharding, and on a device: this process's rows, the last ones too, though some have more of them."""
     process, count, seed = jax.process_index(), jax.process_count(), 5
     finite = {
         "data_source": lk.RangeDataSource(0, 43, 1),
@@ -160,7 +160,9 @@ def own_rows(loader, error_of):
         else:
             batches.seek(3)
         answers["apart"] = error_of(next, batches)
-    with lk.device_iterator(iter(loader())) as batches:  # of a loader that is this process's alone: nothing is asked
+    with lk.device_iterator(
+        iter(loader())
+    ) as batches:  # of a loader that is this process's alone: nothing is asked
         batches.seek(process)
         answers["alone"] = [next(batches)["key"].shape, batches.step == process + 1]
     return answers

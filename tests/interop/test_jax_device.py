@@ -3,16 +3,21 @@
 import gc
 import itertools
 import json
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
-from interrupts import next_interrupted
+from interrupts import interrupted, next_interrupted
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+from memory_store import MemoryStore
 
 import loaderkit as lk
+from loaderkit._runtime.agreement import agree
+from loaderkit.course.identity import agreement_of
 from loaderkit.interop.jax.announced import announced_processes, check_initialized
 from loaderkit.interop.jax.keys import record_key
 
@@ -60,6 +65,84 @@ def test_batches_come_in_order_with_every_leaf_in_its_place(prefetch):
         assert batch["label"].dtype == jnp.int32
         for name in ("name", "raw", "time"):
             assert type(batch[name]) is np.ndarray and np.array_equal(batch[name], expected[name])
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 3])
+def test_so_many_batches_are_on_their_way_beside_the_one_handed_out(prefetch):
+    """Before, during and after next(): as many as were asked for, and the one more that is being made."""
+
+    def on_devices():
+        return sum(array.shape == (4, 3, 7) for array in jax.live_arrays())
+
+    during = []
+
+    def noted(batch):
+        during.append(on_devices())
+        return batch
+
+    loader = loader_of(lambda key: np.full((3, 7), key), lk.Batch(4), noted, epochs=1)._variant(task_rows=4)
+    with lk.device_iterator(iter(loader), ONE, prefetch=prefetch) as batches:
+        assert on_devices() == 0
+        first = next(batches)
+        assert during == [*range(prefetch + 1)] and on_devices() == 1 + prefetch
+        second = next(batches)  # while the first is still held
+        assert during[-1] == 1 + prefetch and on_devices() == 2 + prefetch
+        del first, second
+        assert on_devices() == prefetch
+        assert sum(1 for _ in batches) == 13 and max(during) == 1 + prefetch
+        assert on_devices() == 0
+        batches.seek(3)
+        next(batches)
+    assert on_devices() == 0
+
+
+@pytest.mark.parametrize("where", [(), (None,), (jax.devices()[0],)])
+def test_without_a_sharding_batches_go_to_this_process_first_device(where):
+    """As arrays of the rows that it loads: those of a shard, and a last step that can't be cut in equal parts."""
+    how = {"epochs": 1, "shard_options": lk.ShardOptions(1, 8)}
+    with (
+        lk.device_iterator(iter(loader_of(element_of, lk.Batch(2), **how)), *where, keys="rng") as batches,
+        iter(loader_of(element_of, lk.Batch(2), **how)) as plain,
+    ):
+        sizes = []
+        for batch, expected in zip(batches, plain, strict=True):
+            assert batch["image"].sharding == batch["rng"].sharding == ONE
+            assert np.array_equal(batch["image"], expected["image"])
+            assert np.array_equal(batch["name"], expected["name"])
+            sizes.append((*batch["label"].shape, *batch["rng"].shape))
+        assert sizes == [(2, 2)] * 3 + [(2, 2)]  # 12 rows are left for the 8 shards at the end
+        assert batches.step == 4
+
+
+def test_what_jax_calls_its_default_device_is_where_they_go():
+    """Also where it is configured by a platform's name."""
+    for name in ("cpu", jax.devices()[0]):
+        with jax.default_device(name), lk.device_iterator(iter(loader_of())) as batches:
+            assert next(batches)["label"].sharding == ONE
+
+
+def test_on_a_device_leaves_need_no_rows():
+    """A number beside the batch, and elements without a Batch, are what jax.device_put makes of them."""
+    with lk.device_iterator(iter(loader_of(element_of, lk.Batch(8), Scale()))) as batches:
+        assert next(batches)["scale"].shape == ()
+    with (
+        lk.device_iterator(iter(loader_of(element_of)), jax.devices()[0]) as elements,
+        iter(loader_of(element_of)) as plain,
+    ):
+        element, expected = next(elements), next(plain)
+        assert isinstance(element["label"], jax.Array) and element["label"] == expected["label"]
+        assert element["name"] == expected["name"] and np.array_equal(element["image"], expected["image"])
+    with pytest.raises(ValueError, match="its loader has no Batch"):
+        lk.device_iterator(iter(loader_of(element_of)), keys="rng")
+
+
+def test_a_tree_may_hold_devices_and_shardings():
+    """Each leaf as its own says."""
+    where = {"image": ROWS, "weights": jax.devices()[0], "label": ONE}
+    with lk.device_iterator(iter(loader_of()), where, keys="rng") as batches:
+        batch = next(batches)
+        found = [batch["image"], *batch["weights"], batch["label"], batch["rng"]]
+        assert [leaf.sharding for leaf in found] == [ROWS, ONE, ONE, ONE, ROWS]
 
 
 def test_a_tree_of_shardings_may_end_above_the_leaves():
@@ -213,6 +296,43 @@ def test_a_batch_without_a_leaf_for_devices_stays_as_it_is(keys):
         assert keys is None or batch[keys].shape == (4,)
 
 
+def test_times_stay_and_other_byte_orders_are_jax_own():
+    """A difference of times is none of JAX's numbers; what came from a file in another byte order is."""
+
+    def leaves(batch):
+        dates = batch.astype("datetime64[D]")
+        return {"time": dates - dates[0], "order": batch.astype(">i8"), "f": batch.astype(">f4")}
+
+    with (
+        lk.device_iterator(iter(loader_of(lk.Batch(4), leaves)), ONE) as batches,
+        iter(loader_of(lk.Batch(4), leaves)) as plain,
+    ):
+        batch, expected = next(batches), next(plain)
+        assert type(batch["time"]) is np.ndarray and np.array_equal(batch["time"], expected["time"])
+        assert (batch["order"].dtype, batch["f"].dtype) == (jnp.int32, jnp.float32)
+        assert np.array_equal(batch["order"], expected["order"]) and np.array_equal(batch["f"], expected["f"])
+
+
+def test_numbers_that_jax_lacks_are_named():
+    """By their leaf."""
+    long = loader_of(lambda key: {"x": np.longdouble(key)}, lk.Batch(4))
+    with (
+        lk.device_iterator(iter(long)) as batches,
+        pytest.raises(TypeError, match="not a valid JAX array type") as raised,
+    ):
+        next(batches)
+    assert "it is leaf ['x']: convert its numbers in the pipeline" in raised.value.__notes__[-1]
+
+
+def test_a_guard_against_unseen_transfers_lets_these_through():
+    """They are meant, like jax.device_put."""
+    with (
+        jax.transfer_guard("disallow"),
+        lk.device_iterator(iter(loader_of()), {"image": ROWS, "weights": ONE, "label": ROWS}, keys="k") as it,
+    ):
+        next(it)
+
+
 class Scale(lk.Map):
     """Behind the Batch: a number that belongs to no row."""
 
@@ -231,9 +351,18 @@ class Scale(lk.Map):
         (
             (None, "data"),
             TypeError,
-            "sharding: expected a jax.sharding.Sharding or a tree of them, got 'data'",
+            "sharding: expected a jax.sharding.Sharding, a device of this process, or a tree of them, got 'data'",
         ),
-        ((None, ONE, 0), ValueError, "prefetch: expected 1 or more, got 0"),
+        ((None, 2), TypeError, "got 2; how many batches are on their way is prefetch=2"),
+        (
+            (None, PartitionSpec("data")),
+            TypeError,
+            r"a spec says no devices, write NamedSharding\(mesh, spec\)",
+        ),
+        ((None, ROWS.mesh), TypeError, r"write NamedSharding\(mesh, PartitionSpec\('data'\)\)"),
+        ((None, jax.devices()), TypeError, r"got 1 devices: .* NamedSharding\(Mesh\(devices, 'data'\)"),
+        ((None, {}), TypeError, "got {}"),
+        ((None, ONE, -1), ValueError, "prefetch: expected 0 or more, got -1"),
         ((None, ONE, 2, 3), TypeError, "keys: expected the name of a leaf or None, got 3"),
     ],
 )
@@ -357,6 +486,16 @@ def test_keys_make_augmentation_on_devices_repeatable():
     assert np.array_equal(jax.random.key_data(keys), np.stack(expected))
 
 
+def test_rows_that_left_the_batch_have_no_keys():
+    """An operation behind the Batch that drops rows doesn't say which: an error, and no key of another record."""
+    dropped = loader_of(lk.Batch(8), lambda batch: {"label": batch[4:]})
+    with (
+        lk.device_iterator(iter(dropped), ONE, keys="rng") as batches,
+        pytest.raises(ValueError, match="keys: the batch has 4 rows, and 8 entered the last Batch"),
+    ):
+        next(batches)
+
+
 def test_keys_have_a_name_of_their_own():
     """They stand beside an element that is no dict, and never in the place of a leaf."""
     with lk.device_iterator(iter(lk.load(range(8), batch_size=4, seed=0)), ONE, keys="rng") as batches:
@@ -433,7 +572,7 @@ def test_the_state_says_nothing_of_devices():
         assert json.loads(batches.get_state()) == json.loads(plain.get_state())
 
 
-@pytest.mark.parametrize("prefetch", [1, 3])
+@pytest.mark.parametrize("prefetch", [0, 2])
 def test_an_interrupt_loses_no_batch(prefetch, nightly):
     """Ctrl-C at lines all over next(), also while others are taken ahead: what comes is behind what was handed out."""
     expected = [batch["label"].tolist() for batch in loader_of(epochs=1)]
@@ -448,3 +587,50 @@ def test_an_interrupt_loses_no_batch(prefetch, nightly):
         if not came:
             break
     assert interrupted > 10
+
+
+@pytest.mark.parametrize(
+    ("move", "wrapped"), [("seek", True), ("skip", True), ("set_state", True), ("set_state", False)]
+)
+def test_an_interrupted_move_ends_here_or_there(move, wrapped):
+    """Ctrl-C at lines all over it, with batches on their way: what comes is what is at the position that it shows."""
+    loader = loader_of(lk.Batch(8))
+    with iter(loader) as it:
+        expected = [next(it).tolist() for _ in range(10)]
+        it.seek(6)
+        state = it.get_state()
+    arguments = {"seek": 6, "set_state": state, "skip": 5}
+    ends = set()
+    it = iter(loader)
+    start = it.get_state()
+    with lk.device_iterator(it, prefetch=1) if wrapped else it as batches:
+        for line in itertools.chain(
+            range(1, 25), itertools.count(25, 5)
+        ):  # first what is set, then what is closed
+            batches.set_state(start)
+            next(batches)
+            act = partial(getattr(batches, move), arguments[move])
+            came = interrupted(act, line, inside="_go_to")
+            stands = batches.index // 8
+            ends.add((stands, came))
+            coming = [next(batches).tolist() for _ in range(3)]
+            assert stands in (1, 6) and coming == expected[stands : stands + 3], f"line {line}"
+            if not came:
+                break
+    assert ends == {(1, True), (6, True), (6, False)} and line > 20
+
+
+def test_close_ends_a_wait_for_other_processes():
+    """Another thread may close it; what waits for a process that doesn't come is over then."""
+    store, other = MemoryStore.of(2, timeout=600)
+    loader = loader_of(shard_options=lk.ShardOptions(0, 2, store=store))
+    with ThreadPoolExecutor() as threads:
+        agreed = threads.submit(agree, other, "loader", agreement_of(loader._course()), advice="")
+        batches = lk.device_iterator(iter(loader))
+        agreed.result()
+        waits = threads.submit(next, batches)
+        while not other.read("agree/place/"):
+            other.wait("agree/place/", 1)
+        batches.close()
+        with pytest.raises(lk.IteratorClosedError, match="while it waited for other processes"):
+            waits.result()

@@ -42,7 +42,7 @@ def test_every_shard_is_the_global_batch_at_its_index(answers):
 
 
 def test_rows_that_do_not_belong_on_a_device_never_reach_it(answers):
-    """Any rows of a process, any sharding: what lies on a device is the slice that JAX names for it, or nothing is made.
+    """Any rows of a process, any sharding: on a device lies the slice that JAX names for it, or nothing is made.
 
     Also where the rows are as many as the devices hold.
     """

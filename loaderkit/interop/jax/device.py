@@ -161,6 +161,9 @@ class DeviceIterator(Closing):
         while len(self._coming) <= self._prefetch and self._error is None:
             try:
                 self._coming.append(self._next_on_devices())
+            except StopIteration:
+                # Not the one that came: its traceback holds the frames of the user's loop, and their last batch.
+                self._error = StopIteration()
             except Exception as error:  # noqa: BLE001 - whatever it is, it comes behind what was made before
                 self._error, self._raised_at = error, error.__traceback__
 

@@ -6,7 +6,7 @@ held      the rows of the global batch that the process has, ascending
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -107,20 +107,13 @@ def held_rows(shard: Shard, rows: int) -> tuple[NDArray[np.int64], int]:
 def fitting(path: Path, leaf: NDArray[Any]) -> NDArray[Any]:
     """The leaf in the dtype that it has in JAX, and in this machine's byte order.
 
-    OverflowError where an integer doesn't fit in it; a float that doesn't is infinite, with a RuntimeWarning. TypeError
-    where JAX has none.
+    OverflowError where an integer doesn't fit in it; a float that doesn't is infinite, with a RuntimeWarning.
 
     >>> fitting("['x']", np.array([1, 2])).dtype
     dtype('int32')
     """
     native = leaf.dtype if leaf.dtype.isnative else leaf.dtype.newbyteorder("=")
-    try:
-        dtype = jax.dtypes.canonicalize_dtype(native)
-    except TypeError as error:
-        raise TypeError(
-            f"leaf {path} is {native}, and JAX has no such numbers: convert them in the pipeline, or make them text or "
-            "objects, which stay numpy's"
-        ) from error
+    dtype = jax.dtypes.canonicalize_dtype(native)
     if dtype == leaf.dtype:
         return leaf
     if leaf.dtype.kind in "iu" and leaf.size:
@@ -163,7 +156,7 @@ def place(
     if target is None:
         raise ValueError(f"sharding: there is none for leaf {path}; the tree needs one at its place or above")
     if isinstance(target, jax.Device):
-        return jax.make_array_from_callback(leaf.shape, SingleDeviceSharding(target), leaf.__getitem__)
+        return _made(path, leaf.shape, SingleDeviceSharding(target), leaf.__getitem__)
     if isinstance(target, NamedSharding) and len(target.spec) > leaf.ndim:
         raise ValueError(
             f"sharding: leaf {path} has {leaf.ndim} axes, and {target.spec} is for more: give a tree of shardings "
@@ -182,7 +175,17 @@ def place(
             )
         return leaf[(slice(first, last), *index[1:])]
 
-    return jax.make_array_from_callback((total, *leaf.shape[1:]), target, part)
+    return _made(path, (total, *leaf.shape[1:]), target, part)
+
+
+def _made(path: Path, shape: tuple[int, ...], sharding: Sharding, part: Callable[[Any], Any]) -> jax.Array:
+    try:
+        return jax.make_array_from_callback(shape, sharding, part)
+    except TypeError as error:
+        error.add_note(
+            f"it is leaf {path}: convert its numbers in the pipeline, or make them text or objects, which stay numpy's"
+        )
+        raise
 
 
 def _named(rows: NDArray[np.int64]) -> str:

@@ -1,4 +1,4 @@
-"""Notes on exceptions of any class."""
+"""Notes on exceptions of any class, and how they say which record it is."""
 
 
 def annotate(error: BaseException, note: str) -> None:
@@ -10,3 +10,12 @@ def annotate(error: BaseException, note: str) -> None:
     ['record 5']
     """
     BaseException.__setattr__(error, "__notes__", [*getattr(error, "__notes__", ()), note])
+
+
+def keyed(record_key: int, name: str | None) -> str:
+    """A record's key, and what its source calls it, where it does.
+
+    >>> keyed(3, None), keyed(3, "cat.jpg")
+    ('3', "3 'cat.jpg'")
+    """
+    return str(record_key) if name is None else f"{record_key} '{name}'"

@@ -1,20 +1,25 @@
-"""An error as the user meets it: its own type and traceback, and notes that name the operation, records and step."""
+"""What the user is told of records: an error with notes that name the operation, records and step, and metadata."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from loaderkit._notes import annotate
+from loaderkit._notes import annotate, keyed
 from loaderkit.course.course import Course
 from loaderkit.course.position import Position
+from loaderkit.errors import WorkerError
 from loaderkit.plan.losses import honouring
+from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.samplers import record_keys_of
+from loaderkit.sources import Namer
 from loaderkit.transforms.run import Failure
 
 _MENTIONED = 8  # records that an error names
 
 
-def explained(failure: Failure, course: Course, position: Position, source_name: str) -> Exception:
+def explained(
+    failure: Failure, course: Course, position: Position, source_name: str, record_name: Namer
+) -> Exception:
     """The error to raise for what a user's function, or the batching, raised: as it came, with notes of where that was.
 
     Args:
@@ -22,6 +27,7 @@ def explained(failure: Failure, course: Course, position: Position, source_name:
         course: of the records that it names.
         position: of the element that it ended.
         source_name: of the data source.
+        record_name: says what the source calls a record.
     """
     error = failure.error
     if isinstance(error, StopIteration):
@@ -30,14 +36,37 @@ def explained(failure: Failure, course: Course, position: Position, source_name:
         error.__cause__ = ended
         error.__notes__ = list(getattr(ended, "__notes__", []))
     if failure.label:
-        records = _named(failure.indices, course, position, source_name)
+        records = _named(failure.indices, course, position, source_name, record_name)
         annotate(error, f"raised by {failure.label} {records}at step {position.step}")
+    elif isinstance(error, WorkerError):  # it says the keys itself, where no source can be asked
+        known = [(key, record_name(key)) for key in error.record_keys[:_MENTIONED]]
+        names = ", ".join(keyed(key, name) for key, name in known if name is not None)
+        if names:
+            annotate(error, f"the data source {source_name} calls record_key {names}")
     if isinstance(error, ValueError) and "read-only" in str(error):
         annotate(error, "arrays of a data source belong to it: copy first, x = x.copy()")
     return error
 
 
-def _named(indices: Sequence[int], course: Course, position: Position, source_name: str) -> str:
+def named(records: list[RecordMetadata], record_name: Namer) -> list[RecordMetadata]:
+    """The same, each with what its source calls it.
+
+    Args:
+        records: as planned.
+        record_name: says what the source calls a record.
+
+    >>> named([RecordMetadata(0, 3)], {3: "cat.jpg"}.get)
+    [RecordMetadata(index=0, record_key=3, rng=None, name='cat.jpg')]
+    """
+    for record in records:
+        if record.record_key is not None:
+            record.name = record_name(record.record_key)
+    return records
+
+
+def _named(
+    indices: Sequence[int], course: Course, position: Position, source_name: str, record_name: Namer
+) -> str:
     if not indices:
         return ""
     shown = np.array(indices[:_MENTIONED], np.int64)
@@ -46,8 +75,9 @@ def _named(indices: Sequence[int], course: Course, position: Position, source_na
         keys = record_keys_of(honouring(course.sampler, ledger), shown)
     except Exception:  # noqa: BLE001 - a user's sampler may raise anything; the user's error must be heard
         return f"for index {shown[0]}, "
-    named = ", ".join(
-        f"index {i} (record_key {k}{', read instead of its own' if ledger.get(i, i) != i else ''})"
+    read = [
+        f"record_key {keyed(k, record_name(k))}{', read instead of its own' if ledger.get(i, i) != i else ''}"
         for i, k in zip(shown.tolist(), keys.tolist(), strict=True)
-    )
-    return f"for {named}{', …' if len(indices) > _MENTIONED else ''} of {source_name}, "
+    ]
+    said = ", ".join(f"index {i} ({what})" for i, what in zip(shown.tolist(), read, strict=True))
+    return f"for {said}{', …' if len(indices) > _MENTIONED else ''} of {source_name}, "

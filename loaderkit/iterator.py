@@ -9,6 +9,7 @@ from loaderkit.ahead import Ahead
 from loaderkit.course.position import Position
 from loaderkit.course.states import check_cursor, position_of, state_of
 from loaderkit.errors import StateError
+from loaderkit.explaining import named
 from loaderkit.foreign import refuse_foreign_method
 from loaderkit.plan.comparison import compare
 from loaderkit.plan.metadata import RecordMetadata
@@ -264,15 +265,15 @@ class DataLoaderIterator(Walk, Generic[T_co]):
     def records(self, step: int) -> list[RecordMetadata]:
         """Metadata of every record of a step over all shards, in order, as planned; reads no data.
 
-        What was read instead of a bad record isn't in it. Raises ValueError where operations change the number of rows,
-        IndexError for a step that isn't there.
+        With the names that the data source gives its records. What was read instead of a bad record isn't in it. Raises
+        ValueError where operations change the number of rows, IndexError for a step that isn't there.
 
         >>> import loaderkit as lk
         >>> [metadata.record_key for metadata in iter(lk.load([5, 6, 7], batch_size=2)).records(0)]
         [0, 1]
         """
         self._check_known("records(step)")
-        return self._course.records(self._standing, at_least("step", step, 0))
+        return named(self._course.records(self._standing, at_least("step", step, 0)), self._hub.record_name)
 
     def _check_known(self, what: str) -> None:
         if self._course.row_changing:

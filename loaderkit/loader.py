@@ -24,6 +24,7 @@ from loaderkit.course.identity import agreement_of
 from loaderkit.course.stream_shape import changes_rows
 from loaderkit.element_spec import spec_of
 from loaderkit.errors import TransportError
+from loaderkit.explaining import named
 from loaderkit.foreign import refuse_foreign_method, refusing_foreign_arguments
 from loaderkit.iterator import DataLoaderIterator, T_co
 from loaderkit.plan.metadata import RecordMetadata
@@ -38,7 +39,7 @@ from loaderkit.plan.samplers import (
 )
 from loaderkit.plan.sharding import Sharding
 from loaderkit.quarantine import Quarantine
-from loaderkit.sources import Files, RandomAccessDataSource, check_source, foreign_files
+from loaderkit.sources import Files, RandomAccessDataSource, check_source, foreign_files, namer_of
 from loaderkit.sources import fingerprint_of as source_fingerprint_of
 from loaderkit.transforms.base import Map, draws, label_of
 from loaderkit.transforms.operations import Operation, as_operations
@@ -240,7 +241,8 @@ class DataLoader(Closing, Generic[T_co]):
     def records(self, step: int) -> list[RecordMetadata]:
         """Metadata of every record of a step over all shards, in order; reads no data.
 
-        Raises ValueError where operations change the number of rows, IndexError for a step that isn't there.
+        With the names that the data source gives its records. Raises ValueError where operations change the number of
+        rows, IndexError for a step that isn't there.
 
         >>> import loaderkit as lk
         >>> [metadata.record_key for metadata in lk.load([5, 6, 7], batch_size=2).records(1)]
@@ -249,7 +251,9 @@ class DataLoader(Closing, Generic[T_co]):
         course = self._course()
         if course.row_changing:
             raise ValueError(course.why_unknown("records(step)"))
-        return course.records(course.first_position(), at_least("step", step, 0))
+        return named(
+            course.records(course.first_position(), at_least("step", step, 0)), namer_of(self._source)
+        )
 
     @cached_property
     def element_spec(self) -> Any:

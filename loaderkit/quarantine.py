@@ -14,6 +14,7 @@ import stat
 from collections.abc import Iterable
 
 from loaderkit._engine.task import Loss
+from loaderkit._notes import keyed
 
 _log = logging.getLogger("loaderkit")
 
@@ -48,8 +49,8 @@ class Quarantine:
                 self._told.add(loss.index)
                 read = "" if loss.instead == loss.index else f"; index {loss.instead} is read instead"
                 _log.warning(
-                    "record_key %d of %s (index %d) is bad: %s, raised by %s%s",
-                    loss.record_key,
+                    "record_key %s of %s (index %d) is bad: %s, raised by %s%s",
+                    keyed(loss.record_key, loss.name),
                     source,
                     loss.index,
                     loss.error,
@@ -62,6 +63,7 @@ def _line(loss: Loss, source: str, step: int) -> bytes:
     said = {
         "source": source,
         "record_key": loss.record_key,
+        **({} if loss.name is None else {"name": loss.name}),
         "index": loss.index,
         "instead": None if loss.instead == loss.index else loss.instead,
         "step": step,

@@ -238,7 +238,9 @@ class Walk(Closing):
         behind = assembly.behind_failure if isinstance(assembly, Chain) else None
         self._move_to(self._position)
         self._failed = _Failed(self._position, _passed_with(step), behind)
-        self._error = explained(step, self._course, self._position, self._hub.source_name)
+        self._error = explained(
+            step, self._course, self._position, self._hub.source_name, self._hub.record_name
+        )
         self._raised_at = self._error.__traceback__
         raise self._error
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loaderkit._notes import keyed
 from loaderkit.errors import BadRecordsError
 from loaderkit.plan.cursor import Cursor
 
@@ -222,7 +223,7 @@ class Line:
                     run.size = int(np.searchsorted(run.begins[:, 0], loss.index))
                     run.failed = BadRecordsError(
                         f"{most:,} records in a row are bad, the last of them at index {loss.index} "
-                        f"(record_key {loss.record_key}): {loss.error}, raised by {loss.label}"
+                        f"(record_key {keyed(loss.record_key, loss.name)}): {loss.error}, raised by {loss.label}"
                     )
                     self.over = True
                     return

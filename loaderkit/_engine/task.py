@@ -123,6 +123,7 @@ class Loss:
     record_key    of the record that was bad
     instead       the index whose record was read; the row's own where nothing was
     label, error  what raised it, and how it reads
+    name          what the data source calls the record, None where it says nothing
     """
 
     place: int
@@ -131,6 +132,7 @@ class Loss:
     instead: int
     label: str
     error: str
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from loaderkit.errors import WorkerError, WorkerTimeoutError
 
 from .crew import Patience, Worker
 from .mark import Place
+from .names import Names
 from .process import ProcessWorker
 from .stall import Stall, StallWatch
 
@@ -34,16 +35,25 @@ class Casualties:
         patience: with them.
         workers: how many there should be.
         kind: "process" or "thread".
+        names: of the records that they have.
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, crew: dict[int, Worker], patience: Patience, *, workers: int, kind: str
+        self,
+        dispatcher: Dispatcher,
+        crew: dict[int, Worker],
+        patience: Patience,
+        *,
+        workers: int,
+        kind: str,
+        names: Names,
     ) -> None:
         self._dispatcher = dispatcher
         self._crew = crew
         self._patience = patience
         self._workers = workers
         self._kind = kind
+        self._names = names
         self._watch = StallWatch(warn=STALL_SECONDS, limit=patience.timeout)
         self.interval = self._watch.interval  # seconds from one look to the next
         self.time_to_look = self._watch.due
@@ -133,7 +143,9 @@ class Casualties:
         where = "it isn't ready yet"
         if ready:
             where = (
-                f"it is at {_at(begun, place)}" if begun else f"it has {_tasks(tasks)}, and has begun none"
+                f"it is at {_at(begun, place, self._names)}"
+                if begun
+                else f"it has {_tasks(tasks)}, and has begun none"
             )
         _log.warning(
             "%s hasn't got on for %.3g s%s; %s; %s%s",
@@ -194,36 +206,37 @@ class Casualties:
             worker.name,
             "was set aside" if aside else "was killed" if late else "died",
             reason,
-            _had(tasks, begun, place, retry=retry),
+            _had(tasks, begun, place, self._names, retry=retry),
         )
 
 
-def _had(tasks: list[Task], begun: Task | None, place: Place, *, retry: bool) -> str:
+def _had(tasks: list[Task], begun: Task | None, place: Place, names: Names, *, retry: bool) -> str:
     if not tasks:
         return "it had nothing to do"
     again = [task for task in tasks if retry or task is not begun]
     indices = [index for task in again for index in task.indices.tolist()]
     had = f"indices {min(indices)} to {max(indices)}, {_tasks(again)}, are done again; " if indices else ""
-    return had + (f"it was at {_at(begun, place)}" if begun is not None else "it was in none of them")
+    return had + (f"it was at {_at(begun, place, names)}" if begun is not None else "it was in none of them")
 
 
 def _tasks(tasks: list[Task]) -> str:
     return f"{len(tasks)} task{'s' if len(tasks) > 1 else ''}"
 
 
-def _at(begun: Task, place: Place) -> str:
+def _at(begun: Task, place: Place, names: Names) -> str:
     """Which records a task has, for people to read."""
     where = begun.indices.tolist()
     keys = begun.keys.tolist()
     if place.index is not None and keys:
-        row = f"index {place.index} (record_key {keys[where.index(place.index)]})"
+        own = keys[where.index(place.index)]
         if place.instead is None:
-            return row
-        index, key = place.instead
-        return f"index {index} (record_key {key}), read instead of {row}, which is bad"
+            return f"index {place.index} (record_key {names.keyed([own])[0]})"
+        index, other = place.instead
+        key, own = names.keyed([other, own])
+        return f"index {index} (record_key {key}), read instead of index {place.index} (record_key {own}), which is bad"
     what = "a batch of" if begun.level else "one of"
     named = (
-        f" (record keys {', '.join(map(str, keys[:_NAMED]))}{', …' if len(keys) > _NAMED else ''})"
+        f" (record keys {', '.join(names.keyed(keys[:_NAMED]))}{', …' if len(keys) > _NAMED else ''})"
         if keys
         else ""
     )

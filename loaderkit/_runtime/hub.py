@@ -21,6 +21,7 @@ from loaderkit._engine.slots import Slots
 from loaderkit._engine.task import Broken, End, Loss, Ready
 from loaderkit.errors import ChecksumError, IteratorClosedError
 from loaderkit.plan.cursor import Cursor
+from loaderkit.sources import namer_of
 from loaderkit.transforms.run import Failure
 from loaderkit.tree import unflatten
 
@@ -90,6 +91,7 @@ class Hub:
         task_rows: int | None,
     ) -> None:
         self.program = program
+        self.record_name = namer_of(program.source)  # for messages
         self.lock = threading.RLock()
         self._arena = arena
         self._max_memory = max_memory

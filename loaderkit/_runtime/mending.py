@@ -164,7 +164,8 @@ class Mender:
         elif callable(self._policy):
             run, again = self._asked(index, key, failure)
         if again is None:
-            self._losses.append(Loss(place, index, key, instead, failure.label, _text_of(failure.error)))
+            why = _text_of(failure.error)
+            self._losses.append(Loss(place, index, key, instead, failure.label, why, self._reader.name(key)))
         return run, again
 
     def _replaced(
@@ -194,7 +195,7 @@ class Mender:
         assert callable(self._policy)
         rng = None if self._seed is None else generator(self._seed, 0, index, 0)
         try:
-            element = self._policy(failure.error, RecordMetadata(index, key, rng))
+            element = self._policy(failure.error, RecordMetadata(index, key, rng, self._reader.name(key)))
         except Exception as error:  # noqa: BLE001 - raising is how it says that the loader should
             label = failure.label if error is failure.error else "on_record_error"
             return Run([], [], None), Failure(error, label, (index,))

@@ -31,6 +31,7 @@ from .casualties import Casualties
 from .crew import Arrived, Asked, Event, Finished, Patience, Sought, Unfit, Worker
 from .hub import Hub, Search, Step
 from .mark import Place
+from .names import Names
 from .packing import operations_now, packed
 from .pickling import Packer
 from .process import ProcessWorker
@@ -87,7 +88,14 @@ class Pool(Hub):
         self._changed = threading.Condition(self.lock)
         self._waited_for: set[int] = set()  # streams that somebody waits for who wasn't woken since
         self._crew: dict[int, Worker] = {}
-        self._casualties = Casualties(self._dispatcher, self._crew, patience, workers=workers, kind=kind)
+        self._casualties = Casualties(
+            self._dispatcher,
+            self._crew,
+            patience,
+            workers=workers,
+            kind=kind,
+            names=Names(self.record_name),
+        )
         self._numbers = 0
         self._failed = False
         self._unfit: Exception | None = None  # why, as long as somebody may ask

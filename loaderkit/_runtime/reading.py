@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit.sources import many_reader, read_only
+from loaderkit.sources import many_reader, namer_of, read_only
 from loaderkit.transforms.run import Failure
 from loaderkit.tree import own_each
 
@@ -69,15 +69,18 @@ class Reader:
         source: anything with `__getitem__`.
         options: how many reads at once.
         copy: give operations containers of their own, so that they can't change the source's.
+
+    name: says what the source calls a record.
     """
 
     def __init__(self, source: Any, options: ReadOptions, *, copy: bool) -> None:
         self._source = source
+        self.name = namer_of(source)
         self._batched = many_reader(source)
         self._guard = _guard_of(source) if copy else None
         self._one: Callable[[int], Any] = source.__getitem__
         if options.retry is not None:
-            self._one = Retrying(self._one, options.retry)
+            self._one = Retrying(self._one, options.retry, self.name)
         self._waited_for = False  # whether who transforms waits for a read
         self._ahead: ReadAhead | None = None
         if reads_in_flight(source, options):

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from loaderkit._notes import annotate
+from loaderkit._notes import annotate, keyed
 from loaderkit.errors import FileChangedError
+from loaderkit.sources import Namer
 
 from .exceptions import shortened
 
@@ -86,6 +87,7 @@ class Retrying:
     Args:
         read: takes a record key.
         retry: how often, how long, after what.
+        name: says what the source calls a record.
 
     waits: called every tenth of a second between two attempts. That pause is ours, and no worker is stuck in it.
 
@@ -93,12 +95,13 @@ class Retrying:
     ...     if failing:
     ...         raise failing.pop()
     ...     return key
-    >>> Retrying(read, Retry(wait=0.001))(7)
+    >>> Retrying(read, Retry(wait=0.001), name=lambda key: None)(7)
     7
     """
 
-    def __init__(self, read: Callable[[int], Any], retry: Retry) -> None:
+    def __init__(self, read: Callable[[int], Any], retry: Retry, name: Namer) -> None:
         self._read = read
+        self._name = name
         self._retry = retry
         self._jitter = random.Random()
         self.waits: Callable[[], None] = lambda: None
@@ -141,7 +144,8 @@ class Retrying:
         try:
             return calls(attempt)
         except Exception as last:
-            annotate(last, f"read of record_key {key}: attempt " + "; attempt ".join(said))
+            which = keyed(key, self._name(key))
+            annotate(last, f"read of record_key {which}: attempt " + "; attempt ".join(said))
             raise
 
     def _may_pass(self, error: BaseException) -> bool:

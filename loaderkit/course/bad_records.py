@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from loaderkit._engine.task import Loss
+from loaderkit._notes import keyed
 from loaderkit.errors import BadRecordsError
 from loaderkit.plan.losses import IN_A_ROW, Losses
 
@@ -31,7 +32,7 @@ def check_losses(course: Course, position: Position, losses: Losses, latest: Los
     limit = "" if every_one else f", and max_bad_records is {course.tolerance.most}"
     raise BadRecordsError(
         f"{lost:,} of about {passed:,} records are bad{limit}; the last is index {latest.index} "
-        f"(record_key {latest.record_key}): {latest.error}, raised by {latest.label}"
+        f"(record_key {keyed(latest.record_key, latest.name)}): {latest.error}, raised by {latest.label}"
     )
 
 

@@ -11,7 +11,8 @@ class RecordMetadata:
 
     index: its place in the stream of all epochs. record_key: its row in the data source, None where several
     records became one element. rng: the generator for its random operations, None where the sampler has no
-    seed; it follows from the seed and the index, so two metadata are equal when index and record_key are.
+    seed. name: what the data source calls the record, None where it says nothing or wasn't asked, as by a sampler. Both
+    follow from index and record_key: two metadata are equal when those are.
 
     >>> RecordMetadata(index=0, record_key=0, rng=np.random.Generator(np.random.Philox(key=1)))
     RecordMetadata(index=0, record_key=0, rng=Generator(Philox))
@@ -20,6 +21,7 @@ class RecordMetadata:
     index: int
     record_key: int | None = None
     rng: np.random.Generator | None = field(default=None, compare=False)
+    name: str | None = field(default=None, compare=False)
 
     def remove_record_key(self) -> "RecordMetadata":
         """The same without a record_key, for an element that isn't one record any more.
@@ -27,8 +29,9 @@ class RecordMetadata:
         >>> RecordMetadata(index=7, record_key=3).remove_record_key()
         RecordMetadata(index=7, record_key=None, rng=None)
         """
-        return self if self.record_key is None else replace(self, record_key=None)
+        return self if self.record_key is None else replace(self, record_key=None, name=None)
 
     def __repr__(self) -> str:
         # str of a generator, not its repr, which ends in an address
-        return f"RecordMetadata(index={self.index}, record_key={self.record_key}, rng={self.rng})"
+        name = "" if self.name is None else f", name={self.name!r}"
+        return f"RecordMetadata(index={self.index}, record_key={self.record_key}, rng={self.rng}{name})"

@@ -8,6 +8,8 @@ from .foreign_files import Files as Files
 from .foreign_files import check_files as check_files
 from .foreign_files import foreign_files as foreign_files
 from .in_memory import InMemoryDataSource as InMemoryDataSource
+from .naming import Namer as Namer
+from .naming import namer_of as namer_of
 from .optional import column_reader as column_reader
 from .optional import many_reader as many_reader
 from .protocol import RandomAccessDataSource as RandomAccessDataSource

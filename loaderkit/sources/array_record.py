@@ -187,6 +187,16 @@ class ArrayRecordDataSource:
         if was.same_file(now) or not open_now:
             was.check(file.path, now)
 
+    def name(self, record_key: SupportsIndex) -> str:
+        """The record's file and its position there, as "train-00003.array_record[17]".
+
+        Args:
+            record_key: as for reading.
+        """
+        key = check_key(record_key, len(self), self)
+        place = bisect_right(self._end_list, key)
+        return f"{self._files[place].path}[{key + self._first_position(place)}]"
+
     def fingerprint(self) -> dict[str, Any]:
         """Names without their folder, sizes and parts of the files, and a hash of some records; no times."""
         if self._fingerprint is None:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .fingerprint import fingerprint_of
+from .naming import namer_of
 from .protocol import check_key, check_keys, read_record, read_records, require_methods, short_repr
 
 
@@ -34,10 +35,15 @@ class ConcatDataSource:
         return int(self._ends[-1])
 
     def __getitem__(self, record_key: SupportsIndex) -> Any:
+        source, key = self._part_of(record_key)
+        return read_record(source, key)
+
+    def _part_of(self, record_key: SupportsIndex) -> tuple[Any, int]:
+        """The source that has a record, and its key there."""
         key = check_key(record_key, len(self), self)
         place = int(np.searchsorted(self._ends, key, side="right"))
         source = self._sources[place]
-        return read_record(source, key - int(self._ends[place]) + len(source))
+        return source, key - int(self._ends[place]) + len(source)
 
     def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         keys = check_keys(record_keys, len(self), self)
@@ -50,6 +56,15 @@ class ConcatDataSource:
             for row, record in zip(wanted.tolist(), read_records(source, theirs.tolist())):
                 records[row] = record
         return records
+
+    def name(self, record_key: SupportsIndex) -> str | None:
+        """What the record's own source calls it, None where that says nothing.
+
+        Args:
+            record_key: as for reading.
+        """
+        source, key = self._part_of(record_key)
+        return namer_of(source)(key)
 
     def fingerprint(self) -> dict[str, Any]:
         """The fingerprints of the sources, in order."""

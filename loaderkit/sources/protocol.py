@@ -5,6 +5,9 @@ A record_key is a row of the source, from 0 to len(source) - 1. The optional par
 * `__getitems__(record_keys: Sequence[int]) -> list`: many records in one call, in the order asked for.
 * `take(record_keys, out=None) -> tree`: many records as columns; one array (n, ...) for each leaf, written to the
   arrays of `out` where it is given. It is known by its name and by `out` as the second parameter.
+* `name(record_key) -> str`: what to call a record beside its key, such as its file's name, or None; shown in errors, in
+  the quarantine file and by `loader.records(step)`, and asked for only then, in any process and thread. It should be
+  quick. It is known by its one argument.
 * `fingerprint() -> dict`: what a saved state compares, JSON values only; the same data gives the same dict in
   every process and on every machine.
 """

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .fingerprint import fingerprint_of
+from .naming import namer_of
 from .optional import column_reader
 from .protocol import check_key, check_keys, read_record, read_records, require_methods, short_repr
 from .shared_arrays import SharedArrays
@@ -92,6 +93,14 @@ class SubsetDataSource:
             return theirs(self._source_keys(record_keys), out=out)
 
         return take
+
+    def name(self, record_key: SupportsIndex) -> str | None:
+        """What the source calls the record, None where it says nothing.
+
+        Args:
+            record_key: as for reading.
+        """
+        return namer_of(self._source)(self._keys[check_key(record_key, len(self), self)])
 
     def fingerprint(self) -> dict[str, Any]:
         """The source's fingerprint and which of its keys."""

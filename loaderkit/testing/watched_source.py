@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit.errors import PurityError
+from loaderkit.sources import namer_of
 from loaderkit.tree import flatten, paths, unflatten
 
 from .snapshot import Snapshot, copied, difference, snapshot_of
@@ -35,6 +36,7 @@ class WatchedSource:
 
     def __init__(self, source: Any) -> None:
         self._source = source
+        self.name = namer_of(source)
         self._lent: list[_Lent] = []
 
     def __len__(self) -> int:

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
+from loaderkit._notes import keyed
 from loaderkit.errors import IteratorClosedError
 from loaderkit.plan.cursor import Cursor
+from loaderkit.sources import Namer, namer_of
 
 from . import transforms
 from ._batching import make_batch
@@ -53,7 +55,8 @@ class InOrderRun:
             if step.kind == "records":
                 check_callable(step)
         self._steps = steps
-        self._blame = _Blame()
+        name = namer_of(source)
+        self._blame = _Blame(lambda record_key: name(record_key % len(source)))
         self._layout = layout
         self._index_at = index_at
         self._position = Position(0, 0, ((0,),) * max(layout, 1))
@@ -193,9 +196,10 @@ class _Children:
 
 
 class _Blame:
-    """Says in an error who raised it, and which record had been read by then."""
+    """Says in an error who raised it, and which record had been read by then; name: what its source calls a record."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: Namer) -> None:
+        self._name = name
         self.record: tuple[int | None, int] | None = None  # record_key and index of the last that was read
         self._label: str | None = None  # of who raised the error that is on its way
         self._error: Exception | None = None
@@ -214,9 +218,8 @@ class _Blame:
         where = ""
         if self.record is not None:
             key, index = self.record
-            where = (
-                f"for index {index}{'' if key is None else f' (record_key {key})'}, the last that was read, "
-            )
+            which = "" if key is None else f" (record_key {keyed(key, self._name(key))})"
+            where = f"for index {index}{which}, the last that was read, "
         error.add_note(f"raised by {self._label} {where}at step {step}")
         self._label = self._error = None
 

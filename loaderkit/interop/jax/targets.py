@@ -86,7 +86,8 @@ def processes_of(shardings: Sequence[Sharding]) -> list[int]:
     >>> processes_of([jax.sharding.SingleDeviceSharding(jax.devices()[0])])
     [0]
     """
-    return sorted({device.process_index for sharding in shardings for device in sharding.device_set})
+    devices: list[Any] = [device for sharding in shardings for device in sharding.device_set]
+    return sorted({device.process_index for device in devices})
 
 
 def row_target(targets: Sequence[Target]) -> Target:

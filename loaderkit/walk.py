@@ -292,26 +292,22 @@ class Walk(Closing):
             failed = self._failed
             self._move_to(self._position)
             self._failed, self._closed = failed, True
-            self._leave_others()
+            others, self._companions = self._companions, None
+            _leave(others)
 
     @property
     def _standing(self) -> Position:
         return self._position if self._received is None else self._received
 
-    def _leave_others(self) -> None:
-        others, self._companions = self._companions, None
-        if others is not None:
-            with contextlib.suppress(Exception):  # a courtesy: the store may be gone already
-                others.stop()
-
     def _go_to(self, position: Position, q: int) -> None:
         # The user's move, with q of the streams from there on. Whatever line an interrupt falls on, it stands where it
         # stood or there, and so does a wrapper: all that says where is set in one statement without a call.
-        received = None if self._received is None else position
+        others = self._companions
+        there = position, None if self._received is None else position, self._moves + 1, q, None
         self._moving = True  # until it is there: what was made for the place before isn't handed out
-        self._moves, self._position, self._received, self._q = self._moves + 1, position, received, q
+        self._position, self._received, self._moves, self._q, self._companions = there
         self._move_to(position)
-        self._leave_others()
+        _leave(others)
 
     def _move_to(self, position: Position) -> None:
         stream, self._stream = self._stream, None
@@ -326,3 +322,9 @@ class Walk(Closing):
     def _check_open(self) -> None:
         if self._closed:
             raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
+
+
+def _leave(others: Companions | None) -> None:
+    if others is not None:
+        with contextlib.suppress(Exception):  # a courtesy: the store may be gone already
+            others.stop()

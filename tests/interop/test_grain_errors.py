@@ -142,6 +142,20 @@ def test_workers_name_it_as_well():
         assert note_of(loader_of(operations, worker_count=2)).startswith(f"raised by {label} for index ")
 
 
+class Files(list):
+    """Records that have names."""
+
+    def name(self, record_key):
+        return f"{record_key}.jpg"
+
+
+@pytest.mark.parametrize("operations", [[Refuse()], [refusing_records]], ids=["Map", "a callable"])
+def test_a_source_that_names_its_records_is_heard(operations):
+    """Beside the key, in the engine and where records pass one by one."""
+    note = note_of(loader_of(operations, source=Files(range(RECORDS))))
+    assert f"for index {BAD} (record_key {BAD} '{BAD}.jpg')" in note
+
+
 def test_rows_that_make_no_batch_name_the_batch():
     """Also where a RandomMap stands behind it, and its rows travel with their generators."""
     rows = [np.zeros(2), np.zeros(3)] * 3

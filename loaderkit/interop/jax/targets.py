@@ -53,7 +53,7 @@ def checked_targets(given: Any) -> list[Target]:
     for leaf in leaves:
         if not isinstance(leaf, Sharding | jax.Device):
             raise TypeError(f"{_EXPECTED}, got {given!r:.200}{_advice(leaf)}")
-        if isinstance(leaf, jax.Device) and leaf not in jax.local_devices(backend=leaf.platform):
+        if isinstance(leaf, jax.Device) and leaf not in leaf.client.local_devices():
             raise ValueError(
                 f"sharding: {leaf} belongs to another process, and this is process {jax.process_index()}: use one of "
                 "jax.local_devices(), or a sharding for devices of several processes"

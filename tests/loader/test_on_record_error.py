@@ -165,6 +165,32 @@ def test_a_share_is_a_limit():
         list(loader_of(3, bad_at(0), max_bad_records=0))
 
 
+@pytest.mark.parametrize(
+    "operations", [[], [lk.Filter(lambda element: True)]], ids=["fixed rows", "any rows"]
+)
+@pytest.mark.parametrize("policy", ["replace", "skip"])
+def test_a_share_is_of_the_process_s_own_records(policy, operations):
+    """One of four shards has read a quarter of what the step has passed, and its losses are held against that."""
+    bad = bad_at(*range(0, 16_000, 160))  # all of them shard 0's: one of 40 of its own
+    loader = loader_of(
+        16_000,
+        *operations,
+        bad,
+        lk.Batch(global_batch_size=8),
+        num_epochs=None,
+        shard_options=lk.ShardOptions(0, 4),
+        logical_streams=4,
+        on_record_error=policy,
+        max_bad_records=0.02,
+    )
+    it = iter(loader)
+    with pytest.raises(
+        lk.BadRecordsError, match=r"^21 of about 80\d records are bad, and max_bad_records is 0.02"
+    ):
+        for _ in range(1000):
+            next(it)
+
+
 def test_records_lost_behind_the_last_row_are_told_with_the_end(tmp_path):
     """Left-out records at the end of a stream are counted, written, and held against the limit."""
     path = tmp_path / "bad.jsonl"

@@ -202,12 +202,17 @@ def test_an_error_that_names_no_single_record_is_not_passed():
         it.state_past_error()
 
 
-def test_where_one_step_of_several_failed_and_nobody_knows_which_none_is_left_out():
+@pytest.mark.parametrize(
+    ("operations", "rows"),
+    [([lk.Batch(2)], 6), ([lk.Batch(2)], 4), ([lk.Batch(1)], 2), ([], 2)],
+    ids=["three steps", "two steps", "two steps of a record", "two elements"],
+)
+def test_where_one_step_of_several_failed_and_nobody_knows_which_none_is_left_out(operations, rows):
     """All of them were made at once: to leave the first out would lose it, and meet the same error again."""
-    loader = lk.DataLoader(data_source=Short(), sampler=lk.SequentialSampler(12), operations=[lk.Batch(2)])
-    loader._task_rows = 6
+    loader = lk.DataLoader(data_source=Short(), sampler=lk.SequentialSampler(12), operations=operations)
+    loader._task_rows = rows
     it = iter(loader)
-    with pytest.raises(ValueError, match="gave 5 records for 6 keys"):
+    with pytest.raises(ValueError, match=f"gave {rows - 1} records for {rows} keys"):
         next(it)
     with pytest.raises(ValueError, match="names no single record"):
         it.state_past_error()

@@ -143,6 +143,25 @@ def test_every_step_of_every_shard_is_what_grouping_by_hand_gives(
             index += schedule.batching.stride
 
 
+@pytest.mark.parametrize("records", [3, 4, 5, 10, 11])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_step_that_begins_the_stream_again_leaves_out_what_an_inner_batch_dropped(
+    records: int, count: int
+) -> None:
+    """Where fewer rows are left than a step lacks, they come again and again, without the records dropped behind them."""
+    batching = Batching(inner=(Level(3, "drop"),), rows=8, remainder="wrap", batched=True)
+    plan = (batching, count, False, 5, 5 + records)
+    kept = range(5, 5 + records - records % 3)
+    (step,) = steps_by_hand(*plan)
+    assert sorted({index for shard in step for row in shard for index in row}) == list(kept)
+    for shard, schedule in enumerate(schedules_of(plan)):
+        part = schedule.rows_at(5)
+        assert part is not None
+        assert part.indices.tolist() == [index for row in step[shard] for index in row]
+        rows = np.arange(shard * 8 // count, (shard + 1) * 8 // count)
+        assert schedule.firsts_at(5, rows).tolist() == [row[0] for row in step[shard]]
+
+
 @given(plans())
 def test_the_steps_left_are_counted_without_making_them(plan: tuple[Batching, int, bool, int, int]) -> None:
     """steps_from says how many steps the shard still makes, from each step on and past the end."""

@@ -78,6 +78,15 @@ def test_lookup_equals_a_walk_over_the_entries(actions: list[tuple[str, int]], s
     first_step, first_index, stride = next(e for e in reversed(segments.entries) if e.first_step <= step)
     assert first_index is not None
     assert segments.span_of(step) == (first_index + (step - first_step) * stride, stride)
+    assert segments.end_of(step) == next(
+        (e.first_step for e in segments.entries if e.first_step > step), None
+    )
+
+
+@pytest.mark.parametrize(("step", "end"), [(0, 100), (99, 100), (100, 150), (149, 150), (150, None)])
+def test_a_segment_ends_where_the_next_one_starts(step: int, end: int | None) -> None:
+    """After a seek back too, behind which several segments follow."""
+    assert EXAMPLE.end_of(step) == end
 
 
 def test_a_new_segment_replaces_those_that_start_later() -> None:

@@ -2,7 +2,7 @@
 
 import copy
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -330,6 +330,38 @@ def test_a_state_that_could_not_be_loaded_is_not_written() -> None:
             dumps(replace(SHUFFLED, **wrong))
 
 
+# Everything that documents of one step have in common: field -> another value.
+SHARED: dict[str, Any] = {
+    "step": 4,
+    "segments": Segments(((0, None, 512), (2, None, 512))),
+    "sampler": {**STREAMED.sampler, "seed": 1},
+    "source": {**STREAMED.source, "share": 0.25},
+    "operations": STREAMED.operations[:1],
+    "rows": 256,
+    "stride": 256,
+    "streams": Streams(16, 32, (0,) * 16),
+    "epoch": 0,
+}
+OWN = {"cursors", "versions", "losses", "digest_missing"}  # what each process's document may say for itself
+
+
+def test_every_field_is_one_run_s_or_a_process_s_own() -> None:
+    """A new field of a state is in one of the two tables."""
+    assert {field.name for field in fields(State)} == SHARED.keys() | OWN
+    assert not SHARED.keys() & OWN
+
+
+@pytest.mark.parametrize("field", SHARED)
+def test_documents_of_another_step_or_run_are_refused(field: str) -> None:
+    """Each field that all processes have in common is compared, and named."""
+    other = replace(STREAMED, **{field: SHARED[field]})
+    assert other != STREAMED
+    with pytest.raises(
+        StateError, match=f"^{field}: expected documents of one step of one run, got .* in document 1"
+    ):
+        merge([STREAMED, other])
+
+
 def test_documents_of_several_processes_make_one_state() -> None:
     """Cursors of all processes are joined; a state that none edited by hand stays unmarked."""
     first = replace(STREAMED, cursors={0: (290, 2), 1: (311,)})
@@ -353,7 +385,6 @@ def test_documents_of_several_processes_make_one_state() -> None:
             "step: expected documents of one step of one run, got 3 in the first and 4 in",
         ),
         (replace(STREAMED, cursors={1: (312,)}), "cursors: expected one place for stream 1"),
-        (replace(STREAMED, sampler={}), "sampler: expected documents of one step of one run"),
         (SHUFFLED, "step: "),
     ],
 )

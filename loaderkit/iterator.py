@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 from loaderkit._arguments import at_least
 from loaderkit.ahead import Ahead
 from loaderkit.course.position import Position
-from loaderkit.course.states import check_cursor, position_of, state_of
+from loaderkit.course.states import check_cursors, check_ordinals, position_of, state_of
 from loaderkit.errors import StateError
 from loaderkit.explaining import named
 from loaderkit.foreign import refuse_foreign_method
 from loaderkit.plan.comparison import compare
 from loaderkit.plan.metadata import RecordMetadata
+from loaderkit.plan.reach import MOST_INDEX
 from loaderkit.plan.samplers import num_records_of
 from loaderkit.plan.state import State, merge
 from loaderkit.plan.state_document import dumps, loads
@@ -197,7 +198,9 @@ class DataLoaderIterator(Walk, Generic[T_co]):
             if saved.digest_missing:
                 notices.append("the state has no digest: it was edited by hand and is taken as it is")
             if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere
-                check_cursor(self._course, saved)
+                check_cursors(self._course, saved)
+            if "operations" not in allow:
+                check_ordinals(self._course, saved)
             position = position_of(self._course, saved)
             self._go_to(position, self._q if saved.streams is None else saved.streams.q)
         for notice in notices:
@@ -239,7 +242,7 @@ class DataLoaderIterator(Walk, Generic[T_co]):
                 raise IndexError(f"step: {step} doesn't exist, the run ends after num_steps={num_steps}")
             segments = self._standing.segments
             index = segments.seek(step, self._course.batching.stride)
-            self._check_exists(index, f"step: {step} doesn't exist")
+            self._check_exists(step, index, f"step: {step} doesn't exist")
             self._go_to(Position(step, segments, None, self._standing.losses), self._q)
 
     def skip(self, n: int) -> None:
@@ -259,7 +262,8 @@ class DataLoaderIterator(Walk, Generic[T_co]):
             n = at_least("n", n, 0)
             position = self._standing
             segments = position.segments.skip(position.step, self._course.index_of(position), n)
-            self._check_exists(segments.index_of(position.step), f"n: there are no {n} steps left")
+            index = segments.index_of(position.step)
+            self._check_exists(position.step, index, f"n: there are no {n} steps left")
             self._go_to(Position(position.step, segments, None, position.losses), self._q)
 
     def records(self, step: int) -> list[RecordMetadata]:
@@ -279,10 +283,14 @@ class DataLoaderIterator(Walk, Generic[T_co]):
         if self._course.row_changing:
             raise ValueError(self._course.why_unknown(what))
 
-    def _check_exists(self, index: int, complaint: str) -> None:
+    def _check_exists(self, step: int, index: int, complaint: str) -> None:
         # The place right behind the last step is fine: next() then ends.
         if not self._course.reaches(index):
             raise IndexError(f"{complaint}, the stream ends at index {self._course.stop}")
+        if index < self._course.start:  # of a state that was restored with another sampler
+            raise IndexError(f"{complaint}, the stream begins at index {self._course.start}")
+        if step > MOST_INDEX or (self._course.stop is None and index > MOST_INDEX):
+            raise IndexError(f"{complaint}, a run may go to step and index 2**62")
 
     # --- somebody who takes elements ahead of the user ----------------------------------------------------------
 

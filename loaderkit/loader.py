@@ -21,13 +21,14 @@ from loaderkit._runtime.reading import ReadOptions
 from loaderkit._runtime.work import Program
 from loaderkit.course.course import Course
 from loaderkit.course.identity import agreement_of
-from loaderkit.course.stream_shape import changes_rows
+from loaderkit.course.stream_shape import batching_of, changes_rows, check_reach
 from loaderkit.element_spec import spec_of
 from loaderkit.errors import TransportError
 from loaderkit.explaining import named
 from loaderkit.foreign import refuse_foreign_method, refusing_foreign_arguments
 from loaderkit.iterator import DataLoaderIterator, T_co
 from loaderkit.plan.metadata import RecordMetadata
+from loaderkit.plan.reach import MOST_INDEX
 from loaderkit.plan.samplers import (
     IndexSampler,
     Sampler,
@@ -37,7 +38,7 @@ from loaderkit.plan.samplers import (
     num_records_of,
     seed_of,
 )
-from loaderkit.plan.sharding import Sharding
+from loaderkit.plan.sharding import Sharding, ShardOptions
 from loaderkit.quarantine import Quarantine
 from loaderkit.sources import Files, RandomAccessDataSource, check_source, foreign_files, namer_of
 from loaderkit.sources import fingerprint_of as source_fingerprint_of
@@ -151,6 +152,7 @@ class DataLoader(Closing, Generic[T_co]):
         self._tolerance = tolerance_of(on_record_error, max_bad_records, quarantine)
         self._quarantine = None if quarantine is None else os.fspath(quarantine)
         self._check_operations()
+        check_reach(batching_of(self._operations, ShardOptions(0, 1)), length_of(sampler))
         self._epoch: int | None = None
         self._crew = Crew()
         self._task_rows: int | None = None
@@ -236,6 +238,10 @@ class DataLoader(Closing, Generic[T_co]):
             )
         loader = self._copied()
         loader._epoch = at_least("e", e, 0)
+        if (loader._epoch + 1) * records > MOST_INDEX:
+            raise ValueError(
+                f"e: epoch {e} of {records} records ends behind index 2**62, to which a run goes"
+            )
         return loader
 
     def records(self, step: int) -> list[RecordMetadata]:

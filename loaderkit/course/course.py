@@ -157,7 +157,11 @@ class Course(StreamShape):
         index, stride = position.segments.span_of(step)
         if self.num_steps is not None and step >= self.num_steps:
             raise IndexError(f"step: {step} doesn't exist, the run ends after num_steps={self.num_steps}")
-        batching = replace(self.batching, rows=stride // self.batching.group)
+        rows, left = divmod(stride, self.batching.group)
+        # Where it isn't a multiple, other Batches stood before the last then, and were allowed to differ.
+        batching = (
+            replace(self.batching, inner=(), rows=stride) if left else replace(self.batching, rows=rows)
+        )
         # Another G than ours needn't divide among our shards: then it is asked as the only shard there is.
         shard = self.shard if batching.rows % self.shard.shard_count == 0 else ShardOptions(0, 1)
         part = Schedule(self.sampler, batching, shard, self.start, self.stop).all_rows(index)

@@ -9,14 +9,15 @@ from loaderkit._version import __version__
 from loaderkit.errors import StateError
 from loaderkit.plan.comparison import same_data
 from loaderkit.plan.cursor import Cursor, trimmed
+from loaderkit.plan.ledger import Ledger
 from loaderkit.plan.losses import NO_LOSSES
+from loaderkit.plan.reach import MOST_INDEX
 from loaderkit.plan.state import State, Streams
+from loaderkit.transforms.base import FlatMap
 
 from .course import Course
 from .identity import operations_fingerprint
 from .position import Position
-
-_MOST_INDEX = 2**62  # where a stream of unknown rows may go on
 
 
 def state_of(course: Course, position: Position, q: int) -> State:
@@ -43,10 +44,15 @@ def state_of(course: Course, position: Position, q: int) -> State:
 
 
 def position_of(course: Course, state: State) -> Position:
-    """The position in a document that was compared with this course before; a new G starts a new segment."""
+    """The position in a document that was compared with this course before; a new G starts a new segment.
+
+    Raises StateError where it holds a number that no position of this course has.
+    """
+    _check_reach(course, state)
     cursors = None
     same = same_data(state, course.sampler_fingerprint, course.source_fingerprint)
     losses = state.losses if same else NO_LOSSES  # of other records, which mean nothing here
+    _check_ledger(course, losses.ledger)
     if state.streams is not None:
         owned = course.owned_streams(state.streams.q)
         missing = [stream for stream in owned if stream not in state.cursors]
@@ -55,9 +61,6 @@ def position_of(course: Course, state: State) -> Position:
                 f"the state has no cursor of logical streams {missing}: give the states of all processes"
             )
         cursors = {stream: state.cursors[stream] for stream in owned}
-        for stream, cursor in cursors.items():
-            if cursor[0] > _MOST_INDEX:  # no block of indices could be planned there
-                raise StateError(f"cursors.{stream}: expected an index up to 2**62, got {cursor[0]}")
         losses = losses.of_streams(owned)
     segments = state.segments
     stride = course.batching.stride
@@ -66,9 +69,59 @@ def position_of(course: Course, state: State) -> Position:
     return Position(state.step, segments, cursors, losses)
 
 
-def check_cursor(course: Course, state: State) -> None:
-    """Raises StateError where the cursor isn't the one that step and segments give: two positions in one."""
+def check_cursors(course: Course, state: State) -> None:
+    """Raises StateError where a cursor can't be one of this course, of the same sampler and source.
+
+    Where rows keep their number, step and segments give it: another one would be two positions in one. Elsewhere it
+    lies within the stream.
+    """
     if state.streams is None:
-        cursor, index = state.cursors[0][0], state.segments.index_of(state.step)
-        if cursor != (index if course.stop is None else min(index, course.stop)):
-            raise StateError(f"cursors: step {state.step} and the segments say index {index}, got {cursor}")
+        at, index = state.cursors[0][0], state.segments.index_of(state.step)
+        if at != (index if course.stop is None else min(index, course.stop)):
+            raise StateError(f"cursors: step {state.step} and the segments say index {index}, got {at}")
+        return
+    for stream, cursor in state.cursors.items():
+        if course.stop is not None and cursor[0] > course.stop:
+            raise StateError(
+                f"cursors.{stream}: expected an index up to {course.stop}, the stream's end, got {cursor[0]}"
+            )
+
+
+def check_ordinals(course: Course, state: State) -> None:
+    """Raises StateError where a cursor names children of more FlatMaps than this course, of like operations, has."""
+    depth = sum(isinstance(op, FlatMap) for op in course.operations)
+    for stream, cursor in state.cursors.items():
+        if len(cursor) > 1 + depth:
+            raise StateError(
+                f"cursors.{stream}: expected an index and at most {depth} ordinals, one for each FlatMap, got {cursor}"
+            )
+
+
+def _check_reach(course: Course, state: State) -> None:
+    """Nothing near 2**63, where the next step, or the keys planned behind it, would have no number any more."""
+    counts = {"step": state.step}
+    counts |= {f"bad_records.skipped.{stream}": count for stream, count in state.losses.skipped.items()}
+    for name, count in counts.items():
+        if count > MOST_INDEX:
+            raise StateError(f"{name}: expected a number up to 2**62, got {count}")
+    for stream, cursor in state.cursors.items():
+        if max(cursor) > MOST_INDEX:
+            raise StateError(f"cursors.{stream}: expected an index up to 2**62, got {max(cursor)}")
+        if cursor[0] < course.start:
+            raise StateError(
+                f"cursors.{stream}: expected an index from {course.start} on, where this stream begins, got {cursor[0]}"
+            )
+    if state.streams is None:
+        index, stride = state.segments.span_of(state.step)
+        if index > MOST_INDEX + stride:  # the stream's end may lie within the step before it
+            raise StateError(f"segments: expected step {state.step} at an index up to 2**62, got {index}")
+
+
+def _check_ledger(course: Course, ledger: Ledger) -> None:
+    stop = MOST_INDEX if course.stop is None else course.stop
+    for entry in ledger.items():
+        if not all(course.start <= index < stop for index in entry):
+            raise StateError(
+                f"bad_records.ledger: expected indices of this stream, from {course.start} to below {stop}, "
+                f"got {list(entry)}"
+            )

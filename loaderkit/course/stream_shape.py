@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from loaderkit.plan.batching import Batching, Level, shard_spans
 from loaderkit.plan.losses import Tolerance
+from loaderkit.plan.reach import MOST_INDEX, MOST_STRIDE
 from loaderkit.plan.sharding import Shard, ShardBlocks
 from loaderkit.plan.streams import StreamPlan, check_streams
 from loaderkit.transforms.base import Batch, Filter, FlatMap, Transformation
@@ -41,6 +42,23 @@ def batching_of(operations: Sequence[Transformation], shard: Shard) -> Batching:
     return Batching(inner=inner, rows=rows, remainder=last.remainder, batched=True)  # type: ignore[arg-type]
 
 
+def check_reach(batching: Batching, stop: int | None) -> None:
+    """Raises ValueError where a step, or the stream, takes more indices than can be counted.
+
+    >>> check_reach(Batching(inner=(), rows=4, remainder="keep", batched=True), 2**62)
+    """
+    if batching.stride > MOST_STRIDE:
+        raise ValueError(
+            f"operations: their Batches take {batching.stride} records for one step, and one may take 2**60; use "
+            "smaller ones"
+        )
+    if stop is not None and stop > MOST_INDEX:
+        raise ValueError(
+            f"sampler: its last index is {stop - 1}, and a run goes to 2**62; use fewer epochs, or "
+            "num_epochs=None for a stream without end"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamShape:
     """What kind of stream it is. Raises ValueError where operations, shards and the end don't go together.
@@ -60,6 +78,7 @@ class StreamShape:
     def __post_init__(self) -> None:
         if isinstance(self.shard, ShardBlocks):
             self._check_blocks(self.shard)
+        check_reach(self.batching, self.stop)
         # Refuses rows that can't be cut in equal shards.
         shard_spans(0, self.batching.rows, shard=self.shard, remainder=self.batching.remainder)
         if self.row_changing:

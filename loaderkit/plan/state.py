@@ -9,6 +9,7 @@ from loaderkit.errors import StateError
 from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.data_fingerprint import same_on_all_hosts
 from loaderkit.plan.losses import NO_LOSSES, Losses
+from loaderkit.plan.reach import MOST_STRIDE
 from loaderkit.plan.segments import Segments
 
 
@@ -79,6 +80,10 @@ def check_sound(state: State) -> None:
     if streams is not None:
         if state.rows % streams.count:
             raise StateError(f"streams.count: expected a divisor of N = {state.rows}, got {streams.count}")
+        if streams.q > MOST_STRIDE // streams.count:
+            raise StateError(
+                f"streams.q: expected at most 2**60 indices for all {streams.count} streams, got {streams.q} for each"
+            )
         if max(state.cursors) >= streams.count:
             raise StateError(
                 f"cursors: expected streams below {streams.count}, got stream {max(state.cursors)}"

@@ -17,6 +17,19 @@ class NoKeys:
         return index
 
 
+class Long:
+    """A sampler of any length."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> lk.RecordMetadata:
+        return lk.RecordMetadata(index=index, record_key=index % 10)
+
+
 class Unpicklable:
     """A source, or anything, with a lock in it."""
 
@@ -133,6 +146,36 @@ AT_ONCE = {
     "source a dict": (lambda: loader_of(data_source={"train": []}), TypeError, "data_source.*'train'.*split"),
     "sampler none": (lambda: loader_of(sampler=None), TypeError, "sampler.*IndexSampler.*got None"),
     "sampler a class": (lambda: loader_of(sampler=lk.IndexSampler), TypeError, "sampler.*got <class"),
+    "epochs without end": (
+        lambda: loader_of(lk.Batch(2), sampler=lk.IndexSampler(10, num_epochs=2**59)),
+        ValueError,
+        r"sampler: its last index is 5764607523034234879, and a run goes to 2\*\*62; .*num_epochs=None",
+    ),
+    "indices without end": (
+        lambda: loader_of(sampler=Long(2**62 + 1)),
+        ValueError,
+        r"sampler: its last index is 4611686018427387904, and a run goes to 2\*\*62",
+    ),
+    "more indices than len() takes": (
+        lambda: loader_of(sampler=Long(2**63)),
+        ValueError,
+        r"len\(Long\): expected fewer than 2\*\*63 indices.*leave __len__ out",
+    ),
+    "a step without end": (
+        lambda: loader_of(lk.Batch(2**31), lk.Batch(2**30)),
+        ValueError,
+        r"Batches take 2305843009213693952 records for one step, and one may take 2\*\*60",
+    ),
+    "a step without end over all shards": (
+        lambda: iter(loader_of(lk.Batch(2**59), shard_options=lk.ShardOptions(0, 4))),
+        ValueError,
+        r"Batches take 2305843009213693952 records for one step",
+    ),
+    "an epoch without end": (
+        lambda: loader_of(sampler=lk.IndexSampler(10)).epoch(2**60),
+        ValueError,
+        r"e: epoch 1152921504606846976 of 10 records ends behind index 2\*\*62",
+    ),
     "sampler too long": (
         lambda: loader_of(sampler=lk.IndexSampler(11)),
         ValueError,

@@ -281,9 +281,49 @@ def test_steps_past_what_an_index_counts():
     """A step whose index would be past 2**63 is refused, not wrapped around."""
     it = iter(LOADERS["batched"]())
     for ask in (it.seek, it.records, it.skip):
-        with pytest.raises(IndexError, match=r"2\*\*63"):
+        with pytest.raises(IndexError, match=r"2\*\*6[23]"):
             ask(2**62)
     assert (it.step, it.index) == (0, 0)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_run_is_taken_no_farther_than_it_can_go_on_from(batched):
+    """Up to index 2**62, behind which there is room for what is planned ahead: from there steps come and are saved."""
+    operations, size = ([lk.Batch(4)], 4) if batched else ([], 1)
+    loader = lk.DataLoader(data_source=range(8), sampler=lk.IndexSampler(8), operations=operations)
+    it = iter(loader)
+    last = 2**62 // size
+    for ask in (it.seek, it.skip):
+        with pytest.raises(IndexError, match=r"(step|n): .* 2\*\*62"):
+            ask(last + 1)
+        assert (it.step, it.index) == (0, 0)
+    it.skip(last - 1)
+    for _ in range(3):
+        next(it)
+        it.get_state()
+    assert it.index == 2**62 + 2 * size
+    it.seek(1)
+    again = iter(loader)
+    again.set_state(it.get_state())
+    assert (again.step, again.index) == (1, 2**62)
+    assert next(again) is not None
+
+
+def test_a_segment_of_another_batch_before_the_last_is_answered_as_it_was():
+    """Steps of four records, made without the inner Batch that the loader has now, are still those four."""
+    before = iter(lk.DataLoader(data_source=range(30), sampler=lk.IndexSampler(30), operations=[lk.Batch(4)]))
+    for _ in range(3):
+        next(before)
+    grouped = lk.DataLoader(
+        data_source=range(30), sampler=lk.IndexSampler(30), operations=[lk.Batch(3), lk.Batch(2)]
+    )
+    it = iter(grouped)
+    it.set_state(before.get_state(), allow={"operations", "global_batch_size"})
+    assert [[record.index for record in it.records(step)] for step in (0, 2, 3)] == [
+        [0, 1, 2, 3],
+        [8, 9, 10, 11],
+        [12, 13, 14, 15, 16, 17],
+    ]
 
 
 def test_records_reads_no_data():

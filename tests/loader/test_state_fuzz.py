@@ -18,24 +18,38 @@ from loaderkit.plan.document import digest
 NIGHTLY = settings().max_examples > 1000
 CASES = settings(max_examples=1_000 if NIGHTLY else 300)
 SHARDS = pytest.mark.parametrize("shard", range(100 if NIGHTLY else 1))
-PLAIN, CHANGING, STREAMS, ELEMENTS = range(4)
-MOST = 40  # elements looked at behind a position that was taken
+PLAIN, CHANGING, STREAMS, ELEMENTS, ENDLESS, EPOCH, LOSSY = range(7)
+MOST = 12  # elements looked at behind a position that was taken
+
+
+def not_fives(element: Any) -> Any:
+    if element % 5 == 0:
+        raise ValueError(element)
+    return element
 
 
 def make(kind: int) -> lk.DataLoader:
     ten = {"data_source": np.arange(100, 110), "sampler": lk.IndexSampler(10, seed=0, num_epochs=3)}
+    endless = {**ten, "sampler": lk.IndexSampler(10, seed=0, shuffle=True)}
+    two = {"logical_streams": 2, **endless}
+    flat_map = lk.FlatMap(lambda x: [x] * (int(x) % 3))
     match kind:
         case 0:
             return loader_of(lk.Batch(2), **ten)
         case 1:
-            return loader_of(lk.FlatMap(lambda x: [x] * (int(x) % 3)), lk.Batch(2), **ten)
+            return loader_of(flat_map, lk.Batch(2), **ten)
         case 2:
-            endless = {**ten, "sampler": lk.IndexSampler(10, seed=0)}
-            return loader_of(lk.Filter(lambda x: x % 3 > 0), lk.Batch(4), logical_streams=2, **endless)
-    return loader_of(lk.RandomMap(lambda x, rng: x), **ten)
+            return loader_of(lk.Filter(lambda x: x % 3 > 0), lk.Batch(4), **two)
+        case 3:
+            return loader_of(lk.RandomMap(lambda x, rng: x), **ten)
+        case 4:
+            return loader_of(lk.Batch(2), **endless)
+        case 5:
+            return loader_of(lk.Batch(2), **ten).epoch(2)
+    return loader_of(not_fives, lk.Batch(4), on_record_error="skip", **two)
 
 
-LOADERS = [make(kind) for kind in range(4)]
+LOADERS = [make(kind) for kind in range(7)]
 
 
 def states_of(loader: lk.DataLoader) -> list[bytes]:
@@ -50,7 +64,20 @@ def states_of(loader: lk.DataLoader) -> list[bytes]:
 STATES = [state for loader in LOADERS for state in states_of(loader)]
 
 INTEGERS = st.integers(-3, 40) | st.sampled_from(
-    [2**31, 2**53, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**30]
+    [
+        2**31,
+        2**53,
+        2**62,
+        2**62 + 1,
+        2**63 - 9,
+        2**63 - 1,
+        2**63,
+        2**64 - 1,
+        2**64,
+        -(2**63),
+        -(2**63) - 1,
+        10**30,
+    ]
 )
 LEAVES = INTEGERS | st.none() | st.booleans() | st.floats() | st.text(max_size=4)
 VALUES = st.recursive(
@@ -129,7 +156,7 @@ def trimmed(cursor: list[int]) -> list[int]:
     return cursor
 
 
-def given_to(loader: lk.DataLoader, state: bytes, allow: set[str]) -> None:
+def given_to(loader: lk.DataLoader, state: bytes, allow: set[str], most: int = MOST) -> None:
     """Sets the state; whatever is taken must be what the document says, and go on as the stream does there."""
     with iter(loader) as it:
         before = it.get_state()
@@ -151,13 +178,47 @@ def given_to(loader: lk.DataLoader, state: bytes, allow: set[str]) -> None:
         if said["streams"] is None and not allow & {"sampler", "source"}:
             (cursor,) = said["cursors"]
             assert now["cursors"] == [cursor] and it.index == cursor[0]
-            keys = [record.record_key for record in it.records(it.step)] if it.index < 30 else []
+            there = loader is LOADERS[ENDLESS] or it.index < 30
+            keys = [record.record_key for record in it.records(it.step)] if there else []
             found = np.ravel(next(it, np.empty(0))).tolist()
             assert found == [100 + key for key in keys]
         elif said["streams"] is not None:
             assert now["cursors"] == {stream: trimmed(cursor) for stream, cursor in said["cursors"].items()}
-        for _ in zip(range(MOST), it, strict=False):  # comes to an end, or goes on; never something else
-            pass
+        for _ in zip(range(most), it, strict=False):  # comes to an end, or goes on; never something else
+            it.get_state()
+
+
+def numbers_in(document: Any) -> list[tuple[Any, ...]]:
+    """The ways to each number that says where an iterator stands, or how many there were."""
+    places = places_in(
+        {key: part for key, part in document.items() if key not in ("sampler", "source", "digest")}
+    )
+    return [way for way in places if type(at(document, way)) is int]
+
+
+def at(document: Any, way: tuple[Any, ...]) -> Any:
+    for key in way:
+        document = document[key]
+    return document
+
+
+@pytest.mark.parametrize("kind", range(7))
+def test_a_number_that_can_not_be_is_refused_with_the_state(kind):
+    """Not by next(), a batch too late, nor by the state behind it: what is taken can be gone on from and saved."""
+    loader = LOADERS[kind]
+    whole = json.loads(states_of(loader)[-1])
+    del whole["digest"]
+    for way in numbers_in(whole):
+        for number in (2**60 + 1, 2**62 + 1, 2**63 - 9, 2**63 - 1):
+            document = copy.deepcopy(whole)
+            at(document, way[:-1])[way[-1]] = number
+            if document["streams"] is None and way[0] == "cursors":  # at odds with the segments otherwise
+                document["segments"] = [[0, 0, 2], [document["step"], number, at(whole, ("segments", 0, 2))]]
+            elif document["streams"] is None and way[0] == "segments":
+                steps = document["step"] - document["segments"][-1][0]
+                document["cursors"] = [[document["segments"][-1][1] + steps * document["segments"][-1][2]]]
+            for allow in (set(), {"sampler", "source", "operations", "global_batch_size"}):
+                given_to(loader, json.dumps(document).encode(), allow, most=3)
 
 
 ALLOWED = st.sets(st.sampled_from(["sampler", "source", "operations", "global_batch_size"]))

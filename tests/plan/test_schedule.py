@@ -148,7 +148,7 @@ def test_every_step_of_every_shard_is_what_grouping_by_hand_gives(
 def test_a_step_that_begins_the_stream_again_leaves_out_what_an_inner_batch_dropped(
     records: int, count: int
 ) -> None:
-    """Where fewer rows are left than a step lacks, they come again and again, without the records dropped behind them."""
+    """Where a step lacks more rows than there are, these come again and again, without what was dropped behind them."""
     batching = Batching(inner=(Level(3, "drop"),), rows=8, remainder="wrap", batched=True)
     plan = (batching, count, False, 5, 5 + records)
     kept = range(5, 5 + records - records % 3)

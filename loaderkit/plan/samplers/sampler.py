@@ -96,6 +96,11 @@ def length_of(sampler: Sampler) -> int | None:
             return None
         name = f"{type(sampler).__qualname__}.num_epochs"
         return records * as_int(name, epochs, low=1, high=None, advice="give a positive int, or None")
+    except OverflowError:
+        raise ValueError(
+            f"len({type(sampler).__qualname__}): expected fewer than 2**63 indices, got more; leave __len__ out for a "
+            "stream without end"
+        ) from None
     # sys.maxsize is how samplers of Grain say that they are endless
     return length if length < ENDLESS - 1 else None
 

@@ -44,6 +44,7 @@ from loaderkit.sources import Files, RandomAccessDataSource, check_source, forei
 from loaderkit.sources import fingerprint_of as source_fingerprint_of
 from loaderkit.transforms.base import Map, draws, label_of
 from loaderkit.transforms.operations import Operation, as_operations
+from loaderkit.transforms.parameters import parameters_of
 from loaderkit.transforms.written import called
 
 
@@ -301,6 +302,7 @@ class DataLoader(Closing, Generic[T_co]):
         """The same loader with other private settings, and workers of its own."""
         loader = self._copied()
         loader.__dict__["_fingerprints"] = self._fingerprints
+        loader.__dict__.pop("_parameters", None)
         loader._crew, loader._iterated = Crew(), False
         for name, value in changes.items():
             setattr(loader, f"_{name}", value)
@@ -367,6 +369,7 @@ class DataLoader(Closing, Generic[T_co]):
             num_records=len(self._source),
             sampler_fingerprint=self._fingerprints[0],
             source_fingerprint=self._fingerprints[1],
+            parameters=self._parameters,
             epoch=self._epoch,
             num_steps=self._num_steps,
             tolerance=self._tolerance,
@@ -375,6 +378,10 @@ class DataLoader(Closing, Generic[T_co]):
     @cached_property
     def _fingerprints(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return fingerprint_of(self._sampler), source_fingerprint_of(self._source)
+
+    @cached_property
+    def _parameters(self) -> list[dict[str, Any]]:
+        return parameters_of(self._operations)
 
     def _warn_of_unequal_steps(self, course: Course) -> None:
         if course.stop is None or course.row_changing:

@@ -37,14 +37,15 @@ _LEAST_PATIENCE = 100_000  # records that may pass without one left, where an ep
 class Course(StreamShape):
     """One loader's stream under known shards: a shape, and what fills it.
 
-    sampler: the order. num_records: the source's length. sampler_fingerprint, source_fingerprint: for states. epoch: e
-    of `epoch(e)`.
+    sampler: the order. num_records: the source's length. sampler_fingerprint, source_fingerprint: for states.
+    parameters: of the operations, for states. epoch: e of `epoch(e)`.
     """
 
     sampler: Sampler
     num_records: int
     sampler_fingerprint: Mapping[str, Any]
     source_fingerprint: Mapping[str, Any]
+    parameters: Sequence[Mapping[str, Any]]
     epoch: int | None
 
     @property

@@ -39,6 +39,7 @@ def state_of(course: Course, position: Position, q: int) -> State:
         else None,
         epoch=course.epoch,
         losses=position.losses,
+        parameters=course.parameters,
         versions={"loaderkit": __version__, "numpy": np.__version__, "python": platform.python_version()},
     )
 

@@ -2,10 +2,13 @@
 
 Refused where they differ: sampler, source, the operations that decide which rows there are (all but
 RandomMap), the global batch size, the logical streams, the epoch. A RandomMap that differs, or another numpy
-under one, is told and not refused: the rows stay the same, the random numbers may not.
+under one, is told and not refused: the rows stay the same, the random numbers may not. So are operations of other
+names or parameters: what they do to a row differs then, and which rows there are doesn't.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import zip_longest
 from typing import Any
 
 from loaderkit.errors import CheckpointMismatchError
@@ -14,7 +17,12 @@ from loaderkit.plan.document import canonical
 from loaderkit.plan.state import State
 
 # Another number of streams or another epoch can't be allowed: the cursors would mean nothing there.
-ALLOWABLE = ("sampler", "source", "operations", "global_batch_size")
+ALLOWABLE = ("sampler", "source", "operations", "global_batch_size", "parameters")
+_DECIDING = (
+    "Filter",
+    "FlatMap",
+    "Batch",
+)  # which rows there are: of these another order is refused, or was allowed
 
 _MAX_LINES = 8
 _MAX_SHOWN = 200
@@ -41,7 +49,7 @@ def compare(saved: State, current: State, allow: Collection[str] = ()) -> list[s
     found = {name: lines for name, lines in found.items() if lines}
     if found:
         raise CheckpointMismatchError(_mismatch_text(found, saved, current))
-    return list(_notices(saved, current))
+    return list(_notices(saved, current, tell_parameters="parameters" not in allow))
 
 
 def same_data(saved: State, sampler: Mapping[str, Any], source: Mapping[str, Any]) -> bool:
@@ -134,19 +142,65 @@ def _streams_advice(saved: State) -> str:
     return f"To go on with the saved streams, build the loader with logical_streams={saved.streams.count}."
 
 
-def _notices(saved: State, current: State) -> Iterator[str]:
+def _notices(saved: State, current: State, *, tell_parameters: bool) -> Iterator[str]:
+    if tell_parameters:
+        yield from _changed_operations(saved, current)
     draws = [operation for operation in current.operations if _name_of(operation) == "RandomMap"]
-    if canonical(_shape_of(saved.operations)) == canonical(_shape_of(current.operations)):
-        yield from (
-            f"the RandomMaps changed, so random numbers differ from here on: {line}"
-            for line in _difference("operations", *(canonical(side.operations) for side in (saved, current)))
-        )
     before, after = (state.versions.get("numpy", "unknown") for state in (saved, current))
     if draws and before.split(".")[:2] != after.split(".")[:2]:
         yield (
             f"the state was saved with numpy {before} and this is numpy {after}; "
             "numpy may draw other random numbers in another minor version"
         )
+
+
+def _changed_operations(saved: State, current: State) -> Iterator[str]:
+    sides = (saved, current)
+    same_shape = canonical(_shape_of(saved.operations)) == canonical(_shape_of(current.operations))
+    drawing = _difference("operations", *(canonical(side.operations) for side in sides)) if same_shape else ()
+    random = next(iter(drawing), None)
+    lines: list[str] = []
+    if saved.parameters is not None and current.parameters is not None:
+        lines = list(_changes(saved.parameters, current.parameters, same_shape=same_shape))
+    if not random and not lines:
+        return
+    what = (
+        "the RandomMaps changed, so random numbers" if random else "the operations changed, so elements may"
+    )
+    more = len(lines) - _MAX_LINES
+    shown = [*lines[:_MAX_LINES], *([f"and {more} more"] if more > 0 else [])] or [str(random)]
+    yield "\n  ".join(
+        [f"{what} differ from here on:", *shown, 'If that is meant, pass allow={"parameters"}.']
+    )
+
+
+def _changes(saved: Sequence[Any], current: Sequence[Any], *, same_shape: bool) -> Iterator[str]:
+    """A line for each operation that came, went or has another name, and for each parameter that differs.
+
+    same_shape: False where Filter, FlatMap and Batch were allowed to differ; which of them did isn't told again.
+    """
+    before, after = ([_label(entry) for entry in side] for side in (saved, current))
+    for tag, low, high, new_low, new_high in SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
+        for one, other in zip_longest(range(low, high), range(new_low, new_high)):
+            where = f"operations[{one if other is None else other}]"
+            if tag == "equal":
+                sides = (entry.get("parameters", {}) for entry in (saved[one], current[other]))
+                yield from _differences(f"{where} {after[other]}", *sides)
+                continue
+            there = [side[at] for side, at in ((saved, one), (current, other)) if at is not None]
+            if same_shape or not all(entry["op"] in _DECIDING for entry in there):
+                yield from _difference(where, _text(saved, one), _text(current, other))
+
+
+def _label(entry: Any) -> str:
+    return " ".join([entry["op"], *([entry["name"]] if "name" in entry else [])])
+
+
+def _text(entries: Sequence[Any], place: int | None) -> str:
+    if place is None:
+        return "nothing"
+    entry = entries[place]
+    return _label(entry) + (f" {canonical(entry['parameters'])}" if "parameters" in entry else "")
 
 
 def _shape_of(operations: Sequence[Any]) -> list[Any]:

@@ -123,10 +123,11 @@ def render(document: dict[str, Any]) -> bytes:
 
 
 def _lines(value: Any, start: str, end: str, indent: str) -> Iterator[str]:
-    flat = f"{indent}{start}{json.dumps(value)}{end}"
-    if not value or not isinstance(value, dict | list | tuple) or (indent and len(flat) <= _LINE):
-        yield flat
-        return
+    if indent or not value:  # the whole document is never one line, so it isn't tried as one
+        flat = f"{indent}{start}{json.dumps(value)}{end}"
+        if len(flat) <= _LINE or not value or not isinstance(value, dict | list | tuple):
+            yield flat
+            return
     pairs = value.items() if isinstance(value, dict) else ((None, child) for child in value)
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     yield f"{indent}{start}{opening}"

@@ -34,7 +34,8 @@ class State:
     number. segments: see Segments. sampler, source: their fingerprints. operations: what makes the stream's
     shape, each a str or a dict with "op". rows, stride: N and G. streams: None where rows keep their number.
     epoch: e of `epoch(e)`, else None. versions: of loaderkit, numpy, python. losses: the records that were
-    lost. digest_missing: read from a document without a digest.
+    lost. parameters: all operations by name and parameters, each a dict with "op"; None where an earlier
+    version saved it. digest_missing: read from a document without a digest.
 
     >>> state = State(
     ...     step=2,
@@ -65,6 +66,7 @@ class State:
     epoch: int | None
     versions: Mapping[str, str]
     losses: Losses = NO_LOSSES
+    parameters: Sequence[Any] | None = None
     digest_missing: bool = field(default=False, compare=False)
 
 
@@ -142,7 +144,7 @@ def merge(states: Sequence[State]) -> State:
                 raise StateError(
                     f"cursors: expected one place for stream {stream}, got {cursors[stream]} and {cursor}"
                 )
-    # A ledger is what its process handed out, so these may differ.
+    # A ledger is what its process handed out, so these may differ; parameters may name what is on one host only.
     losses = reduce(Losses.joined, (state.losses for state in states))
     return replace(
         states[0],

@@ -8,6 +8,8 @@ cursors                 where to go on: [[index]]; {stream: [index, k1, ...]}, f
 segments                [[first_step, first_index, G], ...]; first_index is null where rows change in number
 sampler, source, operations, global_batch, streams, epoch
                         which stream it is a position of; compared before it is used
+parameters              from format_version 3 on: all operations by name and parameters (transforms/parameters.py); what
+                        differs is told and not refused
 bad_records             only where some were lost, and from format_version 2 on: see plan/losses.py; never compared
 versions                of loaderkit, numpy and Python when it was written
 digest                  of all the rest; a document without one was edited by hand
@@ -24,7 +26,9 @@ from loaderkit.plan.segments import Segments
 from loaderkit.plan.state import State, Streams, check_sound
 
 FORMAT = "loaderkit"
-FORMAT_VERSION = 2  # of a document with lost records; one without any is as it was in version 1
+FORMAT_VERSION = (
+    3  # with parameters; a state of an earlier version is written again as it was: 2 with lost records
+)
 STREAM_VERSION = 1
 
 _FIELDS = (
@@ -45,6 +49,7 @@ _FIELDS = (
 _VERSIONED = ("loaderkit", "numpy", "python")
 _MAX_INT = 2**63 - 1
 _MAX_CURSOR = 64
+_MAX_OPERATIONS = 1000
 
 
 def dumps(state: State) -> bytes:
@@ -80,7 +85,7 @@ def dumps(state: State) -> bytes:
     streams = state.streams
     document: dict[str, Any] = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION if state.losses.count else 1,
+        "format_version": FORMAT_VERSION if state.parameters is not None else 2 if state.losses.count else 1,
         "stream_version": STREAM_VERSION,
         "step": state.step,
         "cursors": (
@@ -97,6 +102,8 @@ def dumps(state: State) -> bytes:
         "epoch": state.epoch,
         "versions": dict(state.versions),
     }
+    if state.parameters is not None:
+        document["parameters"] = list(state.parameters)
     if state.losses.count:
         document["bad_records"] = {
             "ledger": [list(entry) for entry in sorted(state.losses.ledger.items())],
@@ -119,9 +126,9 @@ def loads(data: bytes | bytearray | memoryview) -> State:
     """
     document = parse(data)
     _check_header(document)
-    known = _FIELDS if document["format_version"] == 1 else (*_FIELDS, "bad_records")
-    unknown = sorted(document.keys() - {*known, "digest"})
-    missing = [name for name in known if name not in document]
+    needed, optional = _fields_of(document["format_version"])
+    unknown = sorted(document.keys() - {*needed, *optional, "digest"})
+    missing = [name for name in needed if name not in document]
     if unknown or missing:
         raise StateError(
             f"state: unknown fields {unknown!r:.200}, missing fields {missing}; expected all the known ones"
@@ -151,6 +158,16 @@ def _check_header(document: dict[str, Any]) -> None:
             )
 
 
+def _fields_of(format_version: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a document of that version has, and what it may have."""
+    match format_version:
+        case 1:
+            return _FIELDS, ()
+        case 2:
+            return (*_FIELDS, "bad_records"), ()
+    return (*_FIELDS, "parameters"), ("bad_records",)
+
+
 def _read(document: dict[str, Any], *, digest_missing: bool) -> State:
     batch = _object(document["global_batch"], "global_batch", ("N", "G"))
     state = State(
@@ -161,6 +178,7 @@ def _read(document: dict[str, Any], *, digest_missing: bool) -> State:
         sampler=_object(document["sampler"], "sampler"),
         source=_object(document["source"], "source"),
         operations=_read_operations(document["operations"]),
+        parameters=_read_parameters(document["parameters"]) if "parameters" in document else None,
         rows=_integer(batch["N"], "global_batch.N", least=1),
         stride=_integer(batch["G"], "global_batch.G", least=1),
         epoch=None if document["epoch"] is None else _integer(document["epoch"], "epoch"),
@@ -247,6 +265,22 @@ def _read_operations(value: Any) -> list[Any]:
         if not named and not isinstance(operation, str):
             raise StateError(
                 f"operations[{place}]: expected a string or an object with 'op', got {operation!r:.80}"
+            )
+    return value
+
+
+def _read_parameters(value: Any) -> list[Any]:
+    if not isinstance(value, list) or len(value) > _MAX_OPERATIONS:
+        raise StateError(
+            f"parameters: expected a list of at most {_MAX_OPERATIONS} objects, got {value!r:.80}"
+        )
+    kinds = {"op": str, "name": str, "parameters": dict}
+    for place, entry in enumerate(value):
+        named = isinstance(entry, dict) and "op" in entry and not entry.keys() - kinds.keys()
+        if not named or not all(isinstance(part, kinds[key]) for key, part in entry.items()):
+            raise StateError(
+                f"parameters[{place}]: expected an object with 'op', and 'name' and 'parameters' where there are any, "
+                f"got {entry!r:.80}"
             )
     return value
 

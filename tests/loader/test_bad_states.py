@@ -142,12 +142,12 @@ IMPOSSIBLE: dict[str, tuple[lk.DataLoader, dict[str, Any], str]] = {
     ),
     "a record read instead that isn't there": (
         LOSSY,
-        {"format_version": 2, "bad_records": lost([[3, 10]], {})},
+        {"bad_records": lost([[3, 10]], {})},
         r"bad_records.ledger: expected indices of this stream, from 0 to below 10, got \[3, 10\]",
     ),
     "more records than there are numbers": (
         SKIPPING,
-        {"format_version": 2, "bad_records": lost([], {"0": 2**63 - 1})},
+        {"bad_records": lost([], {"0": 2**63 - 1})},
         r"bad_records.skipped.0: expected a number up to 2\*\*62",
     ),
 }

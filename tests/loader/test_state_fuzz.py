@@ -221,7 +221,7 @@ def test_a_number_that_can_not_be_is_refused_with_the_state(kind):
                 given_to(loader, json.dumps(document).encode(), allow, most=3)
 
 
-ALLOWED = st.sets(st.sampled_from(["sampler", "source", "operations", "global_batch_size"]))
+ALLOWED = st.sets(st.sampled_from(["sampler", "source", "operations", "global_batch_size", "parameters"]))
 
 
 @SHARDS

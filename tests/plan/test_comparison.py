@@ -1,5 +1,6 @@
 """A state of another stream is refused with everything that differs; what is only worth knowing is told."""
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -135,6 +136,112 @@ def test_a_random_map_that_differs_is_told_and_not_refused() -> None:
         assert '"name":"Augment"' in notice
 
 
+DECODE = {"op": "Map", "name": "decode"}
+CROP = {"op": "RandomMap", "name": "Crop", "parameters": {"size": 64, "scale": [0.08, 1.0]}}
+LARGER = {**CROP, "parameters": {"size": 96, "scale": [0.08, 1.0]}}
+LONG = {"op": "Filter", "name": "long_enough"}
+BATCH = {"op": "Batch"}
+ELEMENTS = "the operations changed, so elements may differ from here on:"
+NUMBERS = "the RandomMaps changed, so random numbers differ from here on:"
+SHAPE = [{"op": "RandomMap"}, {"op": "Filter"}, {"op": "Batch"}]
+
+# what this loader has in place of [DECODE, CROP, LONG, BATCH] -> the lines
+TOLD: dict[str, tuple[list[Any], list[str]]] = {
+    "a parameter": (
+        [DECODE, LARGER, LONG, BATCH],
+        ["operations[1] RandomMap Crop.size: saved 64, this loader 96"],
+    ),
+    "a part of one": (
+        [DECODE, {**CROP, "parameters": {"size": 64, "scale": [0.2, 1.0]}}, LONG, BATCH],
+        ["operations[1] RandomMap Crop.scale[0]: saved 0.08, this loader 0.2"],
+    ),
+    "a new parameter": (
+        [DECODE, {**CROP, "parameters": {**CROP["parameters"], "fill": 0}}, LONG, BATCH],
+        ["operations[1] RandomMap Crop.fill: saved nothing, this loader 0"],
+    ),
+    "no parameters any more": (
+        [DECODE, {"op": "RandomMap", "name": "Crop"}, LONG, BATCH],
+        [
+            "operations[1] RandomMap Crop.size: saved 64, this loader nothing",
+            "operations[1] RandomMap Crop.scale: saved [0.08,1.0], this loader nothing",
+        ],
+    ),
+    "another function": (
+        [{"op": "Map", "name": "decode_fast"}, CROP, LONG, BATCH],
+        ["operations[0]: saved Map decode, this loader Map decode_fast"],
+    ),
+    "another filter": (
+        [DECODE, CROP, {"op": "Filter", "name": "short_enough"}, BATCH],
+        ["operations[2]: saved Filter long_enough, this loader Filter short_enough"],
+    ),
+    "a new one in front": (
+        [{"op": "Map", "name": "log"}, DECODE, LARGER, LONG, BATCH],
+        [
+            "operations[0]: saved nothing, this loader Map log",
+            "operations[2] RandomMap Crop.size: saved 64, this loader 96",
+        ],
+    ),
+    "one fewer": ([CROP, LONG, BATCH], ["operations[0]: saved Map decode, this loader nothing"]),
+    "another order": (
+        [CROP, DECODE, LONG, BATCH],
+        [
+            'operations[0]: saved nothing, this loader RandomMap Crop {"scale":[0.08,1.0],"size":64}',
+            'operations[1]: saved RandomMap Crop {"scale":[0.08,1.0],"size":64}, this loader nothing',
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_other_names_and_parameters_of_operations_are_told(name: str) -> None:
+    """Both sides of each, in order, in one notice that says how to silence it; and then there is none."""
+    parameters, lines = TOLD[name]
+    saved = replace(SAVED, operations=SHAPE, parameters=[DECODE, CROP, LONG, BATCH])
+    current = replace(saved, parameters=parameters)
+    (notice,) = compare(saved, current)
+    assert notice.split("\n  ") == [ELEMENTS, *lines, 'If that is meant, pass allow={"parameters"}.']
+    assert compare(saved, current, {"parameters"}) == []
+    assert compare(saved, replace(saved, parameters=copy.deepcopy(saved.parameters))) == []
+
+
+def test_a_random_map_that_differs_is_named() -> None:
+    """One notice says that random numbers differ, and of which operation; it can be silenced."""
+    saved = replace(SAVED, operations=SHAPE, parameters=[DECODE, CROP, LONG, BATCH])
+    flip = {"op": "RandomMap", "name": "flip"}
+    current = replace(saved, operations=[SHAPE[0], *SHAPE], parameters=[DECODE, CROP, flip, LONG, BATCH])
+    (notice,) = compare(saved, current)
+    assert notice.split("\n  ")[:2] == [NUMBERS, "operations[2]: saved nothing, this loader RandomMap flip"]
+    assert compare(saved, current, {"parameters"}) == []
+
+
+def test_a_state_without_names_is_compared_as_it_was() -> None:
+    """Of a state of an earlier version nothing is told but a RandomMap that came or went."""
+    current = replace(SAVED, parameters=[DECODE, CROP])
+    assert compare(SAVED, current) == []
+    (notice,) = compare(SAVED, replace(current, operations=SAVED.operations[1:]))
+    assert "the RandomMaps changed" in notice
+    assert '"name":"Augment"' in notice
+
+
+def test_what_was_allowed_to_differ_is_not_told_again() -> None:
+    """allow={"operations"} accepts another Filter, FlatMap or Batch; what else changed with it is told all the same."""
+    saved = replace(SAVED, operations=SHAPE[1:], parameters=[DECODE, LONG, BATCH])
+    current = replace(saved, operations=SHAPE[2:], parameters=[DECODE, BATCH])
+    refusal(saved, current, {"parameters"})
+    assert compare(saved, current, {"operations"}) == []
+    (notice,) = compare(saved, replace(current, parameters=[BATCH]), {"operations"})
+    assert "operations[0]: saved Map decode, this loader nothing" in notice
+    assert "Filter" not in notice
+
+
+def test_many_other_operations_are_cut_short() -> None:
+    """A notice has at most eight lines, and says how many more there are."""
+    saved = replace(SAVED, parameters=[{"op": "Map", "name": f"f{place}"} for place in range(20)])
+    current = replace(saved, parameters=[{"op": "Map", "name": f"g{place}"} for place in range(20)])
+    (notice,) = compare(saved, current)
+    assert notice.split("\n  ")[8:10] == ["operations[7]: saved Map f7, this loader Map g7", "and 12 more"]
+
+
 @pytest.mark.parametrize(
     ("numpy", "told"), [("2.1.3", False), ("2.1.9", False), ("2.2.0", True), ("3.1.3", True)]
 )
@@ -174,7 +281,9 @@ def test_a_long_difference_is_cut_short() -> None:
 @pytest.mark.parametrize("name", ["seed", "batch_size", "streams", "epoch"])
 def test_an_unknown_name_in_allow_is_an_error(name: str) -> None:
     """A misspelt field isn't silently ignored; the error lists the names there are."""
-    with pytest.raises(ValueError, match=f"sampler, source, operations, global_batch_size, got {name}"):
+    with pytest.raises(
+        ValueError, match=f"sampler, source, operations, global_batch_size, parameters, got {name}"
+    ):
         compare(SAVED, SAVED, {name, "sampler"})
 
 

@@ -57,12 +57,27 @@ EPOCH = replace(SHUFFLED, step=0, cursors={0: (120000,)}, segments=Segments(((0,
 LOSSY = replace(SHUFFLED, losses=Losses(Ledger({7: 8, 2**40: 0, 59391: 59400}), {}))
 SKIPPED = replace(STREAMED, losses=Losses(Ledger({290: 290}), {0: 3, 10: 2**40}))
 
+PARAMETERS = [
+    {"op": "Map", "name": "decode"},
+    {
+        "op": "RandomMap",
+        "name": "Crop",
+        "parameters": {"size": [64, 96], "scale": 0.08, "fill": None, "key": "image"},
+    },
+    {"op": "Filter", "name": "<lambda>"},
+    {"op": "Batch"},
+]
+NAMED = replace(SHUFFLED, parameters=PARAMETERS)
+NAMED_LOSSY = replace(SKIPPED, parameters=[])
+
 WRITTEN = {
     "format_1_shuffled": SHUFFLED,
     "format_1_streams": STREAMED,
     "format_1_epoch": EPOCH,
     "format_2_replaced": LOSSY,
     "format_2_skipped": SKIPPED,
+    "format_3_named": NAMED,
+    "format_3_skipped": NAMED_LOSSY,
 }
 
 COUNTS = st.integers(0, 2**40)
@@ -107,6 +122,12 @@ def states(draw: st.DrawFn) -> State:
         losses=Losses(
             Ledger(draw(st.dictionaries(COUNTS, COUNTS, max_size=3))),
             draw(st.dictionaries(st.integers(0, count - 1), st.integers(1, 2**40))) if streamed else {},
+        ),
+        parameters=draw(
+            st.none()
+            | st.lists(
+                st.builds(lambda p: {"op": "Map", "name": "f", "parameters": p}, FINGERPRINTS), max_size=3
+            )
         ),
     )
 
@@ -179,7 +200,17 @@ ABSENT = object()
 BROKEN = [
     (SHUFFLED, "format", "grain", "format: expected 'loaderkit', got 'grain'"),
     (SHUFFLED, "format", ABSENT, "format: expected 'loaderkit', got nothing"),
-    (SHUFFLED, "format_version", 3, "format_version: .* got 3; .*upgrade"),
+    (SHUFFLED, "format_version", 4, "format_version: .* got 4; .*upgrade"),
+    (SHUFFLED, "format_version", 3, r"missing fields \['parameters'\]"),
+    (NAMED, "format_version", 1, r"unknown fields \['parameters'\]"),
+    (NAMED, "format_version", 2, r"unknown fields \['parameters'\], missing fields \['bad_records'\]"),
+    (NAMED, "parameters", {}, "parameters: expected a list"),
+    (NAMED, "parameters", [{"op": "Map"}] * 1001, "parameters: expected a list of at most 1000"),
+    (NAMED, "parameters", ["Map"], r"parameters\[0\]: expected an object with 'op'"),
+    (NAMED, "parameters", [{"name": "decode"}], r"parameters\[0\]: expected an object with 'op'"),
+    (NAMED, "parameters", [{"op": "Map", "name": 3}], r"parameters\[0\]: expected an object"),
+    (NAMED, "parameters", [{"op": "Map", "parameters": []}], r"parameters\[0\]: expected an object"),
+    (NAMED, "parameters", [{"op": "Map", "code": ""}], r"parameters\[0\]: expected an object"),
     (SHUFFLED, "format_version", 2, r"missing fields \['bad_records'\]"),
     (LOSSY, "format_version", 1, r"unknown fields \['bad_records'\]"),
     (LOSSY, "bad_records", [], "bad_records: expected an object"),
@@ -261,7 +292,7 @@ def test_a_malformed_field_is_named(state: State, field: str, value: object, tex
 def test_a_newer_format_says_so_whatever_else_it_holds() -> None:
     """A document of a later version has other fields; the error is to upgrade, not a field unknown here."""
     with pytest.raises(StateError, match=r"format_version: .*upgrade"):
-        loads(b'{"format": "loaderkit", "format_version": 3, "weights": []}')
+        loads(b'{"format": "loaderkit", "format_version": 4, "weights": []}')
 
 
 JUNK = st.recursive(
@@ -274,7 +305,7 @@ JUNK = st.recursive(
 )
 
 
-@given(st.sampled_from([SHUFFLED, STREAMED, EPOCH, LOSSY, SKIPPED]), st.data())
+@given(st.sampled_from([SHUFFLED, STREAMED, EPOCH, LOSSY, SKIPPED, NAMED]), st.data())
 def test_a_mutated_document_raises_nothing_but_a_state_error(state: State, data: st.DataObject) -> None:
     """Any value anywhere, signed as if it were ours: a state that dumps again, or a StateError."""
     document = json.loads(dumps(state))
@@ -301,7 +332,7 @@ def test_a_mutated_document_raises_nothing_but_a_state_error(state: State, data:
 
 
 @given(
-    st.sampled_from([SHUFFLED, STREAMED, EPOCH, SKIPPED]),
+    st.sampled_from([SHUFFLED, STREAMED, EPOCH, SKIPPED, NAMED]),
     st.integers(0, 5000),
     st.integers(0, 9),
     st.binary(max_size=9),
@@ -342,7 +373,8 @@ SHARED: dict[str, Any] = {
     "streams": Streams(16, 32, (0,) * 16),
     "epoch": 0,
 }
-OWN = {"cursors", "versions", "losses", "digest_missing"}  # what each process's document may say for itself
+# What each process's document may say for itself.
+OWN = {"cursors", "versions", "losses", "parameters", "digest_missing"}
 
 
 def test_every_field_is_one_run_s_or_a_process_s_own() -> None:

@@ -1,0 +1,234 @@
+"""The operations by name and parameters, as JSON: what a saved state and other processes can compare of them.
+
+    op          what kind it is: Map, Filter, Batch, ...
+    name        of its class, or of the function that it was given; of a Batch, of its batch_fn
+    parameters  the fields of a frozen dataclass (the operation, its function, or what a method is bound to), and what
+                a `functools.partial` binds; absent where there are none
+
+Code isn't looked at, and nothing here depends on the process: no addresses, no order of a set, no `repr` of a user's
+class. Values are said as JSON where they are plain; long ones by their digest, all others by their type alone. So the
+same loader says the same everywhere and again, and what is said fits in a few kilobytes.
+
+Left out are fields with `compare=False`, which the class says are no part of what it is (a folder of this host's, a
+cache), and those that its `__init__` doesn't take. Of this package's own operations the fields at their default are
+left out too: then a later version may add one, and no state differs for that.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from functools import partial
+from hashlib import sha256
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from loaderkit.plan.document import canonical
+
+from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation
+
+_MOST_CHARACTERS = 4096  # of all operations together
+_MOST_OF_ONE = 200  # of a parameter
+_MOST_OF_NAME = 80
+_MOST_VALUES = 10_000  # looked at, of an operation
+_MOST_DEPTH = 16
+_MOST_HASHED = 1 << 20  # bytes of an array
+_KINDS = (Map, MapWithIndex, RandomMap, Filter, FlatMap, Batch)
+_OWN = __name__.partition(".")[0]
+
+
+def parameters_of(operations: Sequence[Transformation]) -> list[dict[str, Any]]:
+    """What is said of each operation, in order; JSON values of at most some 4,000 characters.
+
+    >>> from loaderkit.transforms.base import Map, RandomMap
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Crop(RandomMap):
+    ...     size: int
+    ...
+    ...     def random_map(self, element, rng):
+    ...         return element
+    >>> parameters_of([Map(abs), Crop(64)])
+    [{'op': 'Map', 'name': 'abs'}, {'op': 'RandomMap', 'name': 'Crop', 'parameters': {'size': 64}}]
+    """
+    said = [_operation(operation) for operation in operations]
+    if len(canonical(said)) <= _MOST_CHARACTERS:
+        return said
+    said = [
+        {**entry, "parameters": {"sha256": _digest(entry["parameters"])}} if "parameters" in entry else entry
+        for entry in said
+    ]
+    if len(canonical(said)) <= _MOST_CHARACTERS:
+        return said
+    return [{"op": "all", "name": f"{len(said)} operations", "parameters": {"sha256": _digest(said)}}]
+
+
+def _operation(operation: Transformation) -> dict[str, Any]:
+    kind = next(kind for kind in _KINDS if isinstance(operation, kind))
+    entry: dict[str, Any] = {"op": kind.__name__}
+    subject: Any = operation
+    if type(operation) is kind:
+        subject = operation.batch_fn if isinstance(operation, Batch) else operation._function
+    if subject is None:
+        return entry
+    entry["name"] = _name(subject)
+    found = _named_values(subject, _Sayer(_MOST_VALUES))
+    parameters = {name: _bounded(value) for name, value in found.items()}
+    return {**entry, "parameters": parameters} if parameters else entry
+
+
+def _named_values(subject: Any, say: "_Sayer") -> dict[str, Any]:
+    """What is known of an operation or a function by name, each value said as JSON."""
+    if isinstance(subject, partial):
+        bound = {str(place): say(value) for place, value in enumerate(subject.args)}
+        return _named_values(subject.func, say) | bound | {k: say(v) for k, v in subject.keywords.items()}
+    owner = subject if _is_frozen(subject) else _attribute(subject, "__self__")  # what it is a method of
+    return say.fields_of(owner) if _is_frozen(owner) else {}
+
+
+def _is_frozen(value: Any) -> bool:
+    settings = getattr(type(value), "__dataclass_params__", None)
+    return bool(getattr(settings, "frozen", False))
+
+
+def _name(subject: Any) -> str:
+    """Of a function or a class, without the module and the functions around it, which move more often than it."""
+    while isinstance(subject, partial):
+        subject = subject.func
+    names = (_attribute(subject, "__qualname__"), _attribute(subject, "__name__"), type(subject).__qualname__)
+    name = next(name for name in names if isinstance(name, str))
+    return name.rpartition("<locals>.")[2][:_MOST_OF_NAME]
+
+
+def _attribute(subject: Any, name: str) -> Any:
+    try:
+        return getattr(subject, name, None)
+    except Exception:  # noqa: BLE001 - a user's __getattr__ may raise anything
+        return None
+
+
+def _digest(said: Any) -> str:
+    return sha256(canonical(said).encode()).hexdigest()[:16]
+
+
+def _bounded(said: Any) -> Any:
+    return said if len(canonical(said)) <= _MOST_OF_ONE else {"sha256": _digest(said)}
+
+
+class _Sayer:
+    """Says values as JSON, up to so many of them; behind that they are their types and lengths."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self._depth = 0
+
+    def __call__(self, value: Any) -> Any:
+        if self._left <= 0 or self._depth >= _MOST_DEPTH:  # also of what holds itself
+            return {"type": _name(type(value))}
+        self._left -= 1
+        self._depth += 1
+        try:
+            return self._said(value)
+        except Exception:  # noqa: BLE001 - a user's class may raise anything, and a state has to be made all the same
+            return {"type": _name(type(value))}
+        finally:
+            self._depth -= 1
+
+    def fields_of(self, value: Any) -> dict[str, Any]:
+        """The fields of a frozen dataclass."""
+        own = type(value).__module__.partition(".")[0] == _OWN
+        said: dict[str, Any] = {}
+        for field in dataclasses.fields(value):
+            if not field.compare or not field.init:
+                continue
+            found = self(_attribute(value, field.name))
+            if not own or field.default is dataclasses.MISSING or found != self(field.default):
+                said[field.name] = found
+        return said
+
+    def _said(self, value: Any) -> Any:
+        for kinds, say in _SAID:
+            if isinstance(value, kinds):
+                return say(self, value)
+        if _is_frozen(value) and not isinstance(value, type):
+            return {_name(type(value)): self.fields_of(value)}
+        if callable(value) and _attribute(value, "__name__") is not None:
+            return {"function": _name(value)}
+        return {"type": _name(type(value))}
+
+    def _whole(self, value: int | np.integer) -> Any:
+        number = int(value)
+        return number if -(2**63) <= number < 2**63 else {"int": hex(number)}
+
+    def _real(self, value: float | np.floating) -> Any:
+        number = float(value)
+        return number if math.isfinite(number) else {"float": repr(number)}
+
+    def _items(self, value: Any) -> Any:
+        if self._too_many(value):
+            return {_name(type(value)): len(value)}
+        return [self(item) for item in value]
+
+    def _set(self, value: Any) -> Any:
+        items = self._items(value)
+        return {"set": sorted(items, key=canonical) if isinstance(items, list) else items}
+
+    def _mapping(self, value: dict[Any, Any]) -> Any:
+        if self._too_many(value):
+            return {_name(type(value)): len(value)}
+        if all(type(key) is str for key in value):
+            return {key: self(item) for key, item in value.items()}
+        return {"dict": sorted(([self(key), self(item)] for key, item in value.items()), key=canonical)}
+
+    def _too_many(self, value: Any) -> bool:
+        return len(value) > self._left
+
+    def _array(self, value: np.ndarray) -> Any:
+        said: dict[str, Any] = {"array": list(value.shape), "dtype": str(value.dtype)}
+        # Structs and long doubles have bytes between their parts that mean nothing.
+        plain = value.dtype.kind in "biufcmMSU" and value.dtype.char not in "gG"
+        if plain and value.nbytes <= _MOST_HASHED:
+            said["sha256"] = sha256(value.tobytes()).hexdigest()[:16]
+        return said
+
+    def _partial(self, value: partial[Any]) -> Any:
+        return {"function": _name(value), "parameters": _named_values(value, self)}
+
+
+# The first that fits: an IntEnum is an int too, and numpy's float64 a float.
+_SAID: tuple[tuple[Any, Callable[[_Sayer, Any], Any]], ...] = (
+    ((bool, type(None)), lambda _, value: value),
+    (Enum, lambda _, value: {"enum": f"{_name(type(value))}.{value.name or value.value}"}),
+    (np.bool_, lambda _, value: bool(value)),
+    (str, lambda _, value: str.__str__(value)),
+    ((int, np.integer), _Sayer._whole),
+    ((float, np.floating), _Sayer._real),
+    ((complex, range), lambda _, value: {_name(type(value)): str(value)}),
+    ((tuple, list), _Sayer._items),
+    ((set, frozenset), _Sayer._set),
+    (dict, _Sayer._mapping),
+    ((bytes, bytearray), lambda _, value: {"bytes": len(value), "sha256": sha256(value).hexdigest()[:16]}),
+    (slice, lambda say, value: {"slice": [say(value.start), say(value.stop), say(value.step)]}),
+    (np.dtype, lambda _, value: {"dtype": str(value)}),
+    (np.ndarray, _Sayer._array),
+    (np.generic, lambda _, value: {str(value.dtype): str(value)}),
+    (PurePath, lambda _, value: {"path": value.name}),  # without the folder, which may be another tomorrow
+    (type, lambda _, value: {"type": _name(value)}),
+    (partial, _Sayer._partial),
+)
+
+
+def lines_of(said: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Each parameter of `parameters_of`, what it is called and its text.
+
+    >>> list(
+    ...     lines_of(
+    ...         [{"op": "Map", "name": "abs"}, {"op": "Map", "name": "Crop", "parameters": {"size": 64}}]
+    ...     )
+    ... )
+    [('operations[1] Crop.size', '64')]
+    """
+    for place, entry in enumerate(said):
+        for name, value in entry.get("parameters", {}).items():
+            yield f"operations[{place}] {entry['name']}.{name}", canonical(value)

@@ -20,7 +20,7 @@ from loaderkit._runtime.pool import Pool
 from loaderkit._runtime.reading import ReadOptions
 from loaderkit._runtime.work import Program
 from loaderkit.course.course import Course
-from loaderkit.course.identity import agreement_of
+from loaderkit.course.identity import agreement_of, notes_of
 from loaderkit.course.stream_shape import batching_of, changes_rows, check_reach
 from loaderkit.element_spec import spec_of
 from loaderkit.errors import TransportError
@@ -198,8 +198,18 @@ class DataLoader(Closing, Generic[T_co]):
     def _agree(self, course: Course) -> None:
         store = course.shard.store
         if self._to_agree[0] and store is not None and store.processes > 1:
-            advice = "Every process has to build the same loader; agree=False is for one that only some of them run."
-            agree(store, "loader", agreement_of(course), advice=advice)
+            advice = (
+                "Every process has to build the same loader, with the same versions of loaderkit and numpy; "
+                "agree=False is for one that only some of them run."
+            )
+            notes = agree(store, "loader", agreement_of(course), advice=advice, notes=notes_of(course))
+            if notes:
+                warnings.warn(
+                    f"the processes differ, and may train on different data:\n{notes}\n"
+                    "Give every process the same operations and versions; fields of an operation that belong to a "
+                    "host can be left out with dataclasses.field(compare=False).",
+                    stacklevel=3,
+                )
         self._to_agree[0] = False
 
     @property

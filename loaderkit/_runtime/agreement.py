@@ -1,7 +1,10 @@
 """Whether all processes say the same, found over the store where they meet, and told field by field.
 
-    said/i       the question of process i: its number, and what it says; null in place of that once it waits no more
+    said/i       the question of process i: its number, what it says, and its notes; null in place of what it says, once
+                 it waits no more
     verdict/0    what came of the last questions that process 0 read, and which those were
+
+What a process says has to be the same everywhere. Its notes needn't: where they differ, all processes are told.
 
 Every process posts its question. The first one waits until all of them ask and posts what came of it, for which the
 others wait: the cost is two posts and a few reads each, however many there are.
@@ -14,7 +17,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from loaderkit.plan.ending import Store
 
@@ -23,14 +26,17 @@ from .waiting import Wait, named
 _WAITS = 3  # of a process for the first one, which may itself have begun to wait last
 
 
-def agree(store: Store, name: str, said: Mapping[str, str], *, advice: str) -> None:
-    """Returns when every process of the store said the same under this name.
+def agree(
+    store: Store, name: str, said: Mapping[str, str], *, advice: str, notes: Mapping[str, str] | None = None
+) -> str:
+    """Returns when every process of the store said the same under this name: how their notes differ, "" if they don't.
 
     Args:
         store: where they meet.
         name: what this is about; all processes ask, and none asks twice while another hasn't asked.
         said: field to value.
         advice: what to do where they differ or don't come, the end of the error's text.
+        notes: field to value, of what may differ.
 
     Raises ValueError that names, for each field that differs, what each process said; and TimeoutError that names the
     processes that said nothing, or process 0 where that one doesn't ask.
@@ -39,7 +45,7 @@ def agree(store: Store, name: str, said: Mapping[str, str], *, advice: str) -> N
     number = store.count(f"agree/{name}")
     own = f"{folder}said/{store.process}"
     try:
-        store.post(own, json.dumps([number, dict(said)]))
+        store.post(own, json.dumps([number, dict(said), dict(notes or {})]))
         kind, text = _decided(store, folder) if store.process == 0 else _heard(store, folder, number)
     finally:
         with contextlib.suppress(Exception):  # the store may be gone
@@ -48,6 +54,7 @@ def agree(store: Store, name: str, said: Mapping[str, str], *, advice: str) -> N
         raise TimeoutError(f"{text} within {store.timeout:g} s what it does: did it stop? {advice}")
     if kind == "differ":
         raise ValueError(f"the processes differ, and would train on different data:\n{text}\n{advice}")
+    return text
 
 
 def _decided(store: Store, folder: str) -> tuple[str, str]:
@@ -60,9 +67,13 @@ def _decided(store: Store, folder: str) -> tuple[str, str]:
     if silent:
         kind, text = "silent", f"process {named(silent)} didn't say"
     else:
-        text = "\n".join(differences({process: asking[process][1] for process in range(store.processes)}))
+        text = "\n".join(differences({process: asking[process].said for process in range(store.processes)}))
         kind = "differ" if text else "agree"
-    numbers = {process: number for process, (number, _) in asking.items()}
+        if not text:
+            text = "\n".join(
+                differences({process: asking[process].notes for process in range(store.processes)})
+            )
+    numbers = {process: question.number for process, question in asking.items()}
     usual = Counter(numbers.values()).most_common(1)[0][0]
     others = {p: numbers.get(p) for p in range(store.processes) if numbers.get(p) != usual}
     store.post(
@@ -86,13 +97,19 @@ def _heard(store: Store, folder: str, number: int) -> tuple[str, str]:
     return "silent", "process 0 didn't say"
 
 
-def _asking(store: Store, folder: str, last: Mapping[str, Any]) -> dict[int, tuple[int, Mapping[str, str]]]:
+class _Question(NamedTuple):
+    number: int
+    said: Mapping[str, str]
+    notes: Mapping[str, str]
+
+
+def _asking(store: Store, folder: str, last: Mapping[str, Any]) -> dict[int, _Question]:
     """The questions that wait for a verdict, by process; last: the verdict that was posted last."""
     asking = {}
     for key, value in store.read(f"{folder}said/").items():
-        process, (number, said) = int(key.rpartition("/")[2]), json.loads(value)
+        process, (number, said, *more) = int(key.rpartition("/")[2]), json.loads(value)
         if said is not None and not _answers(last, process, number):
-            asking[process] = number, said
+            asking[process] = _Question(number, said, more[0] if more else {})
     return asking
 
 

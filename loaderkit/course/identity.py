@@ -1,10 +1,16 @@
 """Which stream a course is: what states are compared by, and what all processes of a run have to say alike."""
 
+import platform
 from typing import Any
 
+import numpy as np
+
+from loaderkit._version import __version__
 from loaderkit.plan.data_fingerprint import same_on_all_hosts
 from loaderkit.plan.document import canonical, digest
+from loaderkit.plan.state_document import STREAM_VERSION
 from loaderkit.transforms.base import Batch, Filter, FlatMap, draws, label_of
+from loaderkit.transforms.parameters import lines_of
 
 from .course import Course
 from .position import Position
@@ -38,8 +44,15 @@ def name_of(course: Course) -> str:
 
 
 def agreement_of(course: Course) -> dict[str, str]:
-    """What all processes that load together have to say alike, field to text."""
-    said = {f"sampler.{key}": canonical(value) for key, value in course.sampler_fingerprint.items()}
+    """What all processes that load together have to say alike, field to text.
+
+    The algorithms too: another `stream_version` is another shuffle, and numpy may draw other numbers from the same
+    words in another minor version. (A state of a newer `stream_version` is refused, and another numpy is told.)
+    """
+    said = {"stream_version": str(STREAM_VERSION)}
+    if any(map(draws, course.operations)):
+        said["numpy, which draws the random numbers"] = _minor(np.__version__)
+    said |= {f"sampler.{key}": canonical(value) for key, value in course.sampler_fingerprint.items()}
     source = same_on_all_hosts(course.source_fingerprint)
     said |= {f"data source.{key}": canonical(value) for key, value in source.items()}
     return said | {
@@ -51,6 +64,23 @@ def agreement_of(course: Course) -> dict[str, str]:
         "epoch": str(course.epoch),
         "num_steps": str(course.num_steps),
     }
+
+
+def notes_of(course: Course) -> dict[str, str]:
+    """What processes mostly have alike and needn't, field to text: where it differs, that is told.
+
+    A parameter may be a path or a device of its host. Versions of loaderkit with the same `stream_version` give the
+    same stream, and what users' functions make of it may depend on Python's.
+    """
+    return {
+        **dict(lines_of(course.parameters)),
+        "loaderkit": __version__,
+        "python": _minor(platform.python_version()),
+    }
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
 
 
 def place_of(course: Course, position: Position, q: int) -> dict[str, str]:

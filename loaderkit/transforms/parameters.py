@@ -16,7 +16,7 @@ left out too: then a later version may add one, and no state differs for that.
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from hashlib import sha256
@@ -219,7 +219,7 @@ _SAID: tuple[tuple[Any, Callable[[_Sayer, Any], Any]], ...] = (
 )
 
 
-def lines_of(said: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+def lines_of(said: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Each parameter of `parameters_of`, what it is called and its text.
 
     >>> list(

@@ -8,6 +8,8 @@ import json
 import os
 import sys
 import traceback
+import warnings
+from functools import partial
 
 import jax
 import jax_placement
@@ -17,8 +19,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import loaderkit as lk
+from loaderkit.course import identity
 from loaderkit.interop.jax.keys import record_key
 from loaderkit.plan.rng import child_of
+from loaderkit.plan.state_document import STREAM_VERSION
 
 ROWS = 16
 SHAPES = [(8,), (2, 4), (4, 2), (8, 1), (2, 2, 2)]
@@ -179,6 +183,17 @@ def order_cases():
     }
 
 
+NUMPY = np.__version__
+
+
+def keep(element, rng):
+    return element
+
+
+def scale(element, by):
+    return element
+
+
 def agreement_cases(process):
     """Loaders that differ in one thing on the last process."""
     last = process == jax.process_count() - 1
@@ -194,6 +209,15 @@ def agreement_cases(process):
         "processes": error_of(iter, loader(seed=int(last), shard_options=lk.ShardByJaxProcess())),
         "same": error_of(iter, loader(**both)),
     }
+    if last:  # as if another version were installed here
+        np.__version__, identity.STREAM_VERSION = "1.99.0", 99
+    answers["versions"] = error_of(iter, loader(operations=[lk.RandomMap(keep), batch], **both))
+    if last:
+        np.__version__, identity.STREAM_VERSION = NUMPY, STREAM_VERSION
+    scaled = [lk.Map(partial(scale, by=1 + last)), lk.Batch(global_batch_size=16)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        answers["parameters"] = error_of(iter, loader(operations=scaled, **both))
     if last:  # in the middle of the others' rounds
         answers["alone"] = error_of(iter, loader(agree=False, **both))
     answers["same again"] = error_of(iter, loader(**both))

@@ -121,6 +121,10 @@ def test_processes_that_load_differently_are_told_at_the_start(answers):
         assert f"global batch size: 16 on process {others}; 32 on process {last}" in found["batch"]
         assert f"Batch(global_batch_size=16), Map(len) on process {last}" in found["operations"]
         assert f"640 on process {others}; 641 on process {last}" in found["data"]
+        assert f"stream_version: 1 on process {others}; 99 on process {last}" in found["versions"]
+        assert f"on process {others}; 1.99 on process {last}" in found["versions"]
+        assert found["parameters"].startswith("UserWarning")
+        assert f"operations[1] scale.by: 1 on process {others}; 2 on process {last}" in found["parameters"]
         assert found["same"] == found["same again"] == "no error"
     assert answers[last]["agreement"]["alone"] == "no error"
 

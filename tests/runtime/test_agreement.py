@@ -94,6 +94,25 @@ def test_who_is_interrupted_while_it_waits_asks_again(process):
     assert all_asked(stores, "55", (process, 1 - process)) == ["agreed"] * 2
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_notes_that_differ_are_told_to_all_who_agree(order):
+    """They come back to every process, and keep nobody."""
+    stores = Told.of(3, timeout=60)
+    told = {}
+
+    def ask(process):
+        notes = {"path": f"/{process // 2}", "python": "3.11"}
+        told[process] = agree(stores[process], "place", {"step": "5"}, advice="", notes=notes)
+
+    threads = [threading.Thread(target=ask, args=(process,)) for process in order]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert told == dict.fromkeys(range(3), "  path: /0 on process 0, 1; /1 on process 2")
+    assert all_asked(stores, "555", order) == ["agreed"] * 3
+
+
 def test_who_does_not_come_is_named():
     """By process 0, also to those who would have waited longer."""
     stores = Told.of(4, timeout=60)

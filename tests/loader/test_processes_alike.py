@@ -1,0 +1,115 @@
+"""Processes that load together compare at the start what makes the stream, and tell what may make it differ."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hosts import together
+from memory_store import MemoryStore
+
+import loaderkit as lk
+
+
+class Elsewhere(MemoryStore):
+    """The store of a process with other versions: what it posts says so."""
+
+    said: tuple[str, str] = ("", "")
+
+    def post(self, key: str, value: str) -> None:
+        super().post(key, value.replace(*self.said))
+
+
+@dataclass(frozen=True)
+class Crop(lk.RandomMap):
+    size: int
+    folder: str = field(default="", compare=False)
+    path: str = "data"
+
+    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
+        return element
+
+
+def flip(element: Any, rng: np.random.Generator) -> Any:
+    return element
+
+
+def heard(operations: list[list[Any]], *said: tuple[str, str]) -> list[str]:
+    """What each host hears when it starts to iterate; the second one says other things."""
+    stores = Elsewhere.of(2, timeout=60)
+    for one in said:
+        stores[1].said = one
+
+    def start(host: int) -> str:
+        loader = lk.DataLoader(
+            data_source=range(16),
+            sampler=lk.IndexSampler(16, seed=0),
+            operations=[*operations[host], lk.Batch(4)],
+            shard_options=lk.ShardOptions(host, 2, store=stores[host]),
+        )
+        try:
+            with iter(loader) as it:
+                next(it)
+        except (ValueError, UserWarning) as told:  # warnings are errors in the tests
+            return f"{type(told).__name__}: {told}"
+        return "nothing"
+
+    return together(start, 2)
+
+
+MINOR = ".".join(np.__version__.split(".")[:2])
+NUMPY = (f'draws the random numbers": "{MINOR}"', 'draws the random numbers": "1.99"')
+DRAWING = [lk.RandomMap(flip)]
+SEEDED = [lk.Map(abs, seed_globals=True)]
+
+
+def test_processes_with_another_algorithm_do_not_start():
+    """Another `stream_version` is another shuffle: the error has both, and what to do."""
+    for text in heard([[], []], ('"stream_version": "1"', '"stream_version": "2"')):
+        assert text.startswith("ValueError: the processes differ, and would train on different data:")
+        assert "\n  stream_version: 1 on process 0; 2 on process 1\n" in text
+        assert "the same versions of loaderkit and numpy" in text
+
+
+@pytest.mark.parametrize("operations", [DRAWING, SEEDED], ids=["RandomMap", "seed_globals"])
+def test_processes_whose_numpy_draws_otherwise_do_not_start(operations):
+    """Another minor version may draw other numbers from the same words."""
+    for text in heard([operations, operations], NUMPY):
+        assert text.startswith("ValueError")
+        assert f"  numpy, which draws the random numbers: {MINOR} on process 0; 1.99 on process 1\n" in text
+
+
+def test_without_random_numbers_any_numpy_will_do():
+    """The shuffle is loaderkit's own."""
+    assert heard([[], []], (f'"{MINOR}', '"1.99')) == ["nothing"] * 2
+
+
+def test_an_operation_with_other_parameters_is_told_to_all():
+    """Both sides, by operation and parameter; it may be meant, so it is a warning, and a field can be left out."""
+    crops = [[lk.Map(abs), Crop(64, folder="/a")], [lk.Map(abs), Crop(96, folder="/b")]]
+    for text in heard(crops):
+        assert text.startswith("UserWarning: the processes differ, and may train on different data:")
+        assert "\n  operations[1] Crop.size: 64 on process 0; 96 on process 1\n" in text
+        assert "folder" not in text.partition("Give")[0]
+    assert heard([[Crop(64, folder="/a")], [Crop(64, folder="/b")]]) == ["nothing"] * 2
+
+
+def test_a_parameter_that_one_process_does_not_have_is_told():
+    """A class of another version, with a field fewer."""
+    for text in heard([[Crop(64)], [Crop(64)]], ("operations[0] Crop.path", "operations[0] Crop.other")):
+        assert 'operations[0] Crop.path: "data" on process 0; nothing on process 1' in text
+        assert 'operations[0] Crop.other: nothing on process 0; "data" on process 1' in text
+
+
+@pytest.mark.parametrize("name", ["loaderkit", "python"])
+def test_other_versions_of_the_same_stream_are_told(name):
+    """The stream is the same; what users' functions make of it may not be."""
+    for text in heard([[], []], (f'"{name}": "', f'"{name}": "9')):
+        assert text.startswith("UserWarning")
+        assert f"\n  {name}: " in text and " on process 0; 9" in text
+
+
+def test_what_must_not_differ_is_said_first():
+    """An error, and not the warning that would come beside it."""
+    for text in heard([[Crop(64)], [Crop(96)]], ('"stream_version": "1"', '"stream_version": "2"')):
+        assert text.startswith("ValueError") and "Crop.size" not in text

@@ -185,7 +185,8 @@ class DataLoaderIterator(Walk, Generic[T_co]):
 
         Args:
             state: a document, or those of all processes at the same step where operations change the number of rows.
-            allow: fields that may differ: "sampler", "source", "operations", "global_batch_size".
+            allow: fields that may differ: "sampler", "source", "operations", "global_batch_size". "parameters" silences
+                the warning of operations with other names or parameters.
 
         Raises TypeError where it isn't bytes, StateError where it is no sound state, and CheckpointMismatchError
         where it is one of another stream; the position stays as it was.

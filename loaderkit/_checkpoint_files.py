@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
+from loaderkit._descriptors import above_standard
 from loaderkit.errors import StateError
 
 _DOCUMENT = re.compile(r"process_(0|[1-9][0-9]*)-of-([1-9][0-9]*)\.json")
@@ -80,16 +81,18 @@ def write_document(directory: Path, state: bytes) -> None:
     _write_whole(directory, document_name(index, count), state)
     neighbours = {(index - 1) % count, (index + 1) % count} - {index}
     if any((directory / document_name(other, count)).exists() for other in neighbours):
-        (directory / _SHARED).write_bytes(b"The state is all the documents beside this file.\n")
+        _write(directory / _SHARED, b"The state is all the documents beside this file.\n")
 
 
 def _write_whole(directory: Path, name: str, state: bytes) -> None:
     if "://" in str(directory):
-        (directory / name).write_bytes(state)
+        _write(directory / name, state)
         return
     partial = directory / f"{name}.partial"
     try:
-        with partial.open("wb") as file:
+        with above_standard():
+            file = partial.open("wb")
+        with file:
             file.write(state)
             file.flush()
             os.fsync(file.fileno())
@@ -97,6 +100,16 @@ def _write_whole(directory: Path, name: str, state: bytes) -> None:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def _write(document: Path, content: bytes) -> None:
+    with above_standard():
+        document.write_bytes(content)
+
+
+def _read(document: Path) -> bytes:
+    with above_standard():
+        return document.read_bytes()
 
 
 def read_state(directory: Path) -> SavedState:
@@ -131,17 +144,17 @@ def _documents(directory: Path, needed: Callable[[Sequence[int]], Collection[int
     missing = [name for i in range(count) if (name := document_name(i, count)) not in names]
     if missing and not apart:
         _lacks(directory, missing, names)
-    read = {document_name(own, count): (directory / document_name(own, count)).read_bytes()}
+    read = {document_name(own, count): _read(directory / document_name(own, count))}
     others = {*needed(_writers_named(*read.values()))} - {own}
     for writer in sorted(others):
         name = document_name(writer, count)
         if name not in names:
             _lacks(directory, [name], names)
-        read[name] = (directory / name).read_bytes()
+        read[name] = _read(directory / name)
     following = document_name((own + 1) % count, count)
     if not apart and following not in read:  # of those that are read `set_state` says it
         first = document_name(own, count)
-        _check_steps(directory, {first: read[first], following: (directory / following).read_bytes()})
+        _check_steps(directory, {first: read[first], following: _read(directory / following)})
     return read
 
 

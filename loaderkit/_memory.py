@@ -15,6 +15,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from ._descriptors import above_standard
+
 _travel = threading.local()
 
 
@@ -26,18 +28,25 @@ def anonymous_file(name: str, nbytes: int) -> int:
     4096
     >>> os.close(fd)
     """
-    if sys.platform == "linux":
-        fd = os.memfd_create(f"loaderkit-{name}", os.MFD_CLOEXEC)
-    else:
-        # Unlinked at once: what the other systems offer that leaves nothing behind after a crash.
-        fd, path = tempfile.mkstemp(prefix=f"loaderkit-{name}-")
-        os.unlink(path)
+    with above_standard():
+        if sys.platform == "linux":
+            fd = os.memfd_create(f"loaderkit-{name}", os.MFD_CLOEXEC)
+        else:
+            # Unlinked at once: what the other systems offer that leaves nothing behind after a crash.
+            fd, path = tempfile.mkstemp(prefix=f"loaderkit-{name}-")
+            os.unlink(path)
     try:
         os.ftruncate(fd, nbytes)
     except OSError:
         os.close(fd)
         raise
     return fd
+
+
+def mapped(fd: int, nbytes: int, offset: int = 0) -> mmap.mmap:
+    """Bytes of such a file in this process's memory, shared; the mapping keeps a descriptor of its own."""
+    with above_standard():
+        return mmap.mmap(fd, nbytes, offset=offset)
 
 
 @contextlib.contextmanager
@@ -90,7 +99,7 @@ class SharedBuffer:
     def _open(self, fd: int, nbytes: int) -> None:
         self._fd = fd
         self.nbytes = nbytes
-        self._map = mmap.mmap(fd, nbytes)
+        self._map = mapped(fd, nbytes)
 
     def writable(self) -> mmap.mmap:
         """The bytes to fill, before anyone reads them."""
@@ -124,5 +133,7 @@ def _from_descriptor(place: int, nbytes: int) -> SharedBuffer:
     if incoming is None:
         raise RuntimeError("a shared buffer was unpickled outside the worker that it was sent to")
     buffer = SharedBuffer.__new__(SharedBuffer)
-    buffer._open(os.dup(incoming[place]), nbytes)
+    with above_standard():
+        fd = os.dup(incoming[place])
+    buffer._open(fd, nbytes)
     return buffer

@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import Iterable
 
+from loaderkit._descriptors import above_standard
 from loaderkit._engine.task import Loss
 from loaderkit._notes import keyed
 
@@ -88,7 +89,8 @@ def _write(path: str, line: bytes) -> None:
 
 def _append(path: str, line: bytes) -> None:
     line = b"\n" + line if _is_torn(path) else line
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    with above_standard():
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         while line:
             line = line[os.write(descriptor, line) :]
@@ -104,6 +106,6 @@ def _is_torn(path: str) -> bool:
         return False
     if not stat.S_ISREG(known.st_mode) or not known.st_size:  # a pipe or a terminal has no end to look at
         return False
-    with open(path, "rb") as file:
+    with above_standard(), open(path, "rb") as file:
         file.seek(-1, os.SEEK_END)
         return file.read(1) != b"\n"

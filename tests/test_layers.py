@@ -28,6 +28,8 @@ ROOM_OF_FILE = {
     "_closing": "ground",
     "_crew": "loader",
     "_load": "loader",
+    "_descriptors": "ground",
+    "_importable": "ground",
     "_memory": "memory",
     "_names": "ground",
     "_notes": "ground",

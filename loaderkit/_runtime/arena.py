@@ -19,7 +19,7 @@ from collections import deque
 from typing import Any
 
 from loaderkit._engine.task import Slot
-from loaderkit._memory import anonymous_file
+from loaderkit._memory import anonymous_file, mapped
 from loaderkit.errors import ArenaMemoryError
 
 from .platform import available_memory
@@ -53,7 +53,7 @@ class Arena:
             )
         try:
             os.ftruncate(self.fd, self.nbytes + nbytes)
-            self._segments[self.nbytes] = mmap.mmap(self.fd, nbytes, offset=self.nbytes)
+            self._segments[self.nbytes] = mapped(self.fd, nbytes, self.nbytes)
         except OSError as error:
             raise ArenaMemoryError(
                 f"batches need {nbytes:,} bytes more of shared memory, and the system refuses them: {error}; "
@@ -111,7 +111,5 @@ class ArenaView:
         """An object over the slot's bytes."""
         segment = self._segments.get(slot.segment)
         if segment is None:
-            segment = self._segments[slot.segment] = mmap.mmap(
-                self._fd, slot.segment_nbytes, offset=slot.segment
-            )
+            segment = self._segments[slot.segment] = mapped(self._fd, slot.segment_nbytes, slot.segment)
         return (ctypes.c_char * slot.nbytes).from_buffer(segment, slot.offset - slot.segment)

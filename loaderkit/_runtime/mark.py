@@ -14,7 +14,7 @@ import struct
 import time
 from dataclasses import dataclass
 
-from loaderkit._memory import anonymous_file
+from loaderkit._memory import anonymous_file, mapped
 
 # Whether it answers, things begun, task or -1, index or -1; index and record key of what is read instead, or -1.
 _WORDS = struct.Struct("=6q")
@@ -49,7 +49,7 @@ class Mark:
     """
 
     def __init__(self, fd: int) -> None:
-        self._page = mmap.mmap(fd, _PAGE)
+        self._page = mapped(fd, _PAGE)
         self._moves = 0
         self._task = _NOTHING
         os.lseek(fd, _PAGE, os.SEEK_SET)

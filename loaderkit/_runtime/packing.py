@@ -1,6 +1,7 @@
-"""The program on its way to worker processes: packed once, and what can't travel named."""
+"""What worker processes are told first, packed once for all of them; what can't travel is named."""
 
 import contextlib
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,15 +11,23 @@ from loaderkit._memory import sending
 from loaderkit.errors import TransportError
 from loaderkit.transforms.written import written
 
+from . import wire
+from .launch import check_interpreter
 from .pickling import Packer
+from .preparation import Preparation
 from .work import Program
 
 
 def packed(program: Program, packer: Packer) -> tuple[bytes, list[int]]:
-    """The program as bytes, and the descriptors that they mention. TransportError names what can't be sent."""
+    """The first messages, and the descriptors that they mention.
+
+    TransportError names what can't be sent, WorkerError says why this program can start no worker processes.
+    """
+    check_interpreter()
+    prepare = wire.frame(wire.PREPARE, pickle.dumps(Preparation.of_this_process()))
     with sending() as descriptors:
         try:
-            return packer.teach(program), list(descriptors)
+            return prepare + wire.frame(wire.PROGRAM, packer.teach(program)), list(descriptors)
         except Exception as error:
             raise TransportError(_what_cannot_travel(program, error)) from error
 

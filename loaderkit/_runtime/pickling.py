@@ -1,4 +1,5 @@
-"""Pickles between a trainer and its workers, by value where no module holds a thing, as in the user's script.
+"""Pickles between a trainer and its workers, by value where no module that a worker can import holds a thing, as in the
+user's script.
 
 A class of the script travels by value once, with the program. Sent by value again, in an element or an exception, it
 would arrive as the class that the other side has (cloudpickle numbers them), but cloudpickle would also set every
@@ -8,6 +9,7 @@ know a class, only its number travels.
 
 import copyreg
 import pickle
+import types
 from collections.abc import Callable, Collection
 from io import BytesIO
 from typing import Any
@@ -16,9 +18,12 @@ import cloudpickle
 import numpy as np
 from cloudpickle.cloudpickle import _DYNAMIC_CLASS_TRACKER_BY_CLASS as _NUMBERS
 from cloudpickle.cloudpickle import _DYNAMIC_CLASS_TRACKER_BY_ID as _CLASSES
+from cloudpickle.cloudpickle import _dynamic_class_reduce, dynamic_subimport
 
 from loaderkit._byte_order import reduce_array
+from loaderkit._importable import lives_here_alone
 
+_OF_IMPORTS = {"__builtins__", "__loader__", "__spec__", "__cached__"}
 Beside = Callable[[pickle.PickleBuffer], Any]
 
 
@@ -64,16 +69,31 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]  # cloudpickle s
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, np.ndarray) and type(obj) not in copyreg.dispatch_table:
             return reduce_array(obj)
+        if isinstance(obj, types.FunctionType) and lives_here_alone(obj.__module__):
+            return self._dynamic_function_reduce(obj)
+        if (
+            isinstance(obj, types.ModuleType)
+            and obj.__name__ != "__main__"
+            and lives_here_alone(obj.__name__)
+        ):
+            return _module_by_value(obj)
         if not isinstance(obj, type):
             return super().reducer_override(obj)
         number = _NUMBERS.get(obj)
         if number in self._known:
             return _class_of, (number,)
-        reduced = super().reducer_override(obj)
+        by_value = lives_here_alone(obj.__module__)
+        reduced = _dynamic_class_reduce(obj) if by_value else super().reducer_override(obj)
         number = _NUMBERS.get(obj)
         if number is not None:
             self.met.add(number)
         return reduced
+
+
+def _module_by_value(module: types.ModuleType) -> tuple[Any, ...]:
+    # Not what an import leaves there, and what cloudpickle sets itself.
+    own = {name: value for name, value in vars(module).items() if name not in _OF_IMPORTS}
+    return dynamic_subimport, (module.__name__, own)
 
 
 def _class_of(number: str) -> Any:

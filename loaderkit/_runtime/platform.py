@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from loaderkit._descriptors import above_standard
+
 LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
 _ROOT = Path("/")
@@ -102,7 +104,8 @@ def open_process(pid: int) -> int | None:
     if not hasattr(os, "pidfd_open"):
         return None
     try:
-        return os.pidfd_open(pid)
+        with above_standard():
+            return os.pidfd_open(pid)
     except OSError:  # an old kernel, or the process is gone: the channel's end tells
         return None
 

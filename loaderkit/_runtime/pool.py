@@ -22,6 +22,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
+from loaderkit._descriptors import above_standard
 from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit.errors import IteratorClosedError, WorkerError
 from loaderkit.transforms.run import Failure
@@ -102,7 +103,8 @@ class Pool(Hub):
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()  # of that thread: it has done all that it will do
-        self._wake_up, self._woken = socket.socketpair()
+        with above_standard():
+            self._wake_up, self._woken = socket.socketpair()
         self._wake_up.setblocking(False)
         self._woken.setblocking(False)
         _pools.add(self)
@@ -403,7 +405,8 @@ class Pool(Hub):
             self._wake_waiting()
 
     def _run(self) -> None:
-        selector = selectors.DefaultSelector()
+        with above_standard():
+            selector = selectors.DefaultSelector()
         selector.register(self._woken, selectors.EVENT_READ, None)
         while True:
             idle = not self._streams

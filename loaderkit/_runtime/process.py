@@ -5,13 +5,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
+from loaderkit._descriptors import above_standard
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Slot, Trouble
 from loaderkit.transforms.run import Failure
@@ -20,22 +20,22 @@ from . import wire
 from .arena import Arena
 from .crew import Arrived, Asked, Event, Finished, Sought, Unfit
 from .exceptions import unpack_exception
+from .launch import launched
 from .layout import BatchLayout
 from .mark import MarkReader, Place
 from .pickling import Packer
-from .platform import dying_with_parent_thread, open_process, process_state, worker_environment
+from .platform import open_process, process_state
 
 _CHUNK = 1 << 20  # bytes read from a channel at once
 _KILL_SECONDS = 2.0  # for a process that was killed to end
-_IGNORED = {signal.SIGINT, signal.SIGTERM}  # what a terminal or a scheduler sends to the whole group
 
 
 class ProcessWorker:
     """A child process behind a socket pair. Must be made in a thread that lives as long as the worker should.
 
     Args:
-        packed: the pickled program.
-        descriptors: those that its pickle mentions.
+        packed: what it is told first, as `packed` made it.
+        descriptors: those that this mentions.
         arena: the loader's memory.
         packer: for what the worker is told later.
 
@@ -43,7 +43,8 @@ class ProcessWorker:
     """
 
     def __init__(self, packed: bytes, descriptors: Sequence[int], arena: Arena, packer: Packer) -> None:
-        self.connection, theirs = socket.socketpair()
+        with above_standard():
+            self.connection, theirs = socket.socketpair()
         self.connection.setblocking(False)
         self.open = True
         self._packer = packer
@@ -53,15 +54,15 @@ class ProcessWorker:
         self._mark = MarkReader()
         try:
             with theirs:
-                self.process = _started((theirs.fileno(), arena.fd, self._mark.fd), descriptors)
-        except OSError:
+                self.process = launched((theirs.fileno(), arena.fd, self._mark.fd, *descriptors))
+        except BaseException:
             self.connection.close()
             self._mark.close()
             raise
         self.name = f"worker process {self.process.pid}"
         # Its channel's end would tell too, unless a process that the user's code forked there still holds it.
         self.watch = open_process(self.process.pid)
-        self._send(wire.frame(wire.PROGRAM, packed))
+        self._send(packed)
 
     # --- to the worker ------------------------------------------------------------------------------------------
 
@@ -159,31 +160,6 @@ class ProcessWorker:
             os.close(self.watch)
             self.watch = None
         return "an exit code that somebody else took" if reaped else _how_it_ended(self.process.returncode)
-
-
-def _started(channels: tuple[int, int, int], descriptors: Sequence[int]) -> "subprocess.Popen[bytes]":
-    paths = [str(path) for path in sys.path]  # a pathlib.Path prints as no literal
-    code = (
-        "import signal as s; s.signal(s.SIGINT, s.SIG_IGN); s.signal(s.SIGTERM, s.SIG_IGN);"
-        "s.pthread_sigmask(s.SIG_UNBLOCK, [s.SIGINT, s.SIGTERM]);"
-        # Before any other import, which may take seconds on a busy machine: a trainer may be killed meanwhile.
-        f"{dying_with_parent_thread(os.getpid())}"
-        f"import sys; sys.path[:] = {paths!r};"
-        "from loaderkit._runtime.worker import start; start()"
-    )
-    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # multiprocessing's own way
-    arguments = map(str, (*channels, os.getpid(), *descriptors))
-    # Blocked from its first instruction until it ignores them: a Ctrl-C would end an interpreter that is starting.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)
-    try:
-        return subprocess.Popen(
-            [sys.executable, *flags, "-c", code, *arguments],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(*channels, *descriptors),
-            env=worker_environment(),
-        )
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _reaped_by_somebody_else(pid: int) -> bool:

@@ -19,6 +19,7 @@ from .layout import BatchLayout
 from .pickling import Packer
 
 # From the trainer.
+PREPARE = 8  # what to take over from the trainer before anything else: a pickle
 PROGRAM = 1  # what to run: a pickle
 LAYOUT = 2  # number, then a pickle: what later tasks call by that number
 TASK = 3

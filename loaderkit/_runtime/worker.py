@@ -158,6 +158,8 @@ class _Worker:
                 self._drop({*zip(values, values, strict=True)})
             case wire.CANDIDATES:
                 self._suggested = np.frombuffer(body, np.int64).reshape(2, -1)
+            case wire.PREPARE:
+                pickle.loads(body).apply()
             case wire.PROGRAM:
                 self._set_up(body)
 

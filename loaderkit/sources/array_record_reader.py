@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from loaderkit._descriptors import above_standard
 from loaderkit.errors import FileChangedError
 
 from .array_record_paths import is_remote
@@ -78,7 +79,8 @@ def _reader_of(path: str, options: str) -> Any:
     from array_record.python.array_record_module import ArrayRecordReader
 
     try:
-        reader = ArrayRecordReader(path, options=options, file_reader_buffer_size=READER_BUFFER_BYTES)
+        with above_standard():
+            reader = ArrayRecordReader(path, options=options, file_reader_buffer_size=READER_BUFFER_BYTES)
     except ValueError as error:
         raise ValueError(f"reader_options: {error}") from error
     if not reader.ok():

@@ -18,6 +18,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from loaderkit._byte_order import reduce_array
+from loaderkit._importable import lives_here_alone
 from loaderkit.errors import TransportError
 
 from .content import content_hash, sampled_keys
@@ -152,7 +153,7 @@ class _Unpickler(pickle.Unpickler):
 def _is_importable(value: Any) -> bool:
     # A worker doesn't run the script again, so what `__main__` defines can't be found there.
     module = sys.modules.get(value.__module__)
-    if module is None or value.__module__ == "__main__":
+    if module is None or lives_here_alone(value.__module__):
         return False
     try:
         return reduce(getattr, value.__qualname__.split("."), module) is value

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._descriptors import above_standard
 from loaderkit._memory import SharedBuffer, goes_to_a_worker
 
 from .content import content_hash, sampled_keys
@@ -89,7 +90,7 @@ class MappedArray:
         identity: FileIdentity | None = None,
     ) -> None:
         self._place = (path, offset, shape, strides, dtype)
-        with open(path, "rb") as file:
+        with above_standard(), open(path, "rb") as file:
             timed = identity is None or identity.modified_ns is not None
             self._identity = FileIdentity.of(file.fileno(), timed=timed)
             if identity is not None:

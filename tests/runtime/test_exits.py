@@ -239,7 +239,8 @@ def test_a_worker_that_is_starting_does_not_outlive_its_trainer(folder):
         f"import os\nopen(f'{folder}/reached {{os.getpid()}}', 'w').close()\nopen('{folder}/never').read()\n"
     )
     text = (
-        f"{HEAD}sys.path.insert(0, os.path.join(folder, 'slow'))\n"
+        # A worker takes numpy from where the trainer has it.
+        f"import numpy\nnumpy.__file__ = '{folder}/slow/numpy/__init__.py'\n{HEAD}"
         "it = iter(loader())\nit.start_prefetch()\nwhile len(it._hub._crew) < 2:\n    pass\n"
         "print('workers', *(worker.process.pid for worker in it._hub._crew.values()), flush=True)\nnext(it)\n"
     )

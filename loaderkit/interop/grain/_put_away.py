@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loaderkit._descriptors import above_standard
+
 from ._shared_array import SharedMemoryArray, SharedMemoryArrayMetadata
 from ._tree import map_structure
 from .transforms import Map
@@ -52,7 +54,8 @@ def _free(name: str, pid: int) -> None:
     if os.getpid() != pid:  # a forked child's copy
         return
     try:
-        memory = SharedMemory(name)
+        with above_standard():
+            memory = SharedMemory(name)
     except FileNotFoundError:
         return
     memory.close()

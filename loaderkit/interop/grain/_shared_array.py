@@ -15,6 +15,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from loaderkit._descriptors import above_standard
+
 
 @dataclass(slots=True, frozen=True, weakref_slot=True)
 class SharedMemoryArrayMetadata:
@@ -26,7 +28,8 @@ class SharedMemoryArrayMetadata:
 
     def close_and_unlink_shm(self) -> None:
         """Frees the memory."""
-        memory = SharedMemory(self.name)
+        with above_standard():
+            memory = SharedMemory(self.name)
         memory.close()
         memory.unlink()
 
@@ -114,7 +117,8 @@ class SharedMemoryArray(np.ndarray):
 
     def __new__(cls, shape: Iterable[int], dtype: npt.DTypeLike = float) -> Self:
         lengths = tuple(shape)
-        memory = SharedMemory(create=True, size=np.dtype(dtype).itemsize * math.prod(lengths))
+        with above_standard():
+            memory = SharedMemory(create=True, size=np.dtype(dtype).itemsize * math.prod(lengths))
         return cls.from_shared_memory(memory, lengths, dtype)
 
     @classmethod
@@ -129,7 +133,9 @@ class SharedMemoryArray(np.ndarray):
     @classmethod
     def from_metadata(cls, metadata: SharedMemoryArrayMetadata) -> Self:
         """The array that another process described."""
-        return cls.from_shared_memory(SharedMemory(metadata.name), metadata.shape, metadata.dtype)
+        with above_standard():
+            memory = SharedMemory(metadata.name)
+        return cls.from_shared_memory(memory, metadata.shape, metadata.dtype)
 
     def __array_finalize__(self, obj: Any) -> None:
         self._segment = None

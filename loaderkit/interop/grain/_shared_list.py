@@ -6,6 +6,8 @@ from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import ShareableList
 from typing import Any
 
+from loaderkit._descriptors import above_standard
+
 
 class SharedMemoryDataSource(ShareableList):  # type: ignore[type-arg]  # of values of any of its types
     """A list of numbers, strings, bytes and None in shared memory, which other processes find by its name.
@@ -26,7 +28,8 @@ class SharedMemoryDataSource(ShareableList):  # type: ignore[type-arg]  # of val
     def __init__(self, elements: Sequence[Any] | None = None, *, name: str | None = None) -> None:
         if elements is None and name is None:
             raise ValueError("elements: give some, or the name of a list that exists")
-        super().__init__(elements, name=name)
+        with above_standard():
+            super().__init__(elements, name=name)
 
     def close(self) -> None:
         """This process needs it no more."""

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from loaderkit._descriptors import above_standard
+
 from .sharding import process_index_and_count
 
 
@@ -28,7 +30,7 @@ class CheckpointHandler:
     def save(self, directory: Path, item: Any = None, args: Any = None) -> None:
         """Writes the state of an iterator into a directory that exists."""
         iterator = args.item if item is None else item
-        document_in(directory).write_text(_text_of(iterator))
+        _write(document_in(directory), _text_of(iterator))
 
     def restore(self, directory: Path, item: Any = None, args: Any = None) -> Any:
         """Sets an iterator to the state in a directory, begins its prefetch and returns it.
@@ -72,7 +74,7 @@ def document_in(directory: Any) -> Path:
 async def background_save(directory: Any, state: bytes) -> None:
     """Writes a state into a directory that is being made."""
     document = document_in(await directory.await_creation())
-    await asyncio.to_thread(document.write_text, state.decode())
+    await asyncio.to_thread(_write, document, state.decode())
 
 
 async def background_load(directory: Any, set_state: Any) -> None:
@@ -89,7 +91,13 @@ def _read_in(directory: Path) -> str:
     document = document_in(directory)
     if not document.exists():
         raise ValueError(f"File {document} does not exist.")
-    return document.read_text()
+    with above_standard():
+        return document.read_text()
+
+
+def _write(document: Path, text: str) -> None:
+    with above_standard():
+        document.write_text(text)
 
 
 @cache

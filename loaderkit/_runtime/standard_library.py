@@ -1,0 +1,67 @@
+"""Whose a module of the standard library's name is: a worker finds those of the trainer.
+
+A `types.py` beside the script does a trainer no harm that had imported the library's before. In a worker, whose imports
+come in another order, it would be found in its stead; and one that the trainer did import is to be found there too.
+"""
+
+import os
+import sys
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+
+_LIBRARY = os.path.dirname(os.__file__)
+_EXTENSIONS = os.path.join(_LIBRARY, "lib-dynload")
+_NOT_ITS_OWN = tuple(os.path.join(_LIBRARY, folder) for folder in ("site-packages", "dist-packages"))
+
+
+@dataclass(frozen=True, slots=True)
+class StandardModules:
+    """Names of the library's that a process has imported.
+
+    Args:
+        own: from the library.
+        other: from files elsewhere.
+    """
+
+    own: frozenset[str]
+    other: frozenset[str]
+
+    @classmethod
+    def of_this_process(cls) -> "StandardModules":
+        """What this process has now.
+
+        >>> modules = StandardModules.of_this_process()
+        >>> "dataclasses" in modules.own, "numpy" in modules.own | modules.other
+        (True, False)
+        """
+        own, other = set[str](), set[str]()
+        for name in sys.stdlib_module_names & sys.modules.keys():
+            file = getattr(sys.modules[name], "__file__", None)
+            if isinstance(file, str):
+                (own if _is_own(file) else other).add(name)
+        return cls(frozenset(own), frozenset(other))
+
+    def apply(self) -> None:
+        """Sees to it that this process's imports find the same."""
+        for name in self.other:
+            sys.modules.pop(name, None)
+        place = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else len(sys.meta_path)
+        sys.meta_path.insert(place, _Finder(self.own))
+
+
+class _Finder:
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if path is not None or name not in self._names:
+            return None
+        return PathFinder.find_spec(name, [_LIBRARY, _EXTENSIONS], target)
+
+
+def _is_own(file: str) -> bool:
+    return file.startswith(_LIBRARY + os.sep) and not file.startswith(_NOT_ITS_OWN)

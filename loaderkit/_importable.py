@@ -12,13 +12,13 @@ def lives_here_alone(name: str | None) -> bool:
     """Whether a module of this process is one that an interpreter with the same `sys.path` doesn't find by its name.
 
     Such are the script, what `runpy.run_path(path, run_name="job")` runs, a `types.ModuleType` that was put in
-    `sys.modules`, and a file that was loaded by its path under a name that is no module's, or another one's. Where only
-    the import of a parent makes a module, it isn't alone.
+    `sys.modules`, and a file that was loaded by its path under a name that is no module's, or another one's; also one
+    that was taken out of `sys.modules`. Where only the import of a parent makes a module, it isn't alone.
 
     >>> lives_here_alone("__main__"), lives_here_alone("json.decoder")
     (True, False)
     """
-    return name is not None and (name == "__main__" or (name in sys.modules and _is_alone(name)))
+    return name is not None and (name == "__main__" or name not in sys.modules or _is_alone(name))
 
 
 # A worker has imported these before it has the trainer's path, and looks for the standard library's there first.

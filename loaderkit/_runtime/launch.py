@@ -18,7 +18,7 @@ import numpy as np
 from loaderkit._descriptors import above_standard, is_stream
 from loaderkit.errors import WorkerError
 
-from .platform import dying_with_parent_thread, worker_environment
+from .platform import IN_WORKER, dying_with_parent_thread, worker_environment
 
 _IGNORED = {signal.SIGINT, signal.SIGTERM}  # what a terminal or a scheduler sends to the whole group
 # The modules that lead a worker to its own code: of this package, and of those that it needs.
@@ -39,9 +39,17 @@ start()
 """
 
 
-def check_interpreter() -> None:
-    """Raises WorkerError where this program has no interpreter that worker processes could run in."""
+def check_start() -> None:
+    """Raises WorkerError where this program has no interpreter for worker processes, or must start none."""
     _interpreter()
+    process = sys.modules.get("multiprocessing.process")
+    script_again = process is not None and getattr(process.current_process(), "_inheriting", False)
+    if script_again and IN_WORKER in os.environ:
+        raise WorkerError(
+            "an operation started a process with multiprocessing's 'spawn' or 'forkserver', which runs the script once "
+            "more, and here the script starts workers whose operation would do it again. Put what the script does "
+            "under: if __name__ == '__main__':"
+        )
 
 
 def launched(descriptors: Sequence[int]) -> "subprocess.Popen[bytes]":

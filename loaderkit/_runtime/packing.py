@@ -12,7 +12,7 @@ from loaderkit.errors import TransportError
 from loaderkit.transforms.written import written
 
 from . import wire
-from .launch import check_interpreter
+from .launch import check_start
 from .pickling import Packer
 from .preparation import Preparation
 from .work import Program
@@ -23,13 +23,15 @@ def packed(program: Program, packer: Packer) -> tuple[bytes, list[int]]:
 
     TransportError names what can't be sent, WorkerError says why this program can start no worker processes.
     """
-    check_interpreter()
-    prepare = wire.frame(wire.PREPARE, pickle.dumps(Preparation.of_this_process()))
+    check_start()
     with sending() as descriptors:
         try:
-            return prepare + wire.frame(wire.PROGRAM, packer.teach(program)), list(descriptors)
+            pickled = packer.teach(program)
         except Exception as error:
             raise TransportError(_what_cannot_travel(program, error)) from error
+    preparation = Preparation.of_this_process(packer.by_value)
+    prepare = wire.frame(wire.PREPARE, pickle.dumps(preparation))
+    return prepare + wire.frame(wire.PROGRAM, pickled), list(descriptors)
 
 
 def operations_now(program: Program) -> bytes:

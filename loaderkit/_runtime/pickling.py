@@ -39,6 +39,7 @@ class Packer:
 
     def __init__(self, known: Collection[str] = ()) -> None:
         self.known = set(known)
+        self.by_value: set[str] = set()  # modules of what was taught that the other side can't import
 
     def dumps(self, content: Any, beside: Beside | None = None) -> bytes:
         """The pickle of `content`; `beside` takes the buffers that needn't be inside, as pickle's buffer_callback."""
@@ -52,6 +53,7 @@ class Packer:
         pickler = _Pickler(out, self.known, None)
         pickler.dump(content)
         self.known |= pickler.met
+        self.by_value |= pickler.by_value
         return out.getvalue()
 
 
@@ -65,29 +67,32 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]  # cloudpickle s
         super().__init__(out, protocol=5, buffer_callback=beside)
         self._known = known
         self.met: set[str] = set()
+        self.by_value: set[str] = set()
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, np.ndarray) and type(obj) not in copyreg.dispatch_table:
             return reduce_array(obj)
-        if isinstance(obj, types.FunctionType) and lives_here_alone(obj.__module__):
+        if isinstance(obj, types.FunctionType) and self._goes_by_value(obj.__module__):
             return self._dynamic_function_reduce(obj)
-        if (
-            isinstance(obj, types.ModuleType)
-            and obj.__name__ != "__main__"
-            and lives_here_alone(obj.__name__)
-        ):
+        if isinstance(obj, types.ModuleType) and self._goes_by_value(obj.__name__):
             return _module_by_value(obj)
         if not isinstance(obj, type):
             return super().reducer_override(obj)
         number = _NUMBERS.get(obj)
         if number in self._known:
             return _class_of, (number,)
-        by_value = lives_here_alone(obj.__module__)
+        by_value = self._goes_by_value(obj.__module__)
         reduced = _dynamic_class_reduce(obj) if by_value else super().reducer_override(obj)
         number = _NUMBERS.get(obj)
         if number is not None:
             self.met.add(number)
         return reduced
+
+    def _goes_by_value(self, module: str | None) -> bool:
+        if module is None or module == "__main__" or not lives_here_alone(module):
+            return False  # of __main__ cloudpickle does the same itself
+        self.by_value.add(module)
+        return True
 
 
 def _module_by_value(module: types.ModuleType) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ from loaderkit._descriptors import above_standard
 
 LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
+IN_WORKER = "LOADERKIT_WORKER"  # set in the environment of workers and of what they start
 _ROOT = Path("/")
 
 
@@ -148,7 +149,7 @@ def worker_environment() -> dict[str, str]:
 
     It has to be in place before the worker's first import: libraries read it once.
     """
-    environment = dict(os.environ)
+    environment = {**os.environ, IN_WORKER: "1"}
     for hidden in (
         "CUDA_VISIBLE_DEVICES",
         "HIP_VISIBLE_DEVICES",

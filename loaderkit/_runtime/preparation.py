@@ -9,6 +9,8 @@ import contextlib
 import importlib.util
 import os
 import sys
+import types
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from typing import Any
@@ -26,6 +28,7 @@ class Preparation:
     Args:
         path: `sys.path`.
         modules: of the standard library's names.
+        by_value: modules that only the trainer has; what they define travels with the program.
         arguments: `sys.argv`; None where an embedding program has set none.
         folder: the present one; None where it was removed.
         main: attributes of `__main__`.
@@ -38,6 +41,7 @@ class Preparation:
 
     path: list[str]
     modules: StandardModules
+    by_value: frozenset[str]
     arguments: list[str] | None
     folder: str | None
     main: dict[str, str | None]
@@ -48,10 +52,10 @@ class Preparation:
     start_method: str | None
 
     @classmethod
-    def of_this_process(cls) -> "Preparation":
+    def of_this_process(cls, by_value: Collection[str]) -> "Preparation":
         """What this process would hand on now.
 
-        >>> Preparation.of_this_process().folder == os.getcwd()
+        >>> Preparation.of_this_process(()).folder == os.getcwd()
         True
         """
         main = sys.modules.get("__main__")
@@ -60,6 +64,7 @@ class Preparation:
         return cls(
             path=[_as_found(entry) for entry in _entries(sys.path)],
             modules=StandardModules.of_this_process(),
+            by_value=frozenset(by_value),
             arguments=None if arguments is None else [str(argument) for argument in arguments],
             folder=_present_folder(),
             main={name: value for name, value in vars(main).items() if name in _MAIN} if main else {},
@@ -77,6 +82,9 @@ class Preparation:
                 os.chdir(self.folder)
         sys.path[:] = self.path
         self.modules.apply()
+        for name in self.by_value:
+            # pickle imports the module of each class that it meets: a file of that name would be run here.
+            sys.modules.setdefault(name, types.ModuleType(name))
         if self.arguments is not None:
             sys.argv[:] = self.arguments
         self._name_main()

@@ -10,6 +10,10 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+_Text = (
+    re.Pattern[str] | str | None
+)  # an expression; the interpreter's first filters hold a text, or None for any
+
 
 @dataclass(frozen=True, slots=True)
 class WarningFilter:
@@ -17,15 +21,15 @@ class WarningFilter:
 
     Args:
         action: "error", "ignore", ...
-        message, module: regular expressions that a warning's begin with.
-        category: module and qualified name of the class.
+        message, module: of the warning.
+        category: module and qualified name of its class.
         line: 0 for any.
     """
 
     action: str
-    message: str
-    module: str
+    message: _Text
     category: tuple[str, str]
+    module: _Text
     line: int
 
 
@@ -35,29 +39,21 @@ def present_filters() -> list[WarningFilter]:
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", DeprecationWarning)
     ...     present_filters()[0]
-    WarningFilter(action='error', message='', module='', category=('builtins', 'DeprecationWarning'), line=0)
+    WarningFilter(action='error', message=None, category=('builtins', 'DeprecationWarning'), module=None, line=0)
     """
+    entries: list[Any] = [*warnings.filters]
     return [
-        WarningFilter(action, _pattern(message), _pattern(module), (kind.__module__, kind.__qualname__), line)
-        for action, message, category, module, line in warnings.filters
+        WarningFilter(action, message, (kind.__module__, kind.__qualname__), module, line)
+        for action, message, category, module, line in entries
         for kind in (category if isinstance(category, tuple) else (category,))
     ]
 
 
 def set_filters(filters: list[WarningFilter]) -> None:
     """Makes them this process's own."""
-    warnings.resetwarnings()
-    for entry in reversed(filters):  # each goes to the front
-        category = _category(*entry.category)
-        action: Any = entry.action
-        warnings.filterwarnings(action, entry.message, category, entry.module, entry.line)
-
-
-def _pattern(text: Any) -> str:
-    # The interpreter's first filters hold texts, which must be equal; the others hold compiled expressions.
-    if text is None:
-        return ""
-    return re.escape(text) + r"\Z" if isinstance(text, str) else str(text.pattern)
+    warnings.resetwarnings()  # forgets too what was shown under other filters
+    entries: Any = warnings.filters
+    entries.extend((it.action, it.message, _category(*it.category), it.module, it.line) for it in filters)
 
 
 def _category(module: str, name: str) -> Any:

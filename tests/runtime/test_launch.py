@@ -1,0 +1,172 @@
+"""How a worker process starts, whatever lies in the folders around it; and what can't start any."""
+
+import importlib
+import multiprocessing.spawn
+import os
+import subprocess
+import sys
+import types
+
+import pytest
+from child_scripts import ENDS_WITHIN, ROOT
+from runtime_loaders import numbers
+
+import loaderkit as lk
+from loaderkit._importable import _is_alone, lives_here_alone
+
+ONE = {"worker_count": 1}
+
+SHADOWED = """
+import os, sys
+import loaderkit as lk
+
+# Behind the import, as in a notebook: the trainer has the library's modules, and a worker imports its own from now on.
+sys.path[:0] = ["", os.path.dirname(__file__), *(f"/nowhere/{n}" * 10 for n in range(3000))]
+
+def look(x):
+    import __main__, statistics, types
+    import beside
+    names = [__main__.__file__, __main__.__spec__, types.__file__, statistics.mean, beside.__file__]
+    return [*names, sys.path[:2], os.getcwd()]
+
+with lk.load([0], num_epochs=1, transformations=[look], worker_count=1) as loader:
+    found, = loader
+assert found == look(0), found
+print(found[3], len(sys.path) > 3000)
+"""
+NAMES = ["signal", "struct", "ctypes", "types", "pickle", "socket", "enum", "linecache", "random", "secrets"]
+
+
+def test_no_file_of_the_user_is_taken_for_the_standard_librarys(tmp_path):
+    """In the present folder and beside the script; what the trainer found there, a worker finds too. Any path fits."""
+    present = tmp_path / "present"
+    present.mkdir()
+    for folder in (tmp_path, present):
+        for name in NAMES:
+            (folder / f"{name}.py").write_text(f"raise ImportError('{name} of the user')")
+    (present / "statistics.py").write_text("mean = 'of the user'")
+    (present / "beside.py").touch()
+    (tmp_path / "script.py").write_text(SHADOWED)
+    done = subprocess.run(
+        [sys.executable, "-P", str(tmp_path / "script.py")],
+        cwd=present,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=ENDS_WITHIN * 2,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("of the user True\n", "")
+
+
+# --- interpreters -----------------------------------------------------------------------------------------------
+
+
+def test_a_program_without_an_interpreter_is_told_what_to_write(monkeypatch):
+    """As in a program that embeds Python, or a frozen one: before anything is started."""
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", None)
+    loader = numbers(4, **ONE)
+    for nothing in (None, ""):
+        monkeypatch.setattr(sys, "executable", nothing)
+        with pytest.raises(
+            lk.WorkerError, match=r"sys.executable is .*worker_kind='thread' or worker_count=0"
+        ):
+            iter(loader)
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with pytest.raises(lk.WorkerError, match="frozen"):
+        iter(loader)
+
+
+def test_multiprocessings_executable_is_taken(monkeypatch):
+    """The documented way to say which, in a program that embeds Python."""
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", os.fsencode(sys.executable))
+    monkeypatch.setattr(sys, "executable", None)
+    with numbers(4, **ONE) as loader:
+        assert [int(x) for x in loader] == [0, 1, 2, 3]
+
+
+def test_a_script_that_an_operation_runs_again_starts_no_workers(monkeypatch):
+    """They would have it run again, and so on without end."""
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
+    with numbers(4, **ONE) as loader:
+        iter(loader).close()
+        monkeypatch.setenv("LOADERKIT_WORKER", "1")
+    with pytest.raises(lk.WorkerError, match="if __name__ == '__main__'"):
+        iter(numbers(4, **ONE))
+
+
+# --- modules that only the trainer has --------------------------------------------------------------------------
+
+JOB = """
+import dataclasses, enum
+import loaderkit as lk
+
+runs.append(__name__)
+
+class Color(enum.Enum):
+    RED = 1
+
+@dataclasses.dataclass
+class Example:
+    x: int
+    color: Color
+
+class Refused(Exception):
+    pass
+
+def tripled(x):
+    return settings.factor * x
+
+class Decode(lk.Map):
+    def map(self, x):
+        if x == 2:
+            raise Refused(x)
+        return Example(tripled(x), Color.RED)
+"""
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    """A module that was made by hand, with another that it uses; a file of its name lies on the path."""
+    modules = types.ModuleType("settings_by_hand"), types.ModuleType("job_by_hand")
+    for module in modules:
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    settings, job = modules
+    settings.factor, job.settings, job.runs = 3, settings, []
+    exec(JOB, vars(job))
+    (tmp_path / "job_by_hand.py").write_text("import os\nos.abort()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return job
+
+
+def test_what_only_the_trainer_can_import_travels_by_value(job):
+    """Functions, classes, elements, exceptions and modules of runpy's or one's own; no file is run for their names."""
+    source = lk.InMemoryDataSource([job.Example(k, job.Color.RED) for k in range(2)])
+    again = lk.Map(lambda example: job.Example(example.x + 1, example.color))
+    with numbers(3, job.Decode(), **ONE) as loader:
+        it = iter(loader)
+        assert [next(it), next(it)] == [job.Example(0, job.Color.RED), job.Example(3, job.Color.RED)]
+        with pytest.raises(job.Refused):
+            next(it)
+    with numbers(2, again, data_source=source, **ONE) as loader:
+        assert [*loader] == [job.Example(1, job.Color.RED), job.Example(2, job.Color.RED)]
+    assert job.runs == ["job_by_hand"]
+
+
+def test_which_modules_another_interpreter_finds(tmp_path, monkeypatch):
+    """Those of the path and of libraries; not another file of the same name, and not one that is gone."""
+    (tmp_path / "found_by_name.py").touch()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "found_by_name.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("found_by_name")
+    importlib.import_module("xml.parsers.expat")
+    monkeypatch.setitem(sys.modules, "found_by_name", sys.modules["found_by_name"])
+    for name in ("found_by_name", "numpy", "json.decoder", "os.path", "xml.parsers.expat.errors", __name__):
+        assert not lives_here_alone(name), name
+    _is_alone.cache_clear()
+    monkeypatch.syspath_prepend(tmp_path / "elsewhere")
+    assert lives_here_alone("found_by_name")
+    assert lives_here_alone("not_there_at_all")
+    _is_alone.cache_clear()

@@ -58,7 +58,7 @@ class Preparation:
         >>> Preparation.of_this_process(()).folder == os.getcwd()
         True
         """
-        main = sys.modules.get("__main__")
+        main = sys.modules["__main__"]
         arguments = getattr(sys, "argv", None)
         authkey, start_method = _of_multiprocessing()
         return cls(
@@ -67,7 +67,9 @@ class Preparation:
             by_value=frozenset(by_value),
             arguments=None if arguments is None else [str(argument) for argument in arguments],
             folder=_present_folder(),
-            main={name: value for name, value in vars(main).items() if name in _MAIN} if main else {},
+            main={
+                name: value for name in _MAIN if isinstance(value := vars(main).get(name, ...), str | None)
+            },
             spec=_spec_of(main),
             filters=present_filters(),
             limits=(sys.getrecursionlimit(), sys.get_int_max_str_digits()),

@@ -22,31 +22,30 @@ class StandardModules:
 
     Args:
         own: from the library.
-        other: from files elsewhere.
+        other: from files elsewhere; name and file.
     """
 
     own: frozenset[str]
-    other: frozenset[str]
+    other: dict[str, str]
 
     @classmethod
     def of_this_process(cls) -> "StandardModules":
         """What this process has now.
 
         >>> modules = StandardModules.of_this_process()
-        >>> "dataclasses" in modules.own, "numpy" in modules.own | modules.other
+        >>> "dataclasses" in modules.own, "numpy" in modules.own
         (True, False)
         """
-        own, other = set[str](), set[str]()
-        for name in sys.stdlib_module_names & sys.modules.keys():
-            file = getattr(sys.modules[name], "__file__", None)
-            if isinstance(file, str):
-                (own if _is_own(file) else other).add(name)
-        return cls(frozenset(own), frozenset(other))
+        loaded = sys.stdlib_module_names.intersection([*sys.modules])
+        files = {name: file for name in loaded if (file := _file_of(name)) is not None}
+        own = frozenset(name for name, file in files.items() if _is_own(file))
+        return cls(own, {name: file for name, file in files.items() if name not in own})
 
     def apply(self) -> None:
         """Sees to it that this process's imports find the same."""
-        for name in self.other:
-            sys.modules.pop(name, None)
+        for name, file in self.other.items():
+            if name in sys.modules and _file_of(name) != file:
+                del sys.modules[name]
         place = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else len(sys.meta_path)
         sys.meta_path.insert(place, _Finder(self.own))
 
@@ -61,6 +60,11 @@ class _Finder:
         if path is not None or name not in self._names:
             return None
         return PathFinder.find_spec(name, [_LIBRARY, _EXTENSIONS], target)
+
+
+def _file_of(name: str) -> str | None:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file if isinstance(file, str) else None
 
 
 def _is_own(file: str) -> bool:

@@ -24,6 +24,7 @@ import numpy as np
 
 from loaderkit._engine.task import Report, Slot, Task, Trouble
 from loaderkit._memory import receiving
+from loaderkit._notes import annotate
 from loaderkit.errors import TransportError
 from loaderkit.sources import check_files
 from loaderkit.transforms.run import Failure
@@ -37,6 +38,11 @@ from .parcel import Parcel, unpack
 from .pickling import Packer, all_classes
 from .platform import open_process
 from .work import Bench, Output, Program
+
+_ON_IMPORTS = (
+    "a worker process imports the modules that operations use by their names, with the trainer's sys.path; what only "
+    "the trainer's sys.modules holds comes by value, and import hooks that the program installs aren't there"
+)
 
 
 def main(channel: int, arena: int, mark: int, trainer: int, *descriptors: int) -> None:
@@ -187,6 +193,8 @@ class _Worker:
             self._bench = Bench(program, self)
             self._bench.reader.tell_of_waits(self._mark.go_on)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
+            if isinstance(error, ImportError):
+                annotate(error, _ON_IMPORTS)
             self._send(wire.UNFIT, pack_exception(error, self._packer))
             return
         self._send(wire.READY)

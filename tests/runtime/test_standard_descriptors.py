@@ -31,10 +31,14 @@ from loaderkit._checkpoint_files import write_document
 
 NOISE = "noise " * 700
 closed_later = [int(digit) for digit in sys.argv[1]]
+written_to = []
+os_write, os_fsync = os.write, os.fsync
+os.fsync = lambda file: (written_to.append(file), os_fsync(file))
+os.write = lambda file, content: (written_to.append(file), os_write(file, content))[1]
 
 def noisy():
     for noise in (lambda: print(NOISE, flush=True), lambda: print(NOISE, file=sys.stderr, flush=True),
-                  lambda: os.write(1, NOISE.encode()), lambda: os.write(2, NOISE.encode()), lambda: os.read(0, 100)):
+                  lambda: os_write(1, NOISE.encode()), lambda: os_write(2, NOISE.encode()), lambda: os.read(0, 100)):
         with contextlib.suppress(OSError):  # it is closed
             noise()
 
@@ -71,6 +75,7 @@ mapped = lk.ArrayDataSource(np.load(sys.argv[2] + "/array.npy", mmap_mode="r"))
 source = lk.ConcatDataSource([files, memory, mapped])
 found = [stream(source, closed_later, worker_count=1), stream(source, worker_count=1, worker_kind="thread"),
          stream(source)]
+assert written_to and min(written_to) > 2, written_to  # states and the quarantine file
 pathlib.Path("found").write_text(json.dumps(found))
 sys.stdout = sys.stderr = None  # they can't be flushed
 """

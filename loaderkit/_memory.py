@@ -12,10 +12,11 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ._descriptors import above_standard
+from ._limits import naming_limits
 
 _travel = threading.local()
 
@@ -23,12 +24,14 @@ _travel = threading.local()
 def anonymous_file(name: str, nbytes: int) -> int:
     """A new descriptor of `nbytes` bytes of zeroed memory that no path names, closed on exec.
 
+    OSError naming the limit where the system refuses it.
+
     >>> fd = anonymous_file("example", 4096)
     >>> os.fstat(fd).st_size
     4096
     >>> os.close(fd)
     """
-    with above_standard():
+    with naming_limits(f"shared memory for {name}"), above_standard():
         if sys.platform == "linux":
             fd = os.memfd_create(f"loaderkit-{name}", os.MFD_CLOEXEC)
         else:
@@ -36,7 +39,8 @@ def anonymous_file(name: str, nbytes: int) -> int:
             fd, path = tempfile.mkstemp(prefix=f"loaderkit-{name}-")
             os.unlink(path)
     try:
-        os.ftruncate(fd, nbytes)
+        with naming_limits(f"{nbytes:,} bytes of shared memory for {name}"):
+            os.ftruncate(fd, nbytes)
     except OSError:
         os.close(fd)
         raise
@@ -44,8 +48,11 @@ def anonymous_file(name: str, nbytes: int) -> int:
 
 
 def mapped(fd: int, nbytes: int, offset: int = 0) -> mmap.mmap:
-    """Bytes of such a file in this process's memory, shared; the mapping keeps a descriptor of its own."""
-    with above_standard():
+    """Bytes of such a file in this process's memory, shared; the mapping keeps a descriptor of its own.
+
+    OSError naming the limit where the system refuses it.
+    """
+    with naming_limits(f"a mapping of {nbytes:,} bytes of shared memory"), above_standard():
         return mmap.mmap(fd, nbytes, offset=offset)
 
 
@@ -116,10 +123,11 @@ class SharedBuffer:
         outgoing.append(self._fd)
         return _from_descriptor, (len(outgoing) - 1, self.nbytes)
 
-    def __del__(self) -> None:
+    # What it calls is held here: at the interpreter's end the names of modules go before the last objects do.
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
         fd = getattr(self, "_fd", None)
         if fd is not None:
-            os.close(fd)
+            close(fd)
 
 
 def _from_bytes(content: bytes) -> SharedBuffer:
@@ -133,7 +141,7 @@ def _from_descriptor(place: int, nbytes: int) -> SharedBuffer:
     if incoming is None:
         raise RuntimeError("a shared buffer was unpickled outside the worker that it was sent to")
     buffer = SharedBuffer.__new__(SharedBuffer)
-    with above_standard():
+    with naming_limits("a descriptor of the data source's memory"), above_standard():
         fd = os.dup(incoming[place])
     buffer._open(fd, nbytes)
     return buffer

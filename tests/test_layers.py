@@ -30,6 +30,7 @@ ROOM_OF_FILE = {
     "_load": "loader",
     "_descriptors": "ground",
     "_importable": "ground",
+    "_limits": "memory",
     "_memory": "memory",
     "_names": "ground",
     "_notes": "ground",

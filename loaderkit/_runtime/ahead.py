@@ -13,6 +13,9 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from loaderkit._limits import with_limits
+from loaderkit.errors import WorkerError
+
 _CLOSE_SECONDS = 1.0  # a read that hangs longer is left to end by itself
 
 _Job = tuple["Future[Any]", Callable[[int], Any], int]
@@ -26,6 +29,8 @@ class ReadAhead:
         read: takes a record key; called from several threads.
         threads: how many.
         records: that may be read and not yet asked for.
+
+    WorkerError names the limit where the system starts no more threads.
 
     >>> ahead = ReadAhead("abc".__getitem__, threads=2, records=2)
     >>> [future.result() for future in ahead.take(0, [2, 0, 1])]
@@ -46,8 +51,16 @@ class ReadAhead:
         self._waiting: deque[tuple[int, int]] = deque()  # task, key: not in flight yet
         self._flying: dict[int, deque[Future[Any]]] = {}
         self._ahead = 0  # records in flight, or read and not asked for
-        for thread in self._threads:
-            thread.start()
+        for started, thread in enumerate(self._threads):
+            try:
+                thread.start()
+            except (RuntimeError, MemoryError) as error:
+                del self._threads[started:]  # never started, they can't be waited for
+                self.close()
+                raise WorkerError(
+                    f"reading thread {started + 1} of {threads} (num_threads of read_options) can't be started: "
+                    f"{with_limits(error)}"
+                ) from error
 
     def begin(self, task: int, keys: Sequence[int]) -> None:
         """Lines up the reads of a task; the first of them start at once if there is room."""

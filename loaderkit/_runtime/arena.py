@@ -19,6 +19,7 @@ from collections import deque
 from typing import Any
 
 from loaderkit._engine.task import Slot
+from loaderkit._limits import naming_limits
 from loaderkit._memory import anonymous_file, mapped
 from loaderkit.errors import ArenaMemoryError
 
@@ -52,7 +53,8 @@ class Arena:
                 f"cgroup leave), {self.nbytes:,} are in use. Lower prefetch_batches, worker_count or the batch size."
             )
         try:
-            os.ftruncate(self.fd, self.nbytes + nbytes)
+            with naming_limits("shared memory"):
+                os.ftruncate(self.fd, self.nbytes + nbytes)
             self._segments[self.nbytes] = mapped(self.fd, nbytes, self.nbytes)
         except OSError as error:
             raise ArenaMemoryError(
@@ -108,8 +110,14 @@ class ArenaView:
         self._segments: dict[int, mmap.mmap] = {}
 
     def token(self, slot: Slot) -> Any:
-        """An object over the slot's bytes."""
+        """An object over the slot's bytes. ArenaMemoryError where this process may not map them."""
         segment = self._segments.get(slot.segment)
         if segment is None:
-            segment = self._segments[slot.segment] = mapped(self._fd, slot.segment_nbytes, slot.segment)
+            try:
+                segment = mapped(self._fd, slot.segment_nbytes, slot.segment)
+            except OSError as error:
+                raise ArenaMemoryError(
+                    f"a worker can't open the memory that batches lie in: {error}"
+                ) from error
+            self._segments[slot.segment] = segment
         return (ctypes.c_char * slot.nbytes).from_buffer(segment, slot.offset - slot.segment)

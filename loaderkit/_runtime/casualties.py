@@ -10,6 +10,7 @@ import time
 
 from loaderkit._engine.dispatcher import Dispatcher
 from loaderkit._engine.task import Task
+from loaderkit._limits import inherited_limits
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
 from .crew import Patience, Worker
@@ -97,7 +98,7 @@ class Casualties:
         if self._failed_starts >= _FAILED_STARTS + self._workers:
             self.hopeless = WorkerError(
                 f"{self._failed_starts} workers in a row died before they were ready, the last with {reason}; "
-                "what they wrote to stderr says why"
+                f"what they wrote to stderr says why. Their limits are this process's: {inherited_limits()}"
             )
         elif self._fruitless >= _FRUITLESS + (self._patience.restarts + 1) * self._workers:
             self.hopeless = WorkerError(

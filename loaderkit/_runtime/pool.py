@@ -24,6 +24,7 @@ import numpy as np
 
 from loaderkit._descriptors import above_standard
 from loaderkit._engine.assembly import Assembly, Supplies
+from loaderkit._limits import is_of_limits, naming_limits, with_limits
 from loaderkit.errors import IteratorClosedError, WorkerError
 from loaderkit.transforms.run import Failure
 
@@ -45,6 +46,7 @@ IDLE_SECONDS = 30.0  # workers without an iterator wait that long for the next o
 # For all workers together to end by themselves, before those that are processes are killed.
 _END_SECONDS = 0.2
 _THREAD_END_SECONDS = 1.0
+_START_SECONDS = 5.0  # for a thread that was started to run
 
 
 class Pool(Hub):
@@ -103,8 +105,12 @@ class Pool(Hub):
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()  # of that thread: it has done all that it will do
-        with above_standard():
-            self._wake_up, self._woken = socket.socketpair()
+        try:
+            with naming_limits("the channel that wakes the loader's pump"), above_standard():
+                self._wake_up, self._woken = socket.socketpair()
+        except OSError:
+            arena.close()
+            raise
         self._wake_up.setblocking(False)
         self._woken.setblocking(False)
         _pools.add(self)
@@ -116,18 +122,40 @@ class Pool(Hub):
         with self.lock:
             if self._stopping:
                 raise IteratorClosedError("the loader was closed, and its workers have ended")
+            self._check_whole()
+            if self._thread is None:  # first: without it there is nothing that a stream could be given
+                self._start_pump()
             stream = super().open(make, search)
             self.torn = True
-            if self._thread is None:
-                self._ended = threading.Event()
-                self._thread = threading.Thread(
-                    target=_pump, args=(self, self._ended), name="loaderkit-pump", daemon=True
-                )
-                self._thread.start()
             self._give_out()
             self.torn = False
             self.wake()  # workers may have to be hired
             return stream
+
+    def _start_pump(self) -> None:
+        # Whatever the system may refuse is asked for here, where the error reaches a caller and nothing waits yet.
+        with naming_limits("the selector of the loader's pump"), above_standard():
+            selector = selectors.DefaultSelector()
+        selector.register(self._woken, selectors.EVENT_READ, None)
+        self.torn = True
+        begun, self._ended = threading.Event(), threading.Event()
+        self._thread = threading.Thread(
+            target=_pump, args=(self, selector, begun, self._ended), name="loaderkit-pump", daemon=True
+        )
+        try:
+            self._thread.start()
+        except BaseException as error:
+            refused = isinstance(error, Exception)
+            if refused or not begun.wait(_START_SECONDS):  # an interrupt may come before it runs, or after
+                self._thread = None
+                selector.close()
+            if not refused:
+                raise
+            self.torn = False
+            raise WorkerError(
+                f"the loader's pump, a thread, can't be started: {with_limits(error)}"
+            ) from error
+        self.torn = False
 
     def close(self, stream: int) -> None:
         if os.getpid() == self._pid:  # in a forked child the lock may be held by a thread that isn't there
@@ -299,12 +327,17 @@ class Pool(Hub):
                 self._crew[number] = thread = ThreadWorker(
                     self.program, self._shared_arena, self._objects, self._told, number
                 )
-                thread.start()
+                try:
+                    thread.start()
+                except (RuntimeError, MemoryError) as error:
+                    del self._crew[number]
+                    self._give_up(WorkerError(f"a worker thread can't be started: {with_limits(error)}"))
+                    return
                 continue
             try:
                 worker = ProcessWorker(self._packed, self._descriptors, self._shared_arena, self._packer)
-            except OSError as error:
-                self._give_up(WorkerError(f"a worker process can't be started: {error}"))
+            except (OSError, MemoryError) as error:
+                self._give_up(WorkerError(f"a worker process can't be started: {with_limits(error)}"))
                 return
             self._crew[number] = worker
             selector.register(worker.connection, selectors.EVENT_READ, number)
@@ -330,10 +363,13 @@ class Pool(Hub):
                 self._changed.notify_all()
 
     def _fail(self, error: BaseException) -> None:
-        _log.error("the loader's engine failed", exc_info=error)
-        self._give_up(WorkerError(f"the loader's engine failed: {error!r}"))
+        of_limits = is_of_limits(error)
+        what = with_limits(error) if of_limits else f"its engine failed: {error!r}"
+        self._give_up(WorkerError(f"the loader can't go on: {what}"))
         self.torn = True
         self.wake()
+        if not of_limits:  # else the error says all that there is to say
+            _log.error("the engine failed", exc_info=error)
 
     def _turn(self, selector: selectors.BaseSelector, timeout: float | None) -> bool:
         """One turn of the pump; whether anything happened."""
@@ -404,10 +440,7 @@ class Pool(Hub):
             self._give_out()
             self._wake_waiting()
 
-    def _run(self) -> None:
-        with above_standard():
-            selector = selectors.DefaultSelector()
-        selector.register(self._woken, selectors.EVENT_READ, None)
+    def _run(self, selector: selectors.BaseSelector) -> None:
         while True:
             idle = not self._streams
             try:
@@ -422,11 +455,13 @@ class Pool(Hub):
                 if not self._stopping and (happened or not idle or self._in_use()):
                     continue
                 crew = self._dismissed()
-            self._see_off(crew)  # not under the lock: a thread may be about to tell of its last task
-            selector.close()
-            with self.lock:
-                if self._stopping and self._thread in (None, threading.current_thread()):
-                    self._release()  # else a next pump was started since, and does it
+            try:
+                self._see_off(crew)  # not under the lock: a thread may be about to tell of its last task
+            finally:
+                selector.close()
+                with self.lock:
+                    if self._stopping and self._thread in (None, threading.current_thread()):
+                        self._release()  # else a next pump was started since, and does it
             return
 
     def _in_use(self) -> bool:
@@ -470,8 +505,16 @@ def _shut_in_child() -> None:
 os.register_at_fork(after_in_child=_shut_in_child)
 
 
-def _pump(pool: Pool, ended: threading.Event) -> None:
+def _pump(
+    pool: Pool, selector: selectors.BaseSelector, begun: threading.Event, ended: threading.Event
+) -> None:
+    begun.set()
     try:
-        pool._run()
+        pool._run(selector)
+    except BaseException as error:  # noqa: BLE001 - as in a turn: whoever waits must not wait for ever
+        with pool.lock:
+            pool._stopping = True
+            pool._fail(error)
+            pool._changed.notify_all()
     finally:
         ended.set()

@@ -14,6 +14,7 @@ import numpy as np
 from loaderkit._descriptors import above_standard
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Slot, Trouble
+from loaderkit._limits import naming_limits
 from loaderkit.transforms.run import Failure
 
 from . import wire
@@ -43,15 +44,19 @@ class ProcessWorker:
     """
 
     def __init__(self, packed: bytes, descriptors: Sequence[int], arena: Arena, packer: Packer) -> None:
-        with above_standard():
-            self.connection, theirs = socket.socketpair()
+        self._mark = MarkReader()
+        try:
+            with naming_limits("a worker's channel"), above_standard():
+                self.connection, theirs = socket.socketpair()
+        except OSError:
+            self._mark.close()
+            raise
         self.connection.setblocking(False)
         self.open = True
         self._packer = packer
         self._received = bytearray()
         self._unsent = bytearray()
         self._layouts: dict[BatchLayout, int] = {}
-        self._mark = MarkReader()
         try:
             with theirs:
                 self.process = launched((theirs.fileno(), arena.fd, self._mark.fd, *descriptors))
@@ -62,7 +67,12 @@ class ProcessWorker:
         self.name = f"worker process {self.process.pid}"
         # Its channel's end would tell too, unless a process that the user's code forked there still holds it.
         self.watch = open_process(self.process.pid)
-        self._send(packed)
+        try:
+            self._send(packed)
+        except BaseException:  # for want of memory
+            self.kill()
+            self.end(_KILL_SECONDS)
+            raise
 
     # --- to the worker ------------------------------------------------------------------------------------------
 

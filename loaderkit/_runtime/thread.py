@@ -112,10 +112,12 @@ class ThreadWorker:
 
     def _run(self) -> None:
         try:
-            bench = Bench(self._program, self)
+            self._work()
         except BaseException as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
             self._tell(self, Unfit(error if isinstance(error, Exception) else WorkerError(repr(error))))
-            return
+
+    def _work(self) -> None:
+        bench = Bench(self._program, self)
         bench.reader.tell_of_waits(self._go_on)
         self._tell(self, Arrived())
         waiting: deque[Assignment] = deque()

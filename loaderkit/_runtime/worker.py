@@ -23,9 +23,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from loaderkit._engine.task import Report, Slot, Task, Trouble
+from loaderkit._limits import is_of_limits, with_limits
 from loaderkit._memory import receiving
 from loaderkit._notes import annotate
-from loaderkit.errors import TransportError
+from loaderkit.errors import LoaderkitError, TransportError, WorkerError
 from loaderkit.sources import check_files
 from loaderkit.transforms.run import Failure
 
@@ -60,21 +61,46 @@ def main(channel: int, arena: int, mark: int, trainer: int, *descriptors: int) -
     watched = open_process(trainer)
     if os.getppid() != trainer:
         return  # it was gone before we could ask to be told
-    if watched is not None:
-        threading.Thread(target=_end_with, args=(watched,), name="loaderkit-watch", daemon=True).start()
+    connection = socket.socket(fileno=channel)
     for descriptor in (channel, arena, mark, *descriptors):
         os.set_inheritable(descriptor, False)  # programs that the user's code runs have no use for them
     code = 0
     try:
-        _Worker(socket.socket(fileno=channel), ArenaView(arena), Mark(mark), list(descriptors)).run()
+        if watched is not None:
+            threading.Thread(target=_end_with, args=(watched,), name="loaderkit-watch", daemon=True).start()
+        _Worker(connection, ArenaView(arena), Mark(mark), list(descriptors)).run()
     except ConnectionError:
         pass  # the trainer is gone, or has had enough of us
+    except (OSError, RuntimeError, MemoryError) as error:
+        # What the user's code raises doesn't come here. Where the system refuses us something, no record is to blame.
+        if not is_of_limits(error):
+            traceback.print_exc()
+            code = 1
+        elif not _told_of(error, connection):
+            code = 1
     except SystemExit as wish:  # of the user's code
         code = wish.code if isinstance(wish.code, int) else int(wish.code is not None)
     except BaseException:  # noqa: BLE001 - as the interpreter does, but without waiting for anybody
         traceback.print_exc()
         code = 1
     _leave(code)
+
+
+def _told_of(error: Exception, connection: socket.socket) -> bool:
+    """Tells the trainer why this worker, and any other that it would start instead, can't go on."""
+    try:
+        why = (
+            error
+            if isinstance(error, LoaderkitError)
+            else WorkerError(f"a worker can't go on: {with_limits(error)}")
+        )
+        connection.sendall(wire.frame(wire.UNFIT, pack_exception(why, Packer())))
+    except ConnectionError:
+        pass  # it isn't there any more, or has had enough of us
+    except (OSError, MemoryError):
+        traceback.print_exc()
+        return False
+    return True
 
 
 def _leave(code: int) -> NoReturn:

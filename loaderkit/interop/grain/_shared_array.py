@@ -3,10 +3,11 @@
 import atexit
 import math
 import os
+import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from multiprocessing.shared_memory import SharedMemory
 from queue import SimpleQueue
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._descriptors import above_standard
+from loaderkit._limits import with_limits
 
 
 @dataclass(slots=True, frozen=True, weakref_slot=True)
@@ -32,6 +34,14 @@ class SharedMemoryArrayMetadata:
             memory = SharedMemory(self.name)
         memory.close()
         memory.unlink()
+
+
+class Memory(SharedMemory):
+    """Shared memory that the system takes back at the end of the process, where the module's own names are gone."""
+
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_ending():
+            super().__del__()  # type: ignore[misc]  # what typeshed leaves out
 
 
 class _Segment:
@@ -67,8 +77,15 @@ class _Sweep:
         self._segments: SimpleQueue[_Segment | None] = SimpleQueue()
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
         self._pid = os.getpid()  # a child that was forked has none of the threads
-        for thread in self._threads:
-            thread.start()
+        for started, thread in enumerate(self._threads):
+            try:
+                thread.start()
+            except (RuntimeError, MemoryError) as error:
+                del self._threads[started:]  # never started, they can't be waited for
+                self.stop()
+                raise RuntimeError(
+                    f"enable_async_del: thread {started + 1} of {threads} can't be started: {with_limits(error)}"
+                ) from error
         atexit.register(self.stop)
 
     def takes(self, segment: _Segment) -> bool:
@@ -118,7 +135,7 @@ class SharedMemoryArray(np.ndarray):
     def __new__(cls, shape: Iterable[int], dtype: npt.DTypeLike = float) -> Self:
         lengths = tuple(shape)
         with above_standard():
-            memory = SharedMemory(create=True, size=np.dtype(dtype).itemsize * math.prod(lengths))
+            memory = Memory(create=True, size=np.dtype(dtype).itemsize * math.prod(lengths))
         return cls.from_shared_memory(memory, lengths, dtype)
 
     @classmethod
@@ -134,7 +151,7 @@ class SharedMemoryArray(np.ndarray):
     def from_metadata(cls, metadata: SharedMemoryArrayMetadata) -> Self:
         """The array that another process described."""
         with above_standard():
-            memory = SharedMemory(metadata.name)
+            memory = Memory(metadata.name)
         return cls.from_shared_memory(memory, metadata.shape, metadata.dtype)
 
     def __array_finalize__(self, obj: Any) -> None:

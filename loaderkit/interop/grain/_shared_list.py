@@ -8,6 +8,8 @@ from typing import Any
 
 from loaderkit._descriptors import above_standard
 
+from ._shared_array import Memory
+
 
 class SharedMemoryDataSource(ShareableList):  # type: ignore[type-arg]  # of values of any of its types
     """A list of numbers, strings, bytes and None in shared memory, which other processes find by its name.
@@ -30,6 +32,7 @@ class SharedMemoryDataSource(ShareableList):  # type: ignore[type-arg]  # of val
             raise ValueError("elements: give some, or the name of a list that exists")
         with above_standard():
             super().__init__(elements, name=name)
+        self.shm.__class__ = Memory
 
     def close(self) -> None:
         """This process needs it no more."""

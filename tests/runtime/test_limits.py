@@ -1,0 +1,240 @@
+"""Where the system gives no more descriptors, threads or memory: an error that names the limit, and nothing hangs."""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from child_scripts import run
+from runtime_loaders import all_same, numbers, row
+
+import loaderkit as lk
+from loaderkit._limits import most_tasks
+from loaderkit._runtime.pool import Pool
+
+SCAN = (Path(__file__).parent / "limit_scan.py").read_text()
+WITHIN_S = 60  # what would hang is ended by then
+RECORDS = 16
+KINDS = ["inline", "thread", "process"]
+
+
+@contextlib.contextmanager
+def ends() -> Iterator[None]:
+    """The block ends, or the test fails."""
+
+    def late(*_: Any) -> None:
+        raise AssertionError(f"not through after {WITHIN_S} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, WITHIN_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def loader(kind: str, **options: Any) -> lk.DataLoader:
+    if kind != "inline":
+        options |= {"worker_count": 2, "worker_kind": kind}
+    return numbers(RECORDS, row, lk.Batch(4), **options)
+
+
+EXPECTED = list(loader("inline"))
+
+
+@contextlib.contextmanager
+def descriptors_left(count: int) -> Iterator[None]:
+    """So many numbers are free below the limit of open files."""
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    last = max(map(int, os.listdir("/proc/self/fd")))
+    while taken[-1] < last:  # no gaps below it
+        taken.append(os.open(os.devnull, os.O_RDONLY))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (taken[-1] + 1 + count, hard))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in taken:
+            os.close(fd)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_too_few_descriptors_are_an_error_that_names_the_limit(kind, nightly):
+    """From none upward until it runs: nothing is left open, and with the limit lifted it runs at once."""
+    elements = [*range(RECORDS)]
+    left, came = 0, False
+    while not came:
+        with ends():
+            made = None
+            with descriptors_left(left):
+                try:
+                    made = loader(kind, data_source=lk.InMemoryDataSource(elements))
+                    came = all_same(list(made), EXPECTED)
+                    assert came
+                except (OSError, lk.WorkerError) as error:
+                    assert "Too many open files" in str(error) and "RLIMIT_NOFILE is " in str(error)
+            if made is not None:
+                if not came and (kind == "thread" or nightly):  # processes take their time
+                    assert all_same(list(made), EXPECTED)
+                made.close()
+        left += 1 if kind != "process" or left < 6 or nightly else 5
+    assert left > 2
+
+
+class NoMoreThreads:
+    """Starting a thread of loaderkit's fails as the system makes it fail, from the n-th on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+        self.left = n
+        start = threading.Thread.start
+
+        def limited(thread: threading.Thread) -> None:
+            if thread.name.startswith("loaderkit"):
+                self.left -= 1
+                if self.left < 0:
+                    raise RuntimeError("can't start new thread")
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", limited)
+
+    @property
+    def met(self) -> bool:
+        return self.left < 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "reads", "threads"),
+    [("inline", 2, 2), ("thread", 0, 3), ("thread", 2, 7), ("process", 2, 1)],
+)
+def test_a_thread_that_cannot_be_started_is_an_error_that_names_the_limits(monkeypatch, kind, reads, threads):
+    """Whichever it is: the pump, a worker, one that reads. close() returns, and later a new iterator works."""
+    for n in range(threads + 1):
+        made = loader(kind, data_source=[*range(RECORDS)], read_options=lk.ReadOptions(num_threads=reads))
+        with ends(), made, monkeypatch.context() as patch:
+            limited = NoMoreThreads(patch, n)
+            try:
+                assert all_same(list(made), EXPECTED)
+            except lk.WorkerError as error:
+                assert "can't be started" in str(error) and "RLIMIT_NPROC is " in str(error)
+            assert limited.met == (n < threads)
+            patch.undo()
+            if kind != "process":
+                assert all_same(list(made), EXPECTED)
+
+
+def test_the_same_loader_runs_once_there_are_threads_again(monkeypatch):
+    """Also its iterator: next() tries anew."""
+    with ends(), loader("thread") as made, monkeypatch.context() as patch:
+        NoMoreThreads(patch, 0)
+        it = iter(made)
+        for _ in range(2):
+            with pytest.raises(lk.WorkerError, match="the loader's pump, a thread, can't be started"):
+                next(it)
+        patch.undo()
+        assert all_same([*it], EXPECTED)
+
+
+def test_an_interrupt_before_the_pump_runs_leaves_nothing_to_wait_for(monkeypatch):
+    """close() returns although the thread, which is there, never ran."""
+    monkeypatch.setattr("loaderkit._runtime.pool._START_SECONDS", 0.01)
+
+    def interrupted(thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    with ends(), loader("thread") as made:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                next(iter(made))
+        assert all_same([*made], EXPECTED)
+
+
+@pytest.mark.parametrize("kind", ["thread", "process"])
+def test_an_engine_that_runs_out_of_memory_says_so(monkeypatch, kind):
+    """In a turn of the pump, where no caller is: next() raises it."""
+
+    def out_of_memory(self: Pool, *_: Any) -> None:
+        raise MemoryError
+
+    with ends(), loader(kind) as made:
+        monkeypatch.setattr(Pool, "_hire", out_of_memory)
+        with pytest.raises(lk.WorkerError, match="MemoryError; the limit of address space: RLIMIT_AS is"):
+            next(iter(made))
+
+
+class TakesAllMemory:
+    """A Map after which its worker may map nothing more."""
+
+    def __call__(self, x: int) -> dict[str, Any]:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize(), hard))
+        return {"x": np.full(16, x, np.float32)}
+
+
+def test_a_worker_that_may_map_no_memory_names_the_limit_and_no_record():
+    """Nothing is wrong with the record that it was at, and the next worker would have the same limit."""
+    with ends(), numbers(64, TakesAllMemory(), lk.Batch(16), worker_count=1) as made:
+        with pytest.raises((lk.ArenaMemoryError, lk.WorkerError), match="RLIMIT_AS is [0-9,]+ ") as raised:
+            list(made)
+        assert "index" not in str(raised.value)
+
+
+def scanned(folder: Path, limit: str, kind: str, values: list[int]) -> list[str]:
+    """What came of each value; an error names the limit, nothing is left open, and afterwards all works."""
+    # A script has its time: of processes one value each, of what starts at once all together.
+    groups = [[value] for value in values] if kind.startswith("process") else [values]
+    said = "".join(run(folder, SCAN, limit, kind, *group) for group in groups)
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert [value for value, *_ in lines] == values
+    for value, came, left, again in lines:
+        named = {"threads": "RLIMIT_NPROC is ", "memory": "RLIMIT_AS is "}[limit]
+        assert came == "right" or named in came, (value, came)
+        assert left == [] and again == "right", (value, left, again)
+    return [came for _, came, *_ in lines]
+
+
+MB = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "by_day"),
+    [("thread", [0, 9 * MB, 12 * MB, 40 * MB]), ("process", []), ("inline+reads", []), ("thread+reads", [])],
+)
+def test_too_little_address_space_names_the_limit(tmp_path, kind, by_day, nightly):
+    values = [*range(0, 80 * MB, MB)] if nightly else by_day
+    if values:
+        came = scanned(tmp_path, "memory", kind, values)
+        assert came[0] != "right" or kind == "inline+reads"
+        assert came[-1] == "right"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's count of processes needs root")
+@pytest.mark.parametrize(
+    ("kind", "by_day"),
+    [("thread", [0, 1, 2, 3]), ("process", []), ("inline+reads", []), ("process+reads", [])],
+)
+def test_too_few_threads_name_the_limit(tmp_path, kind, by_day, nightly):
+    values = [*range(12)] if nightly else by_day
+    if values:
+        assert scanned(tmp_path, "threads", kind, values)[0] != "right"
+
+
+def test_the_limit_of_a_cgroup_is_the_smallest_of_those_above_it(tmp_path):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("3:pids:/job/step\n0::/\n")
+    for folder, value in (("", "max"), ("job", "70"), ("job/step", "300")):
+        group = tmp_path / "sys/fs/cgroup/pids" / folder
+        group.mkdir(parents=True, exist_ok=True)
+        (group / "pids.max").write_text(f"{value}\n")
+    assert most_tasks(tmp_path) == 70
+    assert most_tasks(tmp_path / "nowhere") is None

@@ -67,7 +67,7 @@ def _limits_behind(error: BaseException) -> str:
 
 def inherited_limits() -> str:
     """The limits that the processes started by this one have too, in words."""
-    return ", ".join((_open_files(), _processes(), _address_space()))
+    return f"{_open_files()}, {_processes()}, {_address_space()}"
 
 
 def _open_files() -> str:

@@ -41,7 +41,7 @@ class Memory(SharedMemory):
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_ending():
-            super().__del__()  # type: ignore[misc]  # what typeshed leaves out
+            super().__del__()
 
 
 class _Segment:

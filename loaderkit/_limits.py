@@ -11,9 +11,12 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
+from ._notes import text_of
+
 _DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
 _PROCESSES = {errno.EAGAIN}  # of fork and clone; whose other callers never meet it
 _MEMORY = {errno.ENOMEM}
+_OF_SYSTEM = (OSError, BlockingIOError)  # not those of a user's class, whose number may be anything
 _NAMED = "; the limit"  # in a text that names it already
 _ROOT = Path("/")
 
@@ -26,7 +29,7 @@ def with_limits(error: BaseException) -> str:
     >>> with_limits(OSError(errno.ENOENT, "No such file"))
     '[Errno 2] No such file'
     """
-    return (str(error) or type(error).__qualname__) + _limits_behind(error)
+    return (text_of(error) or type(error).__qualname__) + _limits_behind(error)
 
 
 @contextlib.contextmanager
@@ -52,12 +55,12 @@ def is_of_limits(error: BaseException) -> bool:
 
 
 def _limits_behind(error: BaseException) -> str:
-    if _NAMED in str(error):
+    if _NAMED in text_of(error):
         return ""
-    number = error.errno if isinstance(error, OSError) else None
+    number = error.errno if isinstance(error, OSError) and type(error) in _OF_SYSTEM else None
     if number in _DESCRIPTORS:
         return f"; the limit of open files: {_open_files()}"
-    if number in _PROCESSES or (type(error) is RuntimeError and "new thread" in str(error)):
+    if number in _PROCESSES or (type(error) is RuntimeError and "new thread" in text_of(error)):
         # A thread's stack needs address space, and the system gives the same answer where there is none.
         return f"; the limits of threads and processes: {_processes()}, {_address_space()}"
     if number in _MEMORY or isinstance(error, MemoryError):

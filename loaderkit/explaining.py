@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from loaderkit._notes import annotate, keyed
+from loaderkit._notes import annotate, keyed, notes_of, text_of
 from loaderkit.course.course import Course
 from loaderkit.course.position import Position
 from loaderkit.errors import WorkerError
@@ -34,7 +34,7 @@ def explained(
         # As it is, it would end the user's loop without a word.
         ended, error = error, RuntimeError("StopIteration was raised where an element is made")
         error.__cause__ = ended
-        error.__notes__ = list(getattr(ended, "__notes__", []))
+        error.__notes__ = notes_of(ended)
     if failure.label:
         records = _named(failure.indices, course, position, source_name, record_name)
         annotate(error, f"raised by {failure.label} {records}at step {position.step}")
@@ -43,7 +43,7 @@ def explained(
         names = ", ".join(keyed(key, name) for key, name in known if name is not None)
         if names:
             annotate(error, f"the data source {source_name} calls record_key {names}")
-    if isinstance(error, ValueError) and "read-only" in str(error):
+    if isinstance(error, ValueError) and "read-only" in text_of(error):
         annotate(error, "arrays of a data source belong to it: copy first, x = x.copy()")
     return error
 

@@ -208,7 +208,7 @@ class Walk(Closing):
             self._move_to(self._position)
         if self._error is not None:
             # Raised again as it came, or its traceback would grow with every call.
-            raise self._error.with_traceback(self._raised_at)
+            raise BaseException.with_traceback(self._error, self._raised_at)
         stream = self._running()
         self._moving = True
         try:

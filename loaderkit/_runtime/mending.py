@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from loaderkit._engine.task import Loss, Task
+from loaderkit._notes import text_of
 from loaderkit.errors import BadRecordsError, FileChangedError
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.rng import generator
@@ -32,6 +33,7 @@ _Search = Callable[
 ]  # index, how many were tried -> indices, record keys
 
 _OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+_number_of: Any = OSError.__dict__["errno"].__get__
 _MOST_SAID = 2_000  # characters of an error in the log and the quarantine file
 _MOST_KNOWN = 100_000  # bad record keys; beyond that they are found anew
 
@@ -204,14 +206,11 @@ class Mender:
 
 def _of_a_record(failure: Failure) -> bool:
     error = failure.error
-    of_all = isinstance(error, MemoryError | FileChangedError) or (
-        isinstance(error, OSError) and error.errno in _OF_THE_MACHINE
-    )
+    # Not `error.errno`: a user's class may give anything for it.
+    number = _number_of(error) if issubclass(type(error), OSError) else None
+    of_all = isinstance(error, MemoryError | FileChangedError) or (type(number) is int and number in _OF_THE_MACHINE)
     return len(failure.indices) == 1 and not of_all  # a source that miscounts names them all
 
 
 def _text_of(error: Exception) -> str:
-    try:
-        return shortened(f"{type(error).__qualname__}: {error}", _MOST_SAID)
-    except Exception:  # noqa: BLE001 - the user's __str__ may raise anything
-        return type(error).__qualname__
+    return shortened(f"{type(error).__qualname__}: {text_of(error)}", _MOST_SAID)

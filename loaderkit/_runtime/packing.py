@@ -8,6 +8,7 @@ from typing import Any
 import cloudpickle
 
 from loaderkit._memory import sending
+from loaderkit._notes import text_of
 from loaderkit.errors import TransportError
 from loaderkit.transforms.written import written
 
@@ -42,6 +43,7 @@ def operations_now(program: Program) -> bytes:
 
 
 def _what_cannot_travel(program: Program, error: Exception) -> str:
+    said = text_of(error)
     named: list[tuple[str, Any]] = [("data_source", program.source)]
     named += [(it.label, it.operation) for k, op in enumerate(program.operations) for it in written(k, op)]
     for name, thing in named:
@@ -50,8 +52,8 @@ def _what_cannot_travel(program: Program, error: Exception) -> str:
         culprits = [
             f"its attribute {attribute!r}" for attribute, value in _attributes(thing) if not _travels(value)
         ]
-        return f"{name} can't be sent to worker processes: {', '.join(culprits) or type(thing).__qualname__}: {error}"
-    return f"the pipeline can't be sent to worker processes: {error}"
+        return f"{name} can't be sent to worker processes: {', '.join(culprits) or type(thing).__qualname__}: {said}"
+    return f"the pipeline can't be sent to worker processes: {said}"
 
 
 def _travels(thing: Any) -> bool:

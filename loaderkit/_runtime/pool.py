@@ -25,6 +25,7 @@ import numpy as np
 from loaderkit._descriptors import above_standard
 from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._limits import is_of_limits, naming_limits, with_limits
+from loaderkit._notes import repr_of
 from loaderkit.errors import IteratorClosedError, WorkerError
 from loaderkit.transforms.run import Failure
 
@@ -364,7 +365,7 @@ class Pool(Hub):
 
     def _fail(self, error: BaseException) -> None:
         of_limits = is_of_limits(error)
-        what = with_limits(error) if of_limits else f"its engine failed: {error!r}"
+        what = with_limits(error) if of_limits else f"its engine failed: {repr_of(error)}"
         self._give_up(WorkerError(f"the loader can't go on: {what}"))
         self.torn = True
         self.wake()

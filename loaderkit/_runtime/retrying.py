@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from loaderkit._notes import annotate, keyed
+from loaderkit._notes import annotate, keyed, repr_of
 from loaderkit.errors import FileChangedError
 from loaderkit.sources import Namer
 
@@ -127,7 +127,7 @@ class Retrying:
                     raise first
                 return self._read(key)
             except Exception as error:
-                what = shortened(repr(error), _MOST_SAID)
+                what = shortened(repr_of(error), _MOST_SAID)
                 said.append(f"{len(said) + 1} ended after {time.monotonic() - begun:.3f} s with {what}")
                 raise
 

@@ -15,6 +15,7 @@ import numpy as np
 from loaderkit._engine.attempts import before, place_of
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Report, Slot, Task, Trouble
+from loaderkit._notes import repr_of
 from loaderkit.errors import WorkerError
 from loaderkit.transforms.run import Failure
 
@@ -114,7 +115,7 @@ class ThreadWorker:
         try:
             self._work()
         except BaseException as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
-            self._tell(self, Unfit(error if isinstance(error, Exception) else WorkerError(repr(error))))
+            self._tell(self, Unfit(error if isinstance(error, Exception) else WorkerError(repr_of(error))))
 
     def _work(self) -> None:
         bench = Bench(self._program, self)
@@ -195,7 +196,7 @@ def _would_have_ended(error: BaseException, task: Task, place: Place) -> Failure
     if place.instead is not None:
         candidate, key = place.instead
         keys, where = (key,), f" at index {candidate} (record_key {key}), read instead of a bad one"
-    gone = WorkerError(f"a transform would have ended its worker{where}: {error!r}")
+    gone = WorkerError(f"a transform would have ended its worker{where}: {repr_of(error)}")
     gone.__cause__ = error
     gone.indices, gone.record_keys = tuple(task.indices[at].tolist()), keys
     return Failure(gone, "the worker", gone.indices)

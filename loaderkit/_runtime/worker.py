@@ -25,14 +25,14 @@ import numpy as np
 from loaderkit._engine.task import Report, Slot, Task, Trouble
 from loaderkit._limits import is_of_limits, with_limits
 from loaderkit._memory import receiving
-from loaderkit._notes import annotate
+from loaderkit._notes import annotate, text_of
 from loaderkit.errors import LoaderkitError, TransportError, WorkerError
 from loaderkit.sources import check_files
 from loaderkit.transforms.run import Failure
 
 from . import wire
 from .arena import ArenaView
-from .exceptions import pack_exception
+from .exceptions import pack_exception, shortened
 from .layout import BatchLayout
 from .mark import Mark
 from .parcel import Parcel, unpack
@@ -44,6 +44,7 @@ _ON_IMPORTS = (
     "a worker process imports the modules that operations use by their names, with the trainer's sys.path; what only "
     "the trainer's sys.modules holds comes by value, and import hooks that the program installs aren't there"
 )
+_MOST_SAID = 2_000  # characters of an error inside another one
 
 
 def main(channel: int, arena: int, mark: int, trainer: int, *descriptors: int) -> None:
@@ -311,7 +312,8 @@ def without_unpicklable(
                 begins, ends = parts[place].begins, parts[place].ends
                 index = int(begins[row, 0]) if begins is not None else _index_of(task, place, row)
                 trouble = TransportError(
-                    f"an element of type {type(value).__qualname__} can't be sent by the worker: {unpicklable}"
+                    f"an element of type {type(value).__qualname__} can't be sent by the worker: "
+                    f"{shortened(text_of(unpicklable), _MOST_SAID)}"
                 )
                 trouble.__cause__ = unpicklable
                 kept = replace(

@@ -19,6 +19,7 @@ import numpy as np
 
 from loaderkit._byte_order import reduce_array
 from loaderkit._importable import lives_here_alone
+from loaderkit._notes import text_of
 from loaderkit.errors import TransportError
 
 from .content import content_hash, sampled_keys
@@ -115,7 +116,7 @@ def _pickled(element: Any, local: list[Any], place: int) -> list[bytes | memoryv
     except Exception as error:
         # Whatever the element's own code raises; the cause stays attached.
         raise TransportError(
-            f"elements: element {place}, a {type(element).__name__}, can't be pickled ({error}); store what "
+            f"elements: element {place}, a {type(element).__name__}, can't be pickled ({text_of(error)}); store what "
             "it is made from (a path, numbers, arrays) and make it in a Map"
         ) from error
 

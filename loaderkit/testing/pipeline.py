@@ -16,6 +16,7 @@ import cloudpickle
 import numpy as np
 
 from loaderkit._arguments import at_least
+from loaderkit._notes import annotate
 from loaderkit.errors import PurityError
 from loaderkit.loader import DataLoader
 from loaderkit.plan.sharding import NoSharding
@@ -84,7 +85,7 @@ def _checked(whole: "_Pipeline") -> PipelineReport:
         except PurityError:
             raise
         except Exception as error:
-            error.add_note(f"raised while the pipeline ran {name}; in this process it ran through")
+            annotate(error, f"raised while the pipeline ran {name}; in this process it ran through")
             raise
         if found is not None:
             raise _blame(whole, name, *found)

@@ -1,10 +1,15 @@
 """Whatever a user's function raises reaches the trainer: as it was where it can travel, else as much of it as can."""
 
+import random
 import threading
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from loaderkit._notes import annotate, notes_of, repr_of, text_of
 from loaderkit._runtime.exceptions import pack_exception, unpack_exception
 from loaderkit._runtime.pickling import Packer
 from loaderkit.errors import WorkerError
@@ -258,3 +263,148 @@ def test_a_huge_text_makes_no_huge_note(line):
     (note,) = copy.__notes__
     assert len(note) < 50_000
     assert "in there_and_back" in note and "ValueError: x" in note and "characters left out" in note
+
+
+# --- exceptions that may be anything -------------------------------------------------------------------------------
+
+
+def raising(*_):
+    raise KeyError("mine")
+
+
+def leaving(*_):
+    raise SystemExit(3)
+
+
+class LyingText(str):
+    """Says of itself what isn't so."""
+
+    __slots__ = ()
+
+    def __len__(self):
+        raise KeyError("mine")
+
+    def __eq__(self, other):
+        return False
+
+    def __hash__(self):
+        raise KeyError("mine")
+
+
+def itself_forever(error):
+    return error.__reduce__()
+
+
+# Each makes a class do something else, by the name of what it defines.
+ODD_METHODS = {
+    "__str__": [raising, leaving, lambda self: 7, lambda self: LyingText("text")],
+    "__repr__": [raising, leaving, lambda self: None, lambda self: LyingText("text")],
+    "__reduce__": [raising, leaving, itself_forever, lambda self: 7, lambda self: (raising, ())],
+    "__reduce_ex__": [raising, leaving, lambda self, protocol: (leaving, ())],
+    "__setstate__": [raising, leaving],
+    "__setattr__": [raising],
+    "__getattr__": [raising, lambda self, name: 7],
+    "__eq__": [raising],
+    "__bool__": [raising],
+    "__hash__": [raising],
+    "add_note": [raising, leaving],
+    "with_traceback": [raising],
+    "__class__": [property(raising), property(lambda self: ExceptionGroup), property(lambda self: int)],
+    "__cause__": [property(raising), property(lambda self: 7), property(lambda self: self)],
+    "__context__": [property(raising), property(lambda self: self)],
+    "__suppress_context__": [property(raising)],
+    "__traceback__": [property(raising), property(lambda self: 7)],
+    "__notes__": [property(raising), property(lambda self: 7), 7, "notes", [raising]],
+    "__dict__": [property(raising), property(lambda self: 7)],
+    "args": [property(raising), property(lambda self: 7)],
+    "__slots__": [("slot",)],
+    "errno": [property(raising), [1]],
+}
+ODD_VALUES = [
+    7,
+    None,
+    LyingText("x"),
+    threading.Lock(),
+    b"\xff" * 100,
+    "\ud800",
+    [[]],
+    raising,
+    ValueError(1),
+]
+
+
+def odd_exception(random, depth=0):
+    """An exception of a class that defines some of these, with odd arguments, attributes, notes, cause and context."""
+    names = random.sample([*ODD_METHODS], random.randint(0, 3))
+    odd = {name: random.choice(ODD_METHODS[name]) for name in names}
+    base = random.choice([Exception, ValueError, OSError, KeyError, StopIteration])
+    error = type("Odd", (base,), odd)(*random.choices(ODD_VALUES, k=random.randint(0, 2)))
+    attributes = BaseException.__dict__["__dict__"].__get__(error)
+    attributes.update({name: random.choice(ODD_VALUES) for name in ("note", "x") if random.random() < 0.5})
+    if random.random() < 0.5:
+        attributes["__notes__"] = random.choice([7, None, "text", [7], [LyingText("x")], (raising,)])
+    for behind in ("__cause__", "__context__"):
+        if random.random() < 0.3 and depth < 3:
+            BaseException.__dict__[behind].__set__(error, odd_exception(random, depth + 1))
+    return error
+
+
+@given(seed=st.integers(0, 2**64))
+def test_an_exception_may_be_anything(seed):
+    """Whatever its class does and it holds: an Exception arrives, with a traceback that names where it was raised."""
+    error = odd_exception(random.Random(seed))
+    try:
+        raise error
+    except Exception as raised:  # noqa: BLE001 - its class may say anything of itself
+        packed = pack_exception(raised, Packer())
+    copy = unpack_exception(packed)
+    assert issubclass(type(copy), Exception)
+    if type(copy) is WorkerError:
+        assert text_of(copy).startswith("Odd: ")
+        assert "in test_an_exception_may_be_anything" in copy.__notes__[-1]
+    annotate(copy, "a note more")
+    text_of(copy)
+    repr_of(copy)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("x" * 17_000_000),
+        ValueError("short", b"x" * 17_000_000),
+        ValueError("short", ["x" * 17_000_000]),
+        ValueError("short", np.zeros(17_000_000, np.uint8)),
+        HoldsALockError("x" * 17_000_000),
+        ExceptionGroup("x" * 17_000_000, [ValueError(1)]),
+        ExceptionGroup("group", [ValueError("x" * 6_000_000) for _ in range(3)]),
+        ExceptionGroup("group", [ValueError("x" * 50_000) for _ in range(400)]),
+    ],
+    ids=["text", "bytes", "list", "array", "parts", "group", "members", "many members"],
+)
+def test_what_an_exception_holds_travels_up_to_a_bound(error):
+    """Its type comes, with the beginning and the end of what it holds, and a note says how much that was."""
+    packed = pack_exception(error, Packer())
+    assert len(packed) < 40_000_000
+    copy = unpack_exception(packed)
+    assert type(copy) is type(error)
+    noted = [copy, *getattr(copy, "exceptions", ())]
+    assert any("too large to travel whole from its worker" in note for one in noted for note in notes_of(one))
+
+
+def test_attributes_and_notes_travel_up_to_a_bound():
+    error = ValueError("short")
+    error.code, error.content = 7, "x" * 17_000_000
+    error.add_note("y" * 17_000_000)
+    packed = pack_exception(error, Packer())
+    copy = unpack_exception(packed)
+    assert len(packed) < 200_000
+    assert (copy.args, copy.code, copy.content[:2]) == (("short",), 7, "xx")
+    assert any("content has 17,000,000 characters" in note for note in copy.__notes__)
+
+
+def test_of_a_huge_group_the_first_members_arrive():
+    copy = unpack_exception(
+        pack_exception(ExceptionGroup("many", [ValueError(k) for k in range(2_500)]), Packer())
+    )
+    assert [member.args[0] for member in copy.exceptions] == [*range(2_000)]
+    assert "500 of its 2,500 exceptions are left out" in copy.__notes__[0]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-from loaderkit._notes import keyed
+from loaderkit._notes import annotate, keyed
 from loaderkit.errors import IteratorClosedError
 from loaderkit.plan.cursor import Cursor
 from loaderkit.sources import Namer, namer_of
@@ -74,7 +74,7 @@ class InOrderRun:
         self._check_open()
         if self._error is not None:
             # Raised again as it came, or its traceback would grow with every call.
-            raise self._error.with_traceback(self._raised_at)
+            raise BaseException.with_traceback(self._error, self._raised_at)
         if self._moving:
             # An interrupt fell into the callables, and ended them.
             self.go_to(self._position)
@@ -220,7 +220,7 @@ class _Blame:
             key, index = self.record
             which = "" if key is None else f" (record_key {keyed(key, self._name(key))})"
             where = f"for index {index}{which}, the last that was read, "
-        error.add_note(f"raised by {self._label} {where}at step {step}")
+        annotate(error, f"raised by {self._label} {where}at step {step}")
         self._label = self._error = None
 
 

@@ -9,6 +9,7 @@ from typing import Any, SupportsIndex
 
 from numpy.typing import ArrayLike
 
+from loaderkit._notes import annotate, notes_of
 from loaderkit.errors import FileChangedError
 from loaderkit.sources import ArrayRecordDataSource as _ArrayRecords
 from loaderkit.sources import RandomAccessDataSource
@@ -106,8 +107,8 @@ def _as_in_grain(error: OSError) -> OSError:
         return error
     kind = next((ours for base, ours in _KINDS.items() if isinstance(error, base)), _UnreadableFileError)
     made = kind(*error.args) if error.filename is None else kind(*error.args, error.filename)
-    for note in getattr(error, "__notes__", ()):
-        made.add_note(note)
+    for note in notes_of(error):
+        annotate(made, note)
     return made
 
 

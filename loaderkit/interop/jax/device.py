@@ -146,7 +146,7 @@ class DeviceIterator(Closing):
                 if self._error is None or isinstance(self._error, StopIteration):
                     raise StopIteration
                 # Raised again as it came, or its traceback would grow with every call.
-                raise self._error.with_traceback(self._raised_at)
+                raise BaseException.with_traceback(self._error, self._raised_at)
             coming = self._coming.popleft()
             self._ahead.received(coming.taken)
             self._torn = False

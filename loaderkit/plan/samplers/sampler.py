@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
+from loaderkit._notes import annotate
 from loaderkit.plan.integers import as_int
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.permutation import MAX_RECORDS, Int64Array
@@ -173,8 +174,8 @@ def _key_at(sampler: Sampler, index: int) -> int:
         metadata = sampler[index]
     except IndexError as error:
         if length_of(sampler) is None:
-            error.add_note(
-                f"{name}: a sampler without __len__ is taken to be endless; give it one if it ends"
+            annotate(
+                error, f"{name}: a sampler without __len__ is taken to be endless; give it one if it ends"
             )
         raise
     advice = "a sampler gives RecordMetadata(index, record_key, rng)"

@@ -123,7 +123,7 @@ def _made(
 def _unpacked(packed: bytes) -> BaseException:
     way, name, text, (cause, context), suppressed, cuts = pickle.loads(packed)
     # What a worker can rebuild, the user's class may refuse here.
-    rebuilt = None if way is None else _or(None, partial(_rebuilt, way))
+    rebuilt: Any = None if way is None else _or(None, partial(_rebuilt, way))
     error: BaseException = _stand_in(name, text)
     if issubclass(type(rebuilt), BaseException):
         error = rebuilt

@@ -13,7 +13,7 @@ import numpy as np
 
 from loaderkit._descriptors import above_standard
 from loaderkit._engine.dispatcher import Assignment
-from loaderkit._engine.task import Slot, Trouble
+from loaderkit._engine.task import Slot, Task, Trouble
 from loaderkit._limits import naming_limits
 from loaderkit.transforms.run import Failure
 
@@ -28,6 +28,7 @@ from .pickling import Packer
 from .platform import open_process, process_state
 
 _CHUNK = 1 << 20  # bytes read from a channel at once
+_MOST_LAYOUTS = 64  # that a worker remembers: batches may differ in shape one from the other, without end
 _KILL_SECONDS = 2.0  # for a process that was killed to end
 
 
@@ -81,11 +82,21 @@ class ProcessWorker:
         message = b""
         for layout in (*(target.layout for target in task.targets), *(span.layout for span in task.inputs)):
             if isinstance(layout, BatchLayout) and layout not in self._layouts:
-                number = self._layouts[layout] = len(self._layouts)
-                message += wire.frame(wire.LAYOUT, self._packer.dumps((number, layout)))
+                message += self._named(layout, task)
         packed = wire.pack_task(task, assignment.attempt, assignment.suspect, self._layouts, outputs)
         # Sent with what else is given now: a message wakes the worker, which costs more than its bytes.
         self._unsent += message + wire.frame(wire.TASK, packed)
+
+    def _named(self, layout: BatchLayout, task: Task) -> bytes:
+        """Gives a layout a number, and tells the worker: of many, that of the oldest which this task doesn't need."""
+        number = len(self._layouts)
+        if number >= _MOST_LAYOUTS:
+            needed = {target.layout for target in task.targets} | {span.layout for span in task.inputs}
+            oldest = next((known for known in self._layouts if known not in needed), None)
+            if oldest is not None:
+                number = self._layouts.pop(oldest)
+        self._layouts[layout] = number
+        return wire.frame(wire.LAYOUT, self._packer.dumps((number, layout)))
 
     def recall(self, tasks: Sequence[tuple[int, int]]) -> None:
         self._send(wire.frame(wire.RECALL, wire.numbers(*chain.from_iterable(tasks))))

@@ -21,7 +21,7 @@ from .pickling import Packer
 # From the trainer.
 PREPARE = 8  # what to take over from the trainer before anything else: a pickle
 PROGRAM = 1  # what to run: a pickle
-LAYOUT = 2  # number, then a pickle: what later tasks call by that number
+LAYOUT = 2  # a pickle of a number and a layout: what later tasks call by that number, whatever was called so before
 TASK = 3
 PLACE = 4  # where an output that was too large for its reserve goes
 FORGET = 5  # an output that nobody wants any more

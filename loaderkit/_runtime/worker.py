@@ -179,7 +179,9 @@ class _Worker:
                     self._bench.reader.begin(task.id, task.keys)
             case wire.LAYOUT:
                 number, layout = pickle.loads(body)
-                self._layouts[number] = layout
+                self._layouts[number] = (
+                    layout  # perhaps in the place of another one; tasks that came have theirs
+                )
             case wire.PLACE:
                 task_id, attempt, *slot = wire.read_numbers(body)
                 self._store(task_id, attempt, Slot(*slot))

@@ -8,10 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
-from runtime_loaders import numbers, worker_pids
+from runtime_loaders import numbers, same, worker_pids
 
 import loaderkit as lk
 from loaderkit._engine.assembly import AHEAD_NBYTES
+from loaderkit._engine.task import Span, Task
+from loaderkit._runtime import process
+from loaderkit._runtime.layout import BatchLayout
+from loaderkit._runtime.pickling import Packer
+from loaderkit.transforms.stack import LeafSpec, RowSpec
 
 # The nightly profile tries many more examples; here it means many more batches.
 STEPS = 100_000 if settings().max_examples > 1000 else 3_000
@@ -102,3 +107,45 @@ def test_batches_made_ahead_are_bounded_by_their_bytes_however_fast_they_are_mad
             next(it)
             ahead.append(assembly._ahead)
         assert 8 * MEGABYTE * max(ahead) <= AHEAD_NBYTES
+
+
+def ragged(x: int) -> dict[str, np.ndarray]:
+    """Rows whose shape is that of no other four batches."""
+    shape = x // 16
+    return {"x": np.full((shape % 50 + 1, shape // 50 + 1), x, np.int32), "key": np.int64(x)}
+
+
+def test_batches_of_ever_new_shapes_need_no_more_memory(monkeypatch):
+    """Trainer and worker keep a bounded number of layouts, and forget the same ones: the batches are right."""
+    monkeypatch.setattr(process, "_MOST_LAYOUTS", 4)
+    count = 16 * 100
+    expected = numbers(count, ragged, lk.Batch(4))
+    loader = numbers(count, ragged, lk.Batch(4), worker_count=1)
+    known = []
+    with loader, iter(loader) as it:
+        for batch, other in zip(it, expected, strict=True):
+            assert same(batch, other)
+            (worker,) = loader._crew._hub._crew.values()
+            known.append(len(worker._layouts))
+    assert max(known) == known[-1] == process._MOST_LAYOUTS
+    assert sorted(worker._layouts.values()) == [*range(known[-1])]
+
+
+def test_a_layout_that_a_task_needs_is_not_forgotten_for_another_one(monkeypatch):
+    """Of a task with more layouts than are kept all have a number of their own."""
+    monkeypatch.setattr(process, "_MOST_LAYOUTS", 2)
+    layouts = [BatchLayout(RowSpec(None, (LeafSpec((k,), np.dtype(np.int8)),))) for k in range(6)]
+    worker = object.__new__(process.ProcessWorker)
+    worker._layouts, worker._packer = {}, Packer()
+
+    def give(*needed: BatchLayout) -> list[int]:
+        inputs = tuple(Span(0, 0, 0, 1, None, 1, layout) for layout in needed)
+        task = Task(0, 1, np.empty(0, np.int64), np.empty(0, np.int64), inputs=inputs)
+        for layout in needed:
+            if layout not in worker._layouts:
+                worker._named(layout, task)
+        return [worker._layouts[layout] for layout in needed]
+
+    assert give(*layouts[:4]) == [0, 1, 2, 3]
+    assert give(layouts[4], layouts[1]) == [0, 1]
+    assert give(layouts[5]) == [1]

@@ -17,7 +17,7 @@ ODD = [
     {"__notes__": property(raising)},
     {"__notes__": [raising]},
     {"__str__": raising, "__repr__": raising},
-    {"__str__": leaving, "__repr__": leaving},
+    {"__str__": leaving},
     {"__str__": lambda self: 7},
     {"__reduce__": raising},
     {"__reduce__": lambda self: self.__reduce__()},

@@ -1,6 +1,9 @@
 """Loaders for the tests of this room, and what stops a worker at a chosen record."""
 
+import errno
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,22 +62,55 @@ def worker_pids(loader: lk.DataLoader) -> list[int]:
     return [worker.process.pid for worker in pool._crew.values()]
 
 
+def until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> None:
+    """Waits for something that happens elsewhere."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"never came: {what}"
+        time.sleep(0.005)
+
+
+def write_to(fifo: Path, text: str = "") -> None:
+    """Writes to a FIFO that a process or thread reads from, or will in a while.
+
+    Opened without blocking: where the reader was given up, a blocking open would never return.
+    """
+    opened: list[int] = []
+
+    def has_a_reader() -> bool:
+        try:
+            opened.append(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError as error:
+            assert error.errno == errno.ENXIO, error
+        return bool(opened)
+
+    until(has_a_reader, f"a reader of {fifo.name}")
+    try:
+        os.write(opened[0], text.encode())
+    finally:
+        os.close(opened[0])
+
+
 class Trap:
     """A Map that stops at one record, the first time that it comes by, until its process is killed or let go.
 
-    It tells its pid and waits by opening pipes, so the test meets it at exactly that place.
+    It tells its pid by a file and waits for another, so the test meets it at exactly that place. Neither side can wait
+    for ever: where the other is gone, it ends with an error.
     """
 
     def __init__(self, folder: Path, at: int) -> None:
         self.folder, self.at = folder, at
-        os.mkfifo(folder / "here")
-        os.mkfifo(folder / "go")
 
     def __call__(self, x: int) -> dict[str, Any]:
         if x == self.at and self._is_first():
-            (self.folder / "here").write_text(str(os.getpid()))
-            (self.folder / "go").read_text()
+            self._stay()
         return row(x)
+
+    def _stay(self) -> None:
+        told = self.folder / "here.partial"
+        told.write_text(str(os.getpid()))
+        told.rename(self.folder / "here")
+        until((self.folder / "go").exists, "the word to go on", 240.0)
 
     def _is_first(self) -> bool:
         try:
@@ -84,9 +120,10 @@ class Trap:
         return True
 
     def caught(self) -> int:
-        """Waits until somebody is in; its pid."""
+        """Waits until a worker is in; its pid."""
+        until((self.folder / "here").exists, "a worker in the trap")
         return int((self.folder / "here").read_text())
 
     def let_go(self) -> None:
         """Lets it go on."""
-        (self.folder / "go").write_text("")
+        (self.folder / "go").touch()

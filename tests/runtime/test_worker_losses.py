@@ -9,14 +9,13 @@ import signal
 import struct
 import termios
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from runtime_loaders import Trap, all_same, numbers, row, same, worker_pids
+from runtime_loaders import Trap, all_same, numbers, row, same, until, worker_pids, write_to
 
 import loaderkit as lk
 import loaderkit._runtime.casualties as casualties
@@ -25,14 +24,6 @@ from loaderkit._runtime.process import ProcessWorker
 
 ONE: dict[str, Any] = {"worker_count": 1}
 PAGE = mmap.PAGESIZE
-
-
-def until(condition: Any, what: str) -> None:
-    """Waits for something that happens elsewhere."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, f"never came: {what}"
-        time.sleep(0.005)
 
 
 def first_time(path: Path) -> bool:
@@ -274,7 +265,7 @@ def test_a_worker_that_the_kernel_lets_nobody_interrupt_is_named_with_its_word(t
         it = iter(loader)
         it.start_prefetch()
         until(lambda: stalls(caplog), "the warning")
-        os.close(os.open(tmp_path / "go", os.O_WRONLY))
+        write_to(tmp_path / "go")
         assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
     (message,) = stalls(caplog)
     for words in ("record keys 8, 9", "the kernel says D (disk sleep)", "in starts_a_program"):
@@ -297,7 +288,7 @@ def test_a_worker_stuck_in_a_c_call_is_named_with_its_python_stack(tmp_path, soo
         it = iter(loader)
         it.start_prefetch()
         until(lambda: stalls(caplog), "the warning")
-        (tmp_path / "go").write_text("!")
+        write_to(tmp_path / "go", "!")
         assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
     (message,) = stalls(caplog)
     assert "its Python stack" in message and "in reads_in_c" in message and "record keys 8, 9" in message
@@ -389,8 +380,7 @@ class Sleepy(Trap):
 
     def __call__(self, x: int) -> Any:
         if x == self.at and self._is_first():
-            (self.folder / "here").write_text(str(os.getpid()))
-            (self.folder / "go").read_text()
+            self._stay()
             return {"key": -1, "x": np.full(16, -1, np.float32)}
         return row(x)
 
@@ -577,19 +567,16 @@ class Slow(lk.Map):
         return element
 
 
-def test_a_worker_that_is_starting_has_a_minute_whatever_its_time_limit_and_is_named_once(
-    tmp_path, monkeypatch, caplog
-):
+def test_a_worker_that_is_starting_has_a_minute_whatever_its_time_limit_and_is_named_once(tmp_path, caplog):
     """Of a slow start nothing is said before, and nothing comes of it."""
-    monkeypatch.setattr(casualties, "STALL_SECONDS", 1.5)
     os.mkfifo(tmp_path / "go")
-    with numbers(8, Slow(tmp_path), lk.Batch(4), worker_timeout=0.2, **ONE) as loader:
+    with numbers(8, Slow(tmp_path), lk.Batch(4), worker_timeout=0.3, **ONE) as loader:
         it = iter(loader)
         it.start_prefetch()
         watch = hub_of(loader)._casualties._watch
-        until(lambda: any(seen.seconds > 0.6 for seen in watch._seen.values()), "three times its limit")
+        until(lambda: any(seen.seconds > 0.6 for seen in watch._seen.values()), "twice its limit")
         assert not caplog.records
-        (tmp_path / "go").write_text("")
+        write_to(tmp_path / "go")
         assert len([*it]) == 2
 
 

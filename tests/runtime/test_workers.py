@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runtime_loaders import Trap, all_same, numbers, row, worker_pids
+from runtime_loaders import Trap, all_same, numbers, row, worker_pids, write_to
 
 import loaderkit as lk
 
@@ -94,7 +94,7 @@ def test_a_dead_worker_whose_own_child_holds_its_channel_is_noticed(tmp_path, un
 
     with numbers(120, forking, lk.Batch(8), **WORKERS) as loader:
         assert all_same(list(loader), undisturbed)
-    (tmp_path / "end").write_text("")
+    write_to(tmp_path / "end")
 
 
 # --- exits ------------------------------------------------------------------------------------------------------

@@ -1,27 +1,43 @@
-"""After every test, doctests included: nothing that it started or opened is left behind.
+"""What holds for every test, doctests included: where it starts from, how long it may take, and what it leaves behind.
 
-Looked at are child processes, Python threads, file descriptors, mappings of loaderkit's anonymous memory,
-names in /dev/shm, the handlers and the mask of signals. What ends a moment later (a pump thread that saw
-its iterator go, a worker that is being reaped, a cycle that holds a slot) is given a bounded wait and a
-garbage collection, and only a test that left something pays for them. Everything comes from /proc, so that
-the check costs a millisecond or two and can run thousands of times; without /proc, threads and signals
+It starts with no signal ignored or blocked. A process that was started by nohup, in the background of a script or by
+many CI systems has inherited some that way, and so would all children of the tests.
+
+It takes no longer than its limit: then it fails with the stacks of all threads. `timeout` in pyproject.toml is the
+limit, pytest-timeout the plugin that reads it, its option and its marker; the timer is this file's, for three reasons.
+The exception that ends the test is none that hypothesis takes for a failure: it would try the example again, and hang.
+The stacks are in the report, which xdist's workers send. And where the main thread doesn't come back, inside a C
+function or in a `finally`, the process writes its stacks and exits: xdist then goes on with another.
+
+Nothing that it started or opened is left behind. Looked at are child processes, Python threads, file descriptors,
+mappings of loaderkit's anonymous memory, names in /dev/shm, the handlers and the mask of signals. What ends a moment
+later (a pump thread that saw its iterator go, a worker that is being reaped, a cycle that holds a slot) is given a
+bounded wait and a garbage collection, and only a test that left something pays for them. Everything comes from /proc,
+so that the check costs a millisecond or two and can run thousands of times; without /proc, threads and signals
 alone are checked.
 """
 
 import contextlib
 import dataclasses
+import faulthandler
 import gc
 import os
 import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import pytest_timeout
 
 PATIENCE_S = 10.0
+# Beyond a test's limit, for the failure to be reported and the fixtures to end; then the process exits.
+GRACE_S = 60.0
+NIGHTLY_LIMIT_S = 3600.0
+RUNNER = {"_pytest", "pluggy", "xdist", "execnet"}
 LINUX = sys.platform == "linux"
 
 # Threads of libraries that live as long as the process, by the beginning of their name or by their class.
@@ -48,6 +64,131 @@ LASTING_FILES = {
 }
 
 outcome = pytest.StashKey[bool]()
+over_time = pytest.StashKey[bool]()
+terminal = pytest.StashKey[int]()
+
+
+# --- where a test starts from -----------------------------------------------------------------------------------
+
+# SIGHUP stays ignored: that is what nohup is for. Python itself ignores the last two, and resets them for children.
+LEFT_IGNORED = {signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ}
+
+
+def restore_signals() -> None:
+    """Nothing is ignored or blocked any more that this process was started with."""
+    if threading.current_thread() is not threading.main_thread():
+        return  # of a worker of xdist, whose process inherited what its parent had restored
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    for number in signal.valid_signals() - LEFT_IGNORED:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+restore_signals()
+if os.environ.get("HYPOTHESIS_PROFILE") == "nightly":
+    os.environ.setdefault("PYTEST_TIMEOUT", str(NIGHTLY_LIMIT_S))  # before the ini file's, behind the option
+
+
+# --- how long it may take ---------------------------------------------------------------------------------------
+
+
+class TimeLimitError(BaseException):
+    """A test took longer than it may."""
+
+
+def pytest_configure(config):
+    config.stash[terminal] = os.dup(2)  # while nothing is captured
+
+
+def pytest_unconfigure(config):
+    os.close(config.stash[terminal])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item, settings):
+    if pytest_timeout.is_debugging() or threading.current_thread() is not threading.main_thread():
+        return True
+
+    def over(*_: object) -> None:
+        if pytest_timeout.is_debugging():
+            return
+        item.stash[over_time] = True
+        found = stacks()
+        item.add_report_section("call", "stacks at the time limit", found)
+        # In the report they may come too late: the process exits where the test can't be ended.
+        os.write(item.config.stash[terminal], f"\n{item.nodeid} is over its time limit\n{found}".encode())
+        raise TimeLimitError(f"the test took longer than its limit of {settings.timeout:g} s")
+
+    signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, settings.timeout)
+    exit_after(settings.timeout + GRACE_S, item.config)
+    return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_cancel_timer(item):
+    """Called at a failure already; its fixtures have yet to end, within the same limit."""
+    return True
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node):
+    if node.config.getoption("usepdb"):
+        cancel_timers()
+    elif signal.getitimer(signal.ITIMER_REAL)[0] or node.stash.get(over_time, False):
+        exit_after(
+            signal.getitimer(signal.ITIMER_REAL)[0] + GRACE_S, node.config
+        )  # pytest has just cancelled it
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    try:
+        return (yield)
+    finally:
+        cancel_timers()
+
+
+def exit_after(seconds: float, config: pytest.Config) -> None:
+    # By a native thread, which needs no lock of the interpreter.
+    faulthandler.dump_traceback_later(seconds, exit=True, file=config.stash[terminal])
+
+
+def cancel_timers() -> None:
+    faulthandler.cancel_dump_traceback_later()
+    if threading.current_thread() is threading.main_thread():
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def stacks() -> str:
+    """Where every thread is, without the frames of the test runner, and which child processes there are."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    found = []
+    for ident, frame in sys._current_frames().items():
+        frames = [
+            each for each in traceback.extract_stack(frame) if not RUNNER & {*Path(each.filename).parts}
+        ]
+        where = "".join(traceback.format_list(frames))
+        found.append(f"thread {names.get(ident, f'{ident}, not made by threading')}:\n{where}")
+    return "\n".join([*found, *map(describe_child, children())]) + "\n"
+
+
+def end_children(before: "Resources") -> None:
+    """Ends what a test started that couldn't end it itself: it would work or wait as long as the tests run."""
+    for pid in set(children()) - before.children:
+        with contextlib.suppress(ProcessLookupError):
+            if is_lasting_child(pid):
+                continue
+            if os.getpgid(pid) == pid:
+                os.killpg(pid, signal.SIGKILL)
+            else:
+                os.kill(pid, signal.SIGKILL)
+
+
+# --- what it leaves behind --------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,7 +257,7 @@ def signal_state() -> tuple[object, ...]:
 
 
 def describe_child(pid: int) -> str:
-    return f"child process {pid}: {command_line(pid) or 'a zombie that nobody reaped'}"
+    return f"child process {pid}: {command_line(pid) or 'a zombie that was not reaped'}"
 
 
 def command_line(pid: int) -> str:
@@ -166,6 +307,8 @@ def nothing_left_behind(request):
     """Every test leaves the process as it found it: processes, threads, descriptors, mappings, signals."""
     before = look()
     yield
+    if request.node.stash.get(over_time, False):
+        end_children(before)
     # A failed test's traceback holds its frames and all that they hold: its own failure is what to report.
     if not request.node.stash.get(outcome, False):
         return

@@ -1,0 +1,131 @@
+"""What the root conftest promises for every test: its limit, and the signals that it starts with."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+TESTS = """
+import os
+import signal
+import subprocess
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def waits_in_a_thread():
+    threading.Event().wait()
+
+
+@pytest.mark.timeout(0.2)
+def test_opens_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    threading.Thread(target=waits_in_a_thread, name="beside it", daemon=True).start()
+    global child
+    child = subprocess.Popen(["sleep", "600"])
+    (tmp_path / "pipe").write_text("")
+
+
+def test_its_child_was_ended():
+    assert child.wait() == -signal.SIGKILL
+
+
+@pytest.mark.timeout(0.2)
+@given(st.integers())
+def test_of_a_property(number):
+    threading.Event().wait()
+
+
+def test_signals():
+    ignored = {n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN}
+    assert ignored == {signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ}
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.timeout(0.2)
+def test_never_ends():
+    try:
+        threading.Event().wait()
+    finally:
+        threading.Event().wait()
+
+
+def test_after_the_exit():
+    print("not reached")
+"""
+
+
+def as_by_nohup() -> None:
+    """A start that gives a process what many give it, and all that none should."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A run of tests that hang, under this project's own conftest and settings, started with signals ignored."""
+    folder = tmp_path_factory.mktemp("run")
+    conftest, grace = (ROOT / "conftest.py").read_text(), "\nGRACE_S = 60.0\n"
+    assert grace in conftest
+    (folder / "conftest.py").write_text(conftest.replace(grace, "\nGRACE_S = 0.5\n"))
+    (folder / "test_hanging.py").write_text(TESTS)
+    plugins = ["-p", "pytest_timeout", "-p", "no:cacheprovider", "-o", "required_plugins="]
+    settings = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), *plugins]
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-vrA",
+            "-p",
+            "pytest_timeout",
+            "-p",
+            "no:cacheprovider",
+            *settings,
+            "test_hanging.py",
+        ],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTHONPATH": str(ROOT),
+            "PYTEST_ADDOPTS": "",
+        },
+        preexec_fn=as_by_nohup,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_test_over_its_limit_fails_with_all_stacks_and_the_next_one_runs(ran):
+    """Also in the middle of a property, which hypothesis doesn't try again; its child processes are ended."""
+    for name in ("opens_a_pipe", "of_a_property"):
+        assert f"test_{name} FAILED" in ran.stdout
+        said = ran.stderr.split(f"::test_{name} is over its time limit\n")[1]
+        assert "thread MainThread:" in said and f", in test_{name}\n" in said
+        assert "thread beside it:" in said and ", in waits_in_a_thread\n" in said
+    assert "sleep 600" in ran.stderr
+    assert "test_its_child_was_ended PASSED" in ran.stdout
+
+
+def test_where_a_test_cant_be_ended_the_process_writes_its_stacks_and_exits(ran):
+    """The main thread hangs again in a `finally`: a worker of xdist that exits is replaced, and the rest runs."""
+    first, second = ran.stderr.split("::test_never_ends is over its time limit\n")[1].split("Timeout (")
+    assert ", in test_never_ends\n" in first and "in test_never_ends\n" in second
+    assert ran.returncode == 1 and "test_after_the_exit" not in ran.stdout
+
+
+def test_a_suite_that_was_started_with_signals_ignored_or_blocked_takes_them_up_again(ran):
+    """SIGINT as under nohup or in the background of a script; SIGHUP stays ignored, and Python's own."""
+    assert "test_signals PASSED" in ran.stdout

@@ -289,3 +289,69 @@ def test_a_closed_iterator_over_callables_says_so():
         with pytest.raises(IteratorClosedError):
             attempt()
     assert it.get_state() == state
+
+
+def test_a_loader_can_be_made_anew_of_the_parts_of_another(installed_grain):
+    """They have the names that Grain's have, by which other libraries take a loader apart to add an operation."""
+
+    class Doubled(ours.MapTransform):
+        def map(self, element):
+            return 2 * element
+
+    def parts(grain, operations):
+        loader = grain.DataLoader(
+            data_source=[*range(12)],
+            sampler=grain.IndexSampler(12, grain.NoSharding(), shuffle=True, num_epochs=1, seed=3),
+            operations=operations,
+            worker_buffer_size=3,
+            read_options=grain.ReadOptions(2, 7),
+        )
+        processes = loader._multiprocessing_options
+        return {
+            "data_source": loader._data_source,
+            "sampler": loader._sampler,
+            "operations": list(loader._operations),
+            "shard_options": loader._shard_options,
+            "read_options": loader._read_options,
+            "worker_count": processes.num_workers,
+            "worker_buffer_size": processes.per_worker_buffer_size,
+            "enable_profiling": processes.enable_profiling,
+        }
+
+    own = parts(ours, [ours.Batch(5)])
+    theirs = parts(installed_grain, [installed_grain.Batch(5)])
+    compared = ("data_source", "worker_count", "worker_buffer_size", "enable_profiling")
+    assert {name: own[name] for name in compared} == {name: theirs[name] for name in compared}
+    assert own["read_options"].num_threads == theirs["read_options"].num_threads == 2
+    own["operations"].append(Doubled())
+    expected = [(2 * batch).tolist() for batch in installed_grain.DataLoader(**theirs)]
+    assert [batch.tolist() for batch in ours.DataLoader(**own)] == expected
+
+
+ROWS = [
+    [np.int8(1), np.int64(1 << 40)],
+    [b"a", b"long"],
+    ["a", "bcd"],
+    [{"x": np.ones((2, 1), np.float16), "y": (1, True)}, {"x": np.ones((2, 1)), "y": (2, False)}],
+    [None, None],
+    [[1, 2], [3]],
+    [{"a": 1}, {"b": 1}],
+    [np.zeros(2), np.zeros(3)],
+    [],
+    [1, 2, 3, 4],
+]
+
+
+@pytest.mark.parametrize("rows", ROWS, ids=str)
+@pytest.mark.parametrize("pad_value", [0, 300, b"xyz"])
+def test_a_padded_batch_is_grains(installed_grain, rows, pad_value):
+    """Its values, dtypes and shapes, also where the rows' dtypes differ; and where Grain refuses one, so does ours."""
+
+    def outcome(grain):
+        try:
+            made = [grain.experimental.batch_and_pad(rows, batch_size=n, pad_value=pad_value) for n in (2, 3)]
+        except Exception as error:  # noqa: BLE001 - whatever Grain raises is compared
+            return type(error)
+        return repr(made), [leaf.dtype for batch in made if isinstance(batch, np.ndarray) for leaf in [batch]]
+
+    assert outcome(ours) == outcome(installed_grain)

@@ -19,6 +19,8 @@ from loaderkit.transforms.stack import Block, stack
 from ._rng import States
 from ._tree import Sealed, map_structure
 
+_NAMED = 4  # rows that an error shows
+
 
 class StackingBatch(Batch):
     """A Batch without a batch_fn.
@@ -95,7 +97,23 @@ def make_batch(rows: Sequence[Any], *, first_dtype: bool = False) -> Any:
         raise ValueError("rows: a batch needs at least one")
     if len(rows) == 1:
         return map_structure(lambda leaf: np.expand_dims(leaf, axis=0), rows[0])
-    return map_structure(_stacked_as_the_first if first_dtype else _stacked, *rows)
+    return _joined(_stacked_as_the_first if first_dtype else _stacked, rows)
+
+
+def _joined(function: Callable[..., Any], rows: Sequence[Any]) -> Any:
+    try:
+        return map_structure(function, *rows)
+    except ValueError as error:
+        named = [map_structure(_spec, row) for row in rows[:_NAMED]]
+        lines = "\n".join(map(repr, [*named, "..."] if len(rows) > _NAMED else named))
+        raise ValueError(
+            f"Expected all input elements to have the same structure but got:\n{lines}\n{error}"
+        ) from error
+
+
+def _spec(leaf: Any) -> str:
+    array = np.asanyarray(leaf)
+    return f"{array.dtype}{[*array.shape]}"
 
 
 def _stacked(*leaves: Any) -> Any:
@@ -112,7 +130,7 @@ def _stacked_as_the_first(*leaves: Any) -> Any:
 def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Any = 0) -> Any:
     """A batch of `batch_size` rows: those that came, and rows of pad_value behind them.
 
-    Raises ValueError where there is no row, or one too many.
+    Raises ValueError where there is no row, one too many, or rows differ in structure or shape.
 
     >>> batch_and_pad([1, 2], batch_size=3)
     array([1, 2, 0])
@@ -120,10 +138,13 @@ def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Any = 0)
     if not 0 < len(values) <= batch_size:
         raise ValueError(f"values: expected 1 to {batch_size}, got {len(values)}")
 
-    def padded(*leaves: Any) -> Any:
-        rows = np.stack(leaves)
-        batch = np.full((batch_size, *rows.shape[1:]), pad_value, rows.dtype)
-        batch[: len(rows)] = rows
-        return batch
+    if len(values) == batch_size:
+        return make_batch(values)
 
-    return map_structure(padded, *values)
+    def padded(*leaves: Any) -> Any:
+        rows = [np.expand_dims(leaf, axis=0) for leaf in leaves]
+        # The first row says what the padding is, as in Grain; all together say what the batch is.
+        padding = np.full((batch_size - len(rows), *rows[0].shape[1:]), pad_value, rows[0].dtype)
+        return np.concatenate([*rows, padding])
+
+    return _joined(padded, values)

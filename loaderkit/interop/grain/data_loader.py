@@ -78,8 +78,11 @@ class DataLoader:
                 raise ValueError(f"{name}: expected 0 or more, got {number}")
         if worker_buffer_size < 0 or (worker_buffer_size == 0 and worker_count != 0):
             raise ValueError(f"worker_buffer_size: expected 1 or more, got {worker_buffer_size}")
+        # Under Grain's names where these are what Grain's hold: code that makes a loader anew with one operation more
+        # reads them, with the options below.
         self._data_source = data_source
         self._sampler = sampler
+        self._operations = [*operations]
         self._steps = steps_of(operations)
         self._in_order = any(step.kind == "records" for step in self._steps)
         self._read_options: ReadOptions | None = read_options

@@ -2,7 +2,8 @@
 
 Needs no Orbax, so that the iterator can offer `save` and `load` without importing it. Five rules:
 
-1. A document appears whole or not at all. It is written under another name, flushed to the disk and renamed;
+1. A document appears whole or not at all. It is written under another name, flushed to the disk and renamed, and
+   its directory is flushed, so that it is there after a loss of power, too;
    in an object store ("gs://...") an object is visible only once it is whole, so it is written directly.
 2. Only names of exactly that pattern are read: Orbax adds files of its own, and a crash may leave half a
    document under the other name.
@@ -15,6 +16,7 @@ Needs no Orbax, so that the iterator can offer `save` and `load` without importi
    `shared_storage` there: of two neighbours the later one does. Storage of each process's own never has it.
 """
 
+import errno
 import json
 import os
 import re
@@ -29,6 +31,7 @@ from loaderkit.errors import StateError
 _DOCUMENT = re.compile(r"process_(0|[1-9][0-9]*)-of-([1-9][0-9]*)\.json")
 _SHARED = "shared_storage"
 _SHOWN_NAMES = 8
+_CANT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}  # of a directory, on some network file systems
 
 SavedState = bytes | Sequence[bytes]
 
@@ -100,6 +103,22 @@ def _write_whole(directory: Path, name: str, state: bytes) -> None:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+    _sync(directory)
+
+
+def _sync(directory: Path) -> None:
+    """The name is on the disk, too."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except PermissionError:
+        return  # a directory that may be written to and not be listed
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANT_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def _write(document: Path, content: bytes) -> None:

@@ -1,9 +1,12 @@
 """The JSON documents on disk: which names are read, and that half a document never is."""
 
 import asyncio
+import contextlib
+import errno
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +14,7 @@ from pathlib import Path
 import pytest
 from stand_in import Counter
 
+from loaderkit import _checkpoint_files
 from loaderkit._checkpoint_files import document_name, load_async, read_state, save_async, write_document
 from loaderkit.errors import StateError
 
@@ -108,6 +112,83 @@ def test_a_failed_write_leaves_nothing(tmp_path):
     with pytest.raises(IsADirectoryError):
         write_document(tmp_path, b"{}")
     assert [entry.name for entry in tmp_path.iterdir()] == ["process_0-of-1.json"]
+
+
+def test_a_document_is_on_the_disk_before_it_has_its_name_and_its_name_before_the_write_is_over(
+    tmp_path, monkeypatch
+):
+    """After a loss of power there is the old document or the whole new one, and the new one once it was said so."""
+    done = []
+    fsync, replace = os.fsync, os.replace
+
+    def syncing(descriptor):
+        done.append(("sync", os.readlink(f"/proc/self/fd/{descriptor}"), os.fstat(descriptor).st_size))
+        fsync(descriptor)
+
+    def replacing(source, target):
+        done.append(("rename", str(source), str(target)))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    monkeypatch.setattr(os, "replace", replacing)
+    write_document(tmp_path, b"x" * 100_000)
+    partial, name = (str(tmp_path / f"process_0-of-1.json{end}") for end in (".partial", ""))
+    assert done[0] == ("sync", partial, 100_000)
+    assert done[1] == ("rename", partial, name)
+    assert done[2][:2] == ("sync", str(tmp_path)) and len(done) == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "passes"), [(errno.EINVAL, True), (errno.ENOTSUP, True), (errno.EIO, False)]
+)
+def test_a_file_system_that_cant_sync_a_directory_is_good_enough(tmp_path, monkeypatch, code, passes):
+    """Some over a network can't; an error of the disk is told."""
+    fsync = os.fsync
+
+    def syncing(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(code, os.strerror(code))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    with contextlib.nullcontext() if passes else pytest.raises(OSError, match=os.strerror(code)):
+        write_document(tmp_path, b"{}")
+    assert read_state(tmp_path) == b"{}"
+
+
+class Asked:
+    """A shared directory in memory that notes whose documents are looked for."""
+
+    def __init__(self, files, asked, name="gs://shared"):
+        self.files, self.asked, self.name = files, asked, name
+
+    def __str__(self):
+        return self.name
+
+    def __truediv__(self, name):
+        return Asked(self.files, self.asked, name)
+
+    def exists(self):
+        self.asked.append(self.name)
+        return self.name in self.files
+
+    def write_bytes(self, data):
+        self.files[self.name] = data
+
+
+@pytest.mark.parametrize(
+    ("index", "count", "neighbours"),
+    [(0, 1, set()), (0, 2, {1}), (1, 2, {0}), (0, 5, {4, 1}), (2, 5, {1, 3}), (4, 5, {3, 0})],
+)
+def test_the_documents_of_both_neighbours_are_looked_for_and_no_others(monkeypatch, index, count, neighbours):
+    """Of two neighbours the later one says that storage is shared, by two look-ups among any number of processes."""
+    monkeypatch.setattr(_checkpoint_files, "this_process", lambda: (index, count))
+    names = {other: document_name(other, count) for other in range(count)}
+    for there in range(count):
+        files, asked = {names[there]: b"{}"}, []
+        write_document(Asked(files, asked), b"{}")
+        assert ("shared_storage" in files) == (there in neighbours)
+        assert set(asked) <= {names[other] for other in neighbours} and len(asked) <= 2
 
 
 class Bucket:

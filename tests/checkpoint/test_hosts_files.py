@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
+from loaderkit import _checkpoint_files
 from loaderkit._checkpoint_files import document_name, read_state, restore_from
 from loaderkit.errors import StateError
 
@@ -65,6 +66,17 @@ def test_where_rows_keep_their_number_a_process_reads_one_document():
             restore_from(it, shelf, ())
             assert it.step == 3
         assert shelf.read == ["process_0-of-8.json", "process_1-of-8.json"]
+
+
+@pytest.mark.parametrize(
+    ("process", "read"), [(0, [0, 1]), (1, [1, 2]), (2, [2, 0]), (3, [0, 1]), (5, [2, 0])]
+)
+def test_process_i_of_any_number_reads_document_i_mod_n_and_the_one_behind_it(monkeypatch, process, read):
+    """So that the documents of all processes are compared in a ring, and a place on storage isn't asked by all."""
+    monkeypatch.setattr(_checkpoint_files, "this_process", lambda: (process, 6))
+    shelf = Shelf(saved(3, 1))
+    read_state(shelf)
+    assert shelf.read == [document_name(other, 3) for other in read]
 
 
 FILTER = lk.Filter(lambda key: key % 3)

@@ -231,6 +231,29 @@ def test_reads_ahead_that_are_tried_again_hide_no_transform_that_stands_still(tm
         next(iter(loader))
 
 
+def test_a_pause_is_a_random_part_of_what_doubles_up_to_a_minute(monkeypatch):
+    """Before attempt k + 1 of `wait * 2**(k - 1)` seconds, whatever these would have become."""
+    parts: list[tuple[float, float]] = []
+    slept: list[float] = []
+
+    class Drawn(random.Random):
+        def uniform(self, a: float, b: float) -> float:
+            parts.append((a, b))
+            return b
+
+    def never(key: int) -> int:
+        raise OSError("down")
+
+    retrying = Retrying(never, lk.Retry(attempts=9, wait=1.5, deadline=None))
+    monkeypatch.setattr(retrying, "_jitter", Drawn())
+    monkeypatch.setattr(retrying, "_sleep", slept.append)
+    with pytest.raises(OSError, match="down"):
+        retrying(0)
+    assert slept == [1.5, 3, 6, 12, 24, 48, 60, 60]
+    assert parts[: len(slept)] == [(0, seconds) for seconds in slept]
+    assert retrying._pause(10**6) == 60  # no power of two that is too large
+
+
 def until(condition: Any) -> None:
     """Waits for something that happens elsewhere."""
     deadline = time.monotonic() + 60

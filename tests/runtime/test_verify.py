@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runtime_loaders import all_same, numbers, row
+from runtime_loaders import all_same, numbers, row, until
 
 import loaderkit as lk
 from loaderkit._engine.task import Slot, Span, Target, Task
@@ -95,6 +95,24 @@ def test_a_byte_that_changes_on_the_way_is_an_error(name, kind, says):
             it.state_past_error()
         it.set_state(it.get_state())
         assert all_same(taken + list(it), expected)
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_the_memory_of_a_batch_that_changed_is_used_again(kind):
+    """Nobody holds it: when the iterator is closed and the batches before it are gone, all of the arena is free."""
+    with numbers(80, *PIPELINES["in place"], worker_count=1, worker_kind=kind, verify=True) as loader:
+        it = iter(loader)
+        for _ in range(8):
+            next(it)
+        flip_a_byte_of_next(loader)
+        with pytest.raises(lk.ChecksumError):
+            list(it)
+        it.close()
+        hub: Any = loader._crew._hub
+        until(lambda: not any(map(hub._dispatcher.busy, list(hub._crew))), "the end of what was begun")
+        with hub.lock:
+            hub._let_go()
+            assert hub._slots.used == 0
 
 
 class _Room:

@@ -139,10 +139,11 @@ def test_the_commands_are_those_of_the_project():
     assert demo.endswith(".venv/bin/loaderkit demo")
     assert project["scripts"] == {"loaderkit": "loaderkit.cli:main"}
     assert tests.endswith("python -m pytest -q -n 2 --dist loadfile")
-    assert "python -m pytest -q -n 2 --dist loadfile" in (ROOT / ".ci/run").read_text()
+    for other in (".ci/run", "CONTRIBUTING.md"):
+        assert "python -m pytest -q -n 2 --dist loadfile" in (ROOT / other).read_text()
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", [*DOCUMENTS, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)
 def test_links_lead_to_files_of_the_project(document):
     """A document names only files that are there."""
     targets = [target for target in LINK.findall(document.read_text()) if "://" not in target]

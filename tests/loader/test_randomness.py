@@ -4,6 +4,7 @@ import importlib.util
 import random
 import subprocess
 import sys
+import types
 from collections import Counter
 from typing import Any
 
@@ -191,3 +192,25 @@ assert [one, two] == expected, (one, two, expected)
 def test_torch_is_seeded_where_it_is_imported():
     """The same for torch's generator, in a process of its own: once imported, it is seeded around every such call."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", TORCH], check=True, timeout=120)
+
+
+def test_a_library_of_torchs_interface_is_seeded_where_it_is_imported(monkeypatch):
+    """The same by a stand-in, wherever PyTorch isn't installed: its generator is seeded, and comes back as it was."""
+    generator = random.Random(1)
+    stand_in = types.ModuleType("torch")
+    stand_in.random = types.SimpleNamespace(
+        get_rng_state=generator.getstate,
+        set_rng_state=generator.setstate,
+        default_generator=types.SimpleNamespace(manual_seed=generator.seed),
+    )
+    monkeypatch.setitem(sys.modules, "torch", stand_in)
+
+    def draws() -> list[float]:
+        operations = [lk.Map(lambda _: generator.random(), seed_globals=True)]
+        sampler = lk.IndexSampler(6, num_epochs=1, seed=3)
+        return list(lk.DataLoader(data_source=range(6), sampler=sampler, operations=operations))
+
+    first, one, second, two = draws(), generator.random(), draws(), generator.random()
+    assert first == second and len(set(first)) == 6
+    alone = random.Random(1)
+    assert [one, two] == [alone.random(), alone.random()]

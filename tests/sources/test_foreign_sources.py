@@ -56,6 +56,51 @@ def torch_tensors():
     return torch.utils.data.TensorDataset(torch.arange(6), torch.arange(12).reshape(6, 2))
 
 
+class TensorsLike:
+    """What `torch.utils.data.TensorDataset` does: a tuple of the rows of several arrays."""
+
+    def __init__(self, *tensors):
+        self.tensors = tensors
+
+    def __len__(self):
+        return len(self.tensors[0])
+
+    def __getitem__(self, key):
+        return tuple(tensor[key] for tensor in self.tensors)
+
+
+class SubsetLike:
+    """What `torch.utils.data.Subset` does: `__getitems__` asks for the data set's, if it has one."""
+
+    def __init__(self, dataset, indices):
+        self.dataset, self.indices = dataset, indices
+
+    def __len__(self):
+        return len(self.indices)
+
+    def __getitem__(self, key):
+        if isinstance(key, list):
+            return self.dataset[[self.indices[k] for k in key]]
+        return self.dataset[self.indices[key]]
+
+    def __getitems__(self, keys):
+        if callable(getattr(self.dataset, "__getitems__", None)):
+            return self.dataset.__getitems__([self.indices[key] for key in keys])
+        return [self.dataset[self.indices[key]] for key in keys]
+
+
+def tensors_like():
+    return TensorsLike(np.arange(6), np.arange(12).reshape(6, 2))
+
+
+def subset_of_tensors_like():
+    return SubsetLike(tensors_like(), [5, 4, 3, 2, 1, 0])
+
+
+def subset_of_batched_reads():
+    return SubsetLike(hugging_face(), [5, 4, 3, 2, 1, 0])
+
+
 def grain_dataset():
     grain = pytest.importorskip("grain")
     return grain.MapDataset.range(6).map(lambda x: x * 3).shuffle(seed=3)
@@ -65,7 +110,10 @@ def plain_array():
     return np.arange(12).reshape(6, 2)
 
 
-SOURCES = [hugging_face, torch_map_style, torch_subset, torch_tensors, grain_dataset, plain_array]
+SOURCES = [
+    hugging_face, torch_map_style, torch_subset, torch_tensors, tensors_like, subset_of_tensors_like,
+    subset_of_batched_reads, grain_dataset, plain_array,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("make", SOURCES)
@@ -91,11 +139,15 @@ def test_its_fingerprint_is_what_can_be_known(make):
     assert seen["type"].endswith(type(make()).__qualname__)
 
 
-def test_a_torch_data_set_that_can_only_be_iterated():
-    """Is refused with what to do, since no record can be read by its key."""
-    torch = pytest.importorskip("torch")
+def torch_iterable():
+    return pytest.importorskip("torch").utils.data.IterableDataset
 
-    class Stream(torch.utils.data.IterableDataset):
+
+@pytest.mark.parametrize("base", [torch_iterable, lambda: object], ids=["torch", "its interface"])
+def test_a_torch_data_set_that_can_only_be_iterated(base):
+    """Is refused with what to do, since no record can be read by its key."""
+
+    class Stream(base()):
         def __iter__(self):
             return iter(range(3))
 

@@ -83,7 +83,7 @@ class DataLoader:
         self._data_source = data_source
         self._sampler = sampler
         self._operations = [*operations]
-        self._steps = steps_of(operations)
+        self._steps = steps_of(self._operations)
         self._in_order = any(step.kind == "records" for step in self._steps)
         self._read_options: ReadOptions | None = read_options
         self._multiprocessing_options = MultiprocessingOptions(

@@ -11,6 +11,7 @@ from child_scripts import run
 from runtime_loaders import all_same, numbers, row
 
 import loaderkit as lk
+from loaderkit._engine.slots import PAGE
 from loaderkit._runtime.arena import Arena
 from loaderkit._runtime.platform import available_memory
 
@@ -105,6 +106,45 @@ def test_elements_that_travelled_hold_their_memory_too():
         gc.collect()
         next(iter(loader))
         assert arena.leased < 100 * 8000
+
+
+HANDED_OUT = {
+    "in place": (row, lk.Batch(8)),
+    "elements": (lambda x: np.full(1000, x),),
+    "rows in number unknown": (lk.Filter(lambda x: x % 3 > 0), row, lk.Batch(8)),
+}
+
+
+# What lies in the arena beside batches is what worker processes make.
+@pytest.mark.parametrize(
+    ("name", "kind"), [*((name, "thread") for name in HANDED_OUT), ("elements", "process")]
+)
+def test_when_all_was_handed_out_and_let_go_of_nothing_is_kept(name, kind):
+    """No slot, no output and no note of one, leased or copied out: a run of any length needs no more."""
+    for budget in (None, 0):
+        options = {"worker_count": 1, "worker_kind": kind, "max_memory": budget, "task_rows": 8}
+        with numbers(400, *HANDED_OUT[name], **options) as loader:
+            with iter(loader) as it:
+                for _ in it:
+                    pass
+                hub: Any = loader._crew._hub
+                with hub.lock:
+                    del _
+                    hub._let_go()
+                    left = hub._slots.used, hub._shared_arena.leased, hub._leased, hub._objects
+            assert left == (0, 0, set(), {})
+
+
+def test_a_budget_of_one_batch_holds_one():
+    """Batches are copied out above it, and not at it."""
+    options = {"worker_count": 1, "worker_kind": "thread", "max_memory": PAGE}
+    with numbers(400, row, lk.Batch(8), **options) as loader, iter(loader) as it:
+        batch = leased_batch(loader, it)
+        arena = loader._crew._hub._shared_arena
+        assert arena.leased == PAGE
+        following = next(it)
+        assert arena.leased == PAGE
+        assert (following["key"] == batch["key"] + 8).all()
 
 
 MANY = """

@@ -25,8 +25,8 @@ settings.register_profile("nightly", max_examples=3000, stateful_step_count=120,
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 settings.load_profile(PROFILE)
 
-# Without a bound of ours a failure of the dispatcher's machine was made smaller for five minutes, without a word, which
-# is the limit of a test: nothing of what was found came out. Hypothesis has no setting for it, only this constant.
+# Without a bound of ours a failure of the dispatcher's machine was made smaller for five minutes, without a word: as a
+# hang looks. Hypothesis has no setting for it, only this constant.
 SHRINK_S = {"ci": 20, "nightly": 600}
 assert hasattr(engine, "MAX_SHRINKING_SECONDS"), "hypothesis has renamed its bound of shrinking"
 engine.MAX_SHRINKING_SECONDS = SHRINK_S.get(PROFILE, 20)

@@ -32,12 +32,12 @@ def told(nightly):
         capture_output=True,
         text=True,
         check=False,
-        timeout=540,
     )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
 
 
+@pytest.mark.timeout(3600)  # with the fixture: more than a hundred tests, one after the other, many start processes
 def test_grains_own_tests_pass(told):
     """All but those that are left out for a stated reason."""
     outcomes = told["outcomes"]

@@ -37,7 +37,9 @@ def told(nightly):
     return json.loads(ran.stdout)
 
 
-@pytest.mark.timeout(3600)  # with the fixture: more than a hundred tests, one after the other, many start processes
+@pytest.mark.timeout(
+    3600
+)  # with the fixture: more than a hundred tests, one after the other, many start processes
 def test_grains_own_tests_pass(told):
     """All but those that are left out for a stated reason."""
     outcomes = told["outcomes"]

@@ -165,3 +165,15 @@ def test_who_raised_it_is_the_operation_unless_the_policys_function_raises_anoth
     assert (type(failure.error), failure.label) == (KeyError, "operations[0] Map(decode)")
     _, failure = make(mender(Source(), lk.Map(decode), policy=another), 3)
     assert (type(failure.error), failure.label, failure.indices) == (LookupError, "on_record_error", (3,))
+
+
+def test_records_lost_behind_an_error_of_a_row_are_no_losses_yet():
+    """They come again with the rows behind it; those before it are told."""
+
+    def element(x):
+        return {"valid": x} if x == 3 else {"x": x}
+
+    mends = mender(Source(1, 5), lk.Map(element), lk.Batch(8, remainder="pad"), policy="skip")
+    values, failure = make(mends, *range(8))
+    assert [value["x"] for value in values] == [0, 2] and failure.indices == (3,)
+    assert [loss.index for loss in mends.take_losses()] == [1]

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from runtime_loaders import numbers
 
 import loaderkit as lk
+import loaderkit._runtime.retrying as retrying_module
 from loaderkit._runtime.retrying import Retrying
 
 SOON = {"wait": 1e-4}
@@ -252,6 +254,22 @@ def test_a_pause_is_a_random_part_of_what_doubles_up_to_a_minute(monkeypatch):
     assert slept == [1.5, 3, 6, 12, 24, 48, 60, 60]
     assert parts[: len(slept)] == [(0, seconds) for seconds in slept]
     assert retrying._pause(10**6) == 60  # no power of two that is too large
+
+
+def test_the_first_read_counts_for_the_deadline(monkeypatch):
+    """Where it alone takes longer than all may, no other begins."""
+    clock = iter([0.0, 61.0, 61.0])
+    monkeypatch.setattr(retrying_module, "time", SimpleNamespace(monotonic=clock.__next__))
+    reads: list[int] = []
+
+    def slow(key: int) -> int:
+        reads.append(key)
+        raise OSError("timed out")
+
+    with pytest.raises(OSError, match="timed out") as error:
+        Retrying(slow, lk.Retry(attempts=5, wait=1e-9, deadline=60.0))(7)
+    assert reads == [7]
+    assert "1 ended after 61.000 s" in error.value.__notes__[0]
 
 
 def until(condition: Any) -> None:

@@ -2,6 +2,7 @@
 
 import ctypes
 import fcntl
+import gc
 import mmap
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import struct
 import termios
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -152,6 +154,29 @@ def test_workers_that_die_again_and_again_while_they_have_nothing_to_do_are_give
             lk.WorkerError, match=r"2 workers in a row died and nothing was done .* exit code 5"
         ):
             next(it)
+
+
+def test_a_closed_iterator_keeps_nothing_of_the_frames_that_its_error_came_through():
+    """What these hold may be large: the loader is still there, and forgets the error with its traceback."""
+
+    class Large:
+        pass
+
+    def train() -> Any:
+        held = Large()
+        with pytest.raises(lk.WorkerError, match="no worker can be started"):
+            next(it)
+        return weakref.ref(held)
+
+    with numbers(8, row, lk.Batch(4), worker_kind="thread", **ONE) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        with hub_of(loader).lock:
+            hub_of(loader)._give_up(lk.WorkerError("no worker can be started"))
+        seen = train()
+        it.close()
+        gc.collect()
+        assert seen() is None
 
 
 def test_after_such_an_error_the_iterator_goes_on_with_new_workers(tmp_path, monkeypatch):
@@ -534,8 +559,11 @@ def test_a_thread_that_was_set_aside_is_so_until_it_is_through(tmp_path, monkeyp
         it.start_prefetch()
         trap.caught()
         assert all_same([*it], list(numbers(24, bad_9(row), lk.Batch(4), on_record_error="replace")))
+        it.close()
+        assert hub_of(loader)._in_use()  # the pump waits for its end, with no stream open
         trap.let_go()
         until(lambda: not hub_of(loader)._casualties.aside, "its end")
+        until(lambda: not hub_of(loader)._in_use(), "that nothing is done any more")
     assert heard == [("Sought", True), ("Finished", False)]
 
 

@@ -12,6 +12,7 @@ import termios
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import loaderkit as lk
 import loaderkit._runtime.casualties as casualties
 from loaderkit._runtime.pool import Pool
 from loaderkit._runtime.process import ProcessWorker
+from loaderkit._runtime.stall import Stall
 
 ONE: dict[str, Any] = {"worker_count": 1}
 PAGE = mmap.PAGESIZE
@@ -330,6 +332,24 @@ def test_a_stuck_thread_is_named_with_its_python_stack(tmp_path, soon, caplog):
         assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
     (message,) = stalls(caplog)
     assert "worker thread 0" in message and "in __call__" in message and "record keys 8, 9" in message
+
+
+def test_a_worker_that_gets_on_while_it_is_asked_what_it_does_is_left_in_peace(tmp_path, caplog):
+    """Its Python stack takes a moment to come, without the lock: what was true before may be no more."""
+    trap = Trap(tmp_path, at=9)
+    options = {"worker_kind": "thread", "worker_timeout": 1000.0, "on_worker_timeout": "restart", **ONE}
+    with numbers(24, trap, lk.Batch(4), task_rows=2, **options) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        trap.caught()
+        pool = hub_of(loader)
+        ((number, worker),) = pool._crew.items()
+        now = worker.place_of_work()
+        before = replace(now, moves=now.moves - 1)
+        pool._deal_with([(Stall(number, 2000.0, True), worker, before, "it runs", "")])
+        assert [*pool._crew] == [number] and not caplog.records
+        trap.let_go()
+        assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
 
 
 @pytest.mark.parametrize("kind", ["process", "thread"])

@@ -1,5 +1,6 @@
 """Orbax's stable interface: managers and checkpointers, with every way to name the handler."""
 
+import asyncio
 import json
 import threading
 from pathlib import Path
@@ -128,6 +129,38 @@ def test_the_state_is_taken_on_the_calling_thread(tmp_path):
     with ocp.CheckpointManager(tmp_path / "run") as manager:
         manager.save(1, args=save_args(iterator))
     assert iterator.state_thread == threading.get_ident()
+
+
+def test_a_directory_that_is_made_later_is_waited_for(tmp_path):
+    """With storage of each host's own Orbax's signals may be those of another process's directory."""
+    written, made = [], threading.Event()
+
+    class Waited:
+        """Isn't there when it is first looked for, and is when it was made."""
+
+        looks = 0
+
+        def __str__(self):
+            return str(tmp_path / "later")
+
+        def exists(self):
+            Waited.looks += 1
+            if Waited.looks == 2:
+                (tmp_path / "later").mkdir()
+                made.set()
+            return made.is_set()
+
+        def __truediv__(self, name):
+            written.append((name, made.is_set()))
+            return tmp_path / "later" / name
+
+        def __fspath__(self):
+            return str(self)
+
+    (future,) = asyncio.run(CheckpointHandler().async_save(Waited(), Counter(3)))
+    future.result(timeout=60)
+    assert written and all(was_made for _, was_made in written)
+    assert json.loads((tmp_path / "later/process_0-of-1.json").read_text()) == {"position": 3}
 
 
 def test_restoring_without_arguments_gives_the_state(tmp_path):

@@ -135,6 +135,21 @@ def test_when_all_was_handed_out_and_let_go_of_nothing_is_kept(name, kind):
             assert left == (0, 0, set(), {})
 
 
+def test_an_iterator_that_was_thrown_away_leaves_nothing_in_the_trainer():
+    """Without workers no pump looks after it: the next that works does, so that no loop gathers them."""
+    loader = numbers(100, row, lk.Batch(4))
+    other = iter(loader)
+    next(other)
+    hub: Any = loader._crew._hub
+    (own,) = hub._streams
+    for _ in range(3):
+        next(iter(loader))
+        gc.collect()
+    for _ in other:
+        pass
+    assert {*hub._streams} <= {own} and not hub._abandoned
+
+
 def test_a_budget_of_one_batch_holds_one():
     """Batches are copied out above it, and not at it."""
     options = {"worker_count": 1, "worker_kind": "thread", "max_memory": PAGE}

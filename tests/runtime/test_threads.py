@@ -1,5 +1,6 @@
 """Iterators and threads: several iterators, several threads, pools that rest, and loaders that are closed."""
 
+import gc
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -86,8 +87,10 @@ def test_closing_ends_the_wait_of_another_thread(tmp_path, what):
         loader.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_workers_without_work_end_after_a_while_and_come_back(kind, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "last"), [("process", "closed"), ("thread", "closed"), ("thread", "thrown away")]
+)
+def test_workers_without_work_end_after_a_while_and_come_back(kind, last, monkeypatch):
     """After the idle time the pump and its workers are gone; the next iterator starts them again."""
     monkeypatch.setattr(pool_module, "IDLE_SECONDS", 0.05)
     expected = list(numbers(80, row, lk.Batch(8)))
@@ -96,7 +99,10 @@ def test_workers_without_work_end_after_a_while_and_come_back(kind, monkeypatch)
         it = iter(loader)
         assert all_same(list(it), expected)
         pump = loader._crew._hub._thread
-        it.close()
+        if last == "closed":
+            it.close()
+        del it
+        gc.collect()
         pump.join(timeout=10)
         assert not pump.is_alive()
         assert loader._crew._hub._crew == {}

@@ -1,5 +1,6 @@
 """Workers that are lost at the worst moments, or stand still: the stream is the same, or an error says who and what."""
 
+import contextlib
 import ctypes
 import fcntl
 import gc
@@ -7,6 +8,7 @@ import mmap
 import os
 import re
 import signal
+import stat
 import struct
 import termios
 import threading
@@ -479,6 +481,40 @@ def test_a_process_that_cant_be_killed_and_wakes_up_late_harms_nothing(tmp_path,
             )
             watch_late_writes(iter(loader), hub_of(loader), trap.let_go, expected)
         monkeypatch.setattr(ProcessWorker, "kill", kill)
+
+
+def test_close_ends_a_process_that_was_set_aside(tmp_path, monkeypatch, caplog):
+    """It couldn't be ended then; nothing of it is left when the loader is closed."""
+    monkeypatch.setattr(casualties, "KILL_SECONDS", 0.0)
+    trap = Trap(tmp_path, at=9)
+    options = {"worker_timeout": 0.4, "on_worker_timeout": "restart", **ONE}
+    with numbers(24, trap, lk.Batch(4), task_rows=2, **options) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        victim = trap.caught()
+        with monkeypatch.context() as kernel:
+            kernel.setattr(ProcessWorker, "kill", lambda worker: None)
+            until(lambda: hub_of(loader)._casualties.aside, "that it is set aside")
+        assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
+        assert len(hub_of(loader)._casualties.aside) == 1
+    assert not Path(f"/proc/{victim}").exists()
+
+
+def test_a_worker_that_loses_its_channel_is_ended_and_replaced(tmp_path, caplog):
+    """As where code of the user's closes all descriptors: it lives, and nothing of it can be heard."""
+
+    def closes(x: int) -> Any:
+        if x == 9 and first_time(tmp_path / "closed"):
+            for name in os.listdir("/proc/self/fd"):
+                with contextlib.suppress(OSError):
+                    if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                        os.close(int(name))
+            threading.Event().wait()
+        return row(x)
+
+    with numbers(24, closes, lk.Batch(4), task_rows=2, **ONE) as loader:
+        assert all_same([*loader], list(numbers(24, row, lk.Batch(4))))
+    assert "died with exit code -9 (SIGKILL)" in caplog.text
 
 
 def test_a_batch_fn_that_is_stuck_in_a_thread_raises(tmp_path):

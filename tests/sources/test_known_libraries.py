@@ -266,11 +266,13 @@ def test_bad_records_of_an_earlier_version_are_kept():
 @pytest.mark.filterwarnings("ignore:.*digest")
 def test_only_what_is_not_always_known_may_be_missing():
     """A source's own fingerprint, and a list's, are compared as they were."""
-    for source in (lk.RangeDataSource(3), lk.ConcatDataSource([[1], [2]])):
+    for source in (lk.RangeDataSource(3), lk.ConcatDataSource([[1], [2]]), [1, 2], np.zeros(2)):
         saved = json.loads(iter(lk.load(source)).get_state())
-        saved["source"] = without(saved["source"], "stop", "sources")
+        saved["source"] = without(saved["source"], "stop", "sources", "content")
         del saved["digest"]
-        with pytest.raises(lk.CheckpointMismatchError, match=r"source\.(stop|sources): saved nothing"):
+        with pytest.raises(
+            lk.CheckpointMismatchError, match=r"source\.(stop|sources|content): saved nothing"
+        ):
             iter(lk.load(source)).set_state(json.dumps(saved).encode())
 
 
@@ -296,6 +298,18 @@ def test_hosts_are_not_compared_by_what_may_differ_between_them():
     one, other = (TorchSubset(HuggingFace(range(MANY), name), [1]) for name in ("0a", "0b"))
     assert fingerprint_of(one) != fingerprint_of(other)
     assert same_on_all_hosts(fingerprint_of(one)) == same_on_all_hosts(fingerprint_of(other))
+
+
+def test_documents_of_several_hosts_are_one_state():
+    """Each host's own has the fingerprint that its library gave; the restoring one is compared with its own."""
+    loaders = [
+        lk.load(HuggingFace(range(MANY), name), shard_options=lk.ShardOptions(shard, 2))
+        for shard, name in enumerate(("0a", "0b"))
+    ]
+    states = [iter(loader).get_state() for loader in loaders]
+    iter(loaders[0]).set_state(states)
+    with pytest.raises(lk.CheckpointMismatchError, match=r"source\.hf_fingerprint: saved \"0b\""):
+        iter(loaders[0]).set_state(states[1])
 
 
 def test_an_unfinished_subclass_is_known_by_its_type():

@@ -60,9 +60,8 @@ class ArrayRecordDataSource(_ArrayRecords):
         return super().__getitem__(record_key)
 
     def __getitems__(self, record_keys: ArrayLike) -> list[bytes]:
-        return super().__getitems__(
-            record_keys
-        )  # said here: the same records as this class's __getitem__ gives
+        # Said again, for it isn't inherited past a __getitem__ of the class's own.
+        return super().__getitems__(record_keys)
 
     def __iter__(self) -> Iterator[bytes]:
         return map(self.__getitem__, range(len(self)))

@@ -26,9 +26,8 @@ from loaderkit.plan.segments import Segments
 from loaderkit.plan.state import State, Streams, check_sound
 
 FORMAT = "loaderkit"
-FORMAT_VERSION = (
-    3  # with parameters; a state of an earlier version is written again as it was: 2 with lost records
-)
+# With parameters. Without them, as earlier versions saved it, a state is written as it was: 1, or 2 with lost records.
+FORMAT_VERSION = 3
 STREAM_VERSION = 1
 
 _FIELDS = (

@@ -32,7 +32,7 @@ from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transfor
 _MOST_CHARACTERS = 4096  # of all operations together
 _MOST_OF_ONE = 200  # of a parameter
 _MOST_OF_NAME = 80
-_MOST_VALUES = 10_000  # looked at, of an operation
+_MOST_VALUES = 10_000  # inside an operation
 _MOST_DEPTH = 16
 _MOST_HASHED = 1 << 20  # bytes of an array
 _KINDS = (Map, MapWithIndex, RandomMap, Filter, FlatMap, Batch)
@@ -73,21 +73,24 @@ def _operation(operation: Transformation) -> dict[str, Any]:
     if subject is None:
         return entry
     entry["name"] = _name(subject)
-    found = _named_values(subject, _Sayer(_MOST_VALUES))
+    found = _named_values(subject, _MOST_VALUES, 0)
     parameters = {name: _bounded(value) for name, value in found.items()}
     return {**entry, "parameters": parameters} if parameters else entry
 
 
-def _named_values(subject: Any, say: "_Sayer") -> dict[str, Any]:
+def _named_values(subject: Any, left: int, depth: int) -> dict[str, Any]:
     """What is known of an operation or a function by name, each value said as JSON."""
     if isinstance(subject, partial):
-        bound = {str(place): say(value) for place, value in enumerate(subject.args)}
-        return _named_values(subject.func, say) | bound | {k: say(v) for k, v in subject.keywords.items()}
+        bound = {str(place): value for place, value in enumerate(subject.args)} | subject.keywords
+        each = left // max(len(bound), 1)
+        said = {name: _said(value, each, depth) for name, value in bound.items()}
+        return _named_values(subject.func, left, depth) | said
     owner = subject if _is_frozen(subject) else _attribute(subject, "__self__")  # what it is a method of
-    return say.fields_of(owner) if _is_frozen(owner) else {}
+    return _fields_of(owner, left, depth) if _is_frozen(owner) else {}
 
 
 def _is_frozen(value: Any) -> bool:
+    """Whether it is an object of a frozen dataclass."""
     settings = getattr(type(value), "__dataclass_params__", None)
     return bool(getattr(settings, "frozen", False))
 
@@ -116,106 +119,95 @@ def _bounded(said: Any) -> Any:
     return said if len(canonical(said)) <= _MOST_OF_ONE else {"sha256": _digest(said)}
 
 
-class _Sayer:
-    """Says values as JSON, up to so many of them; behind that they are their types and lengths."""
+def _fields_of(value: Any, left: int, depth: int) -> dict[str, Any]:
+    """The fields of a frozen dataclass, each said as JSON."""
+    own = type(value).__module__.partition(".")[0] == _OWN
+    fields = [field for field in dataclasses.fields(value) if field.compare and field.init]
+    said: dict[str, Any] = {}
+    for field in fields:
+        found = _said(_attribute(value, field.name), left // len(fields), depth)
+        if not own or field.default is dataclasses.MISSING or found != _said(field.default, left, depth):
+            said[field.name] = found
+    return said
 
-    def __init__(self, most: int) -> None:
-        self._left = most
-        self._depth = 0
 
-    def __call__(self, value: Any) -> Any:
-        if self._left <= 0 or self._depth >= _MOST_DEPTH:  # also of what holds itself
-            return {"type": _name(type(value))}
-        self._left -= 1
-        self._depth += 1
-        try:
-            return self._said(value)
-        except Exception:  # noqa: BLE001 - a user's class may raise anything, and a state has to be made all the same
-            return {"type": _name(type(value))}
-        finally:
-            self._depth -= 1
+def _said(value: Any, left: int = _MOST_VALUES, depth: int = 0) -> Any:
+    """A value as JSON.
 
-    def fields_of(self, value: Any) -> dict[str, Any]:
-        """The fields of a frozen dataclass."""
-        own = type(value).__module__.partition(".")[0] == _OWN
-        said: dict[str, Any] = {}
-        for field in dataclasses.fields(value):
-            if not field.compare or not field.init:
-                continue
-            found = self(_attribute(value, field.name))
-            if not own or field.default is dataclasses.MISSING or found != self(field.default):
-                said[field.name] = found
-        return said
-
-    def _said(self, value: Any) -> Any:
-        for kinds, say in _SAID:
+    left: how many values inside it may be looked at. Its parts share them alike, so that what is said doesn't depend on
+    the order in which they come, which a set has from the process. depth: how deep it lies in others.
+    """
+    try:
+        for kinds, say in _PLAIN:
             if isinstance(value, kinds):
-                return say(self, value)
-        if _is_frozen(value) and not isinstance(value, type):
-            return {_name(type(value)): self.fields_of(value)}
-        if callable(value) and _attribute(value, "__name__") is not None:
-            return {"function": _name(value)}
+                return say(value)
+        return _inside(value, left, depth + 1)
+    except Exception:  # noqa: BLE001 - a user's class may raise anything, and a state has to be made all the same
         return {"type": _name(type(value))}
 
-    def _whole(self, value: int | np.integer) -> Any:
-        number = int(value)
-        return number if -(2**63) <= number < 2**63 else {"int": hex(number)}
 
-    def _real(self, value: float | np.floating) -> Any:
-        number = float(value)
-        return number if math.isfinite(number) else {"float": repr(number)}
-
-    def _items(self, value: Any) -> Any:
-        if self._too_many(value):
-            return {_name(type(value)): len(value)}
-        return [self(item) for item in value]
-
-    def _set(self, value: Any) -> Any:
-        items = self._items(value)
-        return {"set": sorted(items, key=canonical) if isinstance(items, list) else items}
-
-    def _mapping(self, value: dict[Any, Any]) -> Any:
-        if self._too_many(value):
-            return {_name(type(value)): len(value)}
+def _inside(value: Any, left: int, depth: int) -> Any:
+    """What has others in it, in which a value may hold itself; and what nothing is known of but its type."""
+    each = left
+    if isinstance(value, tuple | list | set | frozenset | dict):
+        each = (left - len(value)) // max(len(value), 1)
+    if each < 0 or depth > _MOST_DEPTH:
+        return {_name(type(value)): len(value)} if each < 0 else {"type": _name(type(value))}
+    if isinstance(value, tuple | list):
+        return [_said(item, each, depth) for item in value]
+    if isinstance(value, set | frozenset):
+        return {"set": sorted((_said(item, each, depth) for item in value), key=canonical)}
+    if isinstance(value, dict):
         if all(type(key) is str for key in value):
-            return {key: self(item) for key, item in value.items()}
-        return {"dict": sorted(([self(key), self(item)] for key, item in value.items()), key=canonical)}
+            return {key: _said(item, each, depth) for key, item in value.items()}
+        pairs = ([_said(key, each, depth), _said(item, each, depth)] for key, item in value.items())
+        return {"dict": sorted(pairs, key=canonical)}
+    if isinstance(value, slice):
+        return {"slice": [_said(part, each, depth) for part in (value.start, value.stop, value.step)]}
+    if isinstance(value, partial):
+        return {"function": _name(value), "parameters": _named_values(value, each, depth)}
+    if _is_frozen(value):
+        return {_name(type(value)): _fields_of(value, each, depth)}
+    if callable(value) and _attribute(value, "__name__") is not None:
+        return {"function": _name(value)}
+    return {"type": _name(type(value))}
 
-    def _too_many(self, value: Any) -> bool:
-        return len(value) > self._left
 
-    def _array(self, value: np.ndarray) -> Any:
-        said: dict[str, Any] = {"array": list(value.shape), "dtype": str(value.dtype)}
-        # Structs and long doubles have bytes between their parts that mean nothing.
-        plain = value.dtype.kind in "biufcmMSU" and value.dtype.char not in "gG"
-        if plain and value.nbytes <= _MOST_HASHED:
-            said["sha256"] = sha256(value.tobytes()).hexdigest()[:16]
-        return said
+def _whole(value: int | np.integer) -> Any:
+    number = int(value)
+    return number if -(2**63) <= number < 2**63 else {"int": hex(number)}
 
-    def _partial(self, value: partial[Any]) -> Any:
-        return {"function": _name(value), "parameters": _named_values(value, self)}
+
+def _real(value: float | np.floating) -> Any:
+    number = float(value)
+    return number if math.isfinite(number) else {"float": repr(number)}
+
+
+def _array(value: np.ndarray) -> Any:
+    said: dict[str, Any] = {"array": list(value.shape), "dtype": str(value.dtype)}
+    # Structs and long doubles have bytes between their parts that mean nothing.
+    plain = value.dtype.kind in "biufcmMSU" and value.dtype.char not in "gG"
+    if plain and value.nbytes <= _MOST_HASHED:
+        said["sha256"] = sha256(value.tobytes()).hexdigest()[:16]
+    return said
 
 
 # The first that fits: an IntEnum is an int too, and numpy's float64 a float.
-_SAID: tuple[tuple[Any, Callable[[_Sayer, Any], Any]], ...] = (
-    ((bool, type(None)), lambda _, value: value),
-    (Enum, lambda _, value: {"enum": f"{_name(type(value))}.{value.name or value.value}"}),
-    (np.bool_, lambda _, value: bool(value)),
-    (str, lambda _, value: str.__str__(value)),
-    ((int, np.integer), _Sayer._whole),
-    ((float, np.floating), _Sayer._real),
-    ((complex, range), lambda _, value: {_name(type(value)): str(value)}),
-    ((tuple, list), _Sayer._items),
-    ((set, frozenset), _Sayer._set),
-    (dict, _Sayer._mapping),
-    ((bytes, bytearray), lambda _, value: {"bytes": len(value), "sha256": sha256(value).hexdigest()[:16]}),
-    (slice, lambda say, value: {"slice": [say(value.start), say(value.stop), say(value.step)]}),
-    (np.dtype, lambda _, value: {"dtype": str(value)}),
-    (np.ndarray, _Sayer._array),
-    (np.generic, lambda _, value: {str(value.dtype): str(value)}),
-    (PurePath, lambda _, value: {"path": value.name}),  # without the folder, which may be another tomorrow
-    (type, lambda _, value: {"type": _name(value)}),
-    (partial, _Sayer._partial),
+_PLAIN: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    ((bool, type(None)), lambda value: value),
+    (Enum, lambda value: {"enum": f"{_name(type(value))}.{value.name}"}),
+    (np.bool_, bool),
+    (str, str.__str__),
+    ((int, np.integer), _whole),
+    ((float, np.floating), _real),
+    ((complex, np.complexfloating), lambda value: {"complex": str(complex(value))}),
+    (range, lambda value: {"range": str(value)}),
+    ((bytes, bytearray), lambda value: {"bytes": len(value), "sha256": sha256(value).hexdigest()[:16]}),
+    (np.dtype, lambda value: {"dtype": str(value)}),
+    (np.ndarray, _array),
+    ((np.datetime64, np.timedelta64), lambda value: {str(value.dtype): str(value)}),
+    (PurePath, lambda value: {"path": value.name}),  # without the folder, which may be another tomorrow
+    (type, lambda value: {"type": _name(value)}),
 )
 
 

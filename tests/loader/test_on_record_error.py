@@ -121,7 +121,7 @@ def test_the_ledger_belongs_to_its_records():
     it = iter(loader_of(12, bad_at(2), lk.Batch(4)))
     next(it)
     other = iter(loader_of(12, lk.Batch(4), sampler=lk.IndexSampler(12, shuffle=True, seed=1, num_epochs=1)))
-    other.set_state(it.get_state(), allow={"sampler"})
+    other.set_state(it.get_state(), allow={"sampler", "parameters"})
     assert other.bad_records == 0
 
 

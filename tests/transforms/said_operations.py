@@ -171,6 +171,7 @@ VALUES: list[tuple[Any, Any]] = [
     (Size(2, 3), [2, 3]),
     ({"a", "b", "c"}, {"set": ["a", "b", "c"]}),
     ({"b": 1, "a": (2,)}, {"b": 1, "a": [2]}),
+    ({(number, (number,)) for number in range(3)}, {"set": [[0, [0]], [1, [1]], [2, [2]]]}),
     ({2: "b", 1: "a"}, {"dict": [[1, "a"], [2, "b"]]}),
     (range(3), {"range": "range(0, 3)"}),
     (slice(None, 3), {"slice": [None, 3, None]}),
@@ -197,4 +198,7 @@ def everything() -> list[Any]:
     """What is said of each operation and value above, one by one."""
     operations = [operation for operation, _ in OPERATIONS.values()] + [Holds(value) for value, _ in VALUES]
     operations.append(Holds(frozenset(f"word {number}" for number in range(20))))
+    operations.append(
+        Holds({(f"word {number}", (number, number)) for number in range(3000)})
+    )  # too many to look at
     return [parameters_of([operation]) for operation in operations]

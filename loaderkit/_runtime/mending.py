@@ -208,7 +208,9 @@ def _of_a_record(failure: Failure) -> bool:
     error = failure.error
     # Not `error.errno`: a user's class may give anything for it.
     number = _number_of(error) if issubclass(type(error), OSError) else None
-    of_all = isinstance(error, MemoryError | FileChangedError) or (type(number) is int and number in _OF_THE_MACHINE)
+    of_all = isinstance(error, MemoryError | FileChangedError) or (
+        type(number) is int and number in _OF_THE_MACHINE
+    )
     return len(failure.indices) == 1 and not of_all  # a source that miscounts names them all
 
 

@@ -245,6 +245,7 @@ class ArrayRecordDataSource:
                     self._identities.setdefault(file.path, FileIdentity.of(file.path))
         return dict(self._identities)
 
+
 def _inspect(part: FilePart, options: str, identities: dict[str, FileIdentity]) -> _File:
     reader = open_reader(part.path, options=options, identities=identities, sizes={})
     try:

@@ -10,6 +10,7 @@ than the class gives, and isn't used.
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -50,6 +51,7 @@ def _own(source: Any, name: str) -> Callable[..., Any] | None:
     return None
 
 
+@lru_cache(maxsize=4096)  # combined sources ask at each read
 def _is_for_own_records(cls: type, name: str) -> bool:
     replaced = False  # whether a class before this one in the order gives other records
     for base in cls.__mro__:

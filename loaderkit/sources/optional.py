@@ -45,14 +45,15 @@ def column_reader(source: Any) -> Callable[..., Any] | None:
 
 
 def _own(source: Any, name: str) -> Callable[..., Any] | None:
-    if name in getattr(source, "__dict__", ()) or _is_for_own_records(type(source), name):
+    cls: Any = type(source)
+    if name in getattr(source, "__dict__", ()) or _is_for_own_records(cls, name):
         found = getattr(source, name, None)
         return found if callable(found) else None
     return None
 
 
 @lru_cache(maxsize=4096)  # combined sources ask at each read
-def _is_for_own_records(cls: type, name: str) -> bool:
+def _is_for_own_records(cls: Any, name: str) -> bool:
     replaced = False  # whether a class before this one in the order gives other records
     for base in cls.__mro__:
         known = vars(base)

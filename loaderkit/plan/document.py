@@ -3,7 +3,8 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import lru_cache
 from typing import Any
 
 from loaderkit.errors import StateError
@@ -13,6 +14,7 @@ _MAX_DEPTH = 32
 _LEAST_INT, _MOST_INT = -(2**63), 2**64 - 1
 _MAX_DIGITS = 20
 _LINE = 96
+_INDENT = "  "
 
 
 def parse(data: bytes | bytearray | memoryview) -> dict[str, Any]:
@@ -110,8 +112,10 @@ def digest(document: dict[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(canonical(rest).encode()).hexdigest()
 
 
-def render(document: dict[str, Any]) -> bytes:
+def render(document: dict[str, Any], steady: Collection[str] = ()) -> bytes:
     """Indented JSON; what fits in one line stays in one, below the first level.
+
+    steady: keys whose values are mostly those of the document before: their text is kept for the next one.
 
     >>> print(render({"step": 3, "segments": [[0, 0, 256]]}).decode(), end="")
     {
@@ -119,21 +123,32 @@ def render(document: dict[str, Any]) -> bytes:
       "segments": [[0, 0, 256]]
     }
     """
-    return ("\n".join(_lines(document, "", "", "")) + "\n").encode()
+    lines: list[str] = []
+    for place, (key, value) in enumerate(document.items(), start=1):
+        start, end = f"{json.dumps(key)}: ", "," if place < len(document) else ""
+        if key in steady:
+            lines += _kept_lines(json.dumps(value), start, end)
+        else:
+            lines += _lines(value, start, end, _INDENT)
+    return ("\n".join(["{", *lines, "}"] if lines else ["{}"]) + "\n").encode()
+
+
+@lru_cache(maxsize=64)
+def _kept_lines(flat: str, start: str, end: str) -> tuple[str, ...]:
+    return tuple(_lines(json.loads(flat), start, end, _INDENT))
 
 
 def _lines(value: Any, start: str, end: str, indent: str) -> Iterator[str]:
-    if indent or not value:  # the whole document is never one line, so it isn't tried as one
-        flat = f"{indent}{start}{json.dumps(value)}{end}"
-        if len(flat) <= _LINE or not value or not isinstance(value, dict | list | tuple):
-            yield flat
-            return
+    flat = f"{indent}{start}{json.dumps(value)}{end}"
+    if not value or not isinstance(value, dict | list | tuple) or len(flat) <= _LINE:
+        yield flat
+        return
     pairs = value.items() if isinstance(value, dict) else ((None, child) for child in value)
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     yield f"{indent}{start}{opening}"
     for place, (key, child) in enumerate(pairs, start=1):
         label = "" if key is None else f"{json.dumps(key)}: "
-        yield from _lines(child, label, "," if place < len(value) else "", indent + "  ")
+        yield from _lines(child, label, "," if place < len(value) else "", indent + _INDENT)
     yield f"{indent}{closing}{end}"
 
 

@@ -45,6 +45,13 @@ _FIELDS = (
     "epoch",
     "versions",
 )
+_STEADY = (
+    "sampler",
+    "source",
+    "operations",
+    "streams",
+    "parameters",
+)  # the same in all states of an iterator
 _VERSIONED = ("loaderkit", "numpy", "python")
 _MAX_INT = 2**63 - 1
 _MAX_CURSOR = 64
@@ -109,7 +116,7 @@ def dumps(state: State) -> bytes:
             "skipped": {str(stream): count for stream, count in sorted(state.losses.skipped.items())},
         }
     _read(document, digest_missing=False)
-    return render({**document, "digest": digest(document)})
+    return render({**document, "digest": digest(document)}, steady=_STEADY)
 
 
 def loads(data: bytes | bytearray | memoryview) -> State:

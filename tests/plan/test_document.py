@@ -28,6 +28,7 @@ def test_what_is_rendered_is_parsed_again(document: dict[str, object]) -> None:
     again = parse(data)
     assert canonical(again) == canonical(document)
     assert render(again) == data
+    assert render(document, steady=document) == render(document, steady=document) == data
 
 
 @given(OBJECTS)

@@ -17,28 +17,31 @@ class Names:
     """Asks for the names of records.
 
     Args:
-        name: says what the source calls a record.
+        name: says what the source calls a record, None where it names none: then no thread is needed.
 
     >>> Names({3: "cat.jpg"}.get).keyed([3, 4])
     ["3 'cat.jpg'", '4']
     """
 
-    def __init__(self, name: Namer) -> None:
+    def __init__(self, name: Namer | None) -> None:
         self._name = name
-        self._silent = False  # whether it didn't answer
 
     def keyed(self, keys: Sequence[int]) -> list[str]:
         """The keys, each with its name where there is one."""
-        found: list[str | None] = []
-        if not self._silent:
-            asking = threading.Thread(
-                target=lambda: found.extend(map(self._name, keys)), name="loaderkit-names", daemon=True
-            )
-            try:
-                asking.start()
-                asking.join(_ANSWER_SECONDS)
-                self._silent = asking.is_alive()
-            except RuntimeError:  # the process may have no further thread
-                found = []
-        names = found if len(found) == len(keys) else [None] * len(keys)
-        return [keyed(key, name) for key, name in zip(keys, names, strict=True)]
+        names = None if self._name is None else self._asked(self._name, keys)
+        return [keyed(key, name) for key, name in zip(keys, names or [None] * len(keys), strict=True)]
+
+    def _asked(self, name: Namer, keys: Sequence[int]) -> list[str | None] | None:
+        answers: list[list[str | None]] = []
+        asking = threading.Thread(
+            target=lambda: answers.append([name(key) for key in keys]), name="loaderkit-names", daemon=True
+        )
+        try:
+            asking.start()
+            asking.join(_ANSWER_SECONDS)
+        except RuntimeError:  # the process may have no further thread
+            return None
+        if not answers:
+            self._name = None
+            return None
+        return answers[0]

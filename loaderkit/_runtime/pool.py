@@ -27,6 +27,7 @@ from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._limits import is_of_limits, naming_limits, with_limits
 from loaderkit._notes import repr_of
 from loaderkit.errors import IteratorClosedError, WorkerError
+from loaderkit.sources import has_names
 from loaderkit.transforms.run import Failure
 
 from .arena import Arena
@@ -98,7 +99,7 @@ class Pool(Hub):
             patience,
             workers=workers,
             kind=kind,
-            names=Names(self.record_name),
+            names=Names(self.record_name if has_names(program.source) else None),
         )
         self._numbers = 0
         self._failed = False

@@ -81,13 +81,17 @@ def _tenacity() -> Any:
     return tenacity
 
 
+def _unnamed(key: int) -> None:
+    return None
+
+
 class Retrying:
     """A source's read, tried again as a Retry says; may be called from several threads.
 
     Args:
         read: takes a record key.
         retry: how often, how long, after what.
-        name: says what the source calls a record.
+        name: says what the source calls a record; nothing, if not given.
 
     waits: called every tenth of a second between two attempts. That pause is ours, and no worker is stuck in it.
 
@@ -95,11 +99,11 @@ class Retrying:
     ...     if failing:
     ...         raise failing.pop()
     ...     return key
-    >>> Retrying(read, Retry(wait=0.001), name=lambda key: None)(7)
+    >>> Retrying(read, Retry(wait=0.001))(7)
     7
     """
 
-    def __init__(self, read: Callable[[int], Any], retry: Retry, name: Namer) -> None:
+    def __init__(self, read: Callable[[int], Any], retry: Retry, name: Namer = _unnamed) -> None:
         self._read = read
         self._name = name
         self._retry = retry

@@ -9,6 +9,7 @@ from .foreign_files import check_files as check_files
 from .foreign_files import foreign_files as foreign_files
 from .in_memory import InMemoryDataSource as InMemoryDataSource
 from .naming import Namer as Namer
+from .naming import has_names as has_names
 from .naming import namer_of as namer_of
 from .optional import column_reader as column_reader
 from .optional import many_reader as many_reader

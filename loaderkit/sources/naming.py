@@ -45,6 +45,21 @@ def namer_of(source: Any) -> Namer:
     return name
 
 
+def has_names(source: Any) -> bool:
+    """Whether a source has the protocol's `name`. Never raises.
+
+    Args:
+        source: any data source.
+
+    >>> has_names(["cat.jpg"])
+    False
+    """
+    try:
+        return _method_of(source) is not None
+    except Exception:  # noqa: BLE001 - an attribute may be computed, and fail
+        return False
+
+
 def _method_of(source: Any) -> Callable[[int], Any] | None:
     method = getattr(source, "name", None)
     return method if callable(method) and _takes_one(method) else None

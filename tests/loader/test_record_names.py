@@ -240,3 +240,4 @@ def test_what_is_logged_does_not_wait_for_a_name(monkeypatch):
     thread.join()
     assert asked == [3, 4]
     assert Names({3: "a"}.get).keyed([3, 4]) == ["3 'a'", "4"]
+    assert Names(None).keyed([3]) == ["3"]

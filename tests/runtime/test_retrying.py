@@ -314,7 +314,7 @@ def test_a_huge_error_makes_no_huge_note():
         raise OSError("x" * 1_000_000)
 
     with pytest.raises(OSError, match="xxx") as raised:
-        Retrying(read, lk.Retry(attempts=3, wait=0.0), name=lambda key: None)(7)
+        Retrying(read, lk.Retry(attempts=3, wait=0.0))(7)
     (note,) = raised.value.__notes__
     assert note.count("OSError('xxx") == 3
     assert len(note) < 5_000

@@ -35,15 +35,10 @@ class ConcatDataSource:
         return int(self._ends[-1])
 
     def __getitem__(self, record_key: SupportsIndex) -> Any:
-        source, key = self._part_of(record_key)
-        return read_record(source, key)
-
-    def _part_of(self, record_key: SupportsIndex) -> tuple[Any, int]:
-        """The source that has a record, and its key there."""
         key = check_key(record_key, len(self), self)
         place = int(np.searchsorted(self._ends, key, side="right"))
         source = self._sources[place]
-        return source, key - int(self._ends[place]) + len(source)
+        return read_record(source, key - int(self._ends[place]) + len(source))
 
     def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         keys = check_keys(record_keys, len(self), self)
@@ -63,8 +58,10 @@ class ConcatDataSource:
         Args:
             record_key: as for reading.
         """
-        source, key = self._part_of(record_key)
-        return namer_of(source)(key)
+        key = check_key(record_key, len(self), self)
+        place = int(np.searchsorted(self._ends, key, side="right"))
+        source = self._sources[place]
+        return namer_of(source)(key - int(self._ends[place]) + len(source))
 
     def fingerprint(self) -> dict[str, Any]:
         """The fingerprints of the sources, in order."""

@@ -1,9 +1,9 @@
 """The command that starts a worker process: an interpreter like the trainer's, whose first words are ours.
 
-A folder of the user's may hold a `types.py` or a `signal.py`. The trainer never met it, as its interpreter had imported
-the standard library's before, or looked there first. So nothing but the standard library, and the folders that hold
-this package and what it needs, is on a worker's path until it has imported itself. What else it is to take over comes
-over its channel (preparation.py), which has room for any path.
+A folder of the user's may hold a `types.py` or a `signal.py`, which the trainer never imports because it has the
+standard library's already. So a worker looks in the standard library first, then in the folders that hold this package
+and what it needs, until it has imported its own code. All else that it takes over comes over its channel
+(preparation.py), which has room for a path of any length.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Whose a module of the standard library's name is: a worker finds those of the trainer.
+"""Which file a module of the standard library's name comes from: in a worker the same as in the trainer.
 
-A `types.py` beside the script does a trainer no harm that had imported the library's before. In a worker, whose imports
-come in another order, it would be found in its stead; and one that the trainer did import is to be found there too.
+A `types.py` beside the script is never imported by a trainer that has the library's already. A worker's imports come in
+another order, and would find it first. Where the trainer did import the user's file, the worker has to do so, too.
 """
 
 import os

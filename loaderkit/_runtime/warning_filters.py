@@ -10,9 +10,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-_Text = (
-    re.Pattern[str] | str | None
-)  # an expression; the interpreter's first filters hold a text, or None for any
+# An expression. The interpreter's first filters hold a text, which a warning's has to equal, or None for any.
+_Text = re.Pattern[str] | str | None
 
 
 @dataclass(frozen=True, slots=True)

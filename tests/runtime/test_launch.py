@@ -22,11 +22,13 @@ import loaderkit as lk
 
 # Behind the import, as in a notebook: the trainer has the library's modules, and a worker imports its own from now on.
 sys.path[:0] = ["", os.path.dirname(__file__), *(f"/nowhere/{n}" * 10 for n in range(3000))]
+del sys.modules["queue"]  # but this one it has from the user
+import queue
 
 def look(x):
-    import __main__, statistics, types
+    import __main__, queue, statistics, types
     import beside
-    names = [__main__.__file__, __main__.__spec__, types.__file__, statistics.mean, beside.__file__]
+    names = [__main__.__file__, __main__.__spec__, types.__file__, statistics.mean, beside.__file__, queue.mine]
     return [*names, sys.path[:2], os.getcwd()]
 
 with lk.load([0], num_epochs=1, transformations=[look], worker_count=1) as loader:
@@ -45,6 +47,7 @@ def test_no_file_of_the_user_is_taken_for_the_standard_librarys(tmp_path):
         for name in NAMES:
             (folder / f"{name}.py").write_text(f"raise ImportError('{name} of the user')")
     (present / "statistics.py").write_text("mean = 'of the user'")
+    (present / "queue.py").write_text("mine = True")
     (present / "beside.py").touch()
     (tmp_path / "script.py").write_text(SHADOWED)
     done = subprocess.run(

@@ -14,7 +14,7 @@ from pathlib import Path
 from ._notes import text_of
 
 _DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
-_PROCESSES = {errno.EAGAIN}  # of fork and clone; whose other callers never meet it
+_PROCESSES = {errno.EAGAIN}  # of fork and clone
 _MEMORY = {errno.ENOMEM}
 _OF_SYSTEM = (OSError, BlockingIOError)  # not those of a user's class, whose number may be anything
 _NAMED = "; the limit"  # in a text that names it already

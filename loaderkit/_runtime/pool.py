@@ -141,11 +141,12 @@ class Pool(Hub):
         selector.register(self._woken, selectors.EVENT_READ, None)
         self.torn = True
         begun, self._ended = threading.Event(), threading.Event()
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=_pump, args=(self, selector, begun, self._ended), name="loaderkit-pump", daemon=True
         )
         try:
-            self._thread.start()
+            self._thread = thread
+            thread.start()
         except BaseException as error:
             refused = isinstance(error, Exception)
             if refused or not begun.wait(_START_SECONDS):  # an interrupt may come before it runs, or after
@@ -518,5 +519,6 @@ def _pump(
             pool._stopping = True
             pool._fail(error)
             pool._changed.notify_all()
+            pool._release()
     finally:
         ended.set()

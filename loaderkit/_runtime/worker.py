@@ -90,11 +90,9 @@ def main(channel: int, arena: int, mark: int, trainer: int, *descriptors: int) -
 def _told_of(error: Exception, connection: socket.socket) -> bool:
     """Tells the trainer why this worker, and any other that it would start instead, can't go on."""
     try:
-        why = (
-            error
-            if isinstance(error, LoaderkitError)
-            else WorkerError(f"a worker can't go on: {with_limits(error)}")
-        )
+        why = error
+        if not isinstance(error, LoaderkitError):
+            why = WorkerError(f"a worker can't go on: {with_limits(error)}")
         connection.sendall(wire.frame(wire.UNFIT, pack_exception(why, Packer())))
     except ConnectionError:
         pass  # it isn't there any more, or has had enough of us
@@ -179,9 +177,8 @@ class _Worker:
                     self._bench.reader.begin(task.id, task.keys)
             case wire.LAYOUT:
                 number, layout = pickle.loads(body)
-                self._layouts[number] = (
-                    layout  # perhaps in the place of another one; tasks that came have theirs
-                )
+                # Perhaps in the place of another one: the tasks that came before have theirs already.
+                self._layouts[number] = layout
             case wire.PLACE:
                 task_id, attempt, *slot = wire.read_numbers(body)
                 self._store(task_id, attempt, Slot(*slot))

@@ -1,4 +1,7 @@
-"""A script: holds sources, buffers, batches and iterators in every place that Python empties late, and ends with 7."""
+"""A script: holds what this package makes in every place that Python empties late, and ends with 7.
+
+Sources, buffers, batches and iterators; batches on devices; arrays and lists in named shared memory.
+"""
 
 import builtins
 import functools
@@ -7,10 +10,15 @@ import sys
 import threading
 import types
 
+import jax
 import numpy as np
 
 import loaderkit as lk
 from loaderkit._memory import SharedBuffer
+from loaderkit.interop.grain import _put_away, _shared_array, _shared_list
+from loaderkit.interop.jax import device_iterator
+
+ONE_DEVICE = jax.sharding.SingleDeviceSharding(jax.devices()[0])
 
 
 def loader(source, workers, threads=0):
@@ -28,7 +36,19 @@ def made():
     memory = lk.InMemoryDataSource([{"x": np.full(64, k, np.float32)} for k in range(16)])
     arrays = lk.ArrayDataSource({"x": np.arange(64.0).reshape(16, 4)})
     running = [iter(loader(memory, 0, threads=2)), iter(loader(arrays, 1))]
-    return [SharedBuffer(8), memory, arrays, memory[3], arrays[3], running, [next(it) for it in running]]
+    running.append(device_iterator(iter(loader(memory, 0)), ONE_DEVICE))
+    batches = [next(it) for it in running]
+    return [SharedBuffer(8), memory, arrays, memory[3], arrays[3], running, batches, *named()]
+
+
+def named():
+    array = _shared_array.SharedMemoryArray((4, 4), np.float32)
+    array.unlink_on_del()
+    away = _put_away.copy_to_shm({"x": np.ones(1000)})
+    opened = _put_away.open_from_shm(_put_away.copy_to_shm({"x": np.ones(1000)}))
+    values = _shared_list.SharedMemoryDataSource([1, 2, 3])
+    values.unlink()
+    return array, array[1:], away, opened, opened["x"][3:], values
 
 
 @functools.lru_cache
@@ -63,7 +83,9 @@ local = threading.local()
 local.held = made()
 module = sys.modules["of_the_user"] = types.ModuleType("of_the_user")
 module.held = made()
-for place in (lk, sys, np, os, builtins, lk.DataLoader, lk.sources):
+for place in (lk, sys, np, os, builtins, lk.DataLoader, lk.sources, _shared_array, jax):
     place.of_the_user = made()
+_shared_array.SharedMemoryArray.enable_async_del(2, 5)
+named()
 ends = Ends()
 sys.exit(7)

@@ -70,8 +70,12 @@ terminal = pytest.StashKey[int]()
 
 # --- where a test starts from -----------------------------------------------------------------------------------
 
-# SIGHUP stays ignored: that is what nohup is for. Python itself ignores the last two, and resets them for children.
-LEFT_IGNORED = {signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ}
+# SIGHUP stays ignored, that is what nohup is for, and what would stop a run in the background. Python itself ignores
+# the last two, and resets them for children.
+LEFT_IGNORED = {
+    *(signal.SIGHUP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU),
+    *(signal.SIGPIPE, signal.SIGXFSZ),
+}
 
 
 def restore_signals() -> None:
@@ -118,7 +122,8 @@ def pytest_timeout_set_timer(item, settings):
         found = stacks()
         item.add_report_section("call", "stacks at the time limit", found)
         # In the report they may come too late: the process exits where the test can't be ended.
-        os.write(item.config.stash[terminal], f"\n{item.nodeid} is over its time limit\n{found}".encode())
+        with contextlib.suppress(OSError):
+            os.write(item.config.stash[terminal], f"\n{item.nodeid} is over its time limit\n{found}".encode())
         raise TimeLimitError(f"the test took longer than its limit of {settings.timeout:g} s")
 
     signal.signal(signal.SIGALRM, over)
@@ -135,12 +140,11 @@ def pytest_timeout_cancel_timer(item):
 
 @pytest.hookimpl(trylast=True)
 def pytest_exception_interact(node):
+    left = signal.getitimer(signal.ITIMER_REAL)[0]
     if node.config.getoption("usepdb"):
         cancel_timers()
-    elif signal.getitimer(signal.ITIMER_REAL)[0] or node.stash.get(over_time, False):
-        exit_after(
-            signal.getitimer(signal.ITIMER_REAL)[0] + GRACE_S, node.config
-        )  # pytest has just cancelled it
+    elif left or node.stash.get(over_time, False):
+        exit_after(left + GRACE_S, node.config)  # pytest has just cancelled it
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

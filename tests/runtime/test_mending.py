@@ -121,7 +121,9 @@ def test_where_all_that_can_be_tried_is_bad_the_error_says_how_many():
     [MemoryError(), *(OSError(code, "none left") for code in (errno.ENOMEM, errno.EMFILE, errno.ENFILE))],
     ids=repr,
 )
-@pytest.mark.parametrize("policy", ["replace", "skip", lambda error, metadata: 0], ids=str)
+@pytest.mark.parametrize(
+    "policy", ["replace", "skip", lambda error, metadata: 0], ids=["replace", "skip", "call"]
+)
 def test_a_want_of_the_machine_is_raised(error, policy):
     """Also where it is met in a record that is read instead of a bad one."""
 

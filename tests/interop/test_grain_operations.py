@@ -328,21 +328,21 @@ def test_a_loader_can_be_made_anew_of_the_parts_of_another(installed_grain):
     assert [batch.tolist() for batch in ours.DataLoader(**own)] == expected
 
 
-ROWS = [
-    [np.int8(1), np.int64(1 << 40)],
-    [b"a", b"long"],
-    ["a", "bcd"],
-    [{"x": np.ones((2, 1), np.float16), "y": (1, True)}, {"x": np.ones((2, 1)), "y": (2, False)}],
-    [None, None],
-    [[1, 2], [3]],
-    [{"a": 1}, {"b": 1}],
-    [np.zeros(2), np.zeros(3)],
-    [],
-    [1, 2, 3, 4],
-]
+ROWS = {
+    "other integers": [np.int8(1), np.int64(1 << 40)],
+    "bytes": [b"a", b"long"],
+    "texts": ["a", "bcd"],
+    "trees": [{"x": np.ones((2, 1), np.float16), "y": (1, True)}, {"x": np.ones((2, 1)), "y": (2, False)}],
+    "nothing in them": [None, None],
+    "lists of other lengths": [[1, 2], [3]],
+    "other keys": [{"a": 1}, {"b": 1}],
+    "other shapes": [np.zeros(2), np.zeros(3)],
+    "none": [],
+    "too many": [1, 2, 3, 4],
+}
 
 
-@pytest.mark.parametrize("rows", ROWS, ids=str)
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
 @pytest.mark.parametrize("pad_value", [0, 300, b"xyz"])
 def test_a_padded_batch_is_grains(installed_grain, rows, pad_value):
     """Its values, dtypes and shapes, also where the rows' dtypes differ; and where Grain refuses one, so does ours."""

@@ -18,8 +18,6 @@ from loaderkit._memory import SharedBuffer
 from loaderkit.interop.grain import _put_away, _shared_array, _shared_list
 from loaderkit.interop.jax import device_iterator
 
-ONE_DEVICE = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-
 
 def loader(source, workers, threads=0):
     return lk.DataLoader(
@@ -36,7 +34,7 @@ def made():
     memory = lk.InMemoryDataSource([{"x": np.full(64, k, np.float32)} for k in range(16)])
     arrays = lk.ArrayDataSource({"x": np.arange(64.0).reshape(16, 4)})
     running = [iter(loader(memory, 0, threads=2)), iter(loader(arrays, 1))]
-    running.append(device_iterator(iter(loader(memory, 0)), ONE_DEVICE))
+    running.append(device_iterator(iter(loader(memory, 0))))
     batches = [next(it) for it in running]
     return [SharedBuffer(8), memory, arrays, memory[3], arrays[3], running, batches, *named()]
 
@@ -74,18 +72,19 @@ class Ends:
         self.held[0].writable()[0] = 7
 
 
-held = made()
-cached()
-function.held = made()
-node = Node()
-node.itself, node.held = node, made()
-local = threading.local()
-local.held = made()
-module = sys.modules["of_the_user"] = types.ModuleType("of_the_user")
-module.held = made()
-for place in (lk, sys, np, os, builtins, lk.DataLoader, lk.sources, _shared_array, jax):
-    place.of_the_user = made()
-_shared_array.SharedMemoryArray.enable_async_del(2, 5)
-named()
-ends = Ends()
-sys.exit(7)
+if __name__ == "__main__":
+    held = made()
+    cached()
+    function.held = made()
+    node = Node()
+    node.itself, node.held = node, made()
+    local = threading.local()
+    local.held = made()
+    module = sys.modules["of_the_user"] = types.ModuleType("of_the_user")
+    module.held = made()
+    for place in (lk, sys, np, os, builtins, lk.DataLoader, lk.sources, _shared_array, jax):
+        place.of_the_user = made()
+    _shared_array.SharedMemoryArray.enable_async_del(2, 5)
+    named()
+    ends = Ends()
+    sys.exit(7)

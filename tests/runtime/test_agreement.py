@@ -95,8 +95,8 @@ def test_who_is_interrupted_while_it_waits_asks_again(process):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_notes_that_differ_are_told_to_all_who_agree(order):
-    """They come back to every process, and keep nobody."""
+def test_notes_that_differ_are_told_to_all_processes(order):
+    """They come back to each of them, and are no error."""
     stores = Told.of(3, timeout=60)
     told = {}
 

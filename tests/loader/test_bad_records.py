@@ -232,7 +232,7 @@ def test_going_on_behind_a_failed_record(running):
         assert next(it).tolist() == batches[1]
     with loader_of(abs, lk.Batch(2), running=running) as mended:
         again = iter(mended)
-        again.set_state(state)
+        again.set_state(state, allow={"parameters"})  # another function
         assert [value.tolist() for value in again] == batches[2:]
 
 

@@ -29,7 +29,7 @@ def with_limits(error: BaseException) -> str:
     >>> with_limits(OSError(errno.ENOENT, "No such file"))
     '[Errno 2] No such file'
     """
-    return (text_of(error) or type(error).__qualname__) + _limits_behind(error)
+    return (text_of(error) or type(error).__qualname__) + limits_behind(error)
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def naming_limits(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         said = error.strerror or os.strerror(error.errno or 0)
-        raise OSError(error.errno, f"{what}: {said}{_limits_behind(error)}") from error
+        raise OSError(error.errno, f"{what}: {said}{limits_behind(error)}") from error
 
 
 def is_of_limits(error: BaseException) -> bool:
@@ -54,7 +54,8 @@ def is_of_limits(error: BaseException) -> bool:
     return _NAMED in with_limits(error)
 
 
-def _limits_behind(error: BaseException) -> str:
+def limits_behind(error: BaseException) -> str:
+    """The limits that a refusal may come from, with their values; nothing where an error is about none."""
     if _NAMED in text_of(error):
         return ""
     number = error.errno if isinstance(error, OSError) and type(error) in _OF_SYSTEM else None

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from loaderkit._limits import limits_behind
 from loaderkit._notes import annotate, keyed, notes_of, text_of
 from loaderkit.course.course import Course
 from loaderkit.course.position import Position
-from loaderkit.errors import WorkerError
+from loaderkit.errors import LoaderkitError, WorkerError
 from loaderkit.plan.losses import honouring
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.samplers import record_keys_of
@@ -43,6 +44,8 @@ def explained(
         names = ", ".join(keyed(key, name) for key, name in known if name is not None)
         if names:
             annotate(error, f"the data source {source_name} calls record_key {names}")
+    if not isinstance(error, LoaderkitError) and (limits := limits_behind(error)):
+        annotate(error, limits.removeprefix("; "))
     if isinstance(error, ValueError) and "read-only" in text_of(error):
         annotate(error, "arrays of a data source belong to it: copy first, x = x.copy()")
     return error

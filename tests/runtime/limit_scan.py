@@ -85,7 +85,7 @@ def child(limit, kind, left):
         limited = loader(kind)
         came = whole(limited)
     except Exception as error:  # noqa: BLE001 - whatever it is, the test looks at it
-        came = str(error)
+        came = "; ".join((str(error), *getattr(error, "__notes__", ())))
     if limited is not None:
         limited.close()
     resource.setrlimit(what, (hard, hard))

@@ -181,6 +181,21 @@ class TakesAllMemory:
         return {"x": np.full(16, x, np.float32)}
 
 
+@pytest.mark.parametrize(("kind", "workers"), [("thread", 0), ("thread", 1)])
+def test_an_operation_that_is_refused_something_has_the_limit_in_a_note(kind, workers):
+    """Its error is its own, type and text."""
+
+    def refused(x: int) -> int:
+        raise OSError(24, "Too many open files")
+
+    with ends(), numbers(1, refused, worker_count=workers, worker_kind=kind) as made:
+        with pytest.raises(OSError, match=r"^\[Errno 24\] Too many open files\n") as raised:
+            next(iter(made))
+        assert any(
+            note.startswith("the limit of open files: RLIMIT_NOFILE is ") for note in raised.value.__notes__
+        )
+
+
 def test_a_worker_that_may_map_no_memory_names_the_limit_and_no_record():
     """Nothing is wrong with the record that it was at, and the next worker would have the same limit."""
     with ends(), numbers(64, TakesAllMemory(), lk.Batch(16), worker_count=1) as made:
@@ -210,7 +225,7 @@ MB = 1_000_000
 def test_too_little_address_space_names_the_limit(tmp_path, kind, nightly):
     if not nightly and kind != "thread":
         pytest.skip("a scan of the nightly run")
-    values = [*range(0, 80 * MB, 4 * MB if kind == "process" else MB)]
+    values = [*range(0, 160 * MB, 8 * MB if kind == "process" else 2 * MB)]
     came = scanned(tmp_path, "memory", kind, values if nightly else [0, 9 * MB, 12 * MB, 40 * MB])
     assert came[0] != "right" and came[-1] == "right"
 

@@ -10,6 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
+# JAX warns of a fork with its threads, where an earlier test imported it; this child only sets signals and executes.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+
 TESTS = """
 import os
 import signal

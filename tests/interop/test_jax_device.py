@@ -17,7 +17,7 @@ from memory_store import MemoryStore
 
 import loaderkit as lk
 from loaderkit._runtime.agreement import agree
-from loaderkit.course.identity import agreement_of
+from loaderkit.course.identity import agreement_of, notes_of
 from loaderkit.interop.jax.announced import announced_processes, check_initialized
 from loaderkit.interop.jax.keys import record_key
 
@@ -625,7 +625,9 @@ def test_close_ends_a_wait_for_other_processes():
     store, other = MemoryStore.of(2, timeout=600)
     loader = loader_of(shard_options=lk.ShardOptions(0, 2, store=store))
     with ThreadPoolExecutor() as threads:
-        agreed = threads.submit(agree, other, "loader", agreement_of(loader._course()), advice="")
+        course = loader._course()
+        said, notes = agreement_of(course), notes_of(course)
+        agreed = threads.submit(agree, other, "loader", said, advice="", notes=notes)
         batches = lk.device_iterator(iter(loader))
         agreed.result()
         waits = threads.submit(next, batches)

@@ -660,7 +660,7 @@ def test_what_is_read_instead_is_named_in_later_errors():
     next(it)
     state = it.get_state()
     late = iter(loader_of(4, bad_at(1), lk.Batch(4, batch_fn=fail)))
-    late.set_state(state)
+    late.set_state(state, allow={"parameters"})
     late.seek(0)
     with pytest.raises(Trouble) as raised:
         next(late)

@@ -11,6 +11,7 @@ from loaderkit._engine.task import Task
 from loaderkit._runtime.casualties import Casualties
 from loaderkit._runtime.crew import Patience
 from loaderkit._runtime.mark import Place
+from loaderkit._runtime.names import Names
 from loaderkit._runtime.process import ProcessWorker
 from loaderkit._runtime.stall import Stall
 
@@ -74,7 +75,7 @@ def books():
 
 def made(books, crew, *, restarts=1, timeout=5.0, restart_late=False):
     patience = Patience(restarts, timeout, restart_late)
-    return Casualties(books, crew, patience, workers=WORKERS, kind="process")
+    return Casualties(books, crew, patience, workers=WORKERS, kind="process", names=Names(None))
 
 
 def test_workers_that_die_before_they_are_ready_are_given_up_where_none_got_ready_between(books):

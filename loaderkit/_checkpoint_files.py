@@ -109,7 +109,8 @@ def _write_whole(directory: Path, name: str, state: bytes) -> None:
 def _sync(directory: Path) -> None:
     """The name is on the disk, too."""
     try:
-        descriptor = os.open(directory, os.O_RDONLY)
+        with above_standard():
+            descriptor = os.open(directory, os.O_RDONLY)
     except PermissionError:
         return  # a directory that may be written to and not be listed
     try:

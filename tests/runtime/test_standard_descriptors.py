@@ -24,7 +24,7 @@ BY_DAY = [((1,), ()), ((0, 1, 2), ()), ((), (1,))]
 
 # It prints wherever a program can, at each record and at each batch, and writes what it found to a file.
 SCRIPT = """
-import contextlib, hashlib, json, os, pathlib, sys
+import contextlib, hashlib, json, os, pathlib, sys, traceback
 import numpy as np
 import loaderkit as lk
 from loaderkit._checkpoint_files import write_document
@@ -32,6 +32,7 @@ from loaderkit._checkpoint_files import write_document
 NOISE = "noise " * 700
 closed_later = [int(digit) for digit in sys.argv[1]]
 written_to = []
+sys.excepthook = lambda *error: pathlib.Path("failed").write_text("".join(traceback.format_exception(*error)))
 os_write, os_fsync = os.write, os.fsync
 os.fsync = lambda file: (written_to.append(file), os_fsync(file))
 os.write = lambda file, content: (written_to.append(file), os_write(file, content))[1]
@@ -114,7 +115,8 @@ def found(folder: Path, data: Path, cases: list[tuple[tuple[int, ...], tuple[int
         for process in running:
             process.kill()
             process.wait()
-    assert codes == [0] * len(cases), cases
+    why = "".join(file.read_text() for file in folder.glob("*/failed"))
+    assert codes == [0] * len(cases), f"{cases}\n{why}"
     return [json.loads((folder / str(number) / "found").read_text()) for number in range(len(cases))]
 
 

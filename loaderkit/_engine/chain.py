@@ -92,6 +92,7 @@ class Chain:
         self._pending: deque[Task] = deque()  # batches ready to be made
         self._work: dict[int, tuple[Line, Run, Stream]] = {}  # task id -> line, run, one of its streams
         self._uses: dict[int, int] = {}  # task id -> elements of its output that are still to be used
+        self._arriving: int | None = None  # the task whose output isn't counted yet
 
     # --- work to give out ---------------------------------------------------------------------------------------
 
@@ -219,8 +220,10 @@ class Chain:
         if run.size:
             self._uses[task.id] = run.size
             self._begun = self._begun or (line is self._last and self.due())
+        self._arriving = task.id
         self._regroup()
-        return 1 if run.size else 0
+        self._arriving = None
+        return 1 if task.id in self._uses else 0
 
     def _laps_behind(self, task: Task, run: Run, ends: np.ndarray) -> np.ndarray:
         """In which lap each element of a run ends: a batch's last child behind all rows, the others in the first."""
@@ -234,7 +237,8 @@ class Chain:
         self._uses[span.task] -= span.hi - span.lo
         if not self._uses[span.task]:
             del self._uses[span.task]
-            self._supplies.outputs.drop(span.task)
+            if span.task != self._arriving:
+                self._supplies.outputs.drop(span.task)
 
     # --- elements become rows -----------------------------------------------------------------------------------
 

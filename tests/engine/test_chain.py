@@ -259,6 +259,24 @@ def test_an_endless_stream_of_batches_of_which_nothing_is_left_ends():
     assert "5 batches in a row gave no element" in str(world.over[stream].error)
 
 
+@pytest.mark.parametrize("task_rows", [1, 2, 5])
+def test_rows_that_are_dropped_as_they_come_behind_the_end_are_let_go_of(task_rows):
+    """The end is known while the last records are read: all of them are too few for an earlier Batch, and it wraps."""
+    spec = ChainSpec(
+        groupings=((4, False), (3, True)), short="wrap", flats=(False,) * 3, fans=((1,),) * 3, stop=22
+    )
+    world = world_of(2, task_rows=task_rows)
+    stream = world.open(spec)
+    while stream not in world.over:
+        while world.give():
+            pass
+        while world.busy:
+            world.finish(world.busy[0])
+        while stream not in world.over and world.pop(stream):
+            pass
+    world.wind_up()
+
+
 @pytest.mark.parametrize("task_rows", [1, 4])
 def test_children_of_a_wrapped_batch_are_handed_out_once(task_rows):
     """Entered behind the first of two children of the batch that is filled up: the second, and the end."""

@@ -63,6 +63,16 @@ def test_what_is_said_is_small_whatever_the_operations_hold():
         assert parameters_of([*operations[:-1], Holds(3)]) != said
 
 
+@pytest.mark.parametrize("around", [Inner, lambda value: {1: value}, lambda value: partial(decode, a=value)])
+def test_a_state_can_be_saved_however_deep_its_parameters_are(around):
+    """A document has 32 levels: what lies deeper in a parameter is said by its type."""
+    value: Any = 1
+    for _ in range(40):
+        value = around(value)
+        it = iter(lk.DataLoader(data_source=[1], sampler=lk.IndexSampler(1), operations=[Holds(value)]))
+        it.set_state(it.get_state())
+
+
 def test_a_new_field_of_our_own_operations_changes_no_state():
     """At its default it isn't said, so a state of before it restores without a warning."""
 

@@ -192,6 +192,28 @@ def end_children(before: "Resources") -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OnceOnly(LoadFileScheduling):
+        """A test that ended its process isn't run again in the worker that takes its place, and in all behind it."""
+
+        def remove_node(self, node):
+            units = self.assigned_work.get(node, {}).values()
+            unfinished = [(unit, test) for unit in units for test, done in unit.items() if not done]
+            if not unfinished:
+                return super().remove_node(node)
+            unit, test = unfinished[0]
+            unit[test] = True
+            super().remove_node(node)
+            return test
+
+    return OnceOnly(config, log)
+
+
 # --- what it leaves behind --------------------------------------------------------------------------------------
 
 

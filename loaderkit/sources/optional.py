@@ -10,8 +10,8 @@ than the class gives, and isn't used.
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -45,15 +45,27 @@ def column_reader(source: Any) -> Callable[..., Any] | None:
 
 
 def _own(source: Any, name: str) -> Callable[..., Any] | None:
-    cls: Any = type(source)
-    if name in getattr(source, "__dict__", ()) or _is_for_own_records(cls, name):
+    if name in getattr(source, "__dict__", ()) or _is_for_own_records(type(source), name):
         found = getattr(source, name, None)
         return found if callable(found) else None
     return None
 
 
-@lru_cache(maxsize=4096)  # combined sources ask at each read
-def _is_for_own_records(cls: Any, name: str) -> bool:
+# Combined sources ask at each read. Weak: a class of a script holds all that the script has, its sources among it.
+_KNOWN: WeakKeyDictionary[type, dict[str, bool]] = WeakKeyDictionary()
+
+
+def _is_for_own_records(cls: type, name: str) -> bool:
+    known = _KNOWN.get(cls)
+    if known is None:
+        known = _KNOWN.setdefault(cls, {})
+    answer = known.get(name)
+    if answer is None:
+        answer = known[name] = _looked_up(cls, name)
+    return answer
+
+
+def _looked_up(cls: type, name: str) -> bool:
     replaced = False  # whether a class before this one in the order gives other records
     for base in cls.__mro__:
         known = vars(base)

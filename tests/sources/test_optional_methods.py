@@ -1,6 +1,8 @@
 """take and __getitems__ are a source's own, or aren't used: another library's method of the same name never is."""
 
 import abc
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -200,3 +202,21 @@ def test_grains_source_still_reads_many_records_in_one_call(tmp_path, write_reco
 
     source = ArrayRecordDataSource(write_records(tmp_path / "a", [b"a", b"b"]))
     assert many_reader(source)([1, 0]) == [b"b", b"a"]
+
+
+def test_the_class_of_a_source_goes_with_it():
+    """A class of a notebook's or a script's holds, by its methods, all that the script has: its data too."""
+
+    class Own:
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, key):
+            return key
+
+    own = weakref.ref(Own)
+    loader = lk.load(lk.ConcatDataSource([Own(), Own()]), num_epochs=1, batch_size=4)
+    assert [batch.tolist() for batch in loader] == [[0, 1, 2, 3], [0, 1, 2, 3]]
+    del Own, loader
+    gc.collect()
+    assert own() is None

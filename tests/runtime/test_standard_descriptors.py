@@ -28,6 +28,7 @@ import contextlib, hashlib, json, os, pathlib, sys, traceback
 import numpy as np
 import loaderkit as lk
 from loaderkit._checkpoint_files import write_document
+from loaderkit._descriptors import above_standard
 
 NOISE = "noise " * 700
 closed_later = [int(digit) for digit in sys.argv[1]]
@@ -77,6 +78,11 @@ source = lk.ConcatDataSource([files, memory, mapped])
 found = [stream(source, closed_later, worker_count=1), stream(source, worker_count=1, worker_kind="thread"),
          stream(source)]
 assert written_to and min(written_to) > 2, written_to  # states and the quarantine file
+passing = os.open(os.devnull, os.O_RDONLY)  # as another thread does, which closes it while ours is opened
+with above_standard():
+    os.close(passing)
+    ours = os.open(os.devnull, os.O_RDONLY)
+assert ours > 2, ours
 pathlib.Path("found").write_text(json.dumps(found))
 sys.stdout = sys.stderr = None  # they can't be flushed
 """

@@ -514,7 +514,7 @@ def _pump(
     begun.set()
     try:
         pool._run(selector)
-    except BaseException as error:  # noqa: BLE001 - as in a turn: whoever waits must not wait for ever
+    except BaseException as error:  # noqa: BLE001 - as in a turn: a caller that waits must not wait for ever
         with pool.lock:
             pool._stopping = True
             pool._fail(error)

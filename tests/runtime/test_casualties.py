@@ -19,7 +19,7 @@ WORKERS = 2
 
 
 class Books:
-    """The dispatcher's side of it: who is ready and has which tasks; it notes what it is told."""
+    """The dispatcher's side of it: which workers are ready and have which tasks; it notes what it is told."""
 
     def __init__(self):
         self.tasks = {}
@@ -116,7 +116,7 @@ def test_workers_that_die_while_nothing_is_done_are_given_up(books):
 
 
 def test_a_worker_that_goes_with_all_others_counts_for_nothing(books):
-    """Its tasks are nobody's business any more."""
+    """Its tasks are wanted no more."""
     lost = made(books, {})
     for number in range(50):
         lost.died(number, Process(), "exit code 0", Place(), missed=False)

@@ -141,7 +141,7 @@ def test_a_want_of_the_machine_is_raised(error, policy):
 
 
 def test_an_error_of_several_records_is_raised():
-    """As that of a source that miscounts: nobody knows which of them is bad."""
+    """As that of a source that miscounts: which of them is bad is unknown."""
 
     class Miscounts(Source):
         def __getitems__(self, keys):

@@ -15,7 +15,7 @@ from typing import Self
 from loaderkit.errors import FileChangedError
 
 # These number the same file anew once the kernel has forgotten it.
-_RENUMBERING = ("fuse", "fuseblk", "9p", "cifs", "smb3")
+_RENUMBERING = ("fuse", "fuseblk", "9p", "cifs", "smb3", "vboxsf", "vfat", "msdos", "exfat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,12 @@ class FileIdentity:
         """Whether it is the same file, whatever was written to it."""
         return (self.device, self.inode) == (now.device, now.inode)
 
+    def _mounted_again(self, now: "FileIdentity") -> bool:
+        # Without a disk of this machine, as NFS is, each mount has another device number: an automounter takes a file
+        # system away that isn't used for minutes, and mounts it when it is.
+        diskless = os.major(self.device) == os.major(now.device) == 0
+        return diskless and self.inode == now.inode and None not in (self.modified_ns, now.modified_ns)
+
     def check(self, path: str, now: "FileIdentity") -> None:
         """Raises FileChangedError where `now` isn't the file that this is.
 
@@ -63,7 +69,7 @@ class FileIdentity:
         if self == now:
             return
         changes = []
-        if not self.same_file(now) and not _numbers_anew(now.device):
+        if not self.same_file(now) and not self._mounted_again(now) and not _numbers_anew(now.device):
             changes.append(
                 f"it was inode {self.inode} of device {self.device} and is inode {now.inode} of device "
                 f"{now.device} now"

@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .tables import library_names
 
 # Records that are compared of what lies in memory or is mapped to it.
 MOST_RECORDS = 256
+_TOGETHER = 16  # of these, that are in memory at once
 
 _Seen = dict[str, Any]
 _FingerprintOf = Callable[[Any], _Seen]
@@ -57,11 +59,17 @@ def _hugging_face(source: Any, _: _FingerprintOf) -> _Seen:
     seen: _Seen = {}
     with contextlib.suppress(Exception):  # the fingerprint alone is worth having
         # As they are stored: nothing is decoded, no transform of the user's runs.
-        rows = source.with_format("arrow")[keys].to_pylist()
-        seen["content"] = content_hash([list(source.column_names), *map(_without_folders, rows)])
+        rows = map(_without_folders, _rows(source.with_format("arrow"), keys))
+        seen["content"] = content_hash(chain([list(source.column_names)], rows))
     if len(keys) < len(source) or not seen:
         seen["hf_fingerprint"] = _reliable_fingerprint(source)
     return {name: said for name, said in seen.items() if said is not None}
+
+
+def _rows(arrow: Any, keys: list[int]) -> Iterator[Any]:
+    # Some at a time: all of them may be gigabytes of pictures or sounds.
+    for first in range(0, len(keys), _TOGETHER):
+        yield from arrow[keys[first : first + _TOGETHER]].to_pylist()
 
 
 def _reliable_fingerprint(source: Any) -> str | None:

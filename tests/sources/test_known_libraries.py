@@ -283,6 +283,15 @@ def test_a_small_hugging_face_set_is_known_by_all_of_its_rows():
     assert fingerprint_of(HuggingFace(range(MANY), "0a"))["hf_fingerprint"] == "0a"
 
 
+def test_sampled_rows_of_a_hugging_face_set_are_in_memory_some_at_a_time(monkeypatch):
+    """They may be pictures or sounds: of 256 rows of 10 MB no more than 16 at once."""
+    asked = []
+    monkeypatch.setattr(_Rows, "to_pylist", lambda rows: (asked.append(len(rows.rows)), rows.rows)[1])
+    fingerprint_of(HuggingFace(range(MANY)))
+    assert sum(asked) == min(MANY, 256)
+    assert max(asked) <= 16
+
+
 def test_files_that_a_row_names_are_known_without_their_folder():
     """Images that stay in files are their paths: the same data moved elsewhere is the same data."""
     rows = [[{"x": {"bytes": None, "path": f"/{folder}/1.png"}} for folder in ("here",)] for _ in range(2)]

@@ -353,7 +353,14 @@ def test_a_kept_pickle_of_a_map_goes_on_with_a_copy(tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "anew"),
-    [("ext4", False), ("nfs4", False), ("fuse.gcsfuse", True), ("fuse", True), ("cifs", True)],
+    [
+        ("ext4", False),
+        ("nfs4", False),
+        ("fuse.gcsfuse", True),
+        ("fuse", True),
+        ("cifs", True),
+        ("exfat", True),
+    ],
 )
 def test_a_file_system_that_numbers_files_anew(tmp_path, kind, anew):
     """The kernel's list of mounts says which that is: there, size and time alone tell files apart."""
@@ -375,6 +382,21 @@ def test_a_new_number_alone_is_no_change_there(monkeypatch):
     for now in (FileIdentity(5, 78, 1001, 10**18), FileIdentity(5, 78, 1000, 10**18 + 1)):
         with pytest.raises(lk.FileChangedError):
             was.check("/data/x", now)
+
+
+@pytest.mark.parametrize("major", [0, 8])
+def test_a_file_system_that_is_mounted_again_has_the_same_files(major):
+    """An automounter's NFS has another device number then; a disk has its own. Another inode is another file."""
+    was, again = os.makedev(major, 57), os.makedev(major, 61)
+    before = FileIdentity(was, 77, 1000, 10**18)
+    others = [FileIdentity(again, 78, 1000, 10**18), FileIdentity(again, 77, 1000, 10**18 + 1)]
+    if major:
+        others.append(FileIdentity(again, 77, 1000, 10**18))
+    else:
+        before.check("/data/x", FileIdentity(again, 77, 1000, 10**18))
+    for now in others:
+        with pytest.raises(lk.FileChangedError):
+            before.check("/data/x", now)
 
 
 # --- other libraries' data sets ---------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ A Filter makes it less than one, a FlatMap more. It steers only how much is read
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(slots=True)
@@ -32,8 +33,7 @@ class Yield:
         return max(self.came, 1) / self.entered if self.entered else unknown
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(NamedTuple):
     """What a stream has and has on its way, in records.
 
     lacking   records that still have to be given out until the elements that are wanted can be made, as far as is known

@@ -63,7 +63,7 @@ def launched(descriptors: Sequence[int]) -> "subprocess.Popen[bytes]":
     # Before anything slow: a trainer may be killed while its worker imports, for seconds on a busy machine.
     code = _CODE.format(packages=_in_order(_PACKAGES), dying=dying_with_parent_thread(os.getpid()))
     arguments = map(str, (*descriptors[:3], os.getpid(), *descriptors[3:]))
-    # -P: without it the present folder is searched first, also by the interpreter itself before our first statement.
+    # -P: without it the current directory is searched first, also by the interpreter itself before our first statement.
     command = [_interpreter(), *_flags(), "-P", "-c", code, *arguments]
     # Blocked from its first instruction until it ignores them: a Ctrl-C would end an interpreter that is starting.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)

@@ -40,7 +40,7 @@ NAMES = ["signal", "struct", "ctypes", "types", "pickle", "socket", "enum", "lin
 
 
 def test_no_file_of_the_user_is_taken_for_the_standard_librarys(tmp_path):
-    """In the present folder and beside the script; what the trainer found there, a worker finds too. Any path fits."""
+    """In the current directory and beside the script; what the trainer found there, a worker finds too, any path."""
     present = tmp_path / "present"
     present.mkdir()
     for folder in (tmp_path, present):

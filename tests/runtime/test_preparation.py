@@ -139,7 +139,7 @@ def test_filters_of_warnings_travel_without_the_modules_of_their_categories():
 
 
 def test_a_path_relative_to_a_folder_that_was_left_means_that_folder(tmp_path, monkeypatch):
-    """What the trainer imported by it, a worker still finds; the empty entry is the present folder."""
+    """What the trainer imported by it, a worker still finds; the empty entry is the current directory."""
     monkeypatch.setattr(preparation, "_AT_IMPORT", str(tmp_path))
     (tmp_path / "before").mkdir()
     (tmp_path / "now" / "present").mkdir(parents=True)

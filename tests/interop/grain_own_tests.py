@@ -6,6 +6,7 @@ A thin stand-in for the `grain` package goes in front: its modules hold our name
 unchanged; they are loaded under names of their own, so that their classes travel by value to our workers.
 """
 
+import faulthandler
 import importlib.machinery
 import importlib.util
 import io
@@ -31,6 +32,8 @@ FILES = (
     "_src/python/record_test.py",
     "_src/python/samplers_test.py",
 )
+
+LIMIT_S = 600  # for each test, as for ours: then the stacks are on stderr, and the process exits with 1
 
 # Of a file of the Dataset side: the class that is about what is here.
 ONLY = {"batch_test": "BatchAndPadTest"}
@@ -224,7 +227,9 @@ def main() -> None:
                 if only not in (None, type(test).__name__):
                     continue
                 if thorough or type(test).__name__ not in ("DataLoaderTest_1", "DataLoaderTest_2"):
+                    faulthandler.dump_traceback_later(LIMIT_S, exit=True, file=sys.__stderr__)
                     test.run(outcomes)
+                    faulthandler.cancel_dump_traceback_later()
                     print(said(test), outcomes.of.get(said(test)), file=sys.stderr, flush=True)
     print(json.dumps({"outcomes": outcomes.of, "names": names}, indent=1), file=out)
 

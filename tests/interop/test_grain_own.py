@@ -37,9 +37,8 @@ def told(nightly):
     return json.loads(ran.stdout)
 
 
-@pytest.mark.timeout(
-    3600
-)  # with the fixture: more than a hundred tests, one after the other, many start processes
+# With the fixture: more than a hundred tests, one after the other, and many start processes. Each has a limit there.
+@pytest.mark.timeout(3600)
 def test_grains_own_tests_pass(told):
     """All but those that are left out for a stated reason."""
     outcomes = told["outcomes"]

@@ -138,7 +138,11 @@ class Pool(Hub):
         # Whatever the system may refuse is asked for here, where the error reaches a caller and nothing waits yet.
         with naming_limits("the selector of the loader's pump"), above_standard():
             selector = selectors.DefaultSelector()
-        selector.register(self._woken, selectors.EVENT_READ, None)
+            try:
+                selector.register(self._woken, selectors.EVENT_READ, None)
+            except OSError:
+                selector.close()
+                raise
         self.torn = True
         begun, self._ended = threading.Event(), threading.Event()
         thread = threading.Thread(

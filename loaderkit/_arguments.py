@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit.plan.integers import at_least
 from loaderkit.plan.losses import Tolerance
 from loaderkit.plan.samplers import Sampler, length_of, num_records_of
 from loaderkit.plan.sharding import NoSharding, Sharding
@@ -54,14 +55,6 @@ def seconds_or_none(name: str, value: Any) -> float | None:
     if not 0 < value < float("inf"):
         raise ValueError(f"{name}: expected more than 0 seconds, or None for no limit, got {value}")
     return float(value)
-
-
-def at_least(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name}: expected an int, got {value!r}")
-    if value < least:
-        raise ValueError(f"{name}: expected {least} or more, got {value}")
-    return int(value)
 
 
 def tolerance_of(on_record_error: Any, most: Any, quarantine: Any) -> Tolerance:

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Collection, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 
-from loaderkit._arguments import at_least
+from loaderkit._system.versions import present_versions
 from loaderkit.ahead import Ahead
 from loaderkit.course.position import Position
 from loaderkit.course.states import check_cursors, check_ordinals, position_of, state_of
@@ -12,6 +12,7 @@ from loaderkit.errors import StateError
 from loaderkit.explaining import named
 from loaderkit.foreign import refuse_foreign_method
 from loaderkit.plan.comparison import compare
+from loaderkit.plan.integers import at_least
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.reach import MOST_INDEX
 from loaderkit.plan.samplers import num_records_of
@@ -142,7 +143,7 @@ class DataLoaderIterator(Walk, Generic[T_co]):
         True
         """
         with self._lock:
-            return dumps(state_of(self._course, self._standing, self._q))
+            return dumps(state_of(self._course, self._standing, self._q, present_versions()))
 
     def state_past_error(self) -> bytes:
         """The state behind the record or batch that next() failed on, for `set_state`; possible after close().
@@ -178,7 +179,7 @@ class DataLoaderIterator(Walk, Generic[T_co]):
                     "state_past_error(): the error names no single record or step, so what is behind it isn't known; "
                     "set_state(get_state()) tries again"
                 )
-            return dumps(state_of(self._course, position, self._q))
+            return dumps(state_of(self._course, position, self._q, present_versions()))
 
     def set_state(self, state: bytes | Sequence[bytes], allow: Collection[str] = ()) -> None:
         """Goes to the position that `get_state` gave, of this iterator or of another of the same stream.
@@ -195,7 +196,9 @@ class DataLoaderIterator(Walk, Generic[T_co]):
         saved = merge([_loaded(document, place, len(documents)) for place, document in enumerate(documents)])
         with self._lock:
             self._check_open()
-            notices = compare(saved, state_of(self._course, self._position, self._q), allow)
+            notices = compare(
+                saved, state_of(self._course, self._position, self._q, present_versions()), allow
+            )
             if saved.digest_missing:
                 notices.append("the state has no digest: it was edited by hand and is taken as it is")
             if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Never, Self
 
-from loaderkit._arguments import at_least, checked_sampler, seconds_or_none, sharding_of, tolerance_of
+from loaderkit._arguments import checked_sampler, seconds_or_none, sharding_of, tolerance_of
 from loaderkit._closing import Closing
 from loaderkit._crew import Crew
 from loaderkit._runtime.agreement import agree
@@ -19,6 +19,7 @@ from loaderkit._runtime.platform import available_cpus, available_memory
 from loaderkit._runtime.pool import Pool
 from loaderkit._runtime.reading import ReadOptions
 from loaderkit._runtime.work import Program
+from loaderkit._system.versions import present_versions
 from loaderkit.course.course import Course
 from loaderkit.course.identity import agreement_of, notes_of
 from loaderkit.course.stream_shape import batching_of, changes_rows, check_reach
@@ -27,6 +28,7 @@ from loaderkit.errors import TransportError
 from loaderkit.explaining import named
 from loaderkit.foreign import refuse_foreign_method, refusing_foreign_arguments
 from loaderkit.iterator import DataLoaderIterator, T_co
+from loaderkit.plan.integers import at_least
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.reach import MOST_INDEX
 from loaderkit.plan.samplers import (
@@ -45,6 +47,7 @@ from loaderkit.sources import fingerprint_of as source_fingerprint_of
 from loaderkit.transforms.base import Map, draws, label_of
 from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.parameters import parameters_of
+from loaderkit.transforms.shape import shape_of
 from loaderkit.transforms.written import called
 
 
@@ -153,7 +156,7 @@ class DataLoader(Closing, Generic[T_co]):
         self._tolerance = tolerance_of(on_record_error, max_bad_records, quarantine)
         self._quarantine = None if quarantine is None else os.fspath(quarantine)
         self._check_operations()
-        check_reach(batching_of(self._operations, ShardOptions(0, 1)), length_of(sampler))
+        check_reach(batching_of(shape_of(self._operations), ShardOptions(0, 1)), length_of(sampler))
         self._epoch: int | None = None
         self._crew = Crew()
         self._task_rows: int | None = None
@@ -202,10 +205,12 @@ class DataLoader(Closing, Generic[T_co]):
                 "Every process has to build the same loader, with the same versions of loaderkit and numpy; "
                 "agree=False is for one that only some of them run."
             )
-            notes = agree(store, "loader", agreement_of(course), advice=advice, notes=notes_of(course))
-            if notes:
+            versions = present_versions()
+            said, notes = agreement_of(course, versions), notes_of(course, versions)
+            told = agree(store, "loader", said, advice=advice, notes=notes)
+            if told:
                 warnings.warn(
-                    f"the processes differ, and may train on different data:\n{notes}\n"
+                    f"the processes differ, and may train on different data:\n{told}\n"
                     "Give every process the same operations and versions; fields of an operation that belong to a "
                     "host can be left out with dataclasses.field(compare=False).",
                     stacklevel=3,
@@ -327,7 +332,7 @@ class DataLoader(Closing, Generic[T_co]):
             operations=self._operations,
             seed=seed_of(self._sampler),
             read_options=self._read_options,
-            row_changing=changes_rows(self._operations, self._tolerance),
+            row_changing=changes_rows(shape_of(self._operations), self._tolerance),
             on_record_error=self._on_record_error,
             verify=self._verify,
             files=self._files,
@@ -371,7 +376,7 @@ class DataLoader(Closing, Generic[T_co]):
             sampler = _endless(sampler)
         return Course(
             sampler=sampler,
-            operations=self._operations,
+            operations=shape_of(self._operations),
             shard=shard,
             start=start,
             stop=stop,

@@ -14,8 +14,8 @@ import stat
 from collections.abc import Iterable
 
 from loaderkit._descriptors import above_standard
-from loaderkit._engine.task import Loss
 from loaderkit._notes import keyed
+from loaderkit._order.loss import Loss
 
 _log = logging.getLogger("loaderkit")
 

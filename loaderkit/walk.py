@@ -22,7 +22,9 @@ import numpy as np
 from loaderkit._closing import Closing
 from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._engine.chain import Chain
-from loaderkit._engine.task import End, Loss
+from loaderkit._engine.task import End
+from loaderkit._iterator.open_scheduler import open_scheduler
+from loaderkit._order.loss import Loss
 from loaderkit._runtime.companions import Companions
 from loaderkit._runtime.hub import Elements, Hub, TornError
 from loaderkit.course.bad_records import check_losses, with_losses
@@ -35,6 +37,8 @@ from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.losses import Losses
 from loaderkit.quarantine import Quarantine
 from loaderkit.transforms.run import Failure
+
+OpenScheduler = Callable[[Course, Position, int, int, Supplies], Assembly]
 
 
 class Element(NamedTuple):
@@ -95,6 +99,7 @@ class Walk(Closing):
         course: the stream.
         prefetch: elements to make ahead.
         quarantine: is told of bad records.
+        open_scheduler: gives the scheduler of the course from a position on.
         alone: whether nobody else has to make the same steps.
     """
 
@@ -105,8 +110,10 @@ class Walk(Closing):
         prefetch: int,
         quarantine: Quarantine,
         *,
+        open_scheduler: OpenScheduler = open_scheduler,
         alone: bool = False,
     ) -> None:
+        self._open_scheduler = open_scheduler
         self._find_hub = hub  # holds the loader's workers, which end when nobody does
         self._course = course
         self._hub = hub()
@@ -252,7 +259,7 @@ class Walk(Closing):
             made: list[Assembly] = []
 
             def make(supplies: Supplies) -> Assembly:
-                made.append(course.assembly(position, q, prefetch, supplies))
+                made.append(self._open_scheduler(course, position, q, prefetch, supplies))
                 return made[0]
 
             number = self._hub.open(make, course.search(position))

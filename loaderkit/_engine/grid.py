@@ -23,10 +23,11 @@ from typing import Protocol
 
 import numpy as np
 
-from loaderkit.plan.schedule import Fill
+from loaderkit._order.fill import Fill
+from loaderkit._order.loss import Loss
 
 from .assembly import AHEAD_NBYTES, Reserve, Supplies
-from .task import Broken, End, Layout, Loss, Outcome, Part, Ready, Report, Slot, Span, Target, Task
+from .task import Broken, End, Layout, Outcome, Part, Ready, Report, Slot, Span, Target, Task
 
 
 class Rows(Protocol):

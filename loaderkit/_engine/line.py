@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderkit._notes import keyed
+from loaderkit._order.loss import Loss
 from loaderkit.errors import BadRecordsError
 from loaderkit.plan.cursor import Cursor
 
-from .task import Loss, Span
+from .task import Span
 
 Place = tuple[int, int]  # lap and index
 

@@ -7,11 +7,11 @@ they would be met again.
 
 from collections.abc import Mapping
 
+from loaderkit._order.loss import Loss
 from loaderkit.plan.cursor import Cursor
 
 from .line import Place, Run
 from .stream import Stream
-from .task import Loss
 
 
 def losses_of(

@@ -7,10 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
+from loaderkit._order.loss import Loss
 from loaderkit.plan.cursor import Cursor
 
 from .line import Line
-from .task import Loss, Span
+from .task import Span
 from .yields import Outlook, Yield
 
 

@@ -12,8 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
+from loaderkit._order.fill import Fill
+from loaderkit._order.loss import Loss
 from loaderkit.plan.cursor import Cursor
-from loaderkit.plan.schedule import Fill
 
 
 class Layout(Protocol):
@@ -112,27 +113,6 @@ class Part:
     in_place: bool = False
     begins: np.ndarray | None = None
     ends: np.ndarray | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """A record of a task was bad, and its row was made otherwise, or left out, as the user's policy says.
-
-    place         of the record in the task
-    index         of the row
-    record_key    of the record that was bad
-    instead       the index whose record was read; the row's own where nothing was
-    label, error  what raised it, and how it reads
-    name          what the data source calls the record, None where it says nothing
-    """
-
-    place: int
-    index: int
-    record_key: int
-    instead: int
-    label: str
-    error: str
-    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

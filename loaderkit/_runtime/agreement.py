@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from loaderkit.plan.ending import Store
+from loaderkit._order.store import Store
 
 from .waiting import Wait, named
 

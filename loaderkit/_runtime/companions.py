@@ -3,8 +3,9 @@
 All of it happens in the thread that asks for an element; another one can close the iterator while it waits.
 """
 
+from loaderkit._order.store import Store
 from loaderkit.errors import IteratorClosedError
-from loaderkit.plan.ending import Ending, Post, Store, Verdict
+from loaderkit.plan.ending import Ending, Post, Verdict
 
 from .waiting import Wait, named
 

@@ -18,7 +18,8 @@ from loaderkit._engine.dispatcher import Assignment, Dispatcher
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.slots import Slots
-from loaderkit._engine.task import Broken, End, Loss, Ready
+from loaderkit._engine.task import Broken, End, Ready
+from loaderkit._order.loss import Loss
 from loaderkit.errors import ChecksumError, IteratorClosedError
 from loaderkit.plan.cursor import Cursor
 from loaderkit.sources import namer_of

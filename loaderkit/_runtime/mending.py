@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from loaderkit._engine.task import Loss, Task
+from loaderkit._engine.task import Task
 from loaderkit._notes import text_of
+from loaderkit._order.loss import Loss
 from loaderkit.errors import BadRecordsError, FileChangedError
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.rng import generator

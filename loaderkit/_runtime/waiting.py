@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from loaderkit.plan.ending import Store
+from loaderkit._order.store import Store
 
 _SLICE_SECONDS = 0.1
 _SHOWN = 8

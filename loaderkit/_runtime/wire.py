@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._engine.task import Loss, Part, Report, Slot, Span, Target, Task, Trouble
-from loaderkit.plan.schedule import Fill
+from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
+from loaderkit._order.fill import Fill
+from loaderkit._order.loss import Loss
 
 from .layout import BatchLayout
 from .pickling import Packer

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from loaderkit._engine.task import Loss
 from loaderkit._notes import keyed
+from loaderkit._order.loss import Loss
 from loaderkit.errors import BadRecordsError
 from loaderkit.plan.losses import IN_A_ROW, Losses
 

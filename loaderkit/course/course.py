@@ -1,7 +1,7 @@
 """The course of an iterator: sampler, operations and shards of a loader joined, once the shards are known.
 
-A course knows its whole stream and holds no position: it says how one follows on another (position.py), which indices
-a step has, and what the engine has to make from a position on.
+A course knows its whole stream and holds no position: it says how one follows on another (position.py) and which
+indices a step has. What the engine makes of it is decided in _iterator/open_scheduler.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,27 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._engine.assembly import Assembly, Supplies
-from loaderkit._engine.chain import Chain
-from loaderkit._engine.grid import Grid
-from loaderkit._engine.grouping import Grouping
 from loaderkit.plan.batching import shard_rows
 from loaderkit.plan.cursor import Cursor
-from loaderkit.plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices
-from loaderkit.plan.losses import Candidates, honouring
+from loaderkit.plan.losses import Candidates
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.rng import generator
 from loaderkit.plan.samplers import Sampler, seed_of
 from loaderkit.plan.schedule import Schedule
 from loaderkit.plan.segments import Segments
 from loaderkit.plan.sharding import ShardOptions
-from loaderkit.plan.streams import StreamPlan, stream_block
-from loaderkit.transforms.base import Batch
+from loaderkit.plan.streams import stream_block
 
 from .position import Position
 from .stream_shape import StreamShape
-
-_LEAST_PATIENCE = 100_000  # records that may pass without one left, where an epoch is shorter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,75 +166,6 @@ class Course(StreamShape):
             for index, key in named
         ]
 
-    # --- what the engine makes ----------------------------------------------------------------------------------
-
-    def assembly(self, position: Position, q: int, prefetch: int, supplies: Supplies) -> Assembly:
-        """The stream from a position on, for the engine to make."""
-        batching = self.batching
-        if batching.batched and not self.row_changing:
-            last = self.operations[self.last_batch]
-            assert isinstance(last, Batch)
-            return Grid(
-                self._steps(position),
-                supplies,
-                level=len(batching.inner) + 1,
-                group=batching.group,
-                finish=last.batch_fn is not None or self.last_batch + 1 < len(self.operations),
-                in_place=last.batch_fn is None,
-                prefetch=prefetch,
-            )
-        indices: dict[int, Indices]
-        start: dict[int, Cursor]
-        if position.cursors is None:
-            assert isinstance(self.shard, ShardOptions)  # blocks need a Batch
-            start = {0: ()}
-            indices = {
-                0: ShardIndices(position.segments, step=position.step, stop=self.stop, shard=self.shard)
-            }
-        else:
-            plan = self.stream_plan(q)
-            start = dict(position.cursors)
-            again = self.wraps
-            indices = {
-                stream: StreamIndices(plan, stream, cursor[0], again=again)
-                for stream, cursor in start.items()
-            }
-        sampler = honouring(self.sampler, position.losses.ledger)
-
-        def records(indices: Indices) -> RecordFeed:
-            return RecordFeed(sampler, indices, self.num_records)
-
-        return Chain(
-            {stream: records(of) for stream, of in indices.items()},
-            supplies,
-            groupings=self._groupings(),
-            start=start,
-            prefetch=prefetch,
-            # An endless stream of which nothing is left would be waited for without end.
-            patience=None if self.ends else max(2 * self.num_records, _LEAST_PATIENCE),
-            tolerance=self._bad_in_a_row if self.tolerance.skips else None,
-            stop=self.stop,
-            again=lambda stream: records(StreamIndices(self.stream_plan(q), stream, self.start)),
-            sample=(lambda: records(StreamIndices(StreamPlan(1, 1, self.start, self.stop), 0, self.start)))
-            if self.asks_others
-            else None,
-        )
-
-    def _steps(self, position: Position) -> StepFeed:
-        schedule = replace(self.schedule, sampler=honouring(self.sampler, position.losses.ledger))
-        return StepFeed(schedule, position.segments, position.step, self.num_records, self.num_steps)
-
-    def _groupings(self) -> tuple[Grouping, ...]:
-        batching = self.batching
-        if not batching.batched:
-            return ()
-        inner = [
-            Grouping(level.size, "keep" if level.remainder == "keep" else "drop") for level in batching.inner
-        ]
-        own = batching.rows // self.logical_streams
-        fails = self.num_steps is not None and batching.remainder in ("drop", "wrap")
-        return (*inner, Grouping(own, "fail" if fails else batching.remainder))
-
     def search(self, position: Position) -> Candidates:
         """What to read instead of bad records, in a stream that starts at a position."""
         return Candidates(
@@ -251,10 +174,11 @@ class Course(StreamShape):
             self.stop,
             num_records=self.num_records,
             ledger=position.losses.ledger,
-            most=self._bad_in_a_row,
+            most=self.bad_in_a_row,
         )
 
     @property
-    def _bad_in_a_row(self) -> int:
+    def bad_in_a_row(self) -> int:
+        """Bad records that may follow one another."""
         length = None if self.stop is None else self.stop - self.start
         return self.tolerance.in_a_row(num_records=self.num_records, length=length)

@@ -1,16 +1,11 @@
 """Which stream a course is: what states are compared by, and what all processes of a run have to say alike."""
 
-import platform
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from loaderkit._version import __version__
 from loaderkit.plan.data_fingerprint import same_on_all_hosts
 from loaderkit.plan.document import canonical, digest
 from loaderkit.plan.state_document import STREAM_VERSION
-from loaderkit.transforms.base import Batch, Filter, FlatMap, draws, label_of
-from loaderkit.transforms.parameters import lines_of
 
 from .course import Course
 from .position import Position
@@ -20,12 +15,12 @@ def operations_fingerprint(course: Course) -> list[dict[str, Any]]:
     """The operations as a state says them: that one is there, and where; what users' functions do isn't compared."""
     said: list[dict[str, Any]] = [{"op": "skip bad records"}] if course.tolerance.skips else []
     for place, op in enumerate(course.operations):
-        if isinstance(op, Batch):
-            size = {} if place == course.last_batch else {"batch_size": op.batch_size}
-            said.append({"op": "Batch", **size, "remainder": op.remainder})
-        elif isinstance(op, Filter | FlatMap):
-            said.append({"op": "Filter" if isinstance(op, Filter) else "FlatMap"})
-        elif draws(op):
+        if op.batch is not None:
+            size = {} if place == course.last_batch else {"batch_size": op.batch.batch_size}
+            said.append({"op": "Batch", **size, "remainder": op.batch.remainder})
+        elif op.changes_rows:
+            said.append({"op": "Filter" if op.kind == "filter" else "FlatMap"})
+        elif op.draws:
             said.append({"op": "RandomMap"})
     return said
 
@@ -43,20 +38,24 @@ def name_of(course: Course) -> str:
     return digest(said).removeprefix("sha256:")[:32]
 
 
-def agreement_of(course: Course) -> dict[str, str]:
+def agreement_of(course: Course, versions: Mapping[str, str]) -> dict[str, str]:
     """What all processes that load together have to say alike, field to text.
 
     The algorithms too: another `stream_version` is another shuffle, and numpy may draw other numbers from the same
     words in another minor version. (A state of a newer `stream_version` is refused, and another numpy is told.)
+
+    Args:
+        course: the stream.
+        versions: of the libraries that run now, as in a state.
     """
     said = {"stream_version": str(STREAM_VERSION)}
-    if any(map(draws, course.operations)):
-        said["numpy, which draws the random numbers"] = _minor(np.__version__)
+    if any(op.draws for op in course.operations):
+        said["numpy, which draws the random numbers"] = _minor(versions["numpy"])
     said |= {f"sampler.{key}": canonical(value) for key, value in course.sampler_fingerprint.items()}
     source = same_on_all_hosts(course.source_fingerprint)
     said |= {f"data source.{key}": canonical(value) for key, value in source.items()}
     return said | {
-        "operations": ", ".join(map(label_of, course.operations)),
+        "operations": ", ".join(op.label for op in course.operations),
         "shards": str(course.shard.shard_count),
         "global batch size": str(course.batching.rows),
         "logical streams": str(course.logical_streams),
@@ -66,7 +65,7 @@ def agreement_of(course: Course) -> dict[str, str]:
     }
 
 
-def notes_of(course: Course) -> dict[str, str]:
+def notes_of(course: Course, versions: Mapping[str, str]) -> dict[str, str]:
     """What processes mostly have alike and needn't, field to text: where it differs, that is told.
 
     A parameter may be a path or a device of its host. Versions of loaderkit with the same `stream_version` give the
@@ -74,9 +73,24 @@ def notes_of(course: Course) -> dict[str, str]:
     """
     return {
         **dict(lines_of(course.parameters)),
-        "loaderkit": __version__,
-        "python": _minor(platform.python_version()),
+        "loaderkit": versions["loaderkit"],
+        "python": _minor(versions["python"]),
     }
+
+
+def lines_of(said: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Each parameter of `parameters_of`, what it is called and its text.
+
+    >>> list(
+    ...     lines_of(
+    ...         [{"op": "Map", "name": "abs"}, {"op": "Map", "name": "Crop", "parameters": {"size": 64}}]
+    ...     )
+    ... )
+    [('operations[1] Crop.size', '64')]
+    """
+    for place, entry in enumerate(said):
+        for name, value in entry.get("parameters", {}).items():
+            yield f"operations[{place}] {entry['name']}.{name}", canonical(value)
 
 
 def _minor(version: str) -> str:

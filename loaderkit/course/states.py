@@ -1,11 +1,7 @@
 """Positions as states, and back: the document that `get_state` writes, and the place that one leads to."""
 
-import platform
 from collections.abc import Mapping
 
-import numpy as np
-
-from loaderkit._version import __version__
 from loaderkit.errors import StateError
 from loaderkit.plan.comparison import same_data
 from loaderkit.plan.cursor import Cursor, trimmed
@@ -13,15 +9,14 @@ from loaderkit.plan.ledger import Ledger
 from loaderkit.plan.losses import NO_LOSSES
 from loaderkit.plan.reach import MOST_INDEX
 from loaderkit.plan.state import State, Streams
-from loaderkit.transforms.base import FlatMap
 
 from .course import Course
 from .identity import operations_fingerprint
 from .position import Position
 
 
-def state_of(course: Course, position: Position, q: int) -> State:
-    """The document of a position."""
+def state_of(course: Course, position: Position, q: int, versions: Mapping[str, str]) -> State:
+    """The document of a position; versions: of the libraries that run now."""
     batching, count = course.batching, course.logical_streams
     cursors: Mapping[int, Cursor] = position.cursors or {0: (course.index_of(position),)}
     per_block, writers = count // course.shard.shard_count, course.shard.writers
@@ -40,7 +35,7 @@ def state_of(course: Course, position: Position, q: int) -> State:
         epoch=course.epoch,
         losses=position.losses,
         parameters=course.parameters,
-        versions={"loaderkit": __version__, "numpy": np.__version__, "python": platform.python_version()},
+        versions=versions,
     )
 
 
@@ -90,7 +85,7 @@ def check_cursors(course: Course, state: State) -> None:
 
 def check_ordinals(course: Course, state: State) -> None:
     """Raises StateError where a cursor names children of more FlatMaps than this course, of like operations, has."""
-    depth = sum(isinstance(op, FlatMap) for op in course.operations)
+    depth = sum(op.kind == "flat_map" for op in course.operations)
     for stream, cursor in state.cursors.items():
         if len(cursor) > 1 + depth:
             raise StateError(

@@ -6,34 +6,36 @@ Whether rows change in number, how they are batched, how the stream ends, and wh
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from loaderkit._order.operation_shape import OperationShape
 from loaderkit.plan.batching import Batching, Level, shard_spans
 from loaderkit.plan.losses import Tolerance
 from loaderkit.plan.reach import MOST_INDEX, MOST_STRIDE
 from loaderkit.plan.sharding import Shard, ShardBlocks
 from loaderkit.plan.streams import StreamPlan, check_streams
-from loaderkit.transforms.base import Batch, Filter, FlatMap, Transformation
 
 
-def changes_rows(operations: Sequence[Transformation], tolerance: Tolerance) -> bool:
+def changes_rows(operations: Sequence[OperationShape], tolerance: Tolerance) -> bool:
     """Whether the number of rows isn't known before they are made.
 
-    >>> from loaderkit.transforms import Map
-    >>> changes_rows([Map(abs)], Tolerance()), changes_rows([Filter(bool)], Tolerance())
+    >>> operations = [OperationShape("map", "Map(abs)")]
+    >>> changes_rows(operations, Tolerance()), changes_rows(operations, Tolerance("skip"))
     (False, True)
-    >>> changes_rows([Map(abs)], Tolerance("skip"))
+    >>> changes_rows([OperationShape("filter", "Filter(bool)")], Tolerance())
     True
     """
-    return tolerance.skips or any(isinstance(op, Filter | FlatMap) for op in operations)
+    return tolerance.skips or any(op.changes_rows for op in operations)
 
 
-def batching_of(operations: Sequence[Transformation], shard: Shard) -> Batching:
+def batching_of(operations: Sequence[OperationShape], shard: Shard) -> Batching:
     """The Batches among the operations as one value.
 
     >>> from loaderkit.plan.sharding import ShardOptions
-    >>> batching_of([Batch(4), Batch(global_batch_size=8)], ShardOptions(0, 2)).stride
+    >>> from loaderkit.transforms import Batch
+    >>> from loaderkit.transforms.shape import shape_of
+    >>> batching_of(shape_of([Batch(4), Batch(global_batch_size=8)]), ShardOptions(0, 2)).stride
     32
     """
-    batches = [op for op in operations if isinstance(op, Batch)]
+    batches = [op.batch for op in operations if op.batch is not None]
     if not batches:
         return Batching(inner=(), rows=shard.shard_count, remainder="keep", batched=False)
     last = batches[-1]
@@ -67,7 +69,7 @@ class StreamShape:
     tolerance: what becomes of bad records. num_steps: of the whole run, None for all that there are.
     """
 
-    operations: tuple[Transformation, ...]
+    operations: tuple[OperationShape, ...]
     shard: Shard
     start: int
     stop: int | None
@@ -125,12 +127,12 @@ class StreamShape:
     @property
     def last_batch(self) -> int:
         """Which operation the last Batch is; -1 without one."""
-        places = [place for place, op in enumerate(self.operations) if isinstance(op, Batch)]
+        places = [place for place, op in enumerate(self.operations) if op.batch is not None]
         return places[-1] if places else -1
 
     def why_unknown(self, what: str) -> str:
         """Why something that needs known rows can't be said."""
-        culprits = [repr(op) for op in self.operations if isinstance(op, Filter | FlatMap)]
+        culprits = [op.label for op in self.operations if op.changes_rows]
         culprit = next(iter(culprits), "on_record_error='skip'")
         return (
             f"{what} isn't known: {culprit} changes the number of rows, so how many records a step takes "
@@ -157,16 +159,16 @@ class StreamShape:
 
     def _check_blocks(self, shard: ShardBlocks) -> None:
         """Several shards may hold the same block, so a batch's rows can't be counted from theirs."""
-        batches = [op for op in self.operations if isinstance(op, Batch)]
+        batches = [op for op in self.operations if op.batch is not None]
         if not batches:
             raise ValueError(
                 "shard_options: rows that follow a sharding are those of a global batch, and operations have no Batch; "
                 "add lk.Batch(global_batch_size=...)"
             )
-        if batches[-1].batch_size is not None:
+        if batches[-1].batch is not None and batches[-1].batch.batch_size is not None:
             raise ValueError(
-                f"batch_size: rows that follow a sharding are those of a global batch, {batches[-1]!r} says only those "
-                "of one shard; use lk.Batch(global_batch_size=...)"
+                f"batch_size: rows that follow a sharding are those of a global batch, {batches[-1].label} says only "
+                "those of one shard; use lk.Batch(global_batch_size=...)"
             )
         self.check_equal_parts(f"shard_options: the sharding cuts a batch in {shard.shard_count} parts")
 
@@ -194,11 +196,11 @@ class StreamShape:
         check_streams(count, rows=batching.rows, shard_count=self.shard.shard_count)
         if count == 1:
             return
-        after = [op for op in self.operations[self.last_batch + 1 :] if isinstance(op, Filter | FlatMap)]
+        after = [op for op in self.operations[self.last_batch + 1 :] if op.changes_rows]
         if batching.batched and after:
             raise ValueError(
-                f"{after[0]!r} stands behind the last Batch: it would drop or multiply batches that every shard has a "
-                f"part of. Put it before the Batch, or use one shard and logical_streams=1 (they are "
+                f"{after[0].label} stands behind the last Batch: it would drop or multiply batches that every shard "
+                f"has a part of. Put it before the Batch, or use one shard and logical_streams=1 (they are "
                 f"{self.shard.shard_count} and {count})"
             )
         if self.stop is None:

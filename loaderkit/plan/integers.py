@@ -1,5 +1,7 @@
 """Whole numbers from users: Python or numpy integers in a stated range, as plain int."""
 
+from typing import Any
+
 import numpy as np
 
 
@@ -20,6 +22,19 @@ def as_int(name: str, value: object, *, low: int, high: int | None, advice: str)
     if high is not None and number >= high:
         raise ValueError(f"{name} must be less than {_power_of_two(high)}, got {number}: {advice}")
     return number
+
+
+def at_least(name: str, value: Any, least: int) -> int:
+    """`value` as a plain int that is `least` or more. TypeError where it is no integer, ValueError where it is less.
+
+    >>> at_least("prefetch", np.int64(2), 1)
+    2
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name}: expected an int, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name}: expected {least} or more, got {value}")
+    return int(value)
 
 
 def _power_of_two(number: int) -> str:

@@ -7,7 +7,7 @@ number of processes may not be known when a script builds its loader.
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from loaderkit.plan.ending import Store
+from loaderkit._order.store import Store
 from loaderkit.plan.integers import as_int
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from loaderkit._arguments import at_least
 from loaderkit._notes import annotate
 from loaderkit.errors import PurityError
 from loaderkit.loader import DataLoader
+from loaderkit.plan.integers import at_least
 from loaderkit.plan.sharding import NoSharding
 from loaderkit.transforms.base import Transformation, label_of
 from loaderkit.transforms.written import called

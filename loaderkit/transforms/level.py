@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from loaderkit._order.fill import Fill
 from loaderkit.plan.cursor import Cursor
-from loaderkit.plan.schedule import Fill
 
 from .base import Batch, FlatMap, Transformation, draws
 from .pace import PiecePace

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit.plan.schedule import Fill
+from loaderkit._order.fill import Fill
 from loaderkit.tree import map_leaves
 
 VALID = "valid"

@@ -16,7 +16,7 @@ left out too: then a later version may add one, and no state differs for that.
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from hashlib import sha256
@@ -209,18 +209,3 @@ _PLAIN: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (PurePath, lambda value: {"path": value.name}),  # without the folder, which may be another tomorrow
     (type, lambda value: {"type": _name(value)}),
 )
-
-
-def lines_of(said: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Each parameter of `parameters_of`, what it is called and its text.
-
-    >>> list(
-    ...     lines_of(
-    ...         [{"op": "Map", "name": "abs"}, {"op": "Map", "name": "Crop", "parameters": {"size": 64}}]
-    ...     )
-    ... )
-    [('operations[1] Crop.size', '64')]
-    """
-    for place, entry in enumerate(said):
-        for name, value in entry.get("parameters", {}).items():
-            yield f"operations[{place}] {entry['name']}.{name}", canonical(value)

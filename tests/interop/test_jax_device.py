@@ -17,6 +17,7 @@ from memory_store import MemoryStore
 
 import loaderkit as lk
 from loaderkit._runtime.agreement import agree
+from loaderkit._system.versions import present_versions
 from loaderkit.course.identity import agreement_of, notes_of
 from loaderkit.interop.jax.announced import announced_processes, check_initialized
 from loaderkit.interop.jax.keys import record_key
@@ -626,7 +627,8 @@ def test_close_ends_a_wait_for_other_processes():
     loader = loader_of(shard_options=lk.ShardOptions(0, 2, store=store))
     with ThreadPoolExecutor() as threads:
         course = loader._course()
-        said, notes = agreement_of(course), notes_of(course)
+        versions = present_versions()
+        said, notes = agreement_of(course, versions), notes_of(course, versions)
         agreed = threads.submit(agree, other, "loader", said, advice="", notes=notes)
         batches = lk.device_iterator(iter(loader))
         agreed.result()

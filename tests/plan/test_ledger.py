@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import loaderkit as lk
-from loaderkit._engine.task import Loss
+from loaderkit._order.loss import Loss
 from loaderkit.course.bad_records import check_losses, with_losses
 from loaderkit.course.course import Course
 from loaderkit.course.position import Position

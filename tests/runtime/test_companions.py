@@ -5,9 +5,9 @@ import threading
 import pytest
 from memory_store import MemoryStore
 
+from loaderkit._order.store import Store
 from loaderkit._runtime.companions import Companions
 from loaderkit.errors import IteratorClosedError
-from loaderkit.plan.ending import Store
 
 
 def test_threads_end_equal():

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from said_operations import OPERATIONS, VALUES, Holds, Inner, decode, everything
 
 import loaderkit as lk
+from loaderkit.course.identity import lines_of
 from loaderkit.plan.document import canonical, find_problem
-from loaderkit.transforms.parameters import lines_of, parameters_of
+from loaderkit.transforms.parameters import parameters_of
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -37,7 +37,13 @@ class EngineLoader(DataLoader):
         """An iterator over a course, which is that of a layout."""
         prefetch = self._prefetch if self._worker_count else 1  # nobody would work ahead
         find_hub = partial(self._hub_for, layout)
-        return EngineRun(find_hub, course, prefetch, Quarantine(None))  # type: ignore[arg-type]  # a course's like
+        return EngineRun(
+            find_hub,
+            course,  # type: ignore[arg-type]  # a course's like
+            prefetch,
+            Quarantine(None),
+            open_scheduler=Course.assembly,  # type: ignore[arg-type]  # of that course
+        )
 
     def _hub_for(self, layout: int) -> Hub:
         # Without worker_layout the layout would become that of worker_count=0, and the batches others.

@@ -17,10 +17,10 @@ from typing import Any, Self
 import jax
 import numpy as np
 
-from loaderkit._arguments import at_least
 from loaderkit._closing import Closing
 from loaderkit.ahead import Ahead, Taken
 from loaderkit.iterator import DataLoaderIterator
+from loaderkit.plan.integers import at_least
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.samplers import seed_of
 from loaderkit.tree import flatten, unflatten

@@ -7,11 +7,12 @@ import jax
 from jax.sharding import Sharding
 from numpy.typing import NDArray
 
+from loaderkit._order.store import Store
 from loaderkit._runtime.agreement import agree
+from loaderkit._system.versions import present_versions
 from loaderkit.course.course import Course
 from loaderkit.course.identity import agreement_of
 from loaderkit.errors import IteratorClosedError
-from loaderkit.plan.ending import Store
 
 from .sharding import TIMEOUT
 from .store import store_of
@@ -47,7 +48,7 @@ class Meeting:
         """Raises where the processes don't stand at the same place; all of them ask."""
         if self._store is None:
             return
-        said = place if self._compared else {**agreement_of(self._course), **place}
+        said = place if self._compared else {**agreement_of(self._course, present_versions()), **place}
         agree(
             self._store,
             "place",

@@ -1,0 +1,40 @@
+"""What the plan knows of an operation: which kind it is and what it is called, never what it does."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class BatchShape:
+    """The arguments of a Batch.
+
+    batch_size, global_batch_size: one of them is given. has_function: whether a function makes the batch, not stacking.
+    """
+
+    batch_size: int | None
+    global_batch_size: int | None
+    remainder: str
+    has_function: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperationShape:
+    """One operation. `label` is its name in errors and in what processes compare; `batch` is None but for a Batch.
+
+    >>> OperationShape("filter", "Filter(isalpha)").changes_rows
+    True
+    """
+
+    kind: Literal["map", "random_map", "filter", "flat_map", "batch"]
+    label: str
+    batch: BatchShape | None = None
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether it gives other rows in number than it takes."""
+        return self.kind in ("filter", "flat_map")
+
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers."""
+        return self.kind == "random_map"

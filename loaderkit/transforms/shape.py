@@ -1,0 +1,38 @@
+"""The shape of a list of operations: what the plan of a stream, its states and its identity need to know of them."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from loaderkit._order.operation_shape import BatchShape, OperationShape
+
+from .base import Batch, Filter, FlatMap, Transformation, draws, label_of
+
+
+def shape_of(operations: Sequence[Transformation]) -> tuple[OperationShape, ...]:
+    """One frozen value for each operation.
+
+    >>> from loaderkit.transforms import Map
+    >>> [shape.label for shape in shape_of([Map(abs), Batch(8)])]
+    ['Map(abs)', 'Batch(batch_size=8)']
+    """
+    return tuple(_shape_of(operation) for operation in operations)
+
+
+def _shape_of(operation: Transformation) -> OperationShape:
+    if isinstance(operation, Batch):
+        batch = BatchShape(
+            operation.batch_size,
+            operation.global_batch_size,
+            operation.remainder,
+            operation.batch_fn is not None,
+        )
+        return OperationShape("batch", label_of(operation), batch)
+    return OperationShape(_kind_of(operation), label_of(operation))
+
+
+def _kind_of(operation: Transformation) -> Literal["map", "random_map", "filter", "flat_map"]:
+    if isinstance(operation, Filter):
+        return "filter"
+    if isinstance(operation, FlatMap):
+        return "flat_map"
+    return "random_map" if draws(operation) else "map"

@@ -9,7 +9,7 @@ from typing import Protocol
 from loaderkit._closing import uninterrupted
 from loaderkit._runtime.hub import Hub
 from loaderkit._runtime.pool import Pool
-from loaderkit._runtime.work import Program
+from loaderkit._runtime.program import Program
 from loaderkit.errors import IteratorClosedError
 
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()

@@ -12,13 +12,14 @@ from loaderkit._arguments import checked_sampler, seconds_or_none, sharding_of, 
 from loaderkit._closing import Closing
 from loaderkit._crew import Crew
 from loaderkit._runtime.agreement import agree
-from loaderkit._runtime.crew import Patience
-from loaderkit._runtime.hub import Hub, Inline
+from loaderkit._runtime.hub import Hub
+from loaderkit._runtime.inline import Inline
 from loaderkit._runtime.mending import OnRecordError
-from loaderkit._runtime.platform import available_cpus, available_memory
+from loaderkit._runtime.patience import Patience
 from loaderkit._runtime.pool import Pool
+from loaderkit._runtime.program import Program
 from loaderkit._runtime.reading import ReadOptions
-from loaderkit._runtime.work import Program
+from loaderkit._system.resources import available_cpus, available_memory
 from loaderkit._system.versions import present_versions
 from loaderkit.course.course import Course
 from loaderkit.course.identity import agreement_of, notes_of

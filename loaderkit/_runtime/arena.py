@@ -21,9 +21,8 @@ from typing import Any
 from loaderkit._engine.task import Slot
 from loaderkit._limits import naming_limits
 from loaderkit._memory import anonymous_file, mapped
+from loaderkit._system.resources import available_memory
 from loaderkit.errors import ArenaMemoryError
-
-from .platform import available_memory
 
 
 class _Lease(weakref.ref[Any]):

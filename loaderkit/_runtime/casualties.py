@@ -13,9 +13,10 @@ from loaderkit._engine.task import Task
 from loaderkit._limits import inherited_limits
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
-from .crew import Patience, Worker
+from .crew import Worker
 from .mark import Place
 from .names import Names
+from .patience import Patience
 from .process import ProcessWorker
 from .stall import Stall, StallWatch
 

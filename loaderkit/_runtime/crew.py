@@ -57,20 +57,6 @@ class Unfit:
 Event = Arrived | Finished | Asked | Sought | Unfit
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """What is put up with from workers.
-
-    restarts      workers that may be lost at the same records before that is an error
-    timeout       seconds that one may be at the same work, None for any number
-    restart_late  whether one that takes longer is replaced; else that is an error
-    """
-
-    restarts: int
-    timeout: float | None
-    restart_late: bool
-
-
 class Worker(Protocol):
     """One worker, of either kind."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._engine.assembly import AHEAD_NBYTES, Assembly, Supplies
-from loaderkit._engine.dispatcher import Assignment, Dispatcher
+from loaderkit._engine.dispatcher import Dispatcher
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.slots import Slots
@@ -29,8 +29,9 @@ from loaderkit.tree import unflatten
 from .arena import Arena
 from .layout import BatchLayout
 from .parcel import unpack
+from .program import Program
 from .reading import reads_in_flight
-from .work import Bench, Output, Program
+from .work import Output
 
 _SEVERAL_OF = 4  # times what is handed over at once at most: with less memory than that, it is one by one
 
@@ -309,93 +310,3 @@ def as_failure(error: object) -> Failure:
         return error
     assert isinstance(error, Exception)
     return Failure(error, "", getattr(error, "indices", ()))
-
-
-class _Memory:
-    """How the trainer's own work reaches what lies outside of it.
-
-    It isn't the hub itself: that would be part of a cycle with who works for it.
-    """
-
-    def __init__(self, objects: dict[int, Output]) -> None:
-        self._objects = objects
-        self.search: Search | None = None  # of the stream that is worked for
-
-    def token(self, slot: Any) -> Any:
-        """There are no slots here."""
-        raise TypeError("the trainer's own work has no slots")
-
-    def output(self, task: int, *, private: bool) -> Output:
-        """What an earlier task made; it is made again if need be, and taken once."""
-        return self._objects[task]
-
-    def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
-        """What to read instead of a bad record of the task that is worked on."""
-        assert self.search is not None
-        return self.search(index, tried)
-
-
-class Inline(Hub):
-    """The trainer works itself: nothing is shared, nothing is started, a batch is made when it is asked for.
-
-    Small batches, and elements without a Batch, are made some at a time, as many as take a few milliseconds.
-
-    Args:
-        program: what is run.
-        task_rows: rows of a task, None to adapt.
-    """
-
-    def __init__(self, program: Program, *, task_rows: int | None) -> None:
-        super().__init__(
-            program,
-            workers=0,
-            arena=None,
-            reserves=False,
-            max_memory=None,
-            max_restarts=0,
-            task_rows=task_rows,
-        )
-        self._memory = _Memory(self._objects)
-        self._bench = Bench(program, self._memory)
-        self._dispatcher.ready(0)
-
-    def next(self, stream: int) -> Step:
-        with self.lock:
-            self.check()
-            self._check_open(stream)
-            while True:
-                self.torn = True
-                self._sweep()
-                step = self._pop(stream)
-                assignment = None if step is not None else self._dispatcher.assign()
-                if assignment is not None:  # else the plan has just said that there is no more
-                    self._work(assignment)
-                self.torn = False
-                if step is not None:
-                    return step
-
-    def _work(self, assignment: Assignment) -> None:
-        task = assignment.task
-        self._memory.search = self._streams[assignment.stream]  # type: ignore[index]  # the numbers that we gave
-        try:
-            self.torn = False
-            report, output = self._bench.do(task)
-        except BaseException:
-            # Ctrl-C in the middle of the user's code: the task is done again when the next element is asked for.
-            self.torn = True
-            if (
-                not task.level
-            ):  # else its rows may have been written to: they have to be made anew, in another hub
-                self._dispatcher.died(0, "interrupted")
-                self._dispatcher.ready(0)
-                self.torn = False
-            raise
-        self.torn = True
-        self._objects[task.id] = output
-        self._dispatcher.done(0, task.id, assignment.attempt, report)
-        self._let_go()
-
-    def shut_down(self) -> None:
-        """Ends the reading threads, if there are any; nothing is made any more."""
-        self.shut = True
-        self._bench.reader.close()

@@ -16,7 +16,7 @@ from . import wire
 from .launch import check_start
 from .pickling import Packer
 from .preparation import Preparation
-from .work import Program
+from .program import Program
 
 
 def packed(program: Program, packer: Packer) -> tuple[bytes, list[int]]:

@@ -32,16 +32,17 @@ from loaderkit.transforms.run import Failure
 
 from .arena import Arena
 from .casualties import Casualties
-from .crew import Arrived, Asked, Event, Finished, Patience, Sought, Unfit, Worker
+from .crew import Arrived, Asked, Event, Finished, Sought, Unfit, Worker
 from .hub import Hub, Search, Step
 from .mark import Place
 from .names import Names
 from .packing import operations_now, packed
+from .patience import Patience
 from .pickling import Packer
 from .process import ProcessWorker
+from .program import Program
 from .stall import Stall
 from .thread import ThreadWorker
-from .work import Program
 
 _log = logging.getLogger("loaderkit")
 IDLE_SECONDS = 30.0  # workers without an iterator wait that long for the next one

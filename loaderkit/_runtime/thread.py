@@ -23,7 +23,8 @@ from .arena import Arena
 from .crew import Arrived, Event, Finished, Sought, Unfit
 from .mark import Place
 from .mending import NO_RECORD
-from .work import Bench, Output, Program
+from .program import Program
+from .work import Bench, Output
 
 
 class ThreadWorker:

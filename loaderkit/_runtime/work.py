@@ -5,52 +5,26 @@ A worker differs only in its *memory*: how it reaches a slot, and the output of 
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
 from loaderkit.plan.cursor import Cursor
-from loaderkit.sources import Files, column_reader
-from loaderkit.transforms.base import Transformation
+from loaderkit.sources import column_reader
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import Failure, Run, Singles
 from loaderkit.transforms.stack import Block, RowSpec, as_block, collect, write
 from loaderkit.tree import flatten, structure_of
 
 from .layout import BatchLayout
-from .mending import NO_RECORD, Announce, Mender, OnRecordError
-from .reading import Reader, ReadOptions
+from .mending import NO_RECORD, Announce, Mender
+from .program import Program
+from .reading import Reader
 
 Output = list[Any]  # one entry a part: a list of rows or elements, or a Block of rows
 _GATHERED_NBYTES = 256 << 10  # of several small batches that a columnar source gives at once
 _Make = Callable[[int, int], tuple[Run, Failure | None]]  # rows of the records lo..hi of a task
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """All that a worker has to know of a loader; travels once.
-
-    Args:
-        source: where records come from.
-        operations: checked transformations.
-        seed: the sampler's, or None.
-        read_options: how to read.
-        row_changing: whether cursors have to be kept.
-        verify: whether what is written for others carries checksums.
-        on_record_error: "raise", "replace", "skip", or a function of the error and the RecordMetadata.
-        files: that the source opens by name in a worker, which has to find the same ones.
-    """
-
-    source: Any
-    operations: tuple[Transformation, ...]
-    seed: int | None
-    read_options: ReadOptions
-    row_changing: bool
-    verify: bool = False
-    on_record_error: OnRecordError = "raise"
-    files: Files = field(default_factory=dict)
 
 
 class Memory(Protocol):

@@ -38,7 +38,8 @@ from .mark import Mark
 from .parcel import Parcel, unpack
 from .pickling import Packer, all_classes
 from .platform import open_process
-from .work import Bench, Output, Program
+from .program import Program
+from .work import Bench, Output
 
 _ON_IMPORTS = (
     "a worker process imports the modules that operations use by their names, with the trainer's sys.path; what only "

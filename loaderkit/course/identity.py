@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from loaderkit._base.canonical_json import canonical, digest
 from loaderkit.plan.data_fingerprint import same_on_all_hosts
-from loaderkit.plan.document import canonical, digest
 from loaderkit.plan.state_document import STREAM_VERSION
 
 from .course import Course

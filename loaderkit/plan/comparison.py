@@ -11,9 +11,9 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
 
+from loaderkit._base.canonical_json import canonical
 from loaderkit.errors import CheckpointMismatchError
 from loaderkit.plan.data_fingerprint import may_be_unknown
-from loaderkit.plan.document import canonical
 from loaderkit.plan.state import State
 
 # Another number of streams or another epoch can't be allowed: the cursors would mean nothing there.

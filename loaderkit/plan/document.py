@@ -1,6 +1,5 @@
 """JSON as a state needs it: read strictly, laid out for people, with a digest that ignores the layout."""
 
-import hashlib
 import json
 import math
 from collections.abc import Collection, Iterator
@@ -91,25 +90,6 @@ def find_problem(value: Any, path: str, depth: int = 0) -> str | None:
         items = (find_problem(child, f"{path}[{place}]", depth + 1) for place, child in enumerate(value))
         return next(filter(None, items), None)
     return f"{path}: expected a JSON value, got {type(value).__name__}"
-
-
-def canonical(value: Any) -> str:
-    """One text for a JSON value, whatever its layout and the order of its keys.
-
-    >>> canonical({"b": [1, 2], "a": None})
-    '{"a":null,"b":[1,2]}'
-    """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def digest(document: dict[str, Any]) -> str:
-    """The sha256 of a document's canonical text, without its own digest.
-
-    >>> digest({"step": 3}) == digest({"digest": "any", "step": 3})
-    True
-    """
-    rest = {key: value for key, value in document.items() if key != "digest"}
-    return "sha256:" + hashlib.sha256(canonical(rest).encode()).hexdigest()
 
 
 def render(document: dict[str, Any], steady: Collection[str] = ()) -> bytes:

@@ -17,13 +17,15 @@ digest                  of all the rest; a document without one was edited by ha
 
 from typing import Any
 
+from loaderkit._base.canonical_json import digest
 from loaderkit.errors import StateError
 from loaderkit.plan.cursor import Cursor
-from loaderkit.plan.document import digest, find_problem, parse, render
 from loaderkit.plan.ledger import Ledger
 from loaderkit.plan.losses import NO_LOSSES, Losses
 from loaderkit.plan.segments import Segments
 from loaderkit.plan.state import State, Streams, check_sound
+
+from .document import find_problem, parse, render
 
 FORMAT = "loaderkit"
 # With parameters. Without them, as earlier versions saved it, a state is written as it was: 1, or 2 with lost records.

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit.plan.document import canonical
+from loaderkit._base.canonical_json import canonical
 
 from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from refusals import loader_of
 
 import loaderkit as lk
-from loaderkit.plan.document import digest
+from loaderkit._base.canonical_json import digest
 
 # 10^5 cases in the nightly run. In shards, for what hypothesis keeps of the cases drawn makes each next one dearer.
 NIGHTLY = settings().max_examples > 1000

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._base.canonical_json import canonical, digest
 from loaderkit.errors import StateError
-from loaderkit.plan.document import canonical, digest, find_problem, parse, render
+from loaderkit.plan.document import find_problem, parse, render
 
 VALUES = st.recursive(
     st.none()

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._base.canonical_json import digest
 from loaderkit.errors import StateError
-from loaderkit.plan.document import digest
 from loaderkit.plan.ledger import Ledger
 from loaderkit.plan.losses import Losses
 from loaderkit.plan.segments import Segments

@@ -9,9 +9,9 @@ import loaderkit as lk
 import loaderkit._runtime.casualties as casualties
 from loaderkit._engine.task import Task
 from loaderkit._runtime.casualties import Casualties
-from loaderkit._runtime.crew import Patience
 from loaderkit._runtime.mark import Place
 from loaderkit._runtime.names import Names
+from loaderkit._runtime.patience import Patience
 from loaderkit._runtime.process import ProcessWorker
 from loaderkit._runtime.stall import Stall
 

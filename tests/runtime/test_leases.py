@@ -13,7 +13,7 @@ from runtime_loaders import all_same, numbers, row
 import loaderkit as lk
 from loaderkit._engine.slots import PAGE
 from loaderkit._runtime.arena import Arena
-from loaderkit._runtime.platform import available_memory
+from loaderkit._system.resources import available_memory
 
 
 def rich(x: int) -> dict[str, np.ndarray]:

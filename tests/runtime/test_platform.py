@@ -9,6 +9,7 @@ import pytest
 from runtime_loaders import numbers
 
 from loaderkit._runtime import platform
+from loaderkit._system import resources
 
 GIB = 1 << 30
 MEMINFO = "MemTotal: 9000000 kB\nMemAvailable: 8388608 kB\nSwapFree: 0 kB\n"  # 8 GiB available
@@ -88,7 +89,7 @@ def test_memory_left_is_the_tightest_limit(tmp_path, case):
     """Of the kernel and of every group above this process."""
     files, expected = MEMORY[case]
     lay_out(tmp_path, files)
-    assert platform.memory_left(tmp_path) == expected
+    assert resources.memory_left(tmp_path) == expected
 
 
 @pytest.mark.parametrize("case", CPUS)
@@ -96,13 +97,13 @@ def test_the_quota_is_the_tightest_of_the_groups(tmp_path, case):
     """Rounded up, never 0."""
     files, expected = CPUS[case]
     lay_out(tmp_path, files)
-    assert platform.cpu_quota(tmp_path) == expected
+    assert resources.cpu_quota(tmp_path) == expected
 
 
 def test_this_machine_has_both():
     """Affinity bounds the processors; memory is between nothing and all."""
-    assert 1 <= platform.available_cpus() <= len(os.sched_getaffinity(0))
-    left = platform.available_memory()
+    assert 1 <= resources.available_cpus() <= len(os.sched_getaffinity(0))
+    left = resources.available_memory()
     assert left is None or 0 < left < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -22,7 +22,7 @@ from loaderkit._runtime import arena, wire
 from loaderkit._runtime.layout import ALIGNMENT, BatchLayout
 from loaderkit._runtime.parcel import Parcel, unpack
 from loaderkit._runtime.pickling import Packer
-from loaderkit._runtime.platform import available_memory
+from loaderkit._system.resources import available_memory
 from loaderkit.transforms.stack import RowSpec
 from loaderkit.tree import structure_of
 

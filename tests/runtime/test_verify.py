@@ -15,8 +15,9 @@ from loaderkit._engine.task import Slot, Span, Target, Task
 from loaderkit._runtime.layout import BatchLayout
 from loaderkit._runtime.parcel import Parcel, unpack
 from loaderkit._runtime.pickling import Packer
+from loaderkit._runtime.program import Program
 from loaderkit._runtime.reading import ReadOptions
-from loaderkit._runtime.work import Bench, Program
+from loaderkit._runtime.work import Bench
 from loaderkit.transforms.base import Batch, Map
 from loaderkit.transforms.stack import collect
 

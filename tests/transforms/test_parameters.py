@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from said_operations import OPERATIONS, VALUES, Holds, Inner, decode, everything
 
 import loaderkit as lk
+from loaderkit._base.canonical_json import canonical
 from loaderkit.course.identity import lines_of
-from loaderkit.plan.document import canonical, find_problem
+from loaderkit.plan.document import find_problem
 from loaderkit.transforms.parameters import parameters_of
 
 

@@ -4,8 +4,8 @@ from functools import partial
 from typing import Any
 
 from loaderkit._runtime.hub import Hub
+from loaderkit._runtime.program import Program
 from loaderkit._runtime.reading import ReadOptions
-from loaderkit._runtime.work import Program
 from loaderkit.iterator import DataLoaderIterator
 from loaderkit.loader import DataLoader
 from loaderkit.plan.sharding import NoSharding

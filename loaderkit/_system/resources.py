@@ -1,0 +1,90 @@
+"""Processors and memory that this process may use, as the kernel and the cgroups say."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+_ROOT = Path("/")
+
+
+def available_cpus() -> int:
+    """Processors this process may use: its affinity, and the quota of its cgroups rounded up; at least 1.
+
+    >>> available_cpus() >= 1
+    True
+    """
+    count = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    quota = cpu_quota(_ROOT)
+    return count if quota is None else min(count, quota)
+
+
+def available_memory() -> int | None:
+    """Bytes that can still be taken before something is killed for it, None where the system doesn't say.
+
+    The smallest of what the kernel calls available and what the limits of the cgroups leave.
+    """
+    return memory_left(_ROOT)
+
+
+def cpu_quota(root: Path) -> int | None:
+    """Processors that the cgroups of this process allow, rounded up; None without a limit.
+
+    Args:
+        root: the file system's.
+    """
+    quotas: list[int] = []
+    for group in _cgroups(root, "cpu"):
+        with contextlib.suppress(OSError, ValueError):
+            most, period = (group / "cpu.max").read_text().split()
+            if most != "max":
+                quotas.append(-(-int(most) // int(period)))
+        with contextlib.suppress(OSError, ValueError):  # the older hierarchy
+            microseconds = int((group / "cpu.cfs_quota_us").read_text())
+            if microseconds > 0:
+                quotas.append(-(-microseconds // int((group / "cpu.cfs_period_us").read_text())))
+    return max(min(quotas), 1) if quotas else None
+
+
+def memory_left(root: Path) -> int | None:
+    """Bytes that the kernel and the cgroups of this process leave; None where neither says.
+
+    Args:
+        root: the file system's.
+    """
+    known: list[int] = []
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        lines = (root / "proc/meminfo").read_text().splitlines()
+        known += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    for group in _cgroups(root, "memory"):
+        for limit, usage, kind in (
+            ("memory.max", "memory.current", ""),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+        ):
+            with contextlib.suppress(OSError, ValueError):  # also "max", which is no number
+                ceiling = int((group / limit).read_text())
+                used = int((group / usage).read_text())
+                known.append(max(0, ceiling - used + _file_cache(group, kind)))
+    return min(known, default=None)
+
+
+def _file_cache(group: Path, kind: str) -> int:
+    # It counts as used, and gives way to whoever needs memory: a loader that reads files fills the group with it.
+    names = (f"{kind}inactive_file", f"{kind}active_file")
+    lines = map(str.split, (group / "memory.stat").read_text().splitlines())
+    return sum(int(line[1]) for line in lines if line[0] in names)
+
+
+def _cgroups(root: Path, controller: str) -> Iterator[Path]:
+    """The groups of this process, each with those above it: any of them may set the limit."""
+    mounted = root / "sys/fs/cgroup"
+    with contextlib.suppress(OSError, ValueError):
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers and controller not in controllers.split(","):
+                continue
+            for top in (mounted, mounted / "unified") if not controllers else (mounted / controller,):
+                group = top / path.strip("/")
+                # In a container the path may be the host's and lead nowhere; then its own group is the top.
+                yield from (level for level in (group, *group.parents) if level.is_relative_to(top))

@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
+from loaderkit._base.hints import foreign_attribute as _foreign_attribute
+from loaderkit._base.lazy_package import importing as _importing
+from loaderkit._base.lazy_package import public_names as _public_names
+from loaderkit._base.version import __version__ as __version__
 from loaderkit._load import load as load
-from loaderkit._names import importing as _importing
-from loaderkit._names import public_names as _public_names
 from loaderkit._runtime.reading import ReadOptions as ReadOptions
 from loaderkit._runtime.retrying import Retry as Retry
-from loaderkit._version import __version__ as __version__
 from loaderkit.element_spec import ArraySpec as ArraySpec
 from loaderkit.errors import ArenaMemoryError as ArenaMemoryError
 from loaderkit.errors import BadRecordsError as BadRecordsError
@@ -22,7 +23,6 @@ from loaderkit.errors import StateError as StateError
 from loaderkit.errors import TransportError as TransportError
 from loaderkit.errors import WorkerError as WorkerError
 from loaderkit.errors import WorkerTimeoutError as WorkerTimeoutError
-from loaderkit.foreign import foreign_attribute as _foreign_attribute
 from loaderkit.iterator import DataLoaderIterator as DataLoaderIterator
 from loaderkit.loader import DataLoader as DataLoader
 from loaderkit.plan.metadata import RecordMetadata as RecordMetadata

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit.plan.integers import at_least
+from loaderkit._base.integers import at_least
 from loaderkit.plan.losses import Tolerance
 from loaderkit.plan.samplers import Sampler, length_of, num_records_of
 from loaderkit.plan.sharding import NoSharding, Sharding

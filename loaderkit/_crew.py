@@ -6,7 +6,7 @@ import threading
 import weakref
 from typing import Protocol
 
-from loaderkit._closing import uninterrupted
+from loaderkit._base.closing import uninterrupted
 from loaderkit._runtime.hub import Hub
 from loaderkit._runtime.pool import Pool
 from loaderkit._runtime.program import Program

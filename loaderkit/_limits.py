@@ -11,7 +11,7 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-from ._notes import text_of
+from loaderkit._base.notes import text_of
 
 _DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
 _PROCESSES = {errno.EAGAIN}  # of fork and clone

@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._runtime.mending import OnRecordError
 from loaderkit._runtime.reading import ReadOptions
-from loaderkit.foreign import refusing_foreign_arguments
 from loaderkit.loader import DataLoader
 from loaderkit.plan.samplers import IndexSampler
 from loaderkit.plan.sharding import Sharding

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from loaderkit._version import __version__
+from loaderkit._base.version import __version__
 
 FEWEST_EPOCHS = 4  # with fewer the training may end before it can be killed
 

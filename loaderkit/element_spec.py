@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit.tree import map_leaves
+from loaderkit._base.tree import map_leaves
 
 
 @dataclass(frozen=True, slots=True)

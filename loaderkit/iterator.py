@@ -4,15 +4,15 @@ import warnings
 from collections.abc import Collection, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 
+from loaderkit._base.hints import refuse_foreign_method
+from loaderkit._base.integers import at_least
 from loaderkit._system.versions import present_versions
 from loaderkit.ahead import Ahead
 from loaderkit.course.position import Position
 from loaderkit.course.states import check_cursors, check_ordinals, position_of, state_of
 from loaderkit.errors import StateError
 from loaderkit.explaining import named
-from loaderkit.foreign import refuse_foreign_method
 from loaderkit.plan.comparison import compare
-from loaderkit.plan.integers import at_least
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.reach import MOST_INDEX
 from loaderkit.plan.samplers import num_records_of

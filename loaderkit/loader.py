@@ -9,7 +9,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Never, Self
 
 from loaderkit._arguments import checked_sampler, seconds_or_none, sharding_of, tolerance_of
-from loaderkit._closing import Closing
+from loaderkit._base.closing import Closing
+from loaderkit._base.hints import refuse_foreign_method, refusing_foreign_arguments
+from loaderkit._base.integers import at_least
 from loaderkit._crew import Crew
 from loaderkit._runtime.agreement import agree
 from loaderkit._runtime.hub import Hub
@@ -27,9 +29,7 @@ from loaderkit.course.stream_shape import batching_of, changes_rows, check_reach
 from loaderkit.element_spec import spec_of
 from loaderkit.errors import TransportError
 from loaderkit.explaining import named
-from loaderkit.foreign import refuse_foreign_method, refusing_foreign_arguments
 from loaderkit.iterator import DataLoaderIterator, T_co
-from loaderkit.plan.integers import at_least
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.reach import MOST_INDEX
 from loaderkit.plan.samplers import (

@@ -13,8 +13,8 @@ import os
 import stat
 from collections.abc import Iterable
 
+from loaderkit._base.notes import keyed
 from loaderkit._descriptors import above_standard
-from loaderkit._notes import keyed
 from loaderkit._order.loss import Loss
 
 _log = logging.getLogger("loaderkit")

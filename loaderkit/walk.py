@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loaderkit._closing import Closing
+from loaderkit._base.closing import Closing
 from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._engine.chain import Chain
 from loaderkit._engine.task import End

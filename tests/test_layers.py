@@ -87,7 +87,12 @@ MAY_IMPORT_WHEN_CALLED = {
 }
 
 PURE = {"plan", "_engine"}
-PURE_FILES = {"loaderkit.tree", "loaderkit._structure", "loaderkit.errors", "loaderkit.foreign"}
+PURE_FILES = {
+    "loaderkit._base.tree",
+    "loaderkit._base.structure",
+    "loaderkit.errors",
+    "loaderkit._base.hints",
+}
 # What has effects, or an answer that the arguments alone don't decide.
 # fmt: off
 IMPURE = {

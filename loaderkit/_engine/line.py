@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loaderkit._notes import keyed
+from loaderkit._base.notes import keyed
 from loaderkit._order.loss import Loss
 from loaderkit.errors import BadRecordsError
 from loaderkit.plan.cursor import Cursor

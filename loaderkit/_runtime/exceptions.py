@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._notes import annotate, text_of
+from loaderkit._base.notes import annotate, text_of
 from loaderkit.errors import WorkerError
 
 from .pickling import Packer

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.tree import unflatten
 from loaderkit._engine.assembly import AHEAD_NBYTES, Assembly, Supplies
 from loaderkit._engine.dispatcher import Dispatcher
 from loaderkit._engine.outputs import Outputs
@@ -24,7 +25,6 @@ from loaderkit.errors import ChecksumError, IteratorClosedError
 from loaderkit.plan.cursor import Cursor
 from loaderkit.sources import namer_of
 from loaderkit.transforms.run import Failure
-from loaderkit.tree import unflatten
 
 from .arena import Arena
 from .layout import BatchLayout

@@ -11,9 +11,9 @@ from zlib import crc32
 
 import numpy as np
 
+from loaderkit._base.tree import unflatten
 from loaderkit.errors import ChecksumError
 from loaderkit.transforms.stack import Block, RowSpec
-from loaderkit.tree import unflatten
 
 ALIGNMENT = 64  # bytes: a cache line, and what JAX asks of an array that it takes over without a copy
 _SEAL = np.dtype(np.uint32)

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from loaderkit._base.notes import text_of
 from loaderkit._engine.task import Task
-from loaderkit._notes import text_of
 from loaderkit._order.loss import Loss
 from loaderkit.errors import BadRecordsError, FileChangedError
 from loaderkit.plan.metadata import RecordMetadata

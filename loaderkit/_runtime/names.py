@@ -7,7 +7,7 @@ So a thread asks, and where it has no answer soon, that name and all later ones 
 import threading
 from collections.abc import Sequence
 
-from loaderkit._notes import keyed
+from loaderkit._base.notes import keyed
 from loaderkit.sources import Namer
 
 _ANSWER_SECONDS = 1.0

@@ -22,10 +22,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
+from loaderkit._base.notes import repr_of
 from loaderkit._descriptors import above_standard
 from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._limits import is_of_limits, naming_limits, with_limits
-from loaderkit._notes import repr_of
 from loaderkit.errors import IteratorClosedError, WorkerError
 from loaderkit.sources import has_names
 from loaderkit.transforms.run import Failure

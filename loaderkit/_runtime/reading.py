@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.tree import own_each
 from loaderkit.sources import many_reader, namer_of, read_only
 from loaderkit.transforms.run import Failure
-from loaderkit.tree import own_each
 
 from .ahead import ReadAhead
 from .retrying import Retry, Retrying

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from loaderkit._notes import annotate, keyed, repr_of
+from loaderkit._base.notes import annotate, keyed, repr_of
 from loaderkit.errors import FileChangedError
 from loaderkit.sources import Namer
 

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from loaderkit._base.tree import flatten, structure_of
 from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
 from loaderkit.plan.cursor import Cursor
 from loaderkit.sources import column_reader
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import Failure, Run, Singles
 from loaderkit.transforms.stack import Block, RowSpec, as_block, collect, write
-from loaderkit.tree import flatten, structure_of
 
 from .layout import BatchLayout
 from .mending import NO_RECORD, Announce, Mender

@@ -4,7 +4,7 @@ import platform
 
 import numpy as np
 
-from loaderkit._version import __version__
+from loaderkit._base.version import __version__
 
 
 def present_versions() -> dict[str, str]:

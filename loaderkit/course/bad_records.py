@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from loaderkit._notes import keyed
+from loaderkit._base.notes import keyed
 from loaderkit._order.loss import Loss
 from loaderkit.errors import BadRecordsError
 from loaderkit.plan.losses import IN_A_ROW, Losses

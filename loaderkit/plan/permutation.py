@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit.plan.integers import as_int
+from loaderkit._base.integers import as_int
 from loaderkit.plan.mixing import UInt64Array, mix64
 
 Int64Array = npt.NDArray[np.int64]

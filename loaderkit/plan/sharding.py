@@ -7,8 +7,8 @@ number of processes may not be known when a script builds its loader.
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from loaderkit._base.integers import as_int
 from loaderkit._order.store import Store
-from loaderkit.plan.integers import as_int
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loaderkit.tree import flatten, paths, unflatten
+from loaderkit._base.tree import flatten, paths, unflatten
 
 from .content import content_hash, sampled_keys
 from .protocol import check_key, check_keys

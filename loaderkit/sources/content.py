@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._structure import children_of, kind_of
+from loaderkit._base.structure import children_of, kind_of
 
 # How many records, and how many bytes at each end of one leaf, a content hash reads.
 SAMPLED_RECORDS = 16

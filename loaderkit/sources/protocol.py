@@ -21,7 +21,7 @@ from typing import Any, Protocol, SupportsIndex, TypeVar, cast, runtime_checkabl
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loaderkit.tree import map_leaves
+from loaderkit._base.tree import map_leaves
 
 from .optional import many_reader
 from .tables import source_instead

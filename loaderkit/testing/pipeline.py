@@ -15,14 +15,14 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from loaderkit._notes import annotate
+from loaderkit._base.integers import at_least
+from loaderkit._base.notes import annotate
+from loaderkit._base.tree import paths
 from loaderkit.errors import PurityError
 from loaderkit.loader import DataLoader
-from loaderkit.plan.integers import at_least
 from loaderkit.plan.sharding import NoSharding
 from loaderkit.transforms.base import Transformation, label_of
 from loaderkit.transforms.written import called
-from loaderkit.tree import paths
 
 from .progress import Progress
 from .report import PipelineReport

@@ -8,7 +8,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from loaderkit.tree import Structure, flatten, paths
+from loaderkit._base.tree import Structure, flatten, paths
 
 _short = Repr()
 _short.maxother = _short.maxstring = 120

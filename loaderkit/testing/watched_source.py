@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.tree import flatten, paths, unflatten
 from loaderkit.errors import PurityError
 from loaderkit.sources import namer_of
-from loaderkit.tree import flatten, paths, unflatten
 
 from .snapshot import Snapshot, copied, difference, snapshot_of
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from loaderkit._names import importing as _importing
-from loaderkit._names import public_names as _public_names
+from loaderkit._base.lazy_package import importing as _importing
+from loaderkit._base.lazy_package import public_names as _public_names
 
 from .base import Batch as Batch
 from .base import Filter as Filter

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from loaderkit.foreign import refusing_foreign_arguments
+from loaderkit._base.hints import refusing_foreign_arguments
 
 from .stack import Block, stack
 

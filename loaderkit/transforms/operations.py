@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from reprlib import repr as _short
 from typing import Any
 
-from loaderkit.foreign import foreign_attribute
+from loaderkit._base.hints import foreign_attribute
 
 from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation
 

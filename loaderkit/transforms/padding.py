@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.tree import map_leaves
 from loaderkit._order.fill import Fill
-from loaderkit.tree import map_leaves
 
 VALID = "valid"
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit.errors import BatchError
-from loaderkit.tree import (
+from loaderkit._base.tree import (
     Structure,
     StructureMismatch,
     leaf_order,
@@ -20,6 +19,7 @@ from loaderkit.tree import (
     typed_columns,
     unflatten,
 )
+from loaderkit.errors import BatchError
 
 from .column import Column, Joiner, LeafSpec, batch_of, column_of, fill, stays_in_stack
 

@@ -85,7 +85,7 @@ def test_a_wrong_command_says_what_is_known(arguments):
 
 def test_the_version_is_the_packages():
     """`loaderkit --version` prints the one version there is."""
-    from loaderkit._version import __version__
+    from loaderkit._base.version import __version__
 
     assert run("--version").stdout == f"loaderkit {__version__}\n"
 

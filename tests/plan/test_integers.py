@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from loaderkit.plan.integers import as_int
+from loaderkit._base.integers import as_int
 
 
 def check(value: object) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import loaderkit as lk
-from loaderkit.tree import flatten
+from loaderkit._base.tree import flatten
 
 
 def numbers(count: int, *operations: Any, **options: Any) -> lk.DataLoader:

@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as hnp
 from runtime_loaders import all_same, numbers, same
 
 import loaderkit as lk
+from loaderkit._base.tree import structure_of
 from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
 from loaderkit._runtime import arena, wire
 from loaderkit._runtime.layout import ALIGNMENT, BatchLayout
@@ -24,7 +25,6 @@ from loaderkit._runtime.parcel import Parcel, unpack
 from loaderkit._runtime.pickling import Packer
 from loaderkit._system.resources import available_memory
 from loaderkit.transforms.stack import RowSpec
-from loaderkit.tree import structure_of
 
 Point = namedtuple("Point", "x y")
 STRUCTURED = np.dtype([("a", ">i4"), ("b", "S3"), ("c", np.float16, (2,))])

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from loaderkit._base.tree import flatten
 from loaderkit.sources import ArrayDataSource, fingerprint_of
-from loaderkit.tree import flatten
 
 DTYPES = npst.integer_dtypes() | npst.floating_dtypes() | npst.boolean_dtypes() | npst.datetime64_dtypes()
 

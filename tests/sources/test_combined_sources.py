@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._base.tree import flatten
 from loaderkit.sources import (
     ArrayDataSource,
     ConcatDataSource,
@@ -15,7 +16,6 @@ from loaderkit.sources import (
     SubsetDataSource,
     fingerprint_of,
 )
-from loaderkit.tree import flatten
 
 PARTS = st.lists(
     st.lists(st.integers(), max_size=4) | st.builds(RangeDataSource, st.integers(0, 4)), min_size=1

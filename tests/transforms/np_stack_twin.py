@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from loaderkit._base.tree import flatten, structure_of, unflatten
 from loaderkit.transforms.stack import RowSpec
-from loaderkit.tree import flatten, structure_of, unflatten
 
 Pair = namedtuple("Pair", "left right")
 

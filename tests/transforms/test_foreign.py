@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import loaderkit as lk
-from loaderkit.foreign import ATTRIBUTES, KEYWORDS, foreign_attribute, refuse_foreign_keywords
+from loaderkit._base.hints import ATTRIBUTES, KEYWORDS, foreign_attribute, refuse_foreign_keywords
 
 
 @pytest.mark.parametrize(

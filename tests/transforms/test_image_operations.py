@@ -17,8 +17,8 @@ from hypothesis.extra import numpy as hnp
 from image_files import generator, photograph
 
 import loaderkit as lk
+from loaderkit._base.tree import flatten, structure_of
 from loaderkit.transforms import image as lki
-from loaderkit.tree import flatten, structure_of
 
 dtypes = st.sampled_from(["u1", "i1", "u2", "i2", "u4", "i4", "i8", "f2", "f4", "f8", ">f4", "?"])
 shapes = st.one_of(

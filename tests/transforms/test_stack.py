@@ -17,9 +17,9 @@ from np_stack_twin import (
     twin,
 )
 
+from loaderkit._base.tree import flatten, unflatten
 from loaderkit.errors import BatchError
 from loaderkit.transforms.stack import collect, stack, write
-from loaderkit.tree import flatten, unflatten
 
 
 @st.composite

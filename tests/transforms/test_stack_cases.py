@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from np_stack_twin import STRUCTURED, Subclass, assert_same_array, assert_same_batch, describe, room_for, twin
 
+from loaderkit._base.tree import map_leaves, structure_of, unflatten
 from loaderkit.errors import BatchError
 from loaderkit.transforms.stack import Block, LeafSpec, RowSpec, collect, stack, write
-from loaderkit.tree import map_leaves, structure_of, unflatten
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(["int16", "uint16", "float32"])))

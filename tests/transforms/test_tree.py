@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit.tree import (
+from loaderkit._base.tree import (
     Structure,
     StructureMismatch,
     columns,
@@ -280,7 +280,7 @@ def test_too_few_or_too_many_leaves_are_refused() -> None:
 def test_a_structure_from_another_process_is_equal() -> None:
     """The hash of a str differs between processes; a structure that was pickled in one is still found."""
     program = (
-        "import pickle, sys; from loaderkit.tree import structure_of;"
+        "import pickle, sys; from loaderkit._base.tree import structure_of;"
         "sys.stdout.buffer.write(pickle.dumps(structure_of({'x': 0, 'y': [0]})))"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-from loaderkit._notes import annotate, keyed
+from loaderkit._base.notes import annotate, keyed
 from loaderkit.errors import IteratorClosedError
 from loaderkit.plan.cursor import Cursor
 from loaderkit.sources import Namer, namer_of

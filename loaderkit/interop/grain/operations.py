@@ -131,7 +131,7 @@ def _called(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _differences(rows: Sequence[Any]) -> str:
-    from loaderkit.tree import structure_of
+    from loaderkit._base.tree import structure_of
 
     others = [place for place, row in enumerate(rows) if structure_of(row) != structure_of(rows[0])]
     return (

@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex
 
 from numpy.typing import ArrayLike
 
-from loaderkit._notes import annotate, notes_of
+from loaderkit._base.notes import annotate, notes_of
 from loaderkit.errors import FileChangedError
 from loaderkit.sources import ArrayRecordDataSource as _ArrayRecords
 from loaderkit.sources import RandomAccessDataSource

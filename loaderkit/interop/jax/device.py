@@ -17,13 +17,13 @@ from typing import Any, Self
 import jax
 import numpy as np
 
-from loaderkit._closing import Closing
+from loaderkit._base.closing import Closing
+from loaderkit._base.integers import at_least
+from loaderkit._base.tree import flatten, unflatten
 from loaderkit.ahead import Ahead, Taken
 from loaderkit.iterator import DataLoaderIterator
-from loaderkit.plan.integers import at_least
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.samplers import seed_of
-from loaderkit.tree import flatten, unflatten
 
 from .keys import children_of_rows, keys_of, words_of
 from .meeting import Meeting

@@ -15,9 +15,9 @@ import numpy as np
 from jax.sharding import NamedSharding, Sharding, SingleDeviceSharding
 from numpy.typing import NDArray
 
-from loaderkit._structure import children_of, kind_of
+from loaderkit._base.structure import children_of, kind_of
+from loaderkit._base.tree import flatten, paths, structure_of
 from loaderkit.plan.sharding import Shard
-from loaderkit.tree import flatten, paths, structure_of
 
 from .targets import Target
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
+from loaderkit._base.tree import flatten
 from loaderkit.plan.sharding import Shard, ShardOptions
-from loaderkit.tree import flatten
 
 from .blocks import RowBlocks, blocks_of
 

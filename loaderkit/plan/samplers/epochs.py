@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit.plan.integers import as_int
+from loaderkit._base.integers import as_int
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.mixing import fold_each
 from loaderkit.plan.permutation import MAX_RECORDS, Int64Array, permute

@@ -8,8 +8,8 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from loaderkit._notes import annotate
-from loaderkit.plan.integers import as_int
+from loaderkit._base.integers import as_int
+from loaderkit._base.notes import annotate
 from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.permutation import MAX_RECORDS, Int64Array
 

@@ -1,6 +1,6 @@
 """Images: decoding only what a crop needs, and the usual augmentations. Needs the extra `image`."""
 
-from loaderkit._names import public_names as _public_names
+from loaderkit._base.lazy_package import public_names as _public_names
 
 from .crops import DecodeCenterCrop as DecodeCenterCrop
 from .crops import DecodeRandomResizedCrop as DecodeRandomResizedCrop

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._structure import children_of, kind_of
+from loaderkit._base.structure import children_of, kind_of
 
 
 def with_leaf(element: Any, key: Hashable | None, change: Callable[[Any], Any]) -> Any:

@@ -11,7 +11,7 @@ from operator import attrgetter, itemgetter
 from sys import getrefcount
 from typing import Any, NoReturn
 
-from ._structure import COMMON_LEAVES, Structure, children_of, kind_of, structure_of
+from .structure import COMMON_LEAVES, Structure, children_of, kind_of, structure_of
 
 __all__ = [
     "Structure",

@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from loaderkit._descriptors import above_standard
+from loaderkit._system.descriptors import above_standard
 from loaderkit.errors import StateError
 
 _DOCUMENT = re.compile(r"process_(0|[1-9][0-9]*)-of-([1-9][0-9]*)\.json")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from loaderkit._base.notes import annotate, keyed, notes_of, text_of
-from loaderkit._limits import limits_behind
+from loaderkit._system.limits import limits_behind
 from loaderkit.course.course import Course
 from loaderkit.course.position import Position
 from loaderkit.errors import LoaderkitError, WorkerError

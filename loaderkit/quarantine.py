@@ -14,8 +14,8 @@ import stat
 from collections.abc import Iterable
 
 from loaderkit._base.notes import keyed
-from loaderkit._descriptors import above_standard
 from loaderkit._order.loss import Loss
+from loaderkit._system.descriptors import above_standard
 
 _log = logging.getLogger("loaderkit")
 

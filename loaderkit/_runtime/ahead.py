@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from loaderkit._limits import with_limits
+from loaderkit._system.limits import with_limits
 from loaderkit.errors import WorkerError
 
 _CLOSE_SECONDS = 1.0  # a read that hangs longer is left to end by itself

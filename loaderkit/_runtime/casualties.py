@@ -10,7 +10,7 @@ import time
 
 from loaderkit._engine.dispatcher import Dispatcher
 from loaderkit._engine.task import Task
-from loaderkit._limits import inherited_limits
+from loaderkit._system.limits import inherited_limits
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
 from .crew import Worker

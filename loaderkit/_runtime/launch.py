@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import cloudpickle
 import numpy as np
 
-from loaderkit._descriptors import above_standard, is_stream
+from loaderkit._system.descriptors import above_standard, is_stream
 from loaderkit.errors import WorkerError
 
 from .platform import IN_WORKER, dying_with_parent_thread, worker_environment

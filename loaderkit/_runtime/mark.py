@@ -14,7 +14,7 @@ import struct
 import time
 from dataclasses import dataclass
 
-from loaderkit._memory import anonymous_file, mapped
+from loaderkit._system.shared_memory import anonymous_file, mapped
 
 # Whether it answers, things begun, task or -1, index or -1; index and record key of what is read instead, or -1.
 _WORDS = struct.Struct("=6q")

@@ -8,7 +8,7 @@ from typing import Any
 import cloudpickle
 
 from loaderkit._base.notes import text_of
-from loaderkit._memory import sending
+from loaderkit._system.shared_memory import sending
 from loaderkit.errors import TransportError
 from loaderkit.transforms.written import written
 

@@ -20,8 +20,8 @@ from cloudpickle.cloudpickle import _DYNAMIC_CLASS_TRACKER_BY_CLASS as _NUMBERS
 from cloudpickle.cloudpickle import _DYNAMIC_CLASS_TRACKER_BY_ID as _CLASSES
 from cloudpickle.cloudpickle import _dynamic_class_reduce, dynamic_subimport
 
-from loaderkit._byte_order import reduce_array
-from loaderkit._importable import lives_here_alone
+from loaderkit._system.byte_order import reduce_array
+from loaderkit._system.importable import lives_here_alone
 
 _OF_IMPORTS = {"__builtins__", "__loader__", "__spec__", "__cached__"}
 Beside = Callable[[pickle.PickleBuffer], Any]

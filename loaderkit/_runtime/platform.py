@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from loaderkit._descriptors import above_standard
+from loaderkit._system.descriptors import above_standard
 
 LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1

@@ -23,9 +23,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import numpy as np
 
 from loaderkit._base.notes import repr_of
-from loaderkit._descriptors import above_standard
 from loaderkit._engine.assembly import Assembly, Supplies
-from loaderkit._limits import is_of_limits, naming_limits, with_limits
+from loaderkit._system.descriptors import above_standard
+from loaderkit._system.limits import is_of_limits, naming_limits, with_limits
 from loaderkit.errors import IteratorClosedError, WorkerError
 from loaderkit.sources import has_names
 from loaderkit.transforms.run import Failure

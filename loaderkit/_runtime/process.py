@@ -11,10 +11,10 @@ from itertools import chain
 
 import numpy as np
 
-from loaderkit._descriptors import above_standard
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Slot, Task, Trouble
-from loaderkit._limits import naming_limits
+from loaderkit._system.descriptors import above_standard
+from loaderkit._system.limits import naming_limits
 from loaderkit.transforms.run import Failure
 
 from . import wire

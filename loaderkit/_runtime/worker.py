@@ -24,8 +24,8 @@ import numpy as np
 
 from loaderkit._base.notes import annotate, text_of
 from loaderkit._engine.task import Report, Slot, Task, Trouble
-from loaderkit._limits import is_of_limits, with_limits
-from loaderkit._memory import receiving
+from loaderkit._system.limits import is_of_limits, with_limits
+from loaderkit._system.shared_memory import receiving
 from loaderkit.errors import LoaderkitError, TransportError, WorkerError
 from loaderkit.sources import check_files
 from loaderkit.transforms.run import Failure

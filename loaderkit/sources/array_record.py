@@ -17,7 +17,7 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from loaderkit._memory import goes_to_a_worker
+from loaderkit._system.shared_memory import goes_to_a_worker
 
 from .array_record_paths import FilePart, file_parts, is_remote
 from .array_record_reader import open_reader, unreadable

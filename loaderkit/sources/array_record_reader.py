@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from loaderkit._descriptors import above_standard
+from loaderkit._system.descriptors import above_standard
 from loaderkit.errors import FileChangedError
 
 from .array_record_paths import is_remote

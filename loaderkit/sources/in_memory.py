@@ -18,8 +18,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from loaderkit._base.notes import text_of
-from loaderkit._byte_order import reduce_array
-from loaderkit._importable import lives_here_alone
+from loaderkit._system.byte_order import reduce_array
+from loaderkit._system.importable import lives_here_alone
 from loaderkit.errors import TransportError
 
 from .content import content_hash, sampled_keys

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._descriptors import above_standard
-from loaderkit._memory import SharedBuffer, goes_to_a_worker
+from loaderkit._system.descriptors import above_standard
+from loaderkit._system.shared_memory import SharedBuffer, goes_to_a_worker
 
 from .content import content_hash, sampled_keys
 from .file_identity import FileIdentity, file_changed

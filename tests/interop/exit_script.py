@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 import loaderkit as lk
-from loaderkit._memory import SharedBuffer
+from loaderkit._system.shared_memory import SharedBuffer
 from loaderkit.interop.grain import _put_away, _shared_array, _shared_list
 from loaderkit.interop.jax import device_iterator
 

@@ -18,8 +18,8 @@ from child_scripts import run
 from runtime_loaders import all_same, numbers, row
 
 import loaderkit as lk
-from loaderkit._limits import most_tasks
 from loaderkit._runtime.pool import Pool
+from loaderkit._system.limits import most_tasks
 
 SCAN = (Path(__file__).parent / "limit_scan.py").read_text()
 WITHIN_S = 60  # what would hang is ended by then

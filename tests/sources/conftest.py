@@ -10,7 +10,7 @@ import cloudpickle
 import pytest
 from array_record.python.array_record_module import ArrayRecordWriter
 
-from loaderkit import _memory
+from loaderkit._system import shared_memory as _memory
 
 ROOT = Path(__file__).parents[2]
 

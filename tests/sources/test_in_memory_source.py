@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from loaderkit import _memory
+from loaderkit._system import shared_memory as _memory
 from loaderkit.errors import TransportError
 from loaderkit.sources import InMemoryDataSource, fingerprint_of
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
-from loaderkit import _memory
 from loaderkit._runtime.pickling import Packer
+from loaderkit._system import shared_memory as _memory
 from loaderkit.interop.grain import sources as grain_sources
 from loaderkit.sources import array_record_reader
 from loaderkit.sources.file_identity import FileIdentity, _numbers_anew

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._descriptors import above_standard
+from loaderkit._system.descriptors import above_standard
 
 from ._shared_array import SharedMemoryArray, SharedMemoryArrayMetadata
 from ._tree import map_structure

@@ -16,8 +16,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._descriptors import above_standard
-from loaderkit._limits import with_limits
+from loaderkit._system.descriptors import above_standard
+from loaderkit._system.limits import with_limits
 
 
 @dataclass(slots=True, frozen=True, weakref_slot=True)

@@ -6,7 +6,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import ShareableList
 from typing import Any
 
-from loaderkit._descriptors import above_standard
+from loaderkit._system.descriptors import above_standard
 
 from ._shared_array import Memory
 

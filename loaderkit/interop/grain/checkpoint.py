@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loaderkit._descriptors import above_standard
+from loaderkit._system.descriptors import above_standard
 
 from .sharding import process_index_and_count
 

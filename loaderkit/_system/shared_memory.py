@@ -15,8 +15,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ._descriptors import above_standard
-from ._limits import naming_limits
+from .descriptors import above_standard
+from .limits import naming_limits
 
 _travel = threading.local()
 

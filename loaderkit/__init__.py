@@ -7,6 +7,9 @@ from loaderkit._base.lazy_package import importing as _importing
 from loaderkit._base.lazy_package import public_names as _public_names
 from loaderkit._base.version import __version__ as __version__
 from loaderkit._load import load as load
+from loaderkit._order.metadata import RecordMetadata as RecordMetadata
+from loaderkit._order.sharding import NoSharding as NoSharding
+from loaderkit._order.sharding import ShardOptions as ShardOptions
 from loaderkit._runtime.reading import ReadOptions as ReadOptions
 from loaderkit._runtime.retrying import Retry as Retry
 from loaderkit.element_spec import ArraySpec as ArraySpec
@@ -25,12 +28,9 @@ from loaderkit.errors import WorkerError as WorkerError
 from loaderkit.errors import WorkerTimeoutError as WorkerTimeoutError
 from loaderkit.iterator import DataLoaderIterator as DataLoaderIterator
 from loaderkit.loader import DataLoader as DataLoader
-from loaderkit.plan.metadata import RecordMetadata as RecordMetadata
 from loaderkit.plan.samplers import IndexSampler as IndexSampler
 from loaderkit.plan.samplers import Sampler as Sampler
 from loaderkit.plan.samplers import SequentialSampler as SequentialSampler
-from loaderkit.plan.sharding import NoSharding as NoSharding
-from loaderkit.plan.sharding import ShardOptions as ShardOptions
 from loaderkit.sources import ArrayDataSource as ArrayDataSource
 from loaderkit.sources import ArrayRecordDataSource as ArrayRecordDataSource
 from loaderkit.sources import ConcatDataSource as ConcatDataSource

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.integers import at_least
+from loaderkit._order.sharding import NoSharding, Sharding
 from loaderkit.plan.losses import Tolerance
 from loaderkit.plan.samplers import Sampler, length_of, num_records_of
-from loaderkit.plan.sharding import NoSharding, Sharding
 
 
 def checked_sampler(sampler: Any, source: Any) -> Sampler:

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._order.sharding import Sharding
 from loaderkit._runtime.mending import OnRecordError
 from loaderkit._runtime.reading import ReadOptions
 from loaderkit.loader import DataLoader
 from loaderkit.plan.samplers import IndexSampler
-from loaderkit.plan.sharding import Sharding
 from loaderkit.sources import RandomAccessDataSource, check_source
 from loaderkit.transforms.base import Batch
 from loaderkit.transforms.operations import Operation

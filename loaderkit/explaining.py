@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from loaderkit._base.notes import annotate, keyed, notes_of, text_of
+from loaderkit._order.metadata import RecordMetadata
 from loaderkit._system.limits import limits_behind
 from loaderkit.course.course import Course
 from loaderkit.course.position import Position
 from loaderkit.errors import LoaderkitError, WorkerError
 from loaderkit.plan.losses import honouring
-from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.samplers import record_keys_of
 from loaderkit.sources import Namer
 from loaderkit.transforms.run import Failure

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 
 from loaderkit._base.hints import refuse_foreign_method
 from loaderkit._base.integers import at_least
+from loaderkit._order.index_limits import MOST_INDEX
+from loaderkit._order.metadata import RecordMetadata
 from loaderkit._system.versions import present_versions
 from loaderkit.ahead import Ahead
 from loaderkit.course.position import Position
@@ -13,8 +15,6 @@ from loaderkit.course.states import check_cursors, check_ordinals, position_of, 
 from loaderkit.errors import StateError
 from loaderkit.explaining import named
 from loaderkit.plan.comparison import compare
-from loaderkit.plan.metadata import RecordMetadata
-from loaderkit.plan.reach import MOST_INDEX
 from loaderkit.plan.samplers import num_records_of
 from loaderkit.plan.state import State, merge
 from loaderkit.plan.state_document import dumps, loads

@@ -13,6 +13,9 @@ from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_method, refusing_foreign_arguments
 from loaderkit._base.integers import at_least
 from loaderkit._crew import Crew
+from loaderkit._order.index_limits import MOST_INDEX
+from loaderkit._order.metadata import RecordMetadata
+from loaderkit._order.sharding import Sharding, ShardOptions
 from loaderkit._runtime.agreement import agree
 from loaderkit._runtime.hub import Hub
 from loaderkit._runtime.inline import Inline
@@ -30,8 +33,6 @@ from loaderkit.element_spec import spec_of
 from loaderkit.errors import TransportError
 from loaderkit.explaining import named
 from loaderkit.iterator import DataLoaderIterator, T_co
-from loaderkit.plan.metadata import RecordMetadata
-from loaderkit.plan.reach import MOST_INDEX
 from loaderkit.plan.samplers import (
     IndexSampler,
     Sampler,
@@ -41,7 +42,6 @@ from loaderkit.plan.samplers import (
     num_records_of,
     seed_of,
 )
-from loaderkit.plan.sharding import Sharding, ShardOptions
 from loaderkit.quarantine import Quarantine
 from loaderkit.sources import Files, RandomAccessDataSource, check_source, foreign_files, namer_of
 from loaderkit.sources import fingerprint_of as source_fingerprint_of

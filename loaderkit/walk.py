@@ -24,6 +24,7 @@ from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._engine.chain import Chain
 from loaderkit._engine.task import End
 from loaderkit._iterator.open_scheduler import open_scheduler
+from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
 from loaderkit._runtime.companions import Companions
 from loaderkit._runtime.hub import Elements, Hub, TornError
@@ -33,7 +34,6 @@ from loaderkit.course.identity import name_of
 from loaderkit.course.position import Position
 from loaderkit.errors import BadRecordsError, IteratorClosedError, WorkerError
 from loaderkit.explaining import explained
-from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.losses import Losses
 from loaderkit.quarantine import Quarantine
 from loaderkit.transforms.run import Failure

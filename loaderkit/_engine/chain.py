@@ -27,7 +27,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from loaderkit.plan.cursor import Cursor
+from loaderkit._order.cursor import Cursor
 
 from .assembly import AHEAD_NBYTES, Reserve, Supplies
 from .grouping import Grouping, batch_of, end_like, masked_batch

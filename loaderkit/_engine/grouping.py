@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
+from loaderkit._order.cursor import Cursor
 from loaderkit._order.fill import Fill
-from loaderkit.plan.cursor import Cursor
 
 from .line import Line, Run, Taken
 from .task import Task

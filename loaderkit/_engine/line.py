@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderkit._base.notes import keyed
+from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
 from loaderkit.errors import BadRecordsError
-from loaderkit.plan.cursor import Cursor
 
 from .task import Span
 

@@ -7,8 +7,8 @@ they would be met again.
 
 from collections.abc import Mapping
 
+from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
-from loaderkit.plan.cursor import Cursor
 
 from .line import Place, Run
 from .stream import Stream

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
+from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
-from loaderkit.plan.cursor import Cursor
 
 from .line import Line
 from .task import Span

@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
+from loaderkit._order.cursor import Cursor
 from loaderkit._order.fill import Fill
 from loaderkit._order.loss import Loss
-from loaderkit.plan.cursor import Cursor
 
 
 class Layout(Protocol):

@@ -6,12 +6,12 @@ from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._engine.chain import Chain
 from loaderkit._engine.grid import Grid
 from loaderkit._engine.grouping import Grouping
+from loaderkit._order.cursor import Cursor
+from loaderkit._order.sharding import ShardOptions
 from loaderkit.course.course import Course
 from loaderkit.course.position import Position
-from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices
 from loaderkit.plan.losses import honouring
-from loaderkit.plan.sharding import ShardOptions
 from loaderkit.plan.streams import StreamPlan
 
 _LEAST_PATIENCE = 100_000  # records that may pass without one left, where an epoch is shorter

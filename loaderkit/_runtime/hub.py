@@ -20,9 +20,9 @@ from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.slots import Slots
 from loaderkit._engine.task import Broken, End, Ready
+from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
 from loaderkit.errors import ChecksumError, IteratorClosedError
-from loaderkit.plan.cursor import Cursor
 from loaderkit.sources import namer_of
 from loaderkit.transforms.run import Failure
 

@@ -17,9 +17,9 @@ import numpy as np
 from loaderkit._base.notes import text_of
 from loaderkit._engine.task import Task
 from loaderkit._order.loss import Loss
+from loaderkit._order.metadata import RecordMetadata
+from loaderkit._order.rng import generator
 from loaderkit.errors import BadRecordsError, FileChangedError
-from loaderkit.plan.metadata import RecordMetadata
-from loaderkit.plan.rng import generator
 from loaderkit.transforms.base import MapWithIndex, draws
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import Failure, Run

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._order.cursor import Cursor
+from loaderkit._order.metadata import RecordMetadata
+from loaderkit._order.rng import generator
+from loaderkit._order.sharding import ShardOptions
 from loaderkit.plan.batching import shard_rows
-from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.losses import Candidates
-from loaderkit.plan.metadata import RecordMetadata
-from loaderkit.plan.rng import generator
 from loaderkit.plan.samplers import Sampler, seed_of
 from loaderkit.plan.schedule import Schedule
 from loaderkit.plan.segments import Segments
-from loaderkit.plan.sharding import ShardOptions
 from loaderkit.plan.streams import stream_block
 
 from .position import Position

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from loaderkit.plan.cursor import Cursor
+from loaderkit._order.cursor import Cursor
 from loaderkit.plan.losses import NO_LOSSES, Losses
 from loaderkit.plan.segments import Segments
 

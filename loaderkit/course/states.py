@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
+from loaderkit._order.cursor import Cursor, trimmed
+from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit.errors import StateError
 from loaderkit.plan.comparison import same_data
-from loaderkit.plan.cursor import Cursor, trimmed
 from loaderkit.plan.ledger import Ledger
 from loaderkit.plan.losses import NO_LOSSES
-from loaderkit.plan.reach import MOST_INDEX
 from loaderkit.plan.state import State, Streams
 
 from .course import Course

@@ -6,11 +6,11 @@ Whether rows change in number, how they are batched, how the stream ends, and wh
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from loaderkit._order.index_limits import MOST_INDEX, MOST_STRIDE
 from loaderkit._order.operation_shape import OperationShape
+from loaderkit._order.sharding import Shard, ShardBlocks
 from loaderkit.plan.batching import Batching, Level, shard_spans
 from loaderkit.plan.losses import Tolerance
-from loaderkit.plan.reach import MOST_INDEX, MOST_STRIDE
-from loaderkit.plan.sharding import Shard, ShardBlocks
 from loaderkit.plan.streams import StreamPlan, check_streams
 
 
@@ -29,7 +29,7 @@ def changes_rows(operations: Sequence[OperationShape], tolerance: Tolerance) -> 
 def batching_of(operations: Sequence[OperationShape], shard: Shard) -> Batching:
     """The Batches among the operations as one value.
 
-    >>> from loaderkit.plan.sharding import ShardOptions
+    >>> from loaderkit._order.sharding import ShardOptions
     >>> from loaderkit.transforms import Batch
     >>> from loaderkit.transforms.shape import shape_of
     >>> batching_of(shape_of([Batch(4), Batch(global_batch_size=8)]), ShardOptions(0, 2)).stride

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from loaderkit.plan.sharding import Shard, ShardOptions
+from loaderkit._order.sharding import Shard, ShardOptions
 
 Remainder = Literal["keep", "drop", "pad", "wrap"]
 _INNER = ("keep", "drop")
@@ -160,7 +160,7 @@ def shard_spans(
 
     As `shard_rows` cuts them, for each block of the shard.
 
-    >>> from loaderkit.plan.sharding import ShardBlocks
+    >>> from loaderkit._order.sharding import ShardBlocks
     >>> blocks = ShardBlocks(blocks=(0, 1, 3), shard_count=4, writers=(0, 0, 1, 0))
     >>> shard_spans(8, 8, shard=blocks, remainder="keep")
     ((0, 4), (6, 8))

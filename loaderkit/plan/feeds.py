@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._order.sharding import ShardOptions
 from loaderkit.plan.keys_ahead import KeysAhead, check_keys
 from loaderkit.plan.samplers import Sampler
 from loaderkit.plan.schedule import Part, Planner, Schedule
 from loaderkit.plan.segments import Segments
-from loaderkit.plan.sharding import ShardOptions
 from loaderkit.plan.streams import StreamPlan, Strided
 
 Int64Array = NDArray[np.int64]
@@ -26,7 +26,7 @@ class StepFeed:
 
     >>> from loaderkit.plan.batching import Batching
     >>> from loaderkit.plan.samplers import SequentialSampler
-    >>> from loaderkit.plan.sharding import ShardOptions
+    >>> from loaderkit._order.sharding import ShardOptions
     >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
     >>> schedule = Schedule(SequentialSampler(6), batching, ShardOptions(0, 1), start=0, stop=6)
     >>> feed = StepFeed(schedule, Segments(((0, 0, 4),)), 0, 6)
@@ -81,7 +81,7 @@ class ShardIndices:
 
     segments: where each step begins. step: the first. stop: the stream's end, None without one. shard: h and H.
 
-    >>> from loaderkit.plan.sharding import ShardOptions
+    >>> from loaderkit._order.sharding import ShardOptions
     >>> segments = Segments(((0, 0, 2), (3, 20, 2)))
     >>> indices = ShardIndices(segments, step=1, stop=30, shard=ShardOptions(1, 2))
     >>> indices.next(9), indices.next(2), indices.next(9)

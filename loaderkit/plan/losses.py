@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._order.metadata import RecordMetadata
 from loaderkit.plan.ledger import Ledger
-from loaderkit.plan.metadata import RecordMetadata
 from loaderkit.plan.samplers import Sampler, record_keys_of
 
 Int64Array = NDArray[np.int64]

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._order.fill import Fill
+from loaderkit._order.sharding import Shard, ShardOptions
 from loaderkit.plan.batching import Batching, shard_rows, shard_spans
 from loaderkit.plan.samplers import Sampler, record_keys_of
-from loaderkit.plan.sharding import Shard, ShardOptions
 
 # A call of the sampler costs about as much as a few thousand keys, so keys are planned this many at a time.
 BLOCK_INDICES = 16_384

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
+from loaderkit._order.cursor import Cursor
+from loaderkit._order.index_limits import MOST_STRIDE
 from loaderkit.errors import StateError
-from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.data_fingerprint import same_on_all_hosts
 from loaderkit.plan.losses import NO_LOSSES, Losses
-from loaderkit.plan.reach import MOST_STRIDE
 from loaderkit.plan.segments import Segments
 
 

@@ -18,8 +18,8 @@ digest                  of all the rest; a document without one was edited by ha
 from typing import Any
 
 from loaderkit._base.canonical_json import digest
+from loaderkit._order.cursor import Cursor
 from loaderkit.errors import StateError
-from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.ledger import Ledger
 from loaderkit.plan.losses import NO_LOSSES, Losses
 from loaderkit.plan.segments import Segments

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._order.sharding import Shard, ShardOptions
 from loaderkit.plan.batching import Batching
-from loaderkit.plan.sharding import Shard, ShardOptions
 
 _MAX_INDEX = 2**63 - 1
 _ROOM = " (it can't change later, and a larger one leaves room for more shards)"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from loaderkit._order.cursor import Cursor
 from loaderkit._order.fill import Fill
-from loaderkit.plan.cursor import Cursor
 
 from .base import Batch, FlatMap, Transformation, draws
 from .pace import PiecePace

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._order.cursor import Cursor
 from loaderkit._order.fill import Fill
-from loaderkit.plan.cursor import Cursor
 
 from .base import Batch, FlatMap, Transformation
 from .level import Level, NoBatch, compile_levels

@@ -1,6 +1,6 @@
 """A run: consecutive elements of a stream with their cursors, and the failure that may end it.
 
-Beside its value an element has two cursors (plan/cursor.py):
+Beside its value an element has two cursors (_order/cursor.py):
 
     begin   the place in the stream where it starts; its first record's index and which child of what it is
     end     the place where the stream goes on after it
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit.plan.cursor import Cursor
+from loaderkit._order.cursor import Cursor
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit.plan.cursor import Cursor
-from loaderkit.plan.rng import RecordRng, child_of
+from loaderkit._order.cursor import Cursor
+from loaderkit._order.rng import RecordRng, child_of
 
 from .base import Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, function_of
 from .run import Run

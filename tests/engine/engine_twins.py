@@ -17,8 +17,8 @@ from loaderkit._engine.chain import Chain
 from loaderkit._engine.grid import Grid
 from loaderkit._engine.grouping import Grouping
 from loaderkit._engine.task import Part, Report, Slot, Span, Task, Trouble
+from loaderkit._order.cursor import Cursor
 from loaderkit._order.fill import Fill
-from loaderkit.plan.cursor import Cursor
 
 ROW_NBYTES = 1024
 

@@ -19,9 +19,9 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import loaderkit as lk
+from loaderkit._order.rng import child_of
 from loaderkit.course import identity
 from loaderkit.interop.jax.keys import record_key
-from loaderkit.plan.rng import child_of
 from loaderkit.plan.state_document import STREAM_VERSION
 
 ROWS = 16

@@ -13,10 +13,10 @@ from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 
 import loaderkit as lk
+from loaderkit._order.sharding import ShardBlocks
 from loaderkit.interop.jax.blocks import blocks_of
 from loaderkit.interop.jax.keys import record_key
 from loaderkit.interop.jax.placement import held_rows, place
-from loaderkit.plan.sharding import ShardBlocks
 
 COLUMNS = 8
 SHAPES = [(8,), (2, 4), (4, 2), (2, 2, 2), (4,), (2,), (2, 2)]  # of all devices, or of a part of them

@@ -11,8 +11,8 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import loaderkit as lk
+from loaderkit._order.rng import child_of
 from loaderkit.interop.jax.keys import record_key
-from loaderkit.plan.rng import child_of
 
 ROWS = NamedSharding(Mesh(np.array(jax.devices()[:1]), "data"), PartitionSpec("data"))
 SEED = 2**33 + 5

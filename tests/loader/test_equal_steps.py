@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stream_twin import assert_same, elements, stacked
 
 import loaderkit as lk
-from loaderkit.plan.sharding import ShardBlocks
+from loaderkit._order.sharding import ShardBlocks
 
 pytestmark = pytest.mark.filterwarnings("ignore:iterating again repeats")
 SEED = 6

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import loaderkit as lk
-from loaderkit.plan.sharding import ShardBlocks
+from loaderkit._order.sharding import ShardBlocks
 
 
 def shards_of(

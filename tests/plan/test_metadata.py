@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from loaderkit.plan.metadata import RecordMetadata
+from loaderkit._order.metadata import RecordMetadata
 
 
 def a_generator() -> np.random.Generator:

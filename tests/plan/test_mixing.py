@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit.plan.mixing import fold, fold_each, mix64
+from loaderkit._order.mixing import fold, fold_each, mix64
 
 words = st.integers(0, (1 << 64) - 1)
 

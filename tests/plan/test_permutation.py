@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit.plan.mixing import fold
-from loaderkit.plan.permutation import Permutation, permute
+from loaderkit._order.mixing import fold
+from loaderkit._order.permutation import Permutation, permute
 
 WORD = (1 << 64) - 1
 FACTOR_1, FACTOR_2, STREAM = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xA0761D6478BD642F

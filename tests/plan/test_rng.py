@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit.plan.mixing import fold
-from loaderkit.plan.rng import RecordRng, child_of, generator
+from loaderkit._order.mixing import fold
+from loaderkit._order.rng import RecordRng, child_of, generator
 
 words = st.integers(0, (1 << 64) - 1)
 places = st.tuples(st.integers(0, (1 << 63) - 1), words)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit.plan.metadata import RecordMetadata
-from loaderkit.plan.mixing import fold
-from loaderkit.plan.permutation import Permutation
-from loaderkit.plan.rng import generator
+from loaderkit._order.metadata import RecordMetadata
+from loaderkit._order.mixing import fold
+from loaderkit._order.permutation import Permutation
+from loaderkit._order.rng import generator
+from loaderkit._order.sharding import NoSharding, ShardOptions
 from loaderkit.plan.samplers import IndexSampler, Sampler, SequentialSampler
-from loaderkit.plan.sharding import NoSharding, ShardOptions
 
 sizes = st.one_of(st.integers(1, 600), st.sampled_from([65536, 65537, (1 << 20) + 1, (1 << 41) + 1]))
 seeds = st.integers(0, (1 << 64) - 1)

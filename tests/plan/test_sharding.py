@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from loaderkit.plan.sharding import NoSharding, ShardBlocks, Sharding, ShardOptions
+from loaderkit._order.sharding import NoSharding, ShardBlocks, Sharding, ShardOptions
 
 
 @pytest.mark.parametrize(

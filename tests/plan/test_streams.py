@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._order.sharding import ShardOptions
 from loaderkit.plan.batching import Batching, Level
 from loaderkit.plan.samplers import SequentialSampler
 from loaderkit.plan.schedule import Schedule
-from loaderkit.plan.sharding import ShardOptions
 from loaderkit.plan.streams import StreamPlan, Strided, check_streams, stream_block
 
 PLANS = st.builds(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit.plan.metadata import RecordMetadata
+from loaderkit._order.metadata import RecordMetadata
 from loaderkit.plan.samplers import (
     IndexSampler,
     Sampler,

@@ -15,8 +15,8 @@ from loaderkit._engine.chain import Chain
 from loaderkit._engine.grid import Grid
 from loaderkit._engine.grouping import Grouping
 from loaderkit._engine.turns import Turns
+from loaderkit._order.cursor import Cursor
 from loaderkit.plan.batching import Batching
-from loaderkit.plan.cursor import Cursor
 from loaderkit.plan.dealing import Deal, DealtBatches, DealtIndices, Hand
 from loaderkit.plan.feeds import RecordFeed
 from loaderkit.plan.losses import NO_LOSSES, Losses

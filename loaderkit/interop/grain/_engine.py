@@ -3,12 +3,12 @@
 from functools import partial
 from typing import Any
 
+from loaderkit._order.sharding import NoSharding
 from loaderkit._runtime.hub import Hub
 from loaderkit._runtime.program import Program
 from loaderkit._runtime.reading import ReadOptions
 from loaderkit.iterator import DataLoaderIterator
 from loaderkit.loader import DataLoader
-from loaderkit.plan.sharding import NoSharding
 from loaderkit.quarantine import Quarantine
 
 from . import options

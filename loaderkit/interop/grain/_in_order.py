@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from loaderkit._base.notes import annotate, keyed
+from loaderkit._order.cursor import Cursor
 from loaderkit.errors import IteratorClosedError
-from loaderkit.plan.cursor import Cursor
 from loaderkit.sources import Namer, namer_of
 
 from . import transforms

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit.plan.metadata import RecordMetadata
+from loaderkit._order.metadata import RecordMetadata
 
 from ._installed import is_of_grain
 from ._rng import FromSampler, Generators, SeedPlusIndex

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit.plan.cursor import Cursor
+from loaderkit._order.cursor import Cursor
 
 from ._batching import make_batch
 from ._steps import Step

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from loaderkit._order.cursor import Cursor
 from loaderkit.errors import CheckpointMismatchError, StateError
-from loaderkit.plan.cursor import Cursor
 
 from ._course import Position
 

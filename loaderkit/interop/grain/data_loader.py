@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._order.cursor import Cursor
 from loaderkit.errors import CheckpointMismatchError
-from loaderkit.plan.cursor import Cursor
 
 from . import sharding
 from ._compile import Compiled, compiled

@@ -4,8 +4,8 @@
 
     seed, high and low; index, high and low; and behind a FlatMap child, high and low
 
-child is that of `loaderkit.plan.rng`: k + 1 for child k of its record. A row that is itself a batch has the key of its
-first record.
+child is that of `loaderkit._order.rng`: k + 1 for child k of its record. A row that is itself a batch has the key of
+its first record.
 """
 
 from functools import lru_cache, partial
@@ -17,7 +17,7 @@ import numpy as np
 from jax.sharding import Sharding
 from numpy.typing import NDArray
 
-from loaderkit.plan.rng import child_of
+from loaderkit._order.rng import child_of
 
 
 def words_of(indices: NDArray[np.int64], children: NDArray[np.uint64] | None) -> NDArray[np.uint32]:
@@ -54,7 +54,7 @@ def children_of_rows(begins: NDArray[np.int64]) -> NDArray[np.uint64] | None:
 def record_key(seed: int, index: int, child: int | None = None) -> jax.Array:
     """The key of one record, to compare with.
 
-    seed, index: ints in [0, 2**64). child: as `loaderkit.plan.rng.child_of` gives it, None without a FlatMap.
+    seed, index: ints in [0, 2**64). child: as `loaderkit._order.rng.child_of` gives it, None without a FlatMap.
 
     >>> bool(record_key(0, 5) == record_key(0, 5)), bool(record_key(0, 5) == record_key(0, 6))
     (True, False)

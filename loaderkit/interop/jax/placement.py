@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from loaderkit._base.structure import children_of, kind_of
 from loaderkit._base.tree import flatten, paths, structure_of
-from loaderkit.plan.sharding import Shard
+from loaderkit._order.sharding import Shard
 
 from .targets import Target
 
@@ -93,7 +93,7 @@ def held_rows(shard: Shard, rows: int) -> tuple[NDArray[np.int64], int]:
 
     Every block has as many rows as another.
 
-    >>> from loaderkit.plan.sharding import ShardBlocks
+    >>> from loaderkit._order.sharding import ShardBlocks
     >>> held_rows(ShardBlocks((0, 2), 4, (0,) * 4), 4)
     (array([0, 1, 4, 5]), 8)
     """

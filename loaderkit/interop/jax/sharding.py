@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
-from loaderkit.plan.sharding import ShardBlocks, ShardOptions
+from loaderkit._order.sharding import ShardBlocks, ShardOptions
 
 from .announced import check_initialized
 from .blocks import blocks_of, check_sharding

@@ -11,7 +11,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
 from loaderkit._base.tree import flatten
-from loaderkit.plan.sharding import Shard, ShardOptions
+from loaderkit._order.sharding import Shard, ShardOptions
 
 from .blocks import RowBlocks, blocks_of
 

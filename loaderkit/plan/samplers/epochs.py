@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.integers import as_int
-from loaderkit.plan.metadata import RecordMetadata
-from loaderkit.plan.mixing import fold_each
-from loaderkit.plan.permutation import MAX_RECORDS, Int64Array, permute
-from loaderkit.plan.rng import generator
-from loaderkit.plan.sharding import Sharding
+from loaderkit._order.metadata import RecordMetadata
+from loaderkit._order.mixing import fold_each
+from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute
+from loaderkit._order.rng import generator
+from loaderkit._order.sharding import Sharding
 
 from .sampler import ENDLESS, SEED_LIMIT
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from loaderkit._base.integers import as_int
 from loaderkit._base.notes import annotate
-from loaderkit.plan.metadata import RecordMetadata
-from loaderkit.plan.permutation import MAX_RECORDS, Int64Array
+from loaderkit._order.metadata import RecordMetadata
+from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 
 ENDLESS = 1 << 63  # indices are int64: no stream can be longer
 SEED_LIMIT = 1 << 64

@@ -26,7 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.integers import as_int
-from loaderkit.plan.mixing import UInt64Array, mix64
+
+from .mixing import UInt64Array, mix64
 
 Int64Array = npt.NDArray[np.int64]
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from loaderkit._base.integers import as_int
-from loaderkit._order.store import Store
+
+from .store import Store
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit.plan.mixing import fold
+from .mixing import fold
 
 
 class RecordRng:

@@ -28,9 +28,9 @@ from loaderkit.errors import WorkerError as WorkerError
 from loaderkit.errors import WorkerTimeoutError as WorkerTimeoutError
 from loaderkit.iterator import DataLoaderIterator as DataLoaderIterator
 from loaderkit.loader import DataLoader as DataLoader
-from loaderkit.plan.samplers import IndexSampler as IndexSampler
-from loaderkit.plan.samplers import Sampler as Sampler
-from loaderkit.plan.samplers import SequentialSampler as SequentialSampler
+from loaderkit.samplers import IndexSampler as IndexSampler
+from loaderkit.samplers import Sampler as Sampler
+from loaderkit.samplers import SequentialSampler as SequentialSampler
 from loaderkit.sources import ArrayDataSource as ArrayDataSource
 from loaderkit.sources import ArrayRecordDataSource as ArrayRecordDataSource
 from loaderkit.sources import ConcatDataSource as ConcatDataSource

@@ -10,7 +10,8 @@ import numpy as np
 from loaderkit._base.integers import at_least
 from loaderkit._order.sharding import NoSharding, Sharding
 from loaderkit.plan.losses import Tolerance
-from loaderkit.plan.samplers import Sampler, length_of, num_records_of
+from loaderkit.samplers import Sampler
+from loaderkit.samplers.protocol import length_of, num_records_of
 
 
 def checked_sampler(sampler: Any, source: Any) -> Sampler:

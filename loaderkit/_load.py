@@ -9,8 +9,9 @@ from loaderkit._order.sharding import Sharding
 from loaderkit._runtime.mending import OnRecordError
 from loaderkit._runtime.reading import ReadOptions
 from loaderkit.loader import DataLoader
-from loaderkit.plan.samplers import IndexSampler
-from loaderkit.sources import RandomAccessDataSource, check_source
+from loaderkit.samplers import IndexSampler
+from loaderkit.sources import RandomAccessDataSource
+from loaderkit.sources.protocol import check_source
 from loaderkit.transforms.base import Batch
 from loaderkit.transforms.operations import Operation
 

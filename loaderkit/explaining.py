@@ -11,8 +11,8 @@ from loaderkit.course.course import Course
 from loaderkit.course.position import Position
 from loaderkit.errors import LoaderkitError, WorkerError
 from loaderkit.plan.losses import honouring
-from loaderkit.plan.samplers import record_keys_of
-from loaderkit.sources import Namer
+from loaderkit.samplers.protocol import record_keys_of
+from loaderkit.sources.naming import Namer
 from loaderkit.transforms.run import Failure
 
 _MENTIONED = 8  # records that an error names

@@ -15,9 +15,9 @@ from loaderkit.course.states import check_cursors, check_ordinals, position_of, 
 from loaderkit.errors import StateError
 from loaderkit.explaining import named
 from loaderkit.plan.comparison import compare
-from loaderkit.plan.samplers import num_records_of
 from loaderkit.plan.state import State, merge
 from loaderkit.plan.state_document import dumps, loads
+from loaderkit.samplers.protocol import num_records_of
 from loaderkit.walk import Walk
 
 # The type of an element, as in DataLoader[dict[str, np.ndarray]], and Any where it isn't said. That takes a default,

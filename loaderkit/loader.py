@@ -33,18 +33,14 @@ from loaderkit.element_spec import spec_of
 from loaderkit.errors import TransportError
 from loaderkit.explaining import named
 from loaderkit.iterator import DataLoaderIterator, T_co
-from loaderkit.plan.samplers import (
-    IndexSampler,
-    Sampler,
-    SequentialSampler,
-    fingerprint_of,
-    length_of,
-    num_records_of,
-    seed_of,
-)
 from loaderkit.quarantine import Quarantine
-from loaderkit.sources import Files, RandomAccessDataSource, check_source, foreign_files, namer_of
-from loaderkit.sources import fingerprint_of as source_fingerprint_of
+from loaderkit.samplers import IndexSampler, Sampler, SequentialSampler
+from loaderkit.samplers.protocol import fingerprint_of, length_of, num_records_of, seed_of
+from loaderkit.sources import RandomAccessDataSource
+from loaderkit.sources.fingerprint import fingerprint_of as source_fingerprint_of
+from loaderkit.sources.foreign_files import Files, foreign_files
+from loaderkit.sources.naming import namer_of
+from loaderkit.sources.protocol import check_source
 from loaderkit.transforms.base import Map, draws, label_of
 from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.parameters import parameters_of

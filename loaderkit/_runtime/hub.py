@@ -23,7 +23,7 @@ from loaderkit._engine.task import Broken, End, Ready
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
 from loaderkit.errors import ChecksumError, IteratorClosedError
-from loaderkit.sources import namer_of
+from loaderkit.sources.naming import namer_of
 from loaderkit.transforms.run import Failure
 
 from .arena import Arena

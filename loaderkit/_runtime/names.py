@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 
 from loaderkit._base.notes import keyed
-from loaderkit.sources import Namer
+from loaderkit.sources.naming import Namer
 
 _ANSWER_SECONDS = 1.0
 

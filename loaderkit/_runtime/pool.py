@@ -27,7 +27,7 @@ from loaderkit._engine.assembly import Assembly, Supplies
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.limits import is_of_limits, naming_limits, with_limits
 from loaderkit.errors import IteratorClosedError, WorkerError
-from loaderkit.sources import has_names
+from loaderkit.sources.naming import has_names
 from loaderkit.transforms.run import Failure
 
 from .arena import Arena

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.tree import own_each
-from loaderkit.sources import many_reader, namer_of, read_only
+from loaderkit.sources.naming import namer_of
+from loaderkit.sources.optional import many_reader
+from loaderkit.sources.protocol import read_only
 from loaderkit.transforms.run import Failure
 
 from .ahead import ReadAhead

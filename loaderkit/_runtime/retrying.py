@@ -12,7 +12,7 @@ from typing import Any
 
 from loaderkit._base.notes import annotate, keyed, repr_of
 from loaderkit.errors import FileChangedError
-from loaderkit.sources import Namer
+from loaderkit.sources.naming import Namer
 
 from .exceptions import shortened
 

@@ -27,7 +27,7 @@ from loaderkit._engine.task import Report, Slot, Task, Trouble
 from loaderkit._system.limits import is_of_limits, with_limits
 from loaderkit._system.shared_memory import receiving
 from loaderkit.errors import LoaderkitError, TransportError, WorkerError
-from loaderkit.sources import check_files
+from loaderkit.sources.foreign_files import check_files
 from loaderkit.transforms.run import Failure
 
 from . import wire

@@ -16,10 +16,11 @@ from loaderkit._order.rng import generator
 from loaderkit._order.sharding import ShardOptions
 from loaderkit.plan.batching import shard_rows
 from loaderkit.plan.losses import Candidates
-from loaderkit.plan.samplers import Sampler, seed_of
 from loaderkit.plan.schedule import Schedule
 from loaderkit.plan.segments import Segments
 from loaderkit.plan.streams import stream_block
+from loaderkit.samplers import Sampler
+from loaderkit.samplers.protocol import seed_of
 
 from .position import Position
 from .stream_shape import StreamShape

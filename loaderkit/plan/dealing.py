@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit.plan.keys_ahead import KeysAhead
-from loaderkit.plan.samplers import Sampler
 from loaderkit.plan.schedule import Part
+from loaderkit.samplers import Sampler
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class DealtBatches:
 
     deal: who gets what. hand: where to begin. sampler: gives the record keys. num_records: the source's length.
 
-    >>> from loaderkit.plan.samplers import SequentialSampler
+    >>> from loaderkit.samplers import SequentialSampler
     >>> deal = Deal(parts=2, rows=2, keep=True, records=5)
     >>> feed = DealtBatches(deal, deal.first_hand(), SequentialSampler(5), 5)
     >>> feed.next(9).keys, feed.next(9).keys, feed.next(9)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from loaderkit._order.sharding import ShardOptions
 from loaderkit.plan.keys_ahead import KeysAhead, check_keys
-from loaderkit.plan.samplers import Sampler
 from loaderkit.plan.schedule import Part, Planner, Schedule
 from loaderkit.plan.segments import Segments
 from loaderkit.plan.streams import StreamPlan, Strided
+from loaderkit.samplers import Sampler
 
 Int64Array = NDArray[np.int64]
 
@@ -25,7 +25,7 @@ class StepFeed:
     num_steps: the steps of the whole run, None for all that there are.
 
     >>> from loaderkit.plan.batching import Batching
-    >>> from loaderkit.plan.samplers import SequentialSampler
+    >>> from loaderkit.samplers import SequentialSampler
     >>> from loaderkit._order.sharding import ShardOptions
     >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
     >>> schedule = Schedule(SequentialSampler(6), batching, ShardOptions(0, 1), start=0, stop=6)
@@ -149,7 +149,7 @@ class RecordFeed:
 
     sampler: gives the record keys. indices: which indices. num_records: the source's length.
 
-    >>> from loaderkit.plan.samplers import SequentialSampler
+    >>> from loaderkit.samplers import SequentialSampler
     >>> plan = StreamPlan(count=1, q=1, start=0, stop=5)
     >>> feed = RecordFeed(SequentialSampler(5), StreamIndices(plan, 0, 0), 5)
     >>> feed.next(3), feed.next(3), feed.next(3)

@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit.plan.samplers import Sampler, record_keys_of
 from loaderkit.plan.schedule import BLOCK_INDICES
+from loaderkit.samplers import Sampler
+from loaderkit.samplers.protocol import record_keys_of
 
 Int64Array = NDArray[np.int64]
 
@@ -14,7 +15,7 @@ class KeysAhead:
 
     sampler: gives the record keys. num_records: the source's length. block: how many indices to ask for at once.
 
-    >>> from loaderkit.plan.samplers import SequentialSampler
+    >>> from loaderkit.samplers import SequentialSampler
     >>> ahead = KeysAhead(SequentialSampler(9), 2)
     >>> ahead.keys(np.array([1, 2]), alone=False), ahead.block
     (None, 1)

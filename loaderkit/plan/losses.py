@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit.plan.ledger import Ledger
-from loaderkit.plan.samplers import Sampler, record_keys_of
+from loaderkit.samplers import Sampler
+from loaderkit.samplers.protocol import record_keys_of
 
 Int64Array = NDArray[np.int64]
 
@@ -126,7 +127,7 @@ class Candidates:
     sampler, start, stop: the stream. num_records: the source's length. ledger: where earlier searches ended. most: how
     many to try for one index.
 
-    >>> from loaderkit.plan.samplers import SequentialSampler
+    >>> from loaderkit.samplers import SequentialSampler
     >>> candidates = Candidates(SequentialSampler(4), 0, 4, num_records=4, ledger={}, most=9)
     >>> [part.tolist() for part in candidates(2, 0)], [part.tolist() for part in candidates(2, 3)]
     ([[3, 0, 1], [3, 0, 1]], [[], []])
@@ -203,7 +204,7 @@ class _HonouredInBlocks(_Honoured):
 def honouring(sampler: Sampler, ledger: Mapping[int, int]) -> Sampler:
     """The sampler with the ledger's rows as they were handed out: also where the lost records can be read now.
 
-    >>> from loaderkit.plan.samplers import SequentialSampler
+    >>> from loaderkit.samplers import SequentialSampler
     >>> honouring(SequentialSampler(9), {2: 3, 7: 0}).record_keys(np.arange(9)).tolist()
     [0, 1, 3, 3, 4, 5, 6, 0, 8]
     """

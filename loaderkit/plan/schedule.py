@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from loaderkit._order.fill import Fill
 from loaderkit._order.sharding import Shard, ShardOptions
 from loaderkit.plan.batching import Batching, shard_rows, shard_spans
-from loaderkit.plan.samplers import Sampler, record_keys_of
+from loaderkit.samplers import Sampler
+from loaderkit.samplers.protocol import record_keys_of
 
 # A call of the sampler costs about as much as a few thousand keys, so keys are planned this many at a time.
 BLOCK_INDICES = 16_384
@@ -60,7 +61,7 @@ class Schedule:
     this process's part of it. start, stop: the stream's indices [start, stop), stop=None without an end.
     Raises ValueError where the rows of a step can't be cut in equal shards or the range isn't one.
 
-    >>> from loaderkit.plan.samplers import SequentialSampler
+    >>> from loaderkit.samplers import SequentialSampler
     >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
     >>> schedule = Schedule(SequentialSampler(10), batching, ShardOptions(1, 2), start=0, stop=10)
     >>> schedule.rows_at(4).keys
@@ -87,7 +88,7 @@ class Schedule:
 
         index: from `start` on, else IndexError.
 
-        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> from loaderkit.samplers import SequentialSampler
         >>> batching = Batching(inner=(), rows=4, remainder="drop", batched=True)
         >>> Schedule(SequentialSampler(10), batching, ShardOptions(0, 1), start=0, stop=10).rows_at(8)
         """
@@ -99,7 +100,7 @@ class Schedule:
 
         index: from `start` on, else IndexError.
 
-        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> from loaderkit.samplers import SequentialSampler
         >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
         >>> Schedule(SequentialSampler(10), batching, ShardOptions(1, 2), start=0, stop=10).all_rows(4).keys
         array([4, 5, 6, 7])
@@ -117,7 +118,7 @@ class Schedule:
 
         rows: (n,) int64, of the global batch. Returns (n,) int64. index: from `start` on, else IndexError.
 
-        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> from loaderkit.samplers import SequentialSampler
         >>> batching = Batching(inner=(), rows=4, remainder="wrap", batched=True)
         >>> Schedule(SequentialSampler(9), batching, ShardOptions(0, 1), start=0, stop=9).firsts_at(
         ...     8, np.arange(4)
@@ -135,7 +136,7 @@ class Schedule:
 
         index: from `start` on, else IndexError.
 
-        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> from loaderkit.samplers import SequentialSampler
         >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
         >>> [
         ...     Schedule(SequentialSampler(9), batching, ShardOptions(h, 2), start=0, stop=9).steps_from(0)
@@ -156,7 +157,7 @@ class Schedule:
 
         index: from `start` on, else IndexError.
 
-        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> from loaderkit.samplers import SequentialSampler
         >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
         >>> Schedule(SequentialSampler(9), batching, ShardOptions(0, 2), start=0, stop=9).shards_without(8)
         1
@@ -172,7 +173,7 @@ class Schedule:
 
         index: from `start` on, else IndexError.
 
-        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> from loaderkit.samplers import SequentialSampler
         >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
         >>> Schedule(SequentialSampler(9), batching, ShardOptions(1, 2), start=0, stop=9).spans_at(4)
         ((2, 4),)
@@ -227,7 +228,7 @@ class Planner:
     What it gives equals `Schedule.rows_at` for every index and every order of calls. Only samplers with their
     own `record_keys` are asked ahead; of others each index is asked when its step is.
 
-    >>> from loaderkit.plan.samplers import SequentialSampler
+    >>> from loaderkit.samplers import SequentialSampler
     >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
     >>> planner = Planner(Schedule(SequentialSampler(10), batching, ShardOptions(1, 2), start=0, stop=10))
     >>> planner.part(4).keys, planner.part(8).keys
@@ -251,7 +252,7 @@ class Planner:
 
         most: several whole steps at once are fine, up to so many; the steps that they would be one by one.
 
-        >>> from loaderkit.plan.samplers import SequentialSampler
+        >>> from loaderkit.samplers import SequentialSampler
         >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
         >>> Planner(Schedule(SequentialSampler(10), batching, ShardOptions(0, 1), start=0, stop=10)).part(12)
         """

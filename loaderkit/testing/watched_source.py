@@ -7,7 +7,7 @@ import numpy as np
 
 from loaderkit._base.tree import flatten, paths, unflatten
 from loaderkit.errors import PurityError
-from loaderkit.sources import namer_of
+from loaderkit.sources.naming import namer_of
 
 from .snapshot import Snapshot, copied, difference, snapshot_of
 

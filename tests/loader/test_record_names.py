@@ -12,7 +12,7 @@ import pytest
 import loaderkit as lk
 from loaderkit._runtime import names
 from loaderkit._runtime.names import Names
-from loaderkit.sources import namer_of
+from loaderkit.sources.naming import namer_of
 from loaderkit.testing.watched_source import WatchedSource
 
 FEW = {"worker_count": 1, "task_rows": 1}

@@ -14,7 +14,7 @@ from loaderkit._order.mixing import fold
 from loaderkit._order.permutation import Permutation
 from loaderkit._order.rng import generator
 from loaderkit._order.sharding import NoSharding, ShardOptions
-from loaderkit.plan.samplers import IndexSampler, Sampler, SequentialSampler
+from loaderkit.samplers import IndexSampler, Sampler, SequentialSampler
 
 sizes = st.one_of(st.integers(1, 600), st.sampled_from([65536, 65537, (1 << 20) + 1, (1 << 41) + 1]))
 seeds = st.integers(0, (1 << 64) - 1)

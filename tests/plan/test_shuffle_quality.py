@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from loaderkit.plan.samplers import IndexSampler
+from loaderkit.samplers import IndexSampler
 
 Orders = npt.NDArray[np.int64]  # (orders, n): the epochs of a seed follow each other
 

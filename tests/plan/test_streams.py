@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from loaderkit._order.sharding import ShardOptions
 from loaderkit.plan.batching import Batching, Level
-from loaderkit.plan.samplers import SequentialSampler
 from loaderkit.plan.schedule import Schedule
 from loaderkit.plan.streams import StreamPlan, Strided, check_streams, stream_block
+from loaderkit.samplers import SequentialSampler
 
 PLANS = st.builds(
     lambda count, q, start, length: StreamPlan(count, q, start, None if length is None else start + length),

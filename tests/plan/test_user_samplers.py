@@ -6,16 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._order.metadata import RecordMetadata
-from loaderkit.plan.samplers import (
-    IndexSampler,
-    Sampler,
-    SequentialSampler,
-    fingerprint_of,
-    length_of,
-    num_records_of,
-    record_keys_of,
-    seed_of,
-)
+from loaderkit.samplers import IndexSampler, Sampler, SequentialSampler
+from loaderkit.samplers.protocol import fingerprint_of, length_of, num_records_of, record_keys_of, seed_of
 
 
 class Backwards:

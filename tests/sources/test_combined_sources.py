@@ -14,8 +14,8 @@ from loaderkit.sources import (
     InMemoryDataSource,
     RangeDataSource,
     SubsetDataSource,
-    fingerprint_of,
 )
+from loaderkit.sources.fingerprint import fingerprint_of
 
 PARTS = st.lists(
     st.lists(st.integers(), max_size=4) | st.builds(RangeDataSource, st.integers(0, 4)), min_size=1

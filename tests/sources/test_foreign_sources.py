@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from loaderkit.sources import ConcatDataSource, SubsetDataSource, check_source, fingerprint_of, read_records
+from loaderkit.sources import ConcatDataSource, SubsetDataSource
+from loaderkit.sources.fingerprint import fingerprint_of
+from loaderkit.sources.protocol import check_source, read_records
 
 
 class HuggingFaceLike:

@@ -11,7 +11,7 @@ import pytest
 
 import loaderkit as lk
 from loaderkit.plan.data_fingerprint import same_on_all_hosts
-from loaderkit.sources import fingerprint_of
+from loaderkit.sources.fingerprint import fingerprint_of
 from loaderkit.sources.known_libraries import MOST_RECORDS
 
 ROOT = str(Path(__file__).parents[2])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
-from loaderkit.sources import column_reader, many_reader
+from loaderkit.sources.optional import column_reader, many_reader
 
 
 class Rows:

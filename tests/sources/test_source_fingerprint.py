@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit.sources import fingerprint_of
 from loaderkit.sources.content import SAMPLED_BYTES, content_hash, sampled_keys, stable_repr
+from loaderkit.sources.fingerprint import fingerprint_of
 
 Point = namedtuple("Point", "x y")
 
@@ -191,7 +191,7 @@ def test_another_process_sees_the_same():
     """Hash seeds, addresses and import order are no part of it."""
     code = (
         "import json, numpy as np\n"
-        "from loaderkit.sources import fingerprint_of\n"
+        "from loaderkit.sources.fingerprint import fingerprint_of\n"
         "data = [{'tags': {'a', 'b', 'c'}, 'x': np.arange(3), 'f': len, 'n': i} for i in range(50)]\n"
         "print(json.dumps(fingerprint_of(data)))\n"
     )

@@ -7,15 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit.sources import (
-    ConcatDataSource,
-    RandomAccessDataSource,
-    RangeDataSource,
-    SubsetDataSource,
-    check_source,
-    read_records,
-)
-from loaderkit.sources.protocol import check_key, check_keys, short_repr
+from loaderkit.sources import ConcatDataSource, RandomAccessDataSource, RangeDataSource, SubsetDataSource
+from loaderkit.sources.protocol import check_key, check_keys, check_source, read_records, short_repr
 
 
 class Squares:

@@ -6,16 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-from loaderkit.sources import (
-    ArrayRecordDataSource,
-    ConcatDataSource,
-    SubsetDataSource,
-    check_source,
-    fingerprint_of,
-    read_records,
-)
+from loaderkit.sources import ArrayRecordDataSource, ConcatDataSource, SubsetDataSource
 from loaderkit.sources.content import content_hash, sampled_keys
+from loaderkit.sources.fingerprint import fingerprint_of
 from loaderkit.sources.foreign_files import foreign_files
+from loaderkit.sources.protocol import check_source, read_records
 
 tfds = pytest.importorskip("tensorflow_datasets")
 

@@ -14,7 +14,7 @@ from typing import Any
 from loaderkit._base.notes import annotate, keyed
 from loaderkit._order.cursor import Cursor
 from loaderkit.errors import IteratorClosedError
-from loaderkit.sources import Namer, namer_of
+from loaderkit.sources.naming import Namer, namer_of
 
 from . import transforms
 from ._batching import make_batch

@@ -23,7 +23,7 @@ from loaderkit._base.tree import flatten, unflatten
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit.ahead import Ahead, Taken
 from loaderkit.iterator import DataLoaderIterator
-from loaderkit.plan.samplers import seed_of
+from loaderkit.samplers.protocol import seed_of
 
 from .keys import children_of_rows, keys_of, words_of
 from .meeting import Meeting

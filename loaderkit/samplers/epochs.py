@@ -24,7 +24,7 @@ from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute
 from loaderkit._order.rng import generator
 from loaderkit._order.sharding import Sharding
 
-from .sampler import ENDLESS, SEED_LIMIT
+from .protocol import ENDLESS, SEED_LIMIT
 
 _ITERATION_BLOCK = 1024
 

@@ -50,7 +50,7 @@ def record_keys_of(sampler: Sampler, indices: Int64Array) -> Int64Array:
     A sampler without `record_keys` is asked index by index. Keys that are no ints are a TypeError, negative
     ones or another number of them a ValueError; each error names the sampler.
 
-    >>> from loaderkit.plan.samplers import SequentialSampler
+    >>> from loaderkit.samplers import SequentialSampler
     >>> record_keys_of(SequentialSampler(4), np.array([2, 3])).tolist()
     [2, 3]
     """
@@ -85,7 +85,7 @@ def length_of(sampler: Sampler) -> int | None:
     `len(sampler)` where it answers; otherwise `num_epochs * num_records` where it has both; otherwise
     endless.
 
-    >>> from loaderkit.plan.samplers import IndexSampler, SequentialSampler
+    >>> from loaderkit.samplers import IndexSampler, SequentialSampler
     >>> length_of(SequentialSampler(4)), length_of(IndexSampler(4))
     (4, None)
     """
@@ -109,7 +109,7 @@ def length_of(sampler: Sampler) -> int | None:
 def seed_of(sampler: Sampler) -> int | None:
     """The seed that random operations draw from, None where the sampler has none.
 
-    >>> from loaderkit.plan.samplers import IndexSampler
+    >>> from loaderkit.samplers import IndexSampler
     >>> seed_of(IndexSampler(4, seed=3)), seed_of(IndexSampler(4))
     (3, None)
     """
@@ -122,7 +122,7 @@ def seed_of(sampler: Sampler) -> int | None:
 def num_records_of(sampler: Sampler) -> int | None:
     """The length of one epoch, None where the sampler doesn't say.
 
-    >>> from loaderkit.plan.samplers import IndexSampler
+    >>> from loaderkit.samplers import IndexSampler
     >>> num_records_of(IndexSampler(4))
     4
     """
@@ -137,7 +137,7 @@ def fingerprint_of(sampler: Sampler) -> dict[str, object]:
 
     A sampler without `fingerprint` is known by its class, its length and its first 64 record keys.
 
-    >>> from loaderkit.plan.samplers import SequentialSampler
+    >>> from loaderkit.samplers import SequentialSampler
     >>> fingerprint_of(SequentialSampler(4))["kind"]
     'SequentialSampler'
     """

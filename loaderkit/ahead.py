@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from loaderkit.course.identity import place_of
+from loaderkit._state.identity import place_of
 from loaderkit.course.position import Position
 from loaderkit.walk import Element, Walk
 

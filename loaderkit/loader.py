@@ -24,10 +24,10 @@ from loaderkit._runtime.patience import Patience
 from loaderkit._runtime.pool import Pool
 from loaderkit._runtime.program import Program
 from loaderkit._runtime.reading import ReadOptions
+from loaderkit._state.identity import agreement_of, notes_of
 from loaderkit._system.resources import available_cpus, available_memory
 from loaderkit._system.versions import present_versions
 from loaderkit.course.course import Course
-from loaderkit.course.identity import agreement_of, notes_of
 from loaderkit.course.stream_shape import batching_of, changes_rows, check_reach
 from loaderkit.element_spec import spec_of
 from loaderkit.errors import TransportError

@@ -28,9 +28,9 @@ from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
 from loaderkit._runtime.companions import Companions
 from loaderkit._runtime.hub import Elements, Hub, TornError
+from loaderkit._state.identity import name_of
 from loaderkit.course.bad_records import check_losses, with_losses
 from loaderkit.course.course import Course
-from loaderkit.course.identity import name_of
 from loaderkit.course.position import Position
 from loaderkit.errors import BadRecordsError, IteratorClosedError, WorkerError
 from loaderkit.explaining import explained

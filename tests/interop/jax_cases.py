@@ -20,9 +20,9 @@ from jax.sharding import PartitionSpec as P
 
 import loaderkit as lk
 from loaderkit._order.rng import child_of
-from loaderkit.course import identity
+from loaderkit._state import identity
+from loaderkit._state.document import STREAM_VERSION
 from loaderkit.interop.jax.keys import record_key
-from loaderkit.plan.state_document import STREAM_VERSION
 
 ROWS = 16
 SHAPES = [(8,), (2, 4), (4, 2), (8, 1), (2, 2, 2)]

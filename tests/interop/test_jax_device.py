@@ -17,8 +17,8 @@ from memory_store import MemoryStore
 
 import loaderkit as lk
 from loaderkit._runtime.agreement import agree
+from loaderkit._state.identity import agreement_of, notes_of
 from loaderkit._system.versions import present_versions
-from loaderkit.course.identity import agreement_of, notes_of
 from loaderkit.interop.jax.announced import announced_processes, check_initialized
 from loaderkit.interop.jax.keys import record_key
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._base.canonical_json import canonical, digest
+from loaderkit._state.strict_json import find_problem, parse, render
 from loaderkit.errors import StateError
-from loaderkit.plan.document import find_problem, parse, render
 
 VALUES = st.recursive(
     st.none()

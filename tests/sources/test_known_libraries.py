@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
-from loaderkit.plan.data_fingerprint import same_on_all_hosts
+from loaderkit._state.data_fingerprint import same_on_all_hosts
 from loaderkit.sources.fingerprint import fingerprint_of
 from loaderkit.sources.known_libraries import MOST_RECORDS
 

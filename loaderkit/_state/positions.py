@@ -4,15 +4,15 @@ from collections.abc import Mapping
 
 from loaderkit._order.cursor import Cursor, trimmed
 from loaderkit._order.index_limits import MOST_INDEX
+from loaderkit.course.course import Course
+from loaderkit.course.position import Position
 from loaderkit.errors import StateError
-from loaderkit.plan.comparison import same_data
 from loaderkit.plan.ledger import Ledger
 from loaderkit.plan.losses import NO_LOSSES
-from loaderkit.plan.state import State, Streams
 
-from .course import Course
+from .comparison import same_data
 from .identity import operations_fingerprint
-from .position import Position
+from .state import State, Streams
 
 
 def state_of(course: Course, position: Position, q: int, versions: Mapping[str, str]) -> State:

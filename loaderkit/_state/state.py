@@ -8,9 +8,10 @@ from typing import Any
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.index_limits import MOST_STRIDE
 from loaderkit.errors import StateError
-from loaderkit.plan.data_fingerprint import same_on_all_hosts
 from loaderkit.plan.losses import NO_LOSSES, Losses
 from loaderkit.plan.segments import Segments
+
+from .data_fingerprint import same_on_all_hosts
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loaderkit._base.canonical_json import canonical, digest
-from loaderkit.plan.data_fingerprint import same_on_all_hosts
-from loaderkit.plan.state_document import STREAM_VERSION
+from loaderkit.course.course import Course
+from loaderkit.course.position import Position
 
-from .course import Course
-from .position import Position
+from .data_fingerprint import same_on_all_hosts
+from .document import STREAM_VERSION
 
 
 def operations_fingerprint(course: Course) -> list[dict[str, Any]]:

@@ -13,8 +13,9 @@ from typing import Any
 
 from loaderkit._base.canonical_json import canonical
 from loaderkit.errors import CheckpointMismatchError
-from loaderkit.plan.data_fingerprint import may_be_unknown
-from loaderkit.plan.state import State
+
+from .data_fingerprint import may_be_unknown
+from .state import State
 
 # Another number of streams or another epoch can't be allowed: the cursors would mean nothing there.
 ALLOWABLE = ("sampler", "source", "operations", "global_batch_size", "parameters")

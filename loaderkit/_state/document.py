@@ -23,9 +23,9 @@ from loaderkit.errors import StateError
 from loaderkit.plan.ledger import Ledger
 from loaderkit.plan.losses import NO_LOSSES, Losses
 from loaderkit.plan.segments import Segments
-from loaderkit.plan.state import State, Streams, check_sound
 
-from .document import find_problem, parse, render
+from .state import State, Streams, check_sound
+from .strict_json import find_problem, parse, render
 
 FORMAT = "loaderkit"
 # With parameters. Without them, as earlier versions saved it, a state is written as it was: 1, or 2 with lost records.

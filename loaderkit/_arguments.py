@@ -9,7 +9,7 @@ import numpy as np
 
 from loaderkit._base.integers import at_least
 from loaderkit._order.sharding import NoSharding, Sharding
-from loaderkit.plan.losses import Tolerance
+from loaderkit._plan.bad_records import Tolerance
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import length_of, num_records_of
 

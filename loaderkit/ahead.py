@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from loaderkit._plan.position import Position
 from loaderkit._state.identity import place_of
-from loaderkit.course.position import Position
 from loaderkit.walk import Element, Walk
 
 

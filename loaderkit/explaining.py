@@ -6,11 +6,11 @@ import numpy as np
 
 from loaderkit._base.notes import annotate, keyed, notes_of, text_of
 from loaderkit._order.metadata import RecordMetadata
+from loaderkit._plan.bad_records import honouring
+from loaderkit._plan.position import Position
+from loaderkit._plan.stream_plan import Course
 from loaderkit._system.limits import limits_behind
-from loaderkit.course.course import Course
-from loaderkit.course.position import Position
 from loaderkit.errors import LoaderkitError, WorkerError
-from loaderkit.plan.losses import honouring
 from loaderkit.samplers.protocol import record_keys_of
 from loaderkit.sources.naming import Namer
 from loaderkit.transforms.run import Failure

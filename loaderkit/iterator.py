@@ -8,13 +8,13 @@ from loaderkit._base.hints import refuse_foreign_method
 from loaderkit._base.integers import at_least
 from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._order.metadata import RecordMetadata
+from loaderkit._plan.position import Position
 from loaderkit._state.comparison import compare
 from loaderkit._state.document import dumps, loads
 from loaderkit._state.positions import check_cursors, check_ordinals, position_of, state_of
 from loaderkit._state.state import State, merge
 from loaderkit._system.versions import present_versions
 from loaderkit.ahead import Ahead
-from loaderkit.course.position import Position
 from loaderkit.errors import StateError
 from loaderkit.explaining import named
 from loaderkit.samplers.protocol import num_records_of

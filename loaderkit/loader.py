@@ -16,6 +16,8 @@ from loaderkit._crew import Crew
 from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.sharding import Sharding, ShardOptions
+from loaderkit._plan.stream_plan import Course
+from loaderkit._plan.stream_shape import batching_of, changes_rows, check_reach
 from loaderkit._runtime.agreement import agree
 from loaderkit._runtime.hub import Hub
 from loaderkit._runtime.inline import Inline
@@ -27,8 +29,6 @@ from loaderkit._runtime.reading import ReadOptions
 from loaderkit._state.identity import agreement_of, notes_of
 from loaderkit._system.resources import available_cpus, available_memory
 from loaderkit._system.versions import present_versions
-from loaderkit.course.course import Course
-from loaderkit.course.stream_shape import batching_of, changes_rows, check_reach
 from loaderkit.element_spec import spec_of
 from loaderkit.errors import TransportError
 from loaderkit.explaining import named

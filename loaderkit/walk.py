@@ -26,15 +26,15 @@ from loaderkit._engine.task import End
 from loaderkit._iterator.open_scheduler import open_scheduler
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
+from loaderkit._plan.bad_record_limit import check_losses, with_losses
+from loaderkit._plan.bad_records import Losses
+from loaderkit._plan.position import Position
+from loaderkit._plan.stream_plan import Course
 from loaderkit._runtime.companions import Companions
 from loaderkit._runtime.hub import Elements, Hub, TornError
 from loaderkit._state.identity import name_of
-from loaderkit.course.bad_records import check_losses, with_losses
-from loaderkit.course.course import Course
-from loaderkit.course.position import Position
 from loaderkit.errors import BadRecordsError, IteratorClosedError, WorkerError
 from loaderkit.explaining import explained
-from loaderkit.plan.losses import Losses
 from loaderkit.quarantine import Quarantine
 from loaderkit.transforms.run import Failure
 

@@ -56,7 +56,7 @@ def _microseconds(run: Callable[[], object], times: int) -> float:
 
 def measure(contender: Contender, size: Size) -> Metrics:
     """Times of one host in the middle, and what they need."""
-    from loaderkit.plan.schedule import Planner
+    from loaderkit._plan.schedule import Planner
 
     host, rows, times = HOSTS // 2 + 1, HOSTS * WORKERS, size.pick(20, 1)
     it = iter(_loader(rows, host, HOSTS))

@@ -8,11 +8,11 @@ from loaderkit._engine.grid import Grid
 from loaderkit._engine.grouping import Grouping
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.sharding import ShardOptions
-from loaderkit.course.course import Course
-from loaderkit.course.position import Position
-from loaderkit.plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices
-from loaderkit.plan.losses import honouring
-from loaderkit.plan.streams import StreamPlan
+from loaderkit._plan.bad_records import honouring
+from loaderkit._plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices
+from loaderkit._plan.logical_streams import StreamPlan
+from loaderkit._plan.position import Position
+from loaderkit._plan.stream_plan import Course
 
 _LEAST_PATIENCE = 100_000  # records that may pass without one left, where an epoch is shorter
 

@@ -1,11 +1,11 @@
-"""One process's seat at the store where processes agree when a run ends; the rules are in plan/ending.py.
+"""One process's seat at the store where processes agree when a run ends; the rules are in _plan/ending.py.
 
 All of it happens in the thread that asks for an element; another one can close the iterator while it waits.
 """
 
 from loaderkit._order.store import Store
+from loaderkit._plan.ending import Ending, Post, Verdict
 from loaderkit.errors import IteratorClosedError
-from loaderkit.plan.ending import Ending, Post, Verdict
 
 from .waiting import Wait, named
 

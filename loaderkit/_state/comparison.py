@@ -36,7 +36,7 @@ def compare(saved: State, current: State, allow: Collection[str] = ()) -> list[s
     that may differ, of ALLOWABLE; others raise ValueError. Raises CheckpointMismatchError with every field
     that differs, both values, and what to do.
 
-    >>> from loaderkit.plan.segments import Segments
+    >>> from loaderkit._plan.segments import Segments
     >>> state = State(0, {0: (0,)}, Segments(((0, 0, 4),)), {}, {}, [], 4, 4, None, None, {"numpy": "2.0"})
     >>> compare(state, state)
     []
@@ -56,7 +56,7 @@ def compare(saved: State, current: State, allow: Collection[str] = ()) -> list[s
 def same_data(saved: State, sampler: Mapping[str, Any], source: Mapping[str, Any]) -> bool:
     """Whether a state's indices mean the records of this sampler and source, by their fingerprints.
 
-    >>> from loaderkit.plan.segments import Segments
+    >>> from loaderkit._plan.segments import Segments
     >>> state = State(0, {0: (0,)}, Segments(((0, 0, 4),)), {}, {"n": 3}, [], 4, 4, None, None, {})
     >>> same_data(state, {}, {"n": 3}), same_data(state, {}, {"n": 4})
     (True, False)

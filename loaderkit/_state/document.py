@@ -10,7 +10,7 @@ sampler, source, operations, global_batch, streams, epoch
                         which stream it is a position of; compared before it is used
 parameters              from format_version 3 on: all operations by name and parameters (transforms/parameters.py); what
                         differs is told and not refused
-bad_records             only where some were lost, and from format_version 2 on: see plan/losses.py; never compared
+bad_records             only where some were lost, and from format_version 2 on: see _plan/bad_records.py; not compared
 versions                of loaderkit, numpy and Python when it was written
 digest                  of all the rest; a document without one was edited by hand
 """
@@ -19,10 +19,10 @@ from typing import Any
 
 from loaderkit._base.canonical_json import digest
 from loaderkit._order.cursor import Cursor
+from loaderkit._plan.bad_records import NO_LOSSES, Losses
+from loaderkit._plan.ledger import Ledger
+from loaderkit._plan.segments import Segments
 from loaderkit.errors import StateError
-from loaderkit.plan.ledger import Ledger
-from loaderkit.plan.losses import NO_LOSSES, Losses
-from loaderkit.plan.segments import Segments
 
 from .state import State, Streams, check_sound
 from .strict_json import find_problem, parse, render

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loaderkit._base.canonical_json import canonical, digest
-from loaderkit.course.course import Course
-from loaderkit.course.position import Position
+from loaderkit._plan.position import Position
+from loaderkit._plan.stream_plan import Course
 
 from .data_fingerprint import same_on_all_hosts
 from .document import STREAM_VERSION

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from loaderkit._order.cursor import Cursor, trimmed
 from loaderkit._order.index_limits import MOST_INDEX
-from loaderkit.course.course import Course
-from loaderkit.course.position import Position
+from loaderkit._plan.bad_records import NO_LOSSES
+from loaderkit._plan.ledger import Ledger
+from loaderkit._plan.position import Position
+from loaderkit._plan.stream_plan import Course
 from loaderkit.errors import StateError
-from loaderkit.plan.ledger import Ledger
-from loaderkit.plan.losses import NO_LOSSES
 
 from .comparison import same_data
 from .identity import operations_fingerprint

@@ -7,9 +7,9 @@ from typing import Any
 
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.index_limits import MOST_STRIDE
+from loaderkit._plan.bad_records import NO_LOSSES, Losses
+from loaderkit._plan.segments import Segments
 from loaderkit.errors import StateError
-from loaderkit.plan.losses import NO_LOSSES, Losses
-from loaderkit.plan.segments import Segments
 
 from .data_fingerprint import same_on_all_hosts
 

@@ -1,0 +1,1 @@
+"""The old place of `loaderkit.samplers`, for one release."""

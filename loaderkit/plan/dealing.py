@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit.plan.keys_ahead import KeysAhead
-from loaderkit.plan.schedule import Part
+from loaderkit._plan.keys_ahead import KeysAhead
+from loaderkit._plan.schedule import Part
 from loaderkit.samplers import Sampler
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._order.sharding import ShardOptions
-from loaderkit.plan.batching import Batching, Level, Remainder, shard_rows
+from loaderkit._plan.batching import Batching, Level, Remainder, shard_rows
 
 LEVELS = st.lists(st.builds(Level, st.integers(1, 5), st.sampled_from(["keep", "drop"])), max_size=3)
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._plan.segments import Segments
 from loaderkit._state.comparison import ALLOWABLE, compare
 from loaderkit._state.state import State, Streams
 from loaderkit.errors import CheckpointMismatchError
-from loaderkit.plan.segments import Segments
 
 SAVED = State(
     step=7,

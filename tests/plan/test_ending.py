@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit.plan.ending import Ending, Post, Verdict
+from loaderkit._plan.ending import Ending, Post, Verdict
 
 
 @dataclass

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import loaderkit as lk
 from loaderkit._order.loss import Loss
-from loaderkit.course.bad_records import check_losses, with_losses
-from loaderkit.course.course import Course
-from loaderkit.course.position import Position
-from loaderkit.plan.ledger import Ledger
+from loaderkit._plan.bad_record_limit import check_losses, with_losses
+from loaderkit._plan.ledger import Ledger
+from loaderkit._plan.position import Position
+from loaderkit._plan.stream_plan import Course
 
 MANY = 100_000
 LAST = MANY // 100 - 1  # hundred

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.sharding import ShardBlocks, ShardOptions
-from loaderkit.plan.batching import Batching, Level
-from loaderkit.plan.schedule import BLOCK_INDICES, Part, Planner, Schedule
+from loaderkit._plan.batching import Batching, Level
+from loaderkit._plan.schedule import BLOCK_INDICES, Part, Planner, Schedule
 from loaderkit.samplers import IndexSampler, Sampler, SequentialSampler
 
 LEVELS = st.lists(st.builds(Level, st.integers(1, 4), st.sampled_from(["keep", "drop"])), max_size=2)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._plan.segments import Segments
 from loaderkit.errors import StateError
-from loaderkit.plan.segments import Segments
 
 EXAMPLE = Segments(((0, 0, 256), (100, 25600, 512), (150, 52736, 512)))
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._base.canonical_json import digest
+from loaderkit._plan.bad_records import Losses
+from loaderkit._plan.ledger import Ledger
+from loaderkit._plan.segments import Segments
 from loaderkit._state.document import dumps, loads
 from loaderkit._state.state import State, Streams, merge
 from loaderkit.errors import StateError
-from loaderkit.plan.ledger import Ledger
-from loaderkit.plan.losses import Losses
-from loaderkit.plan.segments import Segments
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "states"
 

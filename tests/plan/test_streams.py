@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._order.sharding import ShardOptions
-from loaderkit.plan.batching import Batching, Level
-from loaderkit.plan.schedule import Schedule
-from loaderkit.plan.streams import StreamPlan, Strided, check_streams, stream_block
+from loaderkit._plan.batching import Batching, Level
+from loaderkit._plan.logical_streams import StreamPlan, Strided, check_streams, stream_block
+from loaderkit._plan.schedule import Schedule
 from loaderkit.samplers import SequentialSampler
 
 PLANS = st.builds(

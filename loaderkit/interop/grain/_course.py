@@ -16,10 +16,10 @@ from loaderkit._engine.grid import Grid
 from loaderkit._engine.grouping import Grouping
 from loaderkit._engine.turns import Turns
 from loaderkit._order.cursor import Cursor
-from loaderkit.plan.batching import Batching
+from loaderkit._plan.bad_records import NO_LOSSES, Losses
+from loaderkit._plan.batching import Batching
+from loaderkit._plan.feeds import RecordFeed
 from loaderkit.plan.dealing import Deal, DealtBatches, DealtIndices, Hand
-from loaderkit.plan.feeds import RecordFeed
-from loaderkit.plan.losses import NO_LOSSES, Losses
 from loaderkit.transforms.base import Batch
 
 from ._compile import Compiled

@@ -8,10 +8,10 @@ from jax.sharding import Sharding
 from numpy.typing import NDArray
 
 from loaderkit._order.store import Store
+from loaderkit._plan.stream_plan import Course
 from loaderkit._runtime.agreement import agree
 from loaderkit._state.identity import agreement_of
 from loaderkit._system.versions import present_versions
-from loaderkit.course.course import Course
 from loaderkit.errors import IteratorClosedError
 
 from .sharding import TIMEOUT

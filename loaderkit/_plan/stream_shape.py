@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from loaderkit._order.index_limits import MOST_INDEX, MOST_STRIDE
 from loaderkit._order.operation_shape import OperationShape
 from loaderkit._order.sharding import Shard, ShardBlocks
-from loaderkit.plan.batching import Batching, Level, shard_spans
-from loaderkit.plan.losses import Tolerance
-from loaderkit.plan.streams import StreamPlan, check_streams
+
+from .bad_records import Tolerance
+from .batching import Batching, Level, shard_spans
+from .logical_streams import StreamPlan, check_streams
 
 
 def changes_rows(operations: Sequence[OperationShape], tolerance: Tolerance) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from loaderkit._base.notes import keyed
 from loaderkit._order.loss import Loss
 from loaderkit.errors import BadRecordsError
-from loaderkit.plan.losses import IN_A_ROW, Losses
 
-from .course import Course
+from .bad_records import IN_A_ROW, Losses
 from .position import Position
+from .stream_plan import Course
 
 
 def with_losses(course: Course, known: Losses, losses: Sequence[Loss], q: int) -> Losses:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._order.sharding import Shard, ShardOptions
-from loaderkit.plan.batching import Batching
+
+from .batching import Batching
 
 _MAX_INDEX = 2**63 - 1
 _ROOM = " (it can't change later, and a larger one leaves room for more shards)"

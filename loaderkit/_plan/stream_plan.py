@@ -14,15 +14,15 @@ from loaderkit._order.cursor import Cursor
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.rng import generator
 from loaderkit._order.sharding import ShardOptions
-from loaderkit.plan.batching import shard_rows
-from loaderkit.plan.losses import Candidates
-from loaderkit.plan.schedule import Schedule
-from loaderkit.plan.segments import Segments
-from loaderkit.plan.streams import stream_block
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import seed_of
 
+from .bad_records import Candidates
+from .batching import shard_rows
+from .logical_streams import stream_block
 from .position import Position
+from .schedule import Schedule
+from .segments import Segments
 from .stream_shape import StreamShape
 
 

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from loaderkit._order.fill import Fill
 from loaderkit._order.sharding import Shard, ShardOptions
-from loaderkit.plan.batching import Batching, shard_rows, shard_spans
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import record_keys_of
+
+from .batching import Batching, shard_rows, shard_spans
 
 # A call of the sampler costs about as much as a few thousand keys, so keys are planned this many at a time.
 BLOCK_INDICES = 16_384

@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from loaderkit._order.cursor import Cursor
-from loaderkit.plan.losses import NO_LOSSES, Losses
-from loaderkit.plan.segments import Segments
+
+from .bad_records import NO_LOSSES, Losses
+from .segments import Segments
 
 
 class Position(NamedTuple):
     """Where an iterator stands.
 
     step       elements handed out
-    segments   which indices belong to which step (see plan/segments.py)
+    segments   which indices belong to which step (see _plan/segments.py)
     cursors    by logical stream, where it goes on; only where operations change the number of rows, for elsewhere
                the segments say it
     losses     the bad records of the rows handed out

@@ -3,9 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit.plan.schedule import BLOCK_INDICES
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import record_keys_of
+
+from .schedule import BLOCK_INDICES
 
 Int64Array = NDArray[np.int64]
 

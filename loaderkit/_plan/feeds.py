@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._order.sharding import ShardOptions
-from loaderkit.plan.keys_ahead import KeysAhead, check_keys
-from loaderkit.plan.schedule import Part, Planner, Schedule
-from loaderkit.plan.segments import Segments
-from loaderkit.plan.streams import StreamPlan, Strided
 from loaderkit.samplers import Sampler
+
+from .keys_ahead import KeysAhead, check_keys
+from .logical_streams import StreamPlan, Strided
+from .schedule import Part, Planner, Schedule
+from .segments import Segments
 
 Int64Array = NDArray[np.int64]
 
@@ -24,7 +25,7 @@ class StepFeed:
     schedule: the plan. segments: where each step begins. step: the first. num_records: the source's length.
     num_steps: the steps of the whole run, None for all that there are.
 
-    >>> from loaderkit.plan.batching import Batching
+    >>> from loaderkit._plan.batching import Batching
     >>> from loaderkit.samplers import SequentialSampler
     >>> from loaderkit._order.sharding import ShardOptions
     >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)

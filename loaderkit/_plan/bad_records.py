@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._order.metadata import RecordMetadata
-from loaderkit.plan.ledger import Ledger
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import record_keys_of
+
+from .ledger import Ledger
 
 Int64Array = NDArray[np.int64]
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from loaderkit._base.closing import Closing
-from loaderkit._engine.assembly import Assembly, Supplies
-from loaderkit._engine.chain import Chain
+from loaderkit._engine.scheduler import Assembly, Supplies
+from loaderkit._engine.stream_scheduler import Chain
 from loaderkit._engine.task import End
 from loaderkit._iterator.open_scheduler import open_scheduler
 from loaderkit._order.cursor import Cursor

@@ -26,10 +26,10 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
-from .assembly import Assembly
-from .attempts import Out
+from .in_flight import Out
 from .outputs import Outputs
 from .pace import Pace
+from .scheduler import Assembly
 from .slots import Slots
 from .task import Broken, Outcome, Ready, Report, Slot, Task, Trouble
 

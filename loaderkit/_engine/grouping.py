@@ -13,7 +13,7 @@ import numpy as np
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.fill import Fill
 
-from .line import Line, Run, Taken
+from .element_queue import Line, Run, Taken
 from .task import Task
 
 

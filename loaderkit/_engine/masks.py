@@ -5,8 +5,8 @@ They follow where the streams of this process are dry and other processes may ha
 
 from collections.abc import Callable, Sequence
 
-from .line import Line, Taken
-from .stream import Feed, Stream, stream_of
+from .element_queue import Line, Taken
+from .logical_stream import Feed, Stream, stream_of
 
 
 class Masks:

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from loaderkit._engine.assembly import Assembly, Supplies
-from loaderkit._engine.chain import Chain
-from loaderkit._engine.grid import Grid
 from loaderkit._engine.grouping import Grouping
+from loaderkit._engine.row_scheduler import Grid
+from loaderkit._engine.scheduler import Assembly, Supplies
+from loaderkit._engine.stream_scheduler import Chain
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.sharding import ShardOptions
 from loaderkit._plan.bad_records import honouring

@@ -9,6 +9,7 @@ import logging
 import time
 
 from loaderkit._engine.dispatcher import Dispatcher
+from loaderkit._engine.stall_watch import Stall, StallWatch
 from loaderkit._engine.task import Task
 from loaderkit._system.limits import inherited_limits
 from loaderkit.errors import WorkerError, WorkerTimeoutError
@@ -18,7 +19,6 @@ from .mark import Place
 from .names import Names
 from .patience import Patience
 from .process import ProcessWorker
-from .stall import Stall, StallWatch
 
 _log = logging.getLogger("loaderkit")
 STALL_SECONDS = 60.0  # at the same work, before that is logged; and for a start to take

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.tree import unflatten
-from loaderkit._engine.assembly import AHEAD_NBYTES, Assembly, Supplies
 from loaderkit._engine.dispatcher import Dispatcher
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
+from loaderkit._engine.scheduler import AHEAD_NBYTES, Assembly, Supplies
 from loaderkit._engine.slots import Slots
 from loaderkit._engine.task import Broken, End, Ready
 from loaderkit._order.cursor import Cursor

@@ -23,7 +23,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import numpy as np
 
 from loaderkit._base.notes import repr_of
-from loaderkit._engine.assembly import Assembly, Supplies
+from loaderkit._engine.scheduler import Assembly, Supplies
+from loaderkit._engine.stall_watch import Stall
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.limits import is_of_limits, naming_limits, with_limits
 from loaderkit.errors import IteratorClosedError, WorkerError
@@ -41,7 +42,6 @@ from .patience import Patience
 from .pickling import Packer
 from .process import ProcessWorker
 from .program import Program
-from .stall import Stall
 from .thread import ThreadWorker
 
 _log = logging.getLogger("loaderkit")

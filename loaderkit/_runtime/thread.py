@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.notes import repr_of
-from loaderkit._engine.attempts import before, place_of
 from loaderkit._engine.dispatcher import Assignment
+from loaderkit._engine.in_flight import before, place_of
 from loaderkit._engine.task import Report, Slot, Task, Trouble
 from loaderkit.errors import WorkerError
 from loaderkit.transforms.run import Failure

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._engine.assembly import Assembly, Supplies
-from loaderkit._engine.chain import Chain
-from loaderkit._engine.grid import Grid
 from loaderkit._engine.grouping import Grouping
+from loaderkit._engine.row_scheduler import Grid
+from loaderkit._engine.scheduler import Assembly, Supplies
+from loaderkit._engine.stream_scheduler import Chain
 from loaderkit._engine.task import Part, Report, Slot, Span, Task, Trouble
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.fill import Fill

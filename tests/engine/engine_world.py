@@ -8,10 +8,10 @@ from typing import Any
 
 from engine_twins import ROW_NBYTES, BoomError, Popped, Reach, RowLayout, Spec
 
-from loaderkit._engine.assembly import Supplies
 from loaderkit._engine.dispatcher import Assignment, Dispatcher
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
+from loaderkit._engine.scheduler import Supplies
 from loaderkit._engine.slots import PAGE, Slots
 from loaderkit._engine.task import Broken, End, Ready, Report, Slot
 from loaderkit.errors import WorkerError, WorkerTimeoutError

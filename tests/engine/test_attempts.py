@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from loaderkit._engine.attempts import Out, before
+from loaderkit._engine.in_flight import Out, before
 from loaderkit._engine.task import Target, Task
 
 

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._engine.assembly import Supplies
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
+from loaderkit._engine.scheduler import Supplies
 from loaderkit._engine.task import End, Outcome, Ready
-from loaderkit._engine.turns import Turns
+from loaderkit.interop.grain._schedule.turns import Turns
 
 
 class Scripted:

@@ -7,13 +7,13 @@ import pytest
 
 import loaderkit as lk
 import loaderkit._runtime.casualties as casualties
+from loaderkit._engine.stall_watch import Stall
 from loaderkit._engine.task import Task
 from loaderkit._runtime.casualties import Casualties
 from loaderkit._runtime.mark import Place
 from loaderkit._runtime.names import Names
 from loaderkit._runtime.patience import Patience
 from loaderkit._runtime.process import ProcessWorker
-from loaderkit._runtime.stall import Stall
 
 WORKERS = 2
 

@@ -11,7 +11,7 @@ from hypothesis import settings
 from runtime_loaders import numbers, same, worker_pids
 
 import loaderkit as lk
-from loaderkit._engine.assembly import AHEAD_NBYTES
+from loaderkit._engine.scheduler import AHEAD_NBYTES
 from loaderkit._engine.task import Span, Task
 from loaderkit._runtime import process
 from loaderkit._runtime.layout import BatchLayout

@@ -1,6 +1,6 @@
 """For how long a worker gave no sign of life, by a clock that only runs while the trainer looks."""
 
-from loaderkit._runtime.stall import StallWatch
+from loaderkit._engine.stall_watch import StallWatch
 
 
 def looks(watch, start, signs, count, starting=()):

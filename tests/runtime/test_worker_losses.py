@@ -24,9 +24,9 @@ from runtime_loaders import Trap, all_same, numbers, row, same, until, worker_pi
 
 import loaderkit as lk
 import loaderkit._runtime.casualties as casualties
+from loaderkit._engine.stall_watch import Stall
 from loaderkit._runtime.pool import Pool
 from loaderkit._runtime.process import ProcessWorker
-from loaderkit._runtime.stall import Stall
 
 ONE: dict[str, Any] = {"worker_count": 1}
 PAGE = mmap.PAGESIZE

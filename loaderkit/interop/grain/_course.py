@@ -1,7 +1,7 @@
 """Which element comes when: Grain's DataLoader with W workers, computed for any number of ours.
 
 W layout workers share the records of a shard: local record j belongs to layout worker j % W. Each makes its own
-elements, with its own remainder, and they give one each in turn (loaderkit/plan/dealing.py). A *position* says for each
+elements, with its own remainder, and they give one each in turn (_schedule/dealing.py). A *position* says for each
 layout worker how many of its records were used, and, behind FlatMaps, the ordinals of the next child. Grain writes the
 same numbers in its checkpoints.
 """
@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Never
 
-from loaderkit._engine.assembly import Assembly, Supplies
-from loaderkit._engine.chain import Chain
-from loaderkit._engine.grid import Grid
 from loaderkit._engine.grouping import Grouping
-from loaderkit._engine.turns import Turns
+from loaderkit._engine.row_scheduler import Grid
+from loaderkit._engine.scheduler import Assembly, Supplies
+from loaderkit._engine.stream_scheduler import Chain
 from loaderkit._order.cursor import Cursor
 from loaderkit._plan.bad_records import NO_LOSSES, Losses
 from loaderkit._plan.batching import Batching
 from loaderkit._plan.feeds import RecordFeed
-from loaderkit.plan.dealing import Deal, DealtBatches, DealtIndices, Hand
+from loaderkit.interop.grain._schedule.dealing import Deal, DealtBatches, DealtIndices, Hand
+from loaderkit.interop.grain._schedule.turns import Turns
 from loaderkit.transforms.base import Batch
 
 from ._compile import Compiled

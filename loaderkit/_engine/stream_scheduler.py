@@ -29,12 +29,12 @@ import numpy as np
 
 from loaderkit._order.cursor import Cursor
 
-from .assembly import AHEAD_NBYTES, Reserve, Supplies
+from .element_queue import Line, Run
 from .grouping import Grouping, batch_of, end_like, masked_batch
-from .line import Line, Run
+from .logical_stream import Feed, Stream, stream_of
 from .masks import Masks
-from .passing import losses_left, losses_of
-from .stream import Feed, Stream, stream_of
+from .passed_losses import losses_left, losses_of
+from .scheduler import AHEAD_NBYTES, Reserve, Supplies
 from .task import Broken, End, Outcome, Ready, Report, Slot, Span, Task
 from .yields import Outlook, Yield
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
 
-from .line import Place, Run
-from .stream import Stream
+from .element_queue import Place, Run
+from .logical_stream import Stream
 
 
 def losses_of(

@@ -26,7 +26,7 @@ import numpy as np
 from loaderkit._order.fill import Fill
 from loaderkit._order.loss import Loss
 
-from .assembly import AHEAD_NBYTES, Reserve, Supplies
+from .scheduler import AHEAD_NBYTES, Reserve, Supplies
 from .task import Broken, End, Layout, Outcome, Part, Ready, Report, Slot, Span, Target, Task
 
 

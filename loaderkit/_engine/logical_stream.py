@@ -10,7 +10,7 @@ import numpy as np
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
 
-from .line import Line
+from .element_queue import Line
 from .task import Span
 from .yields import Outlook, Yield
 

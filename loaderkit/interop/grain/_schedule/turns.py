@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from .assembly import Assembly, Supplies
-from .pace import Pace
-from .task import End, Outcome, Ready, Report, Slot, Task
+from loaderkit._engine.pace import Pace
+from loaderkit._engine.scheduler import Assembly, Supplies
+from loaderkit._engine.task import End, Outcome, Ready, Report, Slot, Task
 
 
 class PaceShare(Pace):

@@ -14,7 +14,7 @@ from typing import Any
 
 import orbax.checkpoint as ocp
 
-from loaderkit._checkpoint_files import StatefulIterator, read_state, restore_from, write_document
+from loaderkit._files.state_files import StatefulIterator, read_state, restore_from, write_document
 
 _CREATION_SECONDS = 60.0  # for a directory of this process's own, once that of another process is there
 

@@ -330,13 +330,13 @@ class DataLoaderIterator(Walk, Generic[T_co]):
 
     async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
         """Orbax's StatefulCheckpointable: takes the position now, writes it in what is returned."""
-        from loaderkit._checkpoint_files import save_async
+        from loaderkit._files.state_files import save_async
 
         return await save_async(self, directory)
 
     async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
         """Orbax's StatefulCheckpointable: goes to the position saved there (with `self.allow`), starts prefetching."""
-        from loaderkit._checkpoint_files import load_async
+        from loaderkit._files.state_files import load_async
 
         return await load_async(self, directory)
 

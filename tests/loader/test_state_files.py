@@ -12,7 +12,7 @@ import pytest
 from refusals import loader_of
 
 import loaderkit as lk
-from loaderkit._checkpoint_files import document_name, restore_from, write_document
+from loaderkit._files.state_files import document_name, restore_from, write_document
 
 PACKAGE = Path(lk.__file__).parent
 
@@ -136,7 +136,7 @@ WATCHED = """
 import contextlib, sys
 from pathlib import Path
 import loaderkit as lk
-from loaderkit._checkpoint_files import restore_from
+from loaderkit._files.state_files import restore_from
 
 folder = Path(sys.argv[1])
 it = iter(lk.load(range(10), batch_size=2, num_epochs=1))

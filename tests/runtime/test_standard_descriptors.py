@@ -27,7 +27,7 @@ SCRIPT = """
 import contextlib, hashlib, json, os, pathlib, sys, traceback
 import numpy as np
 import loaderkit as lk
-from loaderkit._checkpoint_files import write_document
+from loaderkit._files.state_files import write_document
 from loaderkit._system.descriptors import above_standard
 
 NOISE = "noise " * 700

@@ -10,8 +10,8 @@ from loaderkit._load import load as load
 from loaderkit._order.metadata import RecordMetadata as RecordMetadata
 from loaderkit._order.sharding import NoSharding as NoSharding
 from loaderkit._order.sharding import ShardOptions as ShardOptions
-from loaderkit._runtime.reading import ReadOptions as ReadOptions
-from loaderkit._runtime.retrying import Retry as Retry
+from loaderkit._runtime.worker.reading import ReadOptions as ReadOptions
+from loaderkit._runtime.worker.retrying import Retry as Retry
 from loaderkit.element_spec import ArraySpec as ArraySpec
 from loaderkit.errors import ArenaMemoryError as ArenaMemoryError
 from loaderkit.errors import BadRecordsError as BadRecordsError

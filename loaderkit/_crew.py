@@ -7,9 +7,9 @@ import weakref
 from typing import Protocol
 
 from loaderkit._base.closing import uninterrupted
-from loaderkit._runtime.hub import Hub
-from loaderkit._runtime.pool import Pool
-from loaderkit._runtime.program import Program
+from loaderkit._runtime.executors.executor import Hub
+from loaderkit._runtime.executors.worker_pool import Pool
+from loaderkit._runtime.worker.program import Program
 from loaderkit.errors import IteratorClosedError
 
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()

@@ -6,8 +6,8 @@ from typing import Any
 
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._order.sharding import Sharding
-from loaderkit._runtime.mending import OnRecordError
-from loaderkit._runtime.reading import ReadOptions
+from loaderkit._runtime.worker.bad_record_handler import OnRecordError
+from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit.loader import DataLoader
 from loaderkit.samplers import IndexSampler
 from loaderkit.sources import RandomAccessDataSource

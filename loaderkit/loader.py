@@ -18,14 +18,14 @@ from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.sharding import Sharding, ShardOptions
 from loaderkit._plan.stream_plan import Course
 from loaderkit._plan.stream_shape import batching_of, changes_rows, check_reach
-from loaderkit._runtime.agreement import agree
-from loaderkit._runtime.hub import Hub
-from loaderkit._runtime.inline import Inline
-from loaderkit._runtime.mending import OnRecordError
-from loaderkit._runtime.patience import Patience
-from loaderkit._runtime.pool import Pool
-from loaderkit._runtime.program import Program
-from loaderkit._runtime.reading import ReadOptions
+from loaderkit._runtime.cluster.agreement import agree
+from loaderkit._runtime.executors.executor import Hub
+from loaderkit._runtime.executors.inline import Inline
+from loaderkit._runtime.executors.restart_policy import Patience
+from loaderkit._runtime.executors.worker_pool import Pool
+from loaderkit._runtime.worker.bad_record_handler import OnRecordError
+from loaderkit._runtime.worker.program import Program
+from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._state.identity import agreement_of, notes_of
 from loaderkit._system.resources import available_cpus, available_memory
 from loaderkit._system.versions import present_versions

@@ -30,8 +30,8 @@ from loaderkit._plan.bad_record_limit import check_losses, with_losses
 from loaderkit._plan.bad_records import Losses
 from loaderkit._plan.position import Position
 from loaderkit._plan.stream_plan import Course
-from loaderkit._runtime.companions import Companions
-from loaderkit._runtime.hub import Elements, Hub, TornError
+from loaderkit._runtime.cluster.end_of_stream import Companions
+from loaderkit._runtime.executors.executor import Elements, Hub, TornError
 from loaderkit._state.identity import name_of
 from loaderkit.errors import BadRecordsError, IteratorClosedError, WorkerError
 from loaderkit.explaining import explained

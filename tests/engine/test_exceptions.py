@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._base.notes import annotate, notes_of, repr_of, text_of
-from loaderkit._runtime.exceptions import pack_exception, unpack_exception
-from loaderkit._runtime.pickling import Packer
+from loaderkit._runtime.transport.exceptions import pack_exception, unpack_exception
+from loaderkit._runtime.transport.pickling import Packer
 from loaderkit.errors import WorkerError
 
 

@@ -16,7 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 from memory_store import MemoryStore
 
 import loaderkit as lk
-from loaderkit._runtime.agreement import agree
+from loaderkit._runtime.cluster.agreement import agree
 from loaderkit._state.identity import agreement_of, notes_of
 from loaderkit._system.versions import present_versions
 from loaderkit.interop.jax.announced import announced_processes, check_initialized

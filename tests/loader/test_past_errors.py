@@ -11,7 +11,7 @@ import pytest
 from pipelines import Running
 
 import loaderkit as lk
-from loaderkit._runtime import casualties
+from loaderkit._runtime.executors import supervisor as casualties
 
 INLINE, THREADS, PROCESSES = Running(), Running(2, "thread"), Running(2, "process")
 IN_PROCESSES = ("batches", "a batch of two streams")

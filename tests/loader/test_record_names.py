@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import loaderkit as lk
-from loaderkit._runtime import names
-from loaderkit._runtime.names import Names
+from loaderkit._runtime.executors import record_names as names
+from loaderkit._runtime.executors.record_names import Names
 from loaderkit.sources.naming import namer_of
 from loaderkit.testing.watched_source import WatchedSource
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 from memory_store import MemoryStore
 
-from loaderkit._runtime.agreement import agree
+from loaderkit._runtime.cluster.agreement import agree
 
 
 class Told(MemoryStore):

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
-import loaderkit._runtime.casualties as casualties
+import loaderkit._runtime.executors.supervisor as casualties
 from loaderkit._engine.stall_watch import Stall
 from loaderkit._engine.task import Task
-from loaderkit._runtime.casualties import Casualties
-from loaderkit._runtime.mark import Place
-from loaderkit._runtime.names import Names
-from loaderkit._runtime.patience import Patience
-from loaderkit._runtime.process import ProcessWorker
+from loaderkit._runtime.executors.process_worker import ProcessWorker
+from loaderkit._runtime.executors.record_names import Names
+from loaderkit._runtime.executors.restart_policy import Patience
+from loaderkit._runtime.executors.supervisor import Casualties
+from loaderkit._runtime.worker.heartbeat import Place
 
 WORKERS = 2
 

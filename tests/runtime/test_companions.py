@@ -6,7 +6,7 @@ import pytest
 from memory_store import MemoryStore
 
 from loaderkit._order.store import Store
-from loaderkit._runtime.companions import Companions
+from loaderkit._runtime.cluster.end_of_stream import Companions
 from loaderkit.errors import IteratorClosedError
 
 

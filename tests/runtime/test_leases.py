@@ -12,7 +12,7 @@ from runtime_loaders import all_same, numbers, row
 
 import loaderkit as lk
 from loaderkit._engine.slots import PAGE
-from loaderkit._runtime.arena import Arena
+from loaderkit._runtime.memory.arena import Arena
 from loaderkit._system.resources import available_memory
 
 

@@ -13,9 +13,9 @@ from runtime_loaders import numbers, same, worker_pids
 import loaderkit as lk
 from loaderkit._engine.scheduler import AHEAD_NBYTES
 from loaderkit._engine.task import Span, Task
-from loaderkit._runtime import process
-from loaderkit._runtime.layout import BatchLayout
-from loaderkit._runtime.pickling import Packer
+from loaderkit._runtime.executors import process_worker as process
+from loaderkit._runtime.memory.batch_layout import BatchLayout
+from loaderkit._runtime.transport.pickling import Packer
 from loaderkit.transforms.stack import LeafSpec, RowSpec
 
 # The nightly profile tries many more examples; here it means many more batches.

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
-import loaderkit._runtime.mending as mending
+import loaderkit._runtime.worker.bad_record_handler as mending
 from loaderkit._engine.task import Task
-from loaderkit._runtime.mending import Mender
-from loaderkit._runtime.reading import Reader, ReadOptions
+from loaderkit._runtime.worker.bad_record_handler import Mender
+from loaderkit._runtime.worker.reading import Reader, ReadOptions
 from loaderkit.transforms.pipeline import Pipeline
 
 CANDIDATES = 8

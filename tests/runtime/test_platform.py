@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from runtime_loaders import numbers
 
-from loaderkit._runtime import platform
+from loaderkit._runtime.start import platform
 from loaderkit._system import resources
 
 GIB = 1 << 30

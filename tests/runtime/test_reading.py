@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from runtime_loaders import numbers
 
 import loaderkit as lk
-from loaderkit._runtime.ahead import ReadAhead
-from loaderkit._runtime.reading import Reader
+from loaderkit._runtime.worker.read_ahead import ReadAhead
+from loaderkit._runtime.worker.reading import Reader
 
 PATIENCE_S = 20.0
 

@@ -15,8 +15,8 @@ import pytest
 from runtime_loaders import numbers
 
 import loaderkit as lk
-import loaderkit._runtime.retrying as retrying_module
-from loaderkit._runtime.retrying import Retrying
+import loaderkit._runtime.worker.retrying as retrying_module
+from loaderkit._runtime.worker.retrying import Retrying
 
 SOON = {"wait": 1e-4}
 

@@ -13,7 +13,7 @@ import pytest
 from runtime_loaders import Trap, all_same, numbers, row, worker_pids
 
 import loaderkit as lk
-import loaderkit._runtime.pool as pool_module
+import loaderkit._runtime.executors.worker_pool as pool_module
 
 KINDS = ["process", "thread"]
 

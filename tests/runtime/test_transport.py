@@ -19,10 +19,11 @@ from runtime_loaders import all_same, numbers, same
 import loaderkit as lk
 from loaderkit._base.tree import structure_of
 from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
-from loaderkit._runtime import arena, wire
-from loaderkit._runtime.layout import ALIGNMENT, BatchLayout
-from loaderkit._runtime.parcel import Parcel, unpack
-from loaderkit._runtime.pickling import Packer
+from loaderkit._runtime.memory import arena
+from loaderkit._runtime.memory.batch_layout import ALIGNMENT, BatchLayout
+from loaderkit._runtime.transport import wire
+from loaderkit._runtime.transport.out_of_band import Parcel, unpack
+from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._system.resources import available_memory
 from loaderkit.transforms.stack import RowSpec
 

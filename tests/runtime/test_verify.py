@@ -12,12 +12,12 @@ from runtime_loaders import all_same, numbers, row, until
 
 import loaderkit as lk
 from loaderkit._engine.task import Slot, Span, Target, Task
-from loaderkit._runtime.layout import BatchLayout
-from loaderkit._runtime.parcel import Parcel, unpack
-from loaderkit._runtime.pickling import Packer
-from loaderkit._runtime.program import Program
-from loaderkit._runtime.reading import ReadOptions
-from loaderkit._runtime.work import Bench
+from loaderkit._runtime.memory.batch_layout import BatchLayout
+from loaderkit._runtime.transport.out_of_band import Parcel, unpack
+from loaderkit._runtime.transport.pickling import Packer
+from loaderkit._runtime.worker.program import Program
+from loaderkit._runtime.worker.reading import ReadOptions
+from loaderkit._runtime.worker.task_runner import Bench
 from loaderkit.transforms.base import Batch, Map
 from loaderkit.transforms.stack import collect
 

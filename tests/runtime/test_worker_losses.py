@@ -23,10 +23,10 @@ import pytest
 from runtime_loaders import Trap, all_same, numbers, row, same, until, worker_pids, write_to
 
 import loaderkit as lk
-import loaderkit._runtime.casualties as casualties
+import loaderkit._runtime.executors.supervisor as casualties
 from loaderkit._engine.stall_watch import Stall
-from loaderkit._runtime.pool import Pool
-from loaderkit._runtime.process import ProcessWorker
+from loaderkit._runtime.executors.process_worker import ProcessWorker
+from loaderkit._runtime.executors.worker_pool import Pool
 
 ONE: dict[str, Any] = {"worker_count": 1}
 PAGE = mmap.PAGESIZE

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
-from loaderkit._runtime.pickling import Packer
+from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._system import shared_memory as _memory
 from loaderkit.interop.grain import sources as grain_sources
 from loaderkit.sources import array_record_reader

@@ -4,9 +4,9 @@ from functools import partial
 from typing import Any
 
 from loaderkit._order.sharding import NoSharding
-from loaderkit._runtime.hub import Hub
-from loaderkit._runtime.program import Program
-from loaderkit._runtime.reading import ReadOptions
+from loaderkit._runtime.executors.executor import Hub
+from loaderkit._runtime.worker.program import Program
+from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit.iterator import DataLoaderIterator
 from loaderkit.loader import DataLoader
 from loaderkit.quarantine import Quarantine

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from loaderkit._order.store import Store
 from loaderkit._plan.stream_plan import Course
-from loaderkit._runtime.agreement import agree
+from loaderkit._runtime.cluster.agreement import agree
 from loaderkit._state.identity import agreement_of
 from loaderkit._system.versions import present_versions
 from loaderkit.errors import IteratorClosedError

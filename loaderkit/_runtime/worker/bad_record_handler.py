@@ -19,12 +19,12 @@ from loaderkit._engine.task import Task
 from loaderkit._order.loss import Loss
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.rng import generator
+from loaderkit._runtime.transport.exceptions import shortened
 from loaderkit.errors import BadRecordsError, FileChangedError
 from loaderkit.transforms.base import MapWithIndex, draws
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import Failure, Run
 
-from .exceptions import shortened
 from .reading import Reader
 
 NO_RECORD = -1  # announced where it is several

@@ -25,24 +25,24 @@ import numpy as np
 from loaderkit._base.notes import repr_of
 from loaderkit._engine.scheduler import Assembly, Supplies
 from loaderkit._engine.stall_watch import Stall
+from loaderkit._runtime.memory.arena import Arena
+from loaderkit._runtime.start.first_messages import operations_now, packed
+from loaderkit._runtime.transport.pickling import Packer
+from loaderkit._runtime.worker.heartbeat import Place
+from loaderkit._runtime.worker.program import Program
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.limits import is_of_limits, naming_limits, with_limits
 from loaderkit.errors import IteratorClosedError, WorkerError
 from loaderkit.sources.naming import has_names
 from loaderkit.transforms.run import Failure
 
-from .arena import Arena
-from .casualties import Casualties
-from .crew import Arrived, Asked, Event, Finished, Sought, Unfit, Worker
-from .hub import Hub, Search, Step
-from .mark import Place
-from .names import Names
-from .packing import operations_now, packed
-from .patience import Patience
-from .pickling import Packer
-from .process import ProcessWorker
-from .program import Program
-from .thread import ThreadWorker
+from .executor import Hub, Search, Step
+from .process_worker import ProcessWorker
+from .record_names import Names
+from .restart_policy import Patience
+from .supervisor import Casualties
+from .thread_worker import ThreadWorker
+from .worker import Arrived, Asked, Event, Finished, Sought, Unfit, Worker
 
 _log = logging.getLogger("loaderkit")
 IDLE_SECONDS = 30.0  # workers without an iterator wait that long for the next one

@@ -22,16 +22,15 @@ from loaderkit._engine.slots import Slots
 from loaderkit._engine.task import Broken, End, Ready
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
+from loaderkit._runtime.memory.arena import Arena
+from loaderkit._runtime.memory.batch_layout import BatchLayout
+from loaderkit._runtime.transport.out_of_band import unpack
+from loaderkit._runtime.worker.program import Program
+from loaderkit._runtime.worker.reading import reads_in_flight
+from loaderkit._runtime.worker.task_runner import Output
 from loaderkit.errors import ChecksumError, IteratorClosedError
 from loaderkit.sources.naming import namer_of
 from loaderkit.transforms.run import Failure
-
-from .arena import Arena
-from .layout import BatchLayout
-from .parcel import unpack
-from .program import Program
-from .reading import reads_in_flight
-from .work import Output
 
 _SEVERAL_OF = 4  # times what is handed over at once at most: with less memory than that, it is one by one
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Report, Slot
-
-from .mark import Place
-from .work import Output
+from loaderkit._runtime.worker.heartbeat import Place
+from loaderkit._runtime.worker.task_runner import Output
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from loaderkit._base.notes import annotate, keyed, repr_of
+from loaderkit._runtime.transport.exceptions import shortened
 from loaderkit.errors import FileChangedError
 from loaderkit.sources.naming import Namer
-
-from .exceptions import shortened
 
 _MOST_SAID = 1_000  # characters of each attempt's error
 _LONGEST_WAIT = 60.0  # seconds between two attempts, whatever they have doubled to

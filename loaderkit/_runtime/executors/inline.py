@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
+from loaderkit._runtime.worker.program import Program
+from loaderkit._runtime.worker.task_runner import Bench, Output
 
-from .hub import Hub, Search, Step
-from .program import Program
-from .work import Bench, Output
+from .executor import Hub, Search, Step
 
 
 class _Memory:

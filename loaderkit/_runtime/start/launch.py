@@ -34,7 +34,7 @@ for ignored in (signal.SIGINT, signal.SIGTERM):
     signal.signal(ignored, signal.SIG_IGN)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM])
 {dying}
-from loaderkit._runtime.worker import start
+from loaderkit._runtime.worker.main import start
 start()
 """
 

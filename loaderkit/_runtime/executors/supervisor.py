@@ -11,14 +11,14 @@ import time
 from loaderkit._engine.dispatcher import Dispatcher
 from loaderkit._engine.stall_watch import Stall, StallWatch
 from loaderkit._engine.task import Task
+from loaderkit._runtime.worker.heartbeat import Place
 from loaderkit._system.limits import inherited_limits
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
-from .crew import Worker
-from .mark import Place
-from .names import Names
-from .patience import Patience
-from .process import ProcessWorker
+from .process_worker import ProcessWorker
+from .record_names import Names
+from .restart_policy import Patience
+from .worker import Worker
 
 _log = logging.getLogger("loaderkit")
 STALL_SECONDS = 60.0  # at the same work, before that is logged; and for a start to take

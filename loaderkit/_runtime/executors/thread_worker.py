@@ -16,15 +16,15 @@ from loaderkit._base.notes import repr_of
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.in_flight import before, place_of
 from loaderkit._engine.task import Report, Slot, Task, Trouble
+from loaderkit._runtime.memory.arena import Arena
+from loaderkit._runtime.worker.bad_record_handler import NO_RECORD
+from loaderkit._runtime.worker.heartbeat import Place
+from loaderkit._runtime.worker.program import Program
+from loaderkit._runtime.worker.task_runner import Bench, Output
 from loaderkit.errors import WorkerError
 from loaderkit.transforms.run import Failure
 
-from .arena import Arena
-from .crew import Arrived, Event, Finished, Sought, Unfit
-from .mark import Place
-from .mending import NO_RECORD
-from .program import Program
-from .work import Bench, Output
+from .worker import Arrived, Event, Finished, Sought, Unfit
 
 
 class ThreadWorker:

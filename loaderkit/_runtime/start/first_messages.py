@@ -8,15 +8,15 @@ from typing import Any
 import cloudpickle
 
 from loaderkit._base.notes import text_of
+from loaderkit._runtime.transport import wire
+from loaderkit._runtime.transport.pickling import Packer
+from loaderkit._runtime.worker.program import Program
 from loaderkit._system.shared_memory import sending
 from loaderkit.errors import TransportError
 from loaderkit.transforms.written import written
 
-from . import wire
 from .launch import check_start
-from .pickling import Packer
 from .preparation import Preparation
-from .program import Program
 
 
 def packed(program: Program, packer: Packer) -> tuple[bytes, list[int]]:

@@ -12,13 +12,13 @@ import numpy as np
 from loaderkit._base.tree import flatten, structure_of
 from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
 from loaderkit._order.cursor import Cursor
+from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit.sources.optional import column_reader
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import Failure, Run, Singles
 from loaderkit.transforms.stack import Block, RowSpec, as_block, collect, write
 
-from .layout import BatchLayout
-from .mending import NO_RECORD, Announce, Mender
+from .bad_record_handler import NO_RECORD, Announce, Mender
 from .program import Program
 from .reading import Reader
 

@@ -6,7 +6,7 @@ from typing import Any
 from loaderkit.sources.foreign_files import Files
 from loaderkit.transforms.base import Transformation
 
-from .mending import OnRecordError
+from .bad_record_handler import OnRecordError
 from .reading import ReadOptions
 
 

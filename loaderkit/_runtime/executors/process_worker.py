@@ -13,19 +13,19 @@ import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Slot, Task, Trouble
+from loaderkit._runtime.memory.arena import Arena
+from loaderkit._runtime.memory.batch_layout import BatchLayout
+from loaderkit._runtime.start.launch import launched
+from loaderkit._runtime.start.platform import open_process, process_state
+from loaderkit._runtime.transport import wire
+from loaderkit._runtime.transport.exceptions import unpack_exception
+from loaderkit._runtime.transport.pickling import Packer
+from loaderkit._runtime.worker.heartbeat import MarkReader, Place
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.limits import naming_limits
 from loaderkit.transforms.run import Failure
 
-from . import wire
-from .arena import Arena
-from .crew import Arrived, Asked, Event, Finished, Sought, Unfit
-from .exceptions import unpack_exception
-from .launch import launched
-from .layout import BatchLayout
-from .mark import MarkReader, Place
-from .pickling import Packer
-from .platform import open_process, process_state
+from .worker import Arrived, Asked, Event, Finished, Sought, Unfit
 
 _CHUNK = 1 << 20  # bytes read from a channel at once
 _MOST_LAYOUTS = 64  # that a worker remembers: batches may differ in shape one from the other, without end

@@ -18,7 +18,7 @@ from loaderkit.sources.optional import many_reader
 from loaderkit.sources.protocol import read_only
 from loaderkit.transforms.run import Failure
 
-from .ahead import ReadAhead
+from .read_ahead import ReadAhead
 from .retrying import Retry, Retrying
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
 from loaderkit._order.fill import Fill
 from loaderkit._order.loss import Loss
+from loaderkit._runtime.memory.batch_layout import BatchLayout
 
-from .layout import BatchLayout
 from .pickling import Packer
 
 # From the trainer.

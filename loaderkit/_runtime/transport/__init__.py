@@ -1,0 +1,1 @@
+"""Messages between a trainer and its workers: tasks, reports, objects, exceptions."""

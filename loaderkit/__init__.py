@@ -6,6 +6,7 @@ from loaderkit._base.hints import foreign_attribute as _foreign_attribute
 from loaderkit._base.lazy_package import importing as _importing
 from loaderkit._base.lazy_package import public_names as _public_names
 from loaderkit._base.version import __version__ as __version__
+from loaderkit._iterator.iterator import DataLoaderIterator as DataLoaderIterator
 from loaderkit._load import load as load
 from loaderkit._order.metadata import RecordMetadata as RecordMetadata
 from loaderkit._order.sharding import NoSharding as NoSharding
@@ -26,7 +27,6 @@ from loaderkit.errors import StateError as StateError
 from loaderkit.errors import TransportError as TransportError
 from loaderkit.errors import WorkerError as WorkerError
 from loaderkit.errors import WorkerTimeoutError as WorkerTimeoutError
-from loaderkit.iterator import DataLoaderIterator as DataLoaderIterator
 from loaderkit.loader import DataLoader as DataLoader
 from loaderkit.samplers import IndexSampler as IndexSampler
 from loaderkit.samplers import Sampler as Sampler

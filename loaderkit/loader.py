@@ -13,6 +13,9 @@ from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_method, refusing_foreign_arguments
 from loaderkit._base.integers import at_least
 from loaderkit._crew import Crew
+from loaderkit._iterator.error_notes import named
+from loaderkit._iterator.iterator import DataLoaderIterator, T_co
+from loaderkit._iterator.quarantine import Quarantine
 from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.sharding import Sharding, ShardOptions
@@ -31,9 +34,6 @@ from loaderkit._system.resources import available_cpus, available_memory
 from loaderkit._system.versions import present_versions
 from loaderkit.element_spec import spec_of
 from loaderkit.errors import TransportError
-from loaderkit.explaining import named
-from loaderkit.iterator import DataLoaderIterator, T_co
-from loaderkit.quarantine import Quarantine
 from loaderkit.samplers import IndexSampler, Sampler, SequentialSampler
 from loaderkit.samplers.protocol import fingerprint_of, length_of, num_records_of, seed_of
 from loaderkit.sources import RandomAccessDataSource

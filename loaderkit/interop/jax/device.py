@@ -20,9 +20,9 @@ import numpy as np
 from loaderkit._base.closing import Closing
 from loaderkit._base.integers import at_least
 from loaderkit._base.tree import flatten, unflatten
+from loaderkit._iterator.iterator import DataLoaderIterator
+from loaderkit._iterator.lookahead import Ahead, Taken
 from loaderkit._order.metadata import RecordMetadata
-from loaderkit.ahead import Ahead, Taken
-from loaderkit.iterator import DataLoaderIterator
 from loaderkit.samplers.protocol import seed_of
 
 from .keys import children_of_rows, keys_of, words_of

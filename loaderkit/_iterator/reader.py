@@ -6,7 +6,7 @@ Invariants, all under one lock:
     the elements at the position and right behind it are upcoming; the stream, if there is one, gives those behind them
     an error belongs to a position: the next element raises it again until the position is set anew
 
-Whoever walks may be ahead of the user (ahead.py): then the user's place is what was received, and not the position.
+With a lookahead (lookahead.py) the position runs ahead of the user, whose place is then what was received.
 """
 
 import contextlib
@@ -23,7 +23,6 @@ from loaderkit._base.closing import Closing
 from loaderkit._engine.scheduler import Assembly, Supplies
 from loaderkit._engine.stream_scheduler import Chain
 from loaderkit._engine.task import End
-from loaderkit._iterator.open_scheduler import open_scheduler
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
 from loaderkit._plan.bad_record_limit import check_losses, with_losses
@@ -34,9 +33,11 @@ from loaderkit._runtime.cluster.end_of_stream import Companions
 from loaderkit._runtime.executors.executor import Elements, Hub, TornError
 from loaderkit._state.identity import name_of
 from loaderkit.errors import BadRecordsError, IteratorClosedError, WorkerError
-from loaderkit.explaining import explained
-from loaderkit.quarantine import Quarantine
 from loaderkit.transforms.run import Failure
+
+from .error_notes import explained
+from .open_scheduler import open_scheduler
+from .quarantine import Quarantine
 
 OpenScheduler = Callable[[Course, Position, int, int, Supplies], Assembly]
 

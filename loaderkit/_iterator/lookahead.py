@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from loaderkit._plan.position import Position
 from loaderkit._state.identity import place_of
-from loaderkit.walk import Element, Walk
+
+from .reader import Element, Walk
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,12 @@ from loaderkit._state.document import dumps, loads
 from loaderkit._state.positions import check_cursors, check_ordinals, position_of, state_of
 from loaderkit._state.state import State, merge
 from loaderkit._system.versions import present_versions
-from loaderkit.ahead import Ahead
 from loaderkit.errors import StateError
-from loaderkit.explaining import named
 from loaderkit.samplers.protocol import num_records_of
-from loaderkit.walk import Walk
+
+from .error_notes import named
+from .lookahead import Ahead
+from .reader import Walk
 
 # The type of an element, as in DataLoader[dict[str, np.ndarray]], and Any where it isn't said. That takes a default,
 # which typing's TypeVar has from Python 3.13 on; type checkers know typing_extensions without its being installed.

@@ -7,13 +7,14 @@ from loaderkit._base.lazy_package import importing as _importing
 from loaderkit._base.lazy_package import public_names as _public_names
 from loaderkit._base.version import __version__ as __version__
 from loaderkit._iterator.iterator import DataLoaderIterator as DataLoaderIterator
-from loaderkit._load import load as load
+from loaderkit._loader.element_spec import ArraySpec as ArraySpec
+from loaderkit._loader.load import load as load
+from loaderkit._loader.loader import DataLoader as DataLoader
 from loaderkit._order.metadata import RecordMetadata as RecordMetadata
 from loaderkit._order.sharding import NoSharding as NoSharding
 from loaderkit._order.sharding import ShardOptions as ShardOptions
 from loaderkit._runtime.worker.reading import ReadOptions as ReadOptions
 from loaderkit._runtime.worker.retrying import Retry as Retry
-from loaderkit.element_spec import ArraySpec as ArraySpec
 from loaderkit.errors import ArenaMemoryError as ArenaMemoryError
 from loaderkit.errors import BadRecordsError as BadRecordsError
 from loaderkit.errors import BatchError as BatchError
@@ -27,7 +28,6 @@ from loaderkit.errors import StateError as StateError
 from loaderkit.errors import TransportError as TransportError
 from loaderkit.errors import WorkerError as WorkerError
 from loaderkit.errors import WorkerTimeoutError as WorkerTimeoutError
-from loaderkit.loader import DataLoader as DataLoader
 from loaderkit.samplers import IndexSampler as IndexSampler
 from loaderkit.samplers import Sampler as Sampler
 from loaderkit.samplers import SequentialSampler as SequentialSampler

@@ -18,9 +18,9 @@ import numpy as np
 from loaderkit._base.integers import at_least
 from loaderkit._base.notes import annotate
 from loaderkit._base.tree import paths
+from loaderkit._loader.loader import DataLoader
 from loaderkit._order.sharding import NoSharding
 from loaderkit.errors import PurityError
-from loaderkit.loader import DataLoader
 from loaderkit.transforms.base import Transformation, label_of
 from loaderkit.transforms.written import called
 

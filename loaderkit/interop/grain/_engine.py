@@ -5,11 +5,11 @@ from typing import Any
 
 from loaderkit._iterator.iterator import DataLoaderIterator
 from loaderkit._iterator.quarantine import Quarantine
+from loaderkit._loader.loader import DataLoader
 from loaderkit._order.sharding import NoSharding
 from loaderkit._runtime.executors.executor import Hub
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions
-from loaderkit.loader import DataLoader
 
 from . import options
 from ._compile import Compiled

@@ -8,12 +8,13 @@ from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._order.sharding import Sharding
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
-from loaderkit.loader import DataLoader
 from loaderkit.samplers import IndexSampler
 from loaderkit.sources import RandomAccessDataSource
 from loaderkit.sources.protocol import check_source
 from loaderkit.transforms.base import Batch
 from loaderkit.transforms.operations import Operation
+
+from .loader import DataLoader
 
 
 @refusing_foreign_arguments

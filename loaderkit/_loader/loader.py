@@ -8,11 +8,9 @@ from collections.abc import Iterable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Never, Self
 
-from loaderkit._arguments import checked_sampler, seconds_or_none, sharding_of, tolerance_of
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_method, refusing_foreign_arguments
 from loaderkit._base.integers import at_least
-from loaderkit._crew import Crew
 from loaderkit._iterator.error_notes import named
 from loaderkit._iterator.iterator import DataLoaderIterator, T_co
 from loaderkit._iterator.quarantine import Quarantine
@@ -32,7 +30,6 @@ from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._state.identity import agreement_of, notes_of
 from loaderkit._system.resources import available_cpus, available_memory
 from loaderkit._system.versions import present_versions
-from loaderkit.element_spec import spec_of
 from loaderkit.errors import TransportError
 from loaderkit.samplers import IndexSampler, Sampler, SequentialSampler
 from loaderkit.samplers.protocol import fingerprint_of, length_of, num_records_of, seed_of
@@ -46,6 +43,10 @@ from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.parameters import parameters_of
 from loaderkit.transforms.shape import shape_of
 from loaderkit.transforms.written import called
+
+from .element_spec import spec_of
+from .shared_executor import Crew
+from .user_arguments import checked_sampler, seconds_or_none, sharding_of, tolerance_of
 
 
 class DataLoader(Closing, Generic[T_co]):

@@ -1,100 +1,189 @@
 """A deterministic, checkpointable data loading engine for training in JAX."""
 
+import atexit as _atexit
+import sys as _sys
 from typing import TYPE_CHECKING, Any
 
-from loaderkit._base.hints import foreign_attribute as _foreign_attribute
-from loaderkit._base.lazy_package import importing as _importing
-from loaderkit._base.lazy_package import public_names as _public_names
 from loaderkit._base.version import __version__ as __version__
-from loaderkit._iterator.iterator import DataLoaderIterator as DataLoaderIterator
-from loaderkit._loader.element_spec import ArraySpec as ArraySpec
-from loaderkit._loader.load import load as load
-from loaderkit._loader.loader import DataLoader as DataLoader
-from loaderkit._order.metadata import RecordMetadata as RecordMetadata
-from loaderkit._order.sharding import NoSharding as NoSharding
-from loaderkit._order.sharding import ShardOptions as ShardOptions
-from loaderkit._runtime.worker.reading import ReadOptions as ReadOptions
-from loaderkit._runtime.worker.retrying import Retry as Retry
-from loaderkit.errors import ArenaMemoryError as ArenaMemoryError
-from loaderkit.errors import BadRecordsError as BadRecordsError
-from loaderkit.errors import BatchError as BatchError
-from loaderkit.errors import CheckpointMismatchError as CheckpointMismatchError
-from loaderkit.errors import ChecksumError as ChecksumError
-from loaderkit.errors import FileChangedError as FileChangedError
-from loaderkit.errors import IteratorClosedError as IteratorClosedError
-from loaderkit.errors import LoaderkitError as LoaderkitError
-from loaderkit.errors import PurityError as PurityError
-from loaderkit.errors import StateError as StateError
-from loaderkit.errors import TransportError as TransportError
-from loaderkit.errors import WorkerError as WorkerError
-from loaderkit.errors import WorkerTimeoutError as WorkerTimeoutError
-from loaderkit.samplers import IndexSampler as IndexSampler
-from loaderkit.samplers import Sampler as Sampler
-from loaderkit.samplers import SequentialSampler as SequentialSampler
-from loaderkit.sources import ArrayDataSource as ArrayDataSource
-from loaderkit.sources import ArrayRecordDataSource as ArrayRecordDataSource
-from loaderkit.sources import ConcatDataSource as ConcatDataSource
-from loaderkit.sources import InMemoryDataSource as InMemoryDataSource
-from loaderkit.sources import RandomAccessDataSource as RandomAccessDataSource
-from loaderkit.sources import RangeDataSource as RangeDataSource
-from loaderkit.sources import SubsetDataSource as SubsetDataSource
-from loaderkit.transforms import Batch as Batch
-from loaderkit.transforms import Filter as Filter
-from loaderkit.transforms import FlatMap as FlatMap
-from loaderkit.transforms import Map as Map
-from loaderkit.transforms import MapWithIndex as MapWithIndex
-from loaderkit.transforms import RandomMap as RandomMap
-from loaderkit.transforms import Transformation as Transformation
+
+__all__ = [
+    "ArenaMemoryError",
+    "ArrayDataSource",
+    "ArrayRecordDataSource",
+    "ArraySpec",
+    "BadRecordsError",
+    "Batch",
+    "BatchError",
+    "CheckpointMismatchError",
+    "ChecksumError",
+    "ConcatDataSource",
+    "DataLoader",
+    "DataLoaderIterator",
+    "FileChangedError",
+    "Filter",
+    "FlatMap",
+    "InMemoryDataSource",
+    "IndexSampler",
+    "IteratorClosedError",
+    "LoaderkitError",
+    "Map",
+    "MapWithIndex",
+    "NoSharding",
+    "PurityError",
+    "RandomAccessDataSource",
+    "RandomMap",
+    "RangeDataSource",
+    "ReadOptions",
+    "RecordMetadata",
+    "Retry",
+    "Sampler",
+    "SequentialSampler",
+    "ShardOptions",
+    "StateError",
+    "SubsetDataSource",
+    "Transformation",
+    "TransportError",
+    "WorkerError",
+    "WorkerTimeoutError",
+    "load",
+]
 
 if TYPE_CHECKING:
+    from loaderkit import errors as errors
     from loaderkit import interop as interop
+    from loaderkit import samplers as samplers
     from loaderkit import sources as sources
     from loaderkit import testing as testing
     from loaderkit import transforms as transforms
+    from loaderkit._iterator.iterator import DataLoaderIterator as DataLoaderIterator
+    from loaderkit._loader.element_spec import ArraySpec as ArraySpec
+    from loaderkit._loader.load import load as load
+    from loaderkit._loader.loader import DataLoader as DataLoader
+    from loaderkit._order.metadata import RecordMetadata as RecordMetadata
+    from loaderkit._order.sharding import NoSharding as NoSharding
+    from loaderkit._order.sharding import ShardOptions as ShardOptions
+    from loaderkit._runtime.worker.reading import ReadOptions as ReadOptions
+    from loaderkit._runtime.worker.retrying import Retry as Retry
     from loaderkit.checkpoint import CheckpointHandler as CheckpointHandler
     from loaderkit.checkpoint import CheckpointRestore as CheckpointRestore
     from loaderkit.checkpoint import CheckpointSave as CheckpointSave
+    from loaderkit.errors import ArenaMemoryError as ArenaMemoryError
+    from loaderkit.errors import BadRecordsError as BadRecordsError
+    from loaderkit.errors import BatchError as BatchError
+    from loaderkit.errors import CheckpointMismatchError as CheckpointMismatchError
+    from loaderkit.errors import ChecksumError as ChecksumError
+    from loaderkit.errors import FileChangedError as FileChangedError
+    from loaderkit.errors import IteratorClosedError as IteratorClosedError
+    from loaderkit.errors import LoaderkitError as LoaderkitError
+    from loaderkit.errors import PurityError as PurityError
+    from loaderkit.errors import StateError as StateError
+    from loaderkit.errors import TransportError as TransportError
+    from loaderkit.errors import WorkerError as WorkerError
+    from loaderkit.errors import WorkerTimeoutError as WorkerTimeoutError
     from loaderkit.interop.jax import ShardByJaxProcess as ShardByJaxProcess
     from loaderkit.interop.jax import ShardBySharding as ShardBySharding
     from loaderkit.interop.jax import device_iterator as device_iterator
+    from loaderkit.samplers import IndexSampler as IndexSampler
+    from loaderkit.samplers import Sampler as Sampler
+    from loaderkit.samplers import SequentialSampler as SequentialSampler
+    from loaderkit.sources import ArrayDataSource as ArrayDataSource
+    from loaderkit.sources import ArrayRecordDataSource as ArrayRecordDataSource
+    from loaderkit.sources import ConcatDataSource as ConcatDataSource
+    from loaderkit.sources import InMemoryDataSource as InMemoryDataSource
+    from loaderkit.sources import RandomAccessDataSource as RandomAccessDataSource
+    from loaderkit.sources import RangeDataSource as RangeDataSource
+    from loaderkit.sources import SubsetDataSource as SubsetDataSource
+    from loaderkit.transforms import Batch as Batch
+    from loaderkit.transforms import Filter as Filter
+    from loaderkit.transforms import FlatMap as FlatMap
+    from loaderkit.transforms import Map as Map
+    from loaderkit.transforms import MapWithIndex as MapWithIndex
+    from loaderkit.transforms import RandomMap as RandomMap
+    from loaderkit.transforms import Transformation as Transformation
 
-# Names that need an optional library, and the modules that import it when they are first asked for.
-_LAZY = {
+# Where each name comes from: it is imported when it is first asked for, so a worker and a script import what they use.
+_NAMES = {
+    "DataLoaderIterator": "loaderkit._iterator.iterator",
+    "ArraySpec": "loaderkit._loader.element_spec",
+    "load": "loaderkit._loader.load",
+    "DataLoader": "loaderkit._loader.loader",
+    "RecordMetadata": "loaderkit._order.metadata",
+    "NoSharding": "loaderkit._order.sharding",
+    "ShardOptions": "loaderkit._order.sharding",
+    "ReadOptions": "loaderkit._runtime.worker.reading",
+    "Retry": "loaderkit._runtime.worker.retrying",
     "CheckpointHandler": "loaderkit.checkpoint",
     "CheckpointRestore": "loaderkit.checkpoint",
     "CheckpointSave": "loaderkit.checkpoint",
+    "ArenaMemoryError": "loaderkit.errors",
+    "BadRecordsError": "loaderkit.errors",
+    "BatchError": "loaderkit.errors",
+    "CheckpointMismatchError": "loaderkit.errors",
+    "ChecksumError": "loaderkit.errors",
+    "FileChangedError": "loaderkit.errors",
+    "IteratorClosedError": "loaderkit.errors",
+    "LoaderkitError": "loaderkit.errors",
+    "PurityError": "loaderkit.errors",
+    "StateError": "loaderkit.errors",
+    "TransportError": "loaderkit.errors",
+    "WorkerError": "loaderkit.errors",
+    "WorkerTimeoutError": "loaderkit.errors",
     "ShardByJaxProcess": "loaderkit.interop.jax",
     "ShardBySharding": "loaderkit.interop.jax",
     "device_iterator": "loaderkit.interop.jax",
+    "IndexSampler": "loaderkit.samplers",
+    "Sampler": "loaderkit.samplers",
+    "SequentialSampler": "loaderkit.samplers",
+    "ArrayDataSource": "loaderkit.sources",
+    "ArrayRecordDataSource": "loaderkit.sources",
+    "ConcatDataSource": "loaderkit.sources",
+    "InMemoryDataSource": "loaderkit.sources",
+    "RandomAccessDataSource": "loaderkit.sources",
+    "RangeDataSource": "loaderkit.sources",
+    "SubsetDataSource": "loaderkit.sources",
+    "Batch": "loaderkit.transforms",
+    "Filter": "loaderkit.transforms",
+    "FlatMap": "loaderkit.transforms",
+    "Map": "loaderkit.transforms",
+    "MapWithIndex": "loaderkit.transforms",
+    "RandomMap": "loaderkit.transforms",
+    "Transformation": "loaderkit.transforms",
 }
+_ROOMS = ("errors", "interop", "samplers", "sources", "testing", "transforms")
 
-# Rooms that users see; those that nothing here needs are imported when they are first asked for.
-_ROOMS = ("interop", "sources", "testing", "transforms")
-
+# The packages of modules that a name of ours may lack.
 _PACKAGES = {"orbax": "orbax-checkpoint", "jax": "jax"}
 
 
+@_atexit.register
+def _end_workers() -> None:
+    # Registered with the package and not with the first loader: a script's own exit handlers, which came later, run
+    # before it and may still use their iterators.
+    if (module := _sys.modules.get("loaderkit._loader.shared_executor")) is not None:
+        module.end_workers()
+
+
 if not TYPE_CHECKING:  # where it would make every misspelled name one of ours
-    _room = _importing(__name__, _ROOMS)
+    from loaderkit._base.lazy_package import lazy_names as _lazy_names
+
+    _named, _directory = _lazy_names(globals(), _NAMES, _ROOMS)
 
     def __getattr__(name: str) -> Any:
-        if name in _LAZY:
-            from importlib import import_module
+        if name not in _NAMES and name not in _ROOMS:
+            from loaderkit._base.hints import foreign_attribute
 
-            try:
-                return getattr(import_module(_LAZY[name]), name)
-            except ModuleNotFoundError as error:
-                package = _PACKAGES.get(error.name or "", error.name)
-                raise ImportError(
-                    f"lk.{name} needs {package}, which isn't installed: pip install {package}"
-                ) from error
-        ours = _foreign_attribute(name)
-        if ours is not None:
-            raise AttributeError(
-                f"module 'loaderkit' has no attribute {name!r}; instead of it use {ours}", name=name
-            )
-        return _room(name)
+            if (ours := foreign_attribute(name)) is not None:
+                raise AttributeError(
+                    f"module 'loaderkit' has no attribute {name!r}; instead of it use {ours}", name=name
+                )
+        try:
+            return _named(name)
+        except ModuleNotFoundError as error:
+            missing = error.name or ""
+            package = _PACKAGES.get(missing, missing)
+            raise ImportError(
+                f"lk.{name} needs {package}, which isn't installed: pip install {package}"
+            ) from error
 
-
-def __dir__() -> list[str]:
-    return _public_names(globals(), [*_LAZY, *_ROOMS, "__version__"])
+    def __dir__() -> list[str]:
+        return ["__version__", *_directory()]

@@ -1,10 +1,12 @@
 """What `import loaderkit` brings in, and what every public name says of itself."""
 
+import ast
 import doctest
 import inspect
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,9 +48,11 @@ def test_import_leaves_the_rooms_of_optional_libraries_alone(fresh):
     assert not rooms & {"loaderkit.checkpoint", "loaderkit.interop", "loaderkit.cli", "loaderkit.demo"}
 
 
-def test_import_brings_in_numpy_and_the_pickler_only(fresh):
-    """Beyond the standard library, two packages: everything else waits until it is used."""
-    known = {*sys.stdlib_module_names, "loaderkit", "numpy", "cloudpickle", "cython_runtime"}  # numpy's own
+def test_import_brings_in_nothing(fresh):
+    """Beyond the standard library all waits until it is used, our own modules too."""
+    ours = {module for module in fresh["modules"] if module.startswith("loaderkit")}
+    assert ours == {"loaderkit", *(f"loaderkit._base{name}" for name in ("", ".lazy_package", ".version"))}
+    known = {*sys.stdlib_module_names, "loaderkit"}
     loaded = {module.partition(".")[0] for module in fresh["modules"]}
     assert {name for name in loaded - known if not name.startswith("_")} == set()
 
@@ -63,7 +67,7 @@ def test_rooms_are_imported_when_they_are_asked_for(fresh):
 @pytest.mark.parametrize("room", [lk, lk.transforms, lk.transforms.image, lk.testing, lk.interop], ids=str)
 def test_dir_shows_public_names_only(room):
     """No module that a name comes from, nothing that was imported to make it; all of what it shows is there."""
-    rooms = {"interop", "sources", "testing", "transforms", "image", "grain", "jax"}
+    rooms = {"errors", "interop", "samplers", "sources", "testing", "transforms", "image", "grain", "jax"}
     for name in dir(room):
         value = getattr(room, name)
         assert name == "__version__" or not name.startswith("_")
@@ -74,9 +78,62 @@ def test_dir_shows_public_names_only(room):
         room.nothing  # noqa: B018  (the look-up is the test)
 
 
-def test_modules_are_attributes_still():
-    """What isn't shown can be reached as before."""
-    assert lk.loader.DataLoader is lk.DataLoader and lk.errors.StateError is lk.StateError
+def test_rooms_are_attributes():
+    """A room that no statement imported is there when it is asked for."""
+    assert lk.errors.StateError is lk.StateError and lk.samplers.IndexSampler is lk.IndexSampler
+
+
+PACKAGES = [
+    path for path in Path(lk.__file__).parent.rglob("__init__.py") if "lazy_names" in path.read_text()
+]
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.parent.name)
+def test_what_type_checkers_see_is_what_runs(path):
+    """The imports under TYPE_CHECKING name the same modules as the table that is asked at run time."""
+    tree = ast.parse(path.read_text())
+    package = ".".join(path.parent.relative_to(Path(lk.__file__).parents[1]).parts)
+    seen = {
+        (alias.asname, f"{package}.{node.module}" if node.level and node.module else node.module or package)
+        for branch in ast.walk(tree)
+        if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"
+        for node in branch.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    tables = [ast.literal_eval(node) for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+    names = {name: at for table in tables for name, at in table.items() if at.startswith("loaderkit.")}
+    rooms = {name for name in sys.modules[package].__dir__() if name not in names and name != "__version__"}
+    assert seen - {("_lazy_names", "loaderkit._base.lazy_package")} == {*names.items()} | {
+        (room, package) for room in rooms
+    }
+
+
+def test_a_name_is_looked_up_once():
+    """Then it stands in the package, as if it had been imported there."""
+    lk.DataLoader  # noqa: B018  (the look-up is the test)
+    assert vars(lk)["DataLoader"] is lk.DataLoader
+
+
+def test_a_star_import_brings_the_core():
+    """All names that need no optional library."""
+    namespace: dict[str, object] = {}
+    exec("from loaderkit import *", namespace)
+    assert {*lk.__all__} == {name for name in namespace if name != "__builtins__"}
+    assert {*dir(lk)} - {*lk.__all__} == {
+        *("CheckpointHandler", "CheckpointRestore", "CheckpointSave"),
+        *("ShardByJaxProcess", "ShardBySharding", "device_iterator", "__version__"),
+        *("errors", "interop", "samplers", "sources", "testing", "transforms"),
+    }
+
+
+def test_the_old_place_of_the_samplers_warns():
+    """For one release, and gives the same classes."""
+    with pytest.warns(DeprecationWarning, match="loaderkit.samplers.IndexSampler"):
+        from loaderkit.plan.samplers import IndexSampler
+    assert IndexSampler is lk.IndexSampler
+    with pytest.raises(ImportError, match="nothing"):
+        from loaderkit.plan.samplers import nothing  # noqa: F401
 
 
 def public_names() -> list[str]:

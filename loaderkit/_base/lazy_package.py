@@ -1,47 +1,38 @@
-"""What a package shows of itself: `dir` without the modules of its names, and rooms imported when asked for."""
+"""Packages whose names are imported when they are first asked for (PEP 562)."""
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 
-def public_names(namespace: Mapping[str, Any], later: Iterable[str] = ()) -> list[str]:
-    """The names for `dir`: classes and functions of loaderkit's, sorted.
+def lazy_names(
+    namespace: dict[str, Any], names: Mapping[str, str], rooms: Iterable[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package. A name is imported once and then stands in the namespace.
 
     Args:
         namespace: of the package, `globals()`.
-        later: names that it doesn't hold yet.
+        names: from each name to the module that has it.
+        rooms: modules of the package itself. AttributeError for any other name.
 
-    >>> public_names({"Mapping": Mapping, "importing": importing}, later=["image"])
-    ['image', 'importing']
+    >>> package = {"__name__": "loaderkit"}
+    >>> getattribute, directory = lazy_names(package, {"Map": "loaderkit.transforms.base"}, ["testing"])
+    >>> getattribute("Map"), getattribute("testing").__name__, directory()
+    (<class 'loaderkit.transforms.base.Map'>, 'loaderkit.testing', ['Map', 'testing'])
+    >>> package["Map"]
+    <class 'loaderkit.transforms.base.Map'>
     """
-    own = (
-        name
-        for name, value in namespace.items()
-        if not name.startswith("_") and str(getattr(value, "__module__", "")).startswith("loaderkit.")
-    )
-    return sorted({*own, *later})
+    package = namespace["__name__"]
+    shown = sorted({*names, *rooms})
 
+    def getattribute(name: str) -> Any:
+        if name in names:
+            value = getattr(import_module(names[name]), name)
+        elif name in shown:
+            value = import_module(f"{package}.{name}")
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+        namespace[name] = value
+        return value
 
-def importing(package: str, rooms: Iterable[str]) -> Callable[[str], ModuleType]:
-    """A `__getattr__` for a package (PEP 562), which imports a room when it is first asked for.
-
-    Args:
-        package: its name.
-        rooms: modules in it. AttributeError for any other name.
-
-    >>> importing("loaderkit", ["testing"])("testing").__name__
-    'loaderkit.testing'
-    """
-    known = frozenset(rooms)
-
-    def room(name: str) -> ModuleType:
-        if name in known:
-            return import_module(f"{package}.{name}")
-        raise AttributeError(
-            f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package]
-        )
-
-    return room
+    return getattribute, lambda: [*shown]

@@ -34,8 +34,9 @@ from loaderkit.errors import TransportError
 from loaderkit.samplers import IndexSampler, Sampler, SequentialSampler
 from loaderkit.samplers.protocol import fingerprint_of, length_of, num_records_of, seed_of
 from loaderkit.sources import RandomAccessDataSource
+from loaderkit.sources.file_identity import Files
 from loaderkit.sources.fingerprint import fingerprint_of as source_fingerprint_of
-from loaderkit.sources.foreign_files import Files, foreign_files
+from loaderkit.sources.foreign_files import foreign_files
 from loaderkit.sources.naming import namer_of
 from loaderkit.sources.protocol import check_source
 from loaderkit.transforms.base import Map, draws, label_of

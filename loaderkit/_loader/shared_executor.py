@@ -1,6 +1,5 @@
 """The workers that a loader, its epochs and their iterators share: made when needed, ended with the last of them."""
 
-import atexit
 import contextlib
 import threading
 import weakref
@@ -15,9 +14,11 @@ from loaderkit.errors import IteratorClosedError
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
-@atexit.register
-def _end_workers() -> None:
-    # Before the interpreter takes its modules apart: a pump or a thread must not run into that.
+def end_workers() -> None:
+    """Ends all workers of this process, before the interpreter takes its modules apart.
+
+    The package registers it as an exit handler: a pump or a thread must not run into that.
+    """
     for pool in list(_pools):
         with contextlib.suppress(KeyboardInterrupt):  # a wish to end, which is what happens
             uninterrupted(pool.shut_down)

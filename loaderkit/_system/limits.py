@@ -9,7 +9,6 @@ import errno
 import os
 import resource
 from collections.abc import Iterator
-from pathlib import Path
 
 from loaderkit._base.notes import text_of
 
@@ -18,7 +17,7 @@ _PROCESSES = {errno.EAGAIN}  # of fork and clone
 _MEMORY = {errno.ENOMEM}
 _OF_SYSTEM = (OSError, BlockingIOError)  # not those of a user's class, whose number may be anything
 _NAMED = "; the limit"  # in a text that names it already
-_ROOT = Path("/")
+_ROOT = "/"
 
 
 def with_limits(error: BaseException) -> str:
@@ -93,7 +92,7 @@ def _value(limit: int) -> str:
     return "unlimited" if soft == resource.RLIM_INFINITY else f"{soft:,}"
 
 
-def most_tasks(root: Path) -> int | None:
+def most_tasks(root: str | os.PathLike[str]) -> int | None:
     """The smallest `pids.max` of the cgroups of this process, None where there is none or it can't be read.
 
     Args:
@@ -101,22 +100,24 @@ def most_tasks(root: Path) -> int | None:
     """
     values: list[int] = []
     try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
+        with open(os.path.join(root, "proc/self/cgroup")) as file:
+            lines = file.read().splitlines()
     except (OSError, MemoryError):  # also for want of what this is asked about
         return None
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers in ("", "pids"):
-            top = root / "sys/fs/cgroup" / controllers
-            group = top / path.strip("/")
-            for level in (group, *group.parents):
-                if level.is_relative_to(top):
-                    values += _read_number(level / "pids.max")
+            group = os.path.join(root, "sys/fs/cgroup", controllers)
+            values += _read_number(group)
+            for level in filter(None, path.split("/")):
+                group = os.path.join(group, level)
+                values += _read_number(group)
     return min(values, default=None)
 
 
-def _read_number(file: Path) -> list[int]:
+def _read_number(group: str) -> list[int]:
     try:
-        return [int(file.read_text())]
+        with open(os.path.join(group, "pids.max")) as file:
+            return [int(file.read())]
     except (OSError, ValueError):  # also "max", which is no number
         return []

@@ -10,7 +10,6 @@ import contextlib
 import mmap
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -35,6 +34,8 @@ def anonymous_file(name: str, nbytes: int) -> int:
         if sys.platform == "linux":
             fd = os.memfd_create(f"loaderkit-{name}", os.MFD_CLOEXEC)
         else:
+            import tempfile  # a slow import, that Linux needs not
+
             # Unlinked at once: what the other systems offer that leaves nothing behind after a crash.
             fd, path = tempfile.mkstemp(prefix=f"loaderkit-{name}-")
             os.unlink(path)

@@ -2,15 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from loaderkit._base.lazy_package import importing as _importing
-from loaderkit._base.lazy_package import public_names as _public_names
-
 if TYPE_CHECKING:
     from . import grain as grain
     from . import jax as jax
 else:
-    __getattr__ = _importing(__name__, ["grain", "jax"])
+    from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
-
-def __dir__() -> list[str]:
-    return _public_names(globals(), ["grain", "jax"])
+    __getattr__, __dir__ = _lazy_names(
+        globals(),
+        {},
+        ["grain", "jax"],
+    )

@@ -1,5 +1,22 @@
-"""Samplers: which record each index of the stream reads."""
+"""Samplers: which record each index of the stream reads.
 
-from .epochs import IndexSampler as IndexSampler
-from .epochs import SequentialSampler as SequentialSampler
-from .protocol import Sampler as Sampler
+A sampler is arithmetic on the index; it never reads a record.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .epochs import IndexSampler as IndexSampler
+    from .epochs import SequentialSampler as SequentialSampler
+    from .protocol import Sampler as Sampler
+else:
+    from loaderkit._base.lazy_package import lazy_names as _lazy_names
+
+    __getattr__, __dir__ = _lazy_names(
+        globals(),
+        {
+            "IndexSampler": "loaderkit.samplers.epochs",
+            "Sampler": "loaderkit.samplers.protocol",
+            "SequentialSampler": "loaderkit.samplers.epochs",
+        },
+    )

@@ -1,22 +1,56 @@
-"""Where records come from: sources of our own, and what any other object needs to be one."""
+"""Sources of records: those of loaderkit, and what any other object needs to be one.
 
-from .array_record import ArrayRecordDataSource as ArrayRecordDataSource
-from .arrays import ArrayDataSource as ArrayDataSource
-from .concat import ConcatDataSource as ConcatDataSource
-from .fingerprint import fingerprint_of as fingerprint_of
-from .foreign_files import Files as Files
-from .foreign_files import check_files as check_files
-from .foreign_files import foreign_files as foreign_files
-from .in_memory import InMemoryDataSource as InMemoryDataSource
-from .naming import Namer as Namer
-from .naming import has_names as has_names
-from .naming import namer_of as namer_of
-from .optional import column_reader as column_reader
-from .optional import many_reader as many_reader
-from .protocol import RandomAccessDataSource as RandomAccessDataSource
-from .protocol import check_source as check_source
-from .protocol import read_only as read_only
-from .protocol import read_record as read_record
-from .protocol import read_records as read_records
-from .range import RangeDataSource as RangeDataSource
-from .subset import SubsetDataSource as SubsetDataSource
+A source answers `source[record_key]`; it knows no order, no step and no worker.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .array_record import ArrayRecordDataSource as ArrayRecordDataSource
+    from .arrays import ArrayDataSource as ArrayDataSource
+    from .concat import ConcatDataSource as ConcatDataSource
+    from .file_identity import Files as Files
+    from .file_identity import check_files as check_files
+    from .fingerprint import fingerprint_of as fingerprint_of
+    from .foreign_files import foreign_files as foreign_files
+    from .in_memory import InMemoryDataSource as InMemoryDataSource
+    from .naming import Namer as Namer
+    from .naming import has_names as has_names
+    from .naming import namer_of as namer_of
+    from .optional import column_reader as column_reader
+    from .optional import many_reader as many_reader
+    from .protocol import RandomAccessDataSource as RandomAccessDataSource
+    from .protocol import check_source as check_source
+    from .protocol import read_only as read_only
+    from .protocol import read_record as read_record
+    from .protocol import read_records as read_records
+    from .range import RangeDataSource as RangeDataSource
+    from .subset import SubsetDataSource as SubsetDataSource
+else:
+    from loaderkit._base.lazy_package import lazy_names as _lazy_names
+
+    __getattr__, __dir__ = _lazy_names(
+        globals(),
+        {
+            "ArrayDataSource": "loaderkit.sources.arrays",
+            "ArrayRecordDataSource": "loaderkit.sources.array_record",
+            "ConcatDataSource": "loaderkit.sources.concat",
+            "Files": "loaderkit.sources.file_identity",
+            "InMemoryDataSource": "loaderkit.sources.in_memory",
+            "Namer": "loaderkit.sources.naming",
+            "RandomAccessDataSource": "loaderkit.sources.protocol",
+            "RangeDataSource": "loaderkit.sources.range",
+            "SubsetDataSource": "loaderkit.sources.subset",
+            "check_files": "loaderkit.sources.file_identity",
+            "check_source": "loaderkit.sources.protocol",
+            "column_reader": "loaderkit.sources.optional",
+            "fingerprint_of": "loaderkit.sources.fingerprint",
+            "foreign_files": "loaderkit.sources.foreign_files",
+            "has_names": "loaderkit.sources.naming",
+            "many_reader": "loaderkit.sources.optional",
+            "namer_of": "loaderkit.sources.naming",
+            "read_only": "loaderkit.sources.protocol",
+            "read_record": "loaderkit.sources.protocol",
+            "read_records": "loaderkit.sources.protocol",
+        },
+    )

@@ -8,6 +8,7 @@ that a user keeps nor a saved state holds it.
 
 import contextlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
@@ -82,6 +83,21 @@ class FileIdentity:
             )
         if changes:
             raise file_changed(path, "; ".join(changes))
+
+
+Files = Mapping[str, FileIdentity]  # by path
+
+
+def check_files(files: Files) -> None:
+    """Raises FileChangedError for a file that isn't the one that it was, FileNotFoundError for one that is gone.
+
+    Args:
+        files: as `foreign_files` gave them.
+
+    >>> check_files({})
+    """
+    for path, identity in files.items():
+        identity.check(path, FileIdentity.of(path))
 
 
 def file_changed(path: str, what: str) -> FileChangedError:

@@ -5,15 +5,13 @@ Our sources compare their files themselves, at each opening. For these it is don
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from .concat import ConcatDataSource
-from .file_identity import FileIdentity
+from .file_identity import FileIdentity, Files
 from .subset import SubsetDataSource
 from .tables import library_names
-
-Files = Mapping[str, FileIdentity]
 
 
 def foreign_files(source: Any) -> Files:
@@ -31,18 +29,6 @@ def foreign_files(source: Any) -> Files:
             with contextlib.suppress(OSError):
                 found[os.path.abspath(path)] = FileIdentity.of(path)
     return found
-
-
-def check_files(files: Files) -> None:
-    """Raises FileChangedError for a file that isn't the one that it was, FileNotFoundError for one that is gone.
-
-    Args:
-        files: as `foreign_files` gave them.
-
-    >>> check_files({})
-    """
-    for path, identity in files.items():
-        identity.check(path, FileIdentity.of(path))
 
 
 def _paths(source: Any) -> Iterator[str]:

@@ -1,10 +1,20 @@
 """Checks that users run on what they write: `check_pipeline` is the first thing to run on a new loader."""
 
-from loaderkit._base.lazy_package import public_names as _public_names
-from loaderkit.errors import PurityError as PurityError
-from loaderkit.testing.pipeline import check_pipeline as check_pipeline
-from loaderkit.testing.report import PipelineReport as PipelineReport
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from loaderkit.errors import PurityError as PurityError
 
-def __dir__() -> list[str]:
-    return _public_names(globals())
+    from .pipeline import check_pipeline as check_pipeline
+    from .report import PipelineReport as PipelineReport
+else:
+    from loaderkit._base.lazy_package import lazy_names as _lazy_names
+
+    __getattr__, __dir__ = _lazy_names(
+        globals(),
+        {
+            "PipelineReport": "loaderkit.testing.report",
+            "PurityError": "loaderkit.errors",
+            "check_pipeline": "loaderkit.testing.pipeline",
+        },
+    )

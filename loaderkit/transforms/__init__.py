@@ -1,23 +1,32 @@
-"""What is done to elements between the source and the trainer; `image` is imported when it is first asked for."""
+"""Operations on elements between the source and the trainer, and how a worker runs a list of them.
+
+Nothing here knows which worker runs it, or what the indices of other records are.
+"""
 
 from typing import TYPE_CHECKING
 
-from loaderkit._base.lazy_package import importing as _importing
-from loaderkit._base.lazy_package import public_names as _public_names
-
-from .base import Batch as Batch
-from .base import Filter as Filter
-from .base import FlatMap as FlatMap
-from .base import Map as Map
-from .base import MapWithIndex as MapWithIndex
-from .base import RandomMap as RandomMap
-from .base import Transformation as Transformation
-
 if TYPE_CHECKING:
     from . import image as image
+    from .base import Batch as Batch
+    from .base import Filter as Filter
+    from .base import FlatMap as FlatMap
+    from .base import Map as Map
+    from .base import MapWithIndex as MapWithIndex
+    from .base import RandomMap as RandomMap
+    from .base import Transformation as Transformation
 else:
-    __getattr__ = _importing(__name__, ["image"])
+    from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
-
-def __dir__() -> list[str]:
-    return _public_names(globals(), ["image"])
+    __getattr__, __dir__ = _lazy_names(
+        globals(),
+        {
+            "Batch": "loaderkit.transforms.base",
+            "Filter": "loaderkit.transforms.base",
+            "FlatMap": "loaderkit.transforms.base",
+            "Map": "loaderkit.transforms.base",
+            "MapWithIndex": "loaderkit.transforms.base",
+            "RandomMap": "loaderkit.transforms.base",
+            "Transformation": "loaderkit.transforms.base",
+        },
+        ["image"],
+    )

@@ -16,13 +16,13 @@ from loaderkit._engine.task import Slot, Task, Trouble
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.start.launch import launched
-from loaderkit._runtime.start.platform import open_process, process_state
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.exceptions import unpack_exception
 from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._runtime.worker.heartbeat import MarkReader, Place
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.limits import naming_limits
+from loaderkit._system.platform import open_process, process_state
 from loaderkit.transforms.run import Failure
 
 from .worker import Arrived, Asked, Event, Finished, Sought, Unfit

@@ -95,28 +95,3 @@ class Arena:
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
-
-
-class ArenaView:
-    """A worker's side: maps a segment when it first meets a slot of it.
-
-    Args:
-        fd: the arena's descriptor, ours from here on.
-    """
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._segments: dict[int, mmap.mmap] = {}
-
-    def token(self, slot: Slot) -> Any:
-        """An object over the slot's bytes. ArenaMemoryError where this process may not map them."""
-        segment = self._segments.get(slot.segment)
-        if segment is None:
-            try:
-                segment = mapped(self._fd, slot.segment_nbytes, slot.segment)
-            except OSError as error:
-                raise ArenaMemoryError(
-                    f"a worker can't open the memory that batches lie in: {error}"
-                ) from error
-            self._segments[slot.segment] = segment
-        return (ctypes.c_char * slot.nbytes).from_buffer(segment, slot.offset - slot.segment)

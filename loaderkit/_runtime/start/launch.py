@@ -16,9 +16,8 @@ import cloudpickle
 import numpy as np
 
 from loaderkit._system.descriptors import above_standard, is_stream
+from loaderkit._system.platform import IN_WORKER, dying_with_parent_thread, worker_environment
 from loaderkit.errors import WorkerError
-
-from .platform import IN_WORKER, dying_with_parent_thread, worker_environment
 
 _IGNORED = {signal.SIGINT, signal.SIGTERM}  # what a terminal or a scheduler sends to the whole group
 # The modules that lead a worker to its own code: of this package, and of those that it needs.

@@ -24,17 +24,17 @@ import numpy as np
 
 from loaderkit._base.notes import annotate, text_of
 from loaderkit._engine.task import Report, Slot, Task, Trouble
-from loaderkit._runtime.memory.arena import ArenaView
+from loaderkit._runtime.memory.arena_view import ArenaView
 from loaderkit._runtime.memory.batch_layout import BatchLayout
-from loaderkit._runtime.start.platform import open_process
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.exceptions import pack_exception, shortened
 from loaderkit._runtime.transport.out_of_band import Parcel, unpack
 from loaderkit._runtime.transport.pickling import Packer, all_classes
 from loaderkit._system.limits import is_of_limits, with_limits
+from loaderkit._system.platform import open_process
 from loaderkit._system.shared_memory import receiving
 from loaderkit.errors import LoaderkitError, TransportError, WorkerError
-from loaderkit.sources.foreign_files import check_files
+from loaderkit.sources.file_identity import check_files
 from loaderkit.transforms.run import Failure
 
 from .heartbeat import Mark

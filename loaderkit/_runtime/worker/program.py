@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from loaderkit.sources.foreign_files import Files
+from loaderkit.sources.file_identity import Files
 from loaderkit.transforms.base import Transformation
 
 from .bad_record_handler import OnRecordError

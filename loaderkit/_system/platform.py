@@ -8,9 +8,8 @@ import contextlib
 import os
 import signal
 import sys
-from pathlib import Path
 
-from loaderkit._system.descriptors import above_standard
+from .descriptors import above_standard
 
 LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
@@ -51,13 +50,14 @@ def process_state(pid: int) -> str:
     True
     """
     try:
-        status = Path(f"/proc/{pid}/status").read_text().splitlines()
+        with open(f"/proc/{pid}/status") as file:
+            status = file.read().splitlines()
         state = next(line.partition(":")[2].strip() for line in status if line.startswith("State:"))
     except OSError:
         return "the kernel says nothing of it"
     inside = ""
-    with contextlib.suppress(OSError):
-        inside = Path(f"/proc/{pid}/wchan").read_text().strip()
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/wchan") as file:
+        inside = file.read().strip()
     return f"the kernel says {state}" + (f", in {inside}" if inside not in ("", "0") else "")
 
 

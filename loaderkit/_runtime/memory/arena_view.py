@@ -1,0 +1,34 @@
+"""The arena as a worker sees it."""
+
+import ctypes
+import mmap
+from typing import Any
+
+from loaderkit._engine.task import Slot
+from loaderkit._system.shared_memory import mapped
+from loaderkit.errors import ArenaMemoryError
+
+
+class ArenaView:
+    """A worker's side: maps a segment when it first meets a slot of it.
+
+    Args:
+        fd: the arena's descriptor, ours from here on.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._segments: dict[int, mmap.mmap] = {}
+
+    def token(self, slot: Slot) -> Any:
+        """An object over the slot's bytes. ArenaMemoryError where this process may not map them."""
+        segment = self._segments.get(slot.segment)
+        if segment is None:
+            try:
+                segment = mapped(self._fd, slot.segment_nbytes, slot.segment)
+            except OSError as error:
+                raise ArenaMemoryError(
+                    f"a worker can't open the memory that batches lie in: {error}"
+                ) from error
+            self._segments[slot.segment] = segment
+        return (ctypes.c_char * slot.nbytes).from_buffer(segment, slot.offset - slot.segment)

@@ -1,0 +1,72 @@
+"""What a worker process imports of the package: what it runs, and nothing of the plan or of the trainer's side."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import loaderkit as lk
+
+# Each costs every worker of every run its import: a new one is put here on purpose.
+# fmt: off
+OF_EVERY_WORKER = {
+    "loaderkit", "loaderkit.errors",
+    *(f"loaderkit._base{name}" for name in (
+        "", ".hints", ".lazy_package", ".notes", ".structure", ".tree", ".version",
+    )),
+    *(f"loaderkit._engine{name}" for name in ("", ".task")),
+    *(f"loaderkit._order{name}" for name in ("", ".cursor", ".fill", ".loss", ".metadata", ".mixing", ".rng")),
+    *(f"loaderkit._system{name}" for name in (
+        "", ".byte_order", ".descriptors", ".importable", ".limits", ".platform", ".shared_memory",
+    )),
+    *(f"loaderkit._runtime{name}" for name in (
+        "", ".memory", ".memory.arena_view", ".memory.batch_layout", ".start", ".start.preparation",
+        ".start.standard_library", ".start.warning_filters", ".transport", ".transport.exceptions",
+        ".transport.out_of_band", ".transport.pickling", ".transport.wire", ".worker", ".worker.bad_record_handler",
+        ".worker.heartbeat", ".worker.main", ".worker.program", ".worker.read_ahead", ".worker.reading",
+        ".worker.retrying", ".worker.task_runner",
+    )),
+    *(f"loaderkit.sources{name}" for name in ("", ".file_identity", ".naming", ".optional", ".protocol", ".tables")),
+    *(f"loaderkit.transforms{name}" for name in (
+        "", ".base", ".column", ".level", ".pace", ".padding", ".pipeline", ".run", ".seeding", ".stack", ".stages",
+        ".written",
+    )),
+}
+# fmt: on
+
+
+class Modules:
+    """Record k is what the process that reads it has imported of loaderkit."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, record_key: int) -> list[str]:
+        return [name for name in sys.modules if name.partition(".")[0] == "loaderkit"]
+
+
+def modules_of_a_worker(source: Any, *operations: Any) -> set[str]:
+    sampler = lk.IndexSampler(len(source), shuffle=True, seed=0)
+    with lk.DataLoader(data_source=source, sampler=sampler, operations=operations, worker_count=1) as loader:
+        found = next(iter(loader))
+    return set(found["modules"] if isinstance(found, Mapping) else found)
+
+
+class Look(lk.RandomMap):
+    """What the process that runs it has imported of loaderkit."""
+
+    def random_map(self, element: Any, rng: np.random.Generator) -> dict[str, Any]:
+        """In place of the element."""
+        return {"modules": Modules()[0]}
+
+
+def test_a_worker_imports_what_it_runs():
+    """No plan, sampler, iterator, loader or executor, and no source but the user's own."""
+    assert modules_of_a_worker(Modules()) == OF_EVERY_WORKER
+
+
+def test_a_source_and_an_operation_of_ours_bring_their_own_files():
+    """A shared array in memory is one; the others stay away."""
+    more = modules_of_a_worker(lk.ArrayDataSource({"x": np.arange(4)}), Look()) - OF_EVERY_WORKER
+    assert more == {f"loaderkit.sources.{name}" for name in ("arrays", "content", "shared_arrays")}

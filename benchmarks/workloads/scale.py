@@ -56,7 +56,7 @@ def _microseconds(run: Callable[[], object], times: int) -> float:
 
 def measure(contender: Contender, size: Size) -> Metrics:
     """Times of one host in the middle, and what they need."""
-    from loaderkit._plan.schedule import Planner
+    from loaderkit._plan.schedule import StepsAhead
 
     host, rows, times = HOSTS // 2 + 1, HOSTS * WORKERS, size.pick(20, 1)
     it = iter(_loader(rows, host, HOSTS))
@@ -65,13 +65,13 @@ def measure(contender: Contender, size: Size) -> Metrics:
     half = iter(_loader(rows // 2, host // 2, HOSTS // 2))
     half.seek(FAR)
     smaller = half.get_state()
-    schedule = it._course.schedule
+    schedule = it._plan.schedule
     steps = size.pick(2_000, 50)
 
     def consecutive() -> None:
-        planner = Planner(schedule)
+        ahead = StepsAhead(schedule)
         for step in range(steps):
-            planner.part(step * rows)
+            ahead.records(step * rows)
 
     def restore(state: bytes | list[bytes], *allow: str) -> None:
         it.set_state(state, allow)
@@ -79,7 +79,7 @@ def measure(contender: Contender, size: Size) -> Metrics:
 
     def jump() -> None:
         it.seek(FAR)
-        Planner(schedule).part(it.index)
+        StepsAhead(schedule).records(it.index)
 
     writers = [iter(_loader(rows, h, HOSTS, _some())) for h in (host - 1, host)]
     documents = [writer.get_state() for writer in writers]
@@ -110,7 +110,7 @@ def _some() -> Any:
 def _check_steps(rows: int, *, sampled: int, hosts: int) -> None:
     """Puts the rows of all hosts together, for some steps; AssertionError where one is missing or there twice."""
     rows = rows // HOSTS * hosts
-    schedules = [iter(_loader(rows, host, hosts))._course.schedule for host in range(hosts)]
+    schedules = [iter(_loader(rows, host, hosts))._plan.schedule for host in range(hosts)]
     last = RECORDS // rows - 1
     for step in np.linspace(0, last, sampled).astype(np.int64).tolist():
         parts = [schedule.rows_at(step * rows) for schedule in schedules]

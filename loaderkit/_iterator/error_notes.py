@@ -6,9 +6,9 @@ import numpy as np
 
 from loaderkit._base.notes import annotate, keyed, notes_of, text_of
 from loaderkit._order.metadata import RecordMetadata
-from loaderkit._plan.bad_records import honouring
+from loaderkit._plan.bad_records import with_substitutions
 from loaderkit._plan.position import Position
-from loaderkit._plan.stream_plan import Course
+from loaderkit._plan.stream_plan import StreamPlan
 from loaderkit._system.limits import limits_behind
 from loaderkit.errors import LoaderkitError, WorkerError
 from loaderkit.samplers.protocol import record_keys_of
@@ -19,13 +19,13 @@ _MENTIONED = 8  # records that an error names
 
 
 def explained(
-    failure: Failure, course: Course, position: Position, source_name: str, record_name: Namer
+    failure: Failure, plan: StreamPlan, position: Position, source_name: str, record_name: Namer
 ) -> Exception:
     """The error to raise for what a user's function, or the batching, raised: as it came, with notes of where that was.
 
     Args:
         failure: what it was.
-        course: of the records that it names.
+        plan: of the records that it names.
         position: of the element that it ended.
         source_name: of the data source.
         record_name: says what the source calls a record.
@@ -37,7 +37,7 @@ def explained(
         error.__cause__ = ended
         error.__notes__ = notes_of(ended)
     if failure.label:
-        records = _named(failure.indices, course, position, source_name, record_name)
+        records = _named(failure.indices, plan, position, source_name, record_name)
         annotate(error, f"raised by {failure.label} {records}at step {position.step}")
     elif isinstance(error, WorkerError):  # it says the keys itself, where no source can be asked
         known = [(key, record_name(key)) for key in error.record_keys[:_MENTIONED]]
@@ -68,14 +68,14 @@ def named(records: list[RecordMetadata], record_name: Namer) -> list[RecordMetad
 
 
 def _named(
-    indices: Sequence[int], course: Course, position: Position, source_name: str, record_name: Namer
+    indices: Sequence[int], plan: StreamPlan, position: Position, source_name: str, record_name: Namer
 ) -> str:
     if not indices:
         return ""
     shown = np.array(indices[:_MENTIONED], np.int64)
     ledger = position.losses.ledger
     try:
-        keys = record_keys_of(honouring(course.sampler, ledger), shown)
+        keys = record_keys_of(with_substitutions(plan.sampler, ledger), shown)
     except Exception:  # noqa: BLE001 - a user's sampler may raise anything; the user's error must be heard
         return f"for index {shown[0]}, "
     read = [

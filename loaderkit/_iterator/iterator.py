@@ -18,8 +18,8 @@ from loaderkit.errors import StateError
 from loaderkit.samplers.protocol import num_records_of
 
 from .error_notes import named
-from .lookahead import Ahead
-from .reader import Walk
+from .lookahead import Lookahead
+from .reader import StreamReader
 
 # The type of an element, as in DataLoader[dict[str, np.ndarray]], and Any where it isn't said. That takes a default,
 # which typing's TypeVar has from Python 3.13 on; type checkers know typing_extensions without its being installed.
@@ -31,7 +31,7 @@ else:
     T_co = TypeVar("T_co", covariant=True)
 
 
-class DataLoaderIterator(Walk, Generic[T_co]):
+class DataLoaderIterator(StreamReader, Generic[T_co]):
     """Goes through a loader's elements; its state is a small JSON document that says where it stands.
 
     Made by `iter(loader)`. A context manager: leaving it closes it. It is always true, and stands at the same place
@@ -103,23 +103,23 @@ class DataLoaderIterator(Walk, Generic[T_co]):
         >>> it.remaining, len(it), iter(lk.load([5, 6, 7])).remaining
         (2, 2, None)
         """
-        return self._course.steps_left(self._standing)
+        return self._plan.steps_left(self._standing)
 
     def __len__(self) -> int:
         steps = self.remaining
         if steps is None:
-            raise TypeError(self._course.why_no_length("len(it)"))
+            raise TypeError(self._plan.why_no_length("len(it)"))
         return steps
 
     @property
     def index(self) -> int:
         """The index of the next record: its place in the endless stream of all epochs."""
-        return self._course.index_of(self._standing)
+        return self._plan.index_of(self._standing)
 
     @property
     def epoch(self) -> int | None:
         """The epoch of the next record; None where the sampler doesn't say how long an epoch is."""
-        records = num_records_of(self._course.sampler)
+        records = num_records_of(self._plan.sampler)
         return None if records is None else self.index // records
 
     @property
@@ -144,7 +144,7 @@ class DataLoaderIterator(Walk, Generic[T_co]):
         True
         """
         with self._lock:
-            return dumps(state_of(self._course, self._standing, self._q, present_versions()))
+            return dumps(state_of(self._plan, self._standing, self._q, present_versions()))
 
     def state_past_error(self) -> bytes:
         """The state behind the record or batch that next() failed on, for `set_state`; possible after close().
@@ -174,13 +174,13 @@ class DataLoaderIterator(Walk, Generic[T_co]):
             failed = self._failed
             if failed is None or failed.position is not self._standing:
                 raise ValueError("state_past_error(): next() hasn't failed here on a record or a batch")
-            position = self._course.after_failure(failed.position, failed.indices, failed.behind, self._q)
+            position = self._plan.after_failure(failed.position, failed.indices, failed.behind, self._q)
             if position is None:
                 raise ValueError(
                     "state_past_error(): the error names no single record or step, so what is behind it isn't known; "
                     "set_state(get_state()) tries again"
                 )
-            return dumps(state_of(self._course, position, self._q, present_versions()))
+            return dumps(state_of(self._plan, position, self._q, present_versions()))
 
     def set_state(self, state: bytes | Sequence[bytes], allow: Collection[str] = ()) -> None:
         """Goes to the position that `get_state` gave, of this iterator or of another of the same stream.
@@ -197,16 +197,14 @@ class DataLoaderIterator(Walk, Generic[T_co]):
         saved = merge([_loaded(document, place, len(documents)) for place, document in enumerate(documents)])
         with self._lock:
             self._check_open()
-            notices = compare(
-                saved, state_of(self._course, self._position, self._q, present_versions()), allow
-            )
+            notices = compare(saved, state_of(self._plan, self._position, self._q, present_versions()), allow)
             if saved.digest_missing:
                 notices.append("the state has no digest: it was edited by hand and is taken as it is")
             if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere
-                check_cursors(self._course, saved)
+                check_cursors(self._plan, saved)
             if "operations" not in allow:
-                check_ordinals(self._course, saved)
-            position = position_of(self._course, saved)
+                check_ordinals(self._plan, saved)
+            position = position_of(self._plan, saved)
             self._go_to(position, self._q if saved.streams is None else saved.streams.q)
         for notice in notices:
             warnings.warn(notice, stacklevel=2)
@@ -222,10 +220,8 @@ class DataLoaderIterator(Walk, Generic[T_co]):
         >>> iter(lk.load([5, 6])).writers_needed([])
         set()
         """
-        owned = self._course.owned_streams(self._q)
-        return (
-            {writers[stream] for stream in owned} if len(writers) == self._course.logical_streams else set()
-        )
+        owned = self._plan.owned_streams(self._q)
+        return {writers[stream] for stream in owned} if len(writers) == self._plan.logical_streams else set()
 
     def seek(self, step: int) -> None:
         """Goes to a step, back or ahead, at once whatever the distance.
@@ -242,11 +238,11 @@ class DataLoaderIterator(Walk, Generic[T_co]):
             self._check_open()
             self._check_known("seek(step)")
             step = at_least("step", step, 0)
-            num_steps = self._course.num_steps
+            num_steps = self._plan.num_steps
             if num_steps is not None and step > num_steps:
                 raise IndexError(f"step: {step} doesn't exist, the run ends after num_steps={num_steps}")
             segments = self._standing.segments
-            index = segments.seek(step, self._course.batching.stride)
+            index = segments.seek(step, self._plan.batching.stride)
             self._check_exists(step, index, f"step: {step} doesn't exist")
             self._go_to(Position(step, segments, None, self._standing.losses), self._q)
 
@@ -266,7 +262,7 @@ class DataLoaderIterator(Walk, Generic[T_co]):
             self._check_known("skip(n)")
             n = at_least("n", n, 0)
             position = self._standing
-            segments = position.segments.skip(position.step, self._course.index_of(position), n)
+            segments = position.segments.skip(position.step, self._plan.index_of(position), n)
             index = segments.index_of(position.step)
             self._check_exists(position.step, index, f"n: there are no {n} steps left")
             self._go_to(Position(position.step, segments, None, position.losses), self._q)
@@ -282,24 +278,24 @@ class DataLoaderIterator(Walk, Generic[T_co]):
         [0, 1]
         """
         self._check_known("records(step)")
-        return named(self._course.records(self._standing, at_least("step", step, 0)), self._hub.record_name)
+        return named(self._plan.records(self._standing, at_least("step", step, 0)), self._hub.record_name)
 
     def _check_known(self, what: str) -> None:
-        if self._course.row_changing:
-            raise ValueError(self._course.why_unknown(what))
+        if self._plan.row_changing:
+            raise ValueError(self._plan.why_unknown(what))
 
     def _check_exists(self, step: int, index: int, complaint: str) -> None:
         # The place right behind the last step is fine: next() then ends.
-        if not self._course.reaches(index):
-            raise IndexError(f"{complaint}, the stream ends at index {self._course.stop}")
-        if index < self._course.start:  # of a state that was restored with another sampler
-            raise IndexError(f"{complaint}, the stream begins at index {self._course.start}")
-        if step > MOST_INDEX or (self._course.stop is None and index > MOST_INDEX):
+        if not self._plan.reaches(index):
+            raise IndexError(f"{complaint}, the stream ends at index {self._plan.stop}")
+        if index < self._plan.start:  # of a state that was restored with another sampler
+            raise IndexError(f"{complaint}, the stream begins at index {self._plan.start}")
+        if step > MOST_INDEX or (self._plan.stop is None and index > MOST_INDEX):
             raise IndexError(f"{complaint}, a run may go to step and index 2**62")
 
     # --- somebody who takes elements ahead of the user ----------------------------------------------------------
 
-    def wrap(self) -> "Ahead":
+    def wrap(self) -> "Lookahead":
         """Hands the elements to a wrapper that takes them ahead; from now on the position is what its user received.
 
         Raises RuntimeError where there is one already.
@@ -319,7 +315,7 @@ class DataLoaderIterator(Walk, Generic[T_co]):
             if self._received is not None:
                 self._refuse_wrapped()
             self._received = self._position
-            return Ahead(self)
+            return Lookahead(self)
 
     def _refuse_wrapped(self) -> Never:
         raise RuntimeError(

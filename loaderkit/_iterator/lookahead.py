@@ -5,27 +5,27 @@ from dataclasses import dataclass
 from loaderkit._plan.position import Position
 from loaderkit._state.identity import place_of
 
-from .reader import Element, Walk
+from .reader import Element, StreamReader
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class LookaheadItem:
     """An element taken ahead, and the position before it."""
 
     element: Element
     before: Position
 
 
-class Ahead:
+class Lookahead:
     """What `DataLoaderIterator.wrap` gives: the iterator's elements, before its user has them.
 
-    lock: held by whoever moves the iterator. course: the stream.
+    lock: held by whoever moves the iterator. plan: the stream.
     """
 
-    def __init__(self, iterator: Walk) -> None:
+    def __init__(self, iterator: StreamReader) -> None:
         self._iterator = iterator
         self.lock = iterator._lock
-        self.course = iterator._course
+        self.plan = iterator._plan
 
     @property
     def moves(self) -> int:
@@ -35,22 +35,22 @@ class Ahead:
     @property
     def place(self) -> dict[str, str]:
         """What of the user's position has to be the same in all processes that load together, field to text."""
-        return place_of(self.course, self._iterator._standing, self._iterator._q)
+        return place_of(self.plan, self._iterator._standing, self._iterator._q)
 
-    def take(self) -> Taken:
+    def take(self) -> LookaheadItem:
         """The next element. Raises what next() would."""
         iterator = self._iterator
         with self.lock:
             before = iterator._position
             element = iterator._take(tell=False)
-            return Taken(element, before)
+            return LookaheadItem(element, before)
 
     def go_back(self) -> None:
         """To where the user stands: what was taken since then comes again."""
         with self.lock:
             self._iterator._move_to(self._iterator._standing)
 
-    def received(self, taken: Taken) -> None:
+    def received(self, taken: LookaheadItem) -> None:
         """The user has this element now."""
         if taken.element.losses:
             self._iterator._tell(taken.element.losses, taken.before.step)

@@ -1,4 +1,4 @@
-"""A walk along a course: a position, and a stream of elements in the making that starts there.
+"""A walk along a plan: a position, and a stream of elements in the making that starts there.
 
 Invariants, all under one lock:
 
@@ -26,9 +26,9 @@ from loaderkit._engine.task import End
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
 from loaderkit._plan.bad_record_limit import check_losses, with_losses
-from loaderkit._plan.bad_records import Losses
+from loaderkit._plan.bad_records import BadRecords
 from loaderkit._plan.position import Position
-from loaderkit._plan.stream_plan import Course
+from loaderkit._plan.stream_plan import StreamPlan
 from loaderkit._runtime.cluster.end_of_stream import Companions
 from loaderkit._runtime.executors.executor import Elements, Hub, TornError
 from loaderkit._state.identity import name_of
@@ -39,7 +39,7 @@ from .error_notes import explained
 from .open_scheduler import open_scheduler
 from .quarantine import Quarantine
 
-OpenScheduler = Callable[[Course, Position, int, int, Supplies], Assembly]
+OpenScheduler = Callable[[StreamPlan, Position, int, int, Supplies], Assembly]
 
 
 class Element(NamedTuple):
@@ -76,7 +76,7 @@ def _passed_with(failure: Failure) -> tuple[int, ...]:
     return failure.indices[-1:] if isinstance(failure.error, WorkerError) else failure.indices
 
 
-class _Stream:
+class _StreamHandle:
     """A hub's stream that ends with the last reference to it."""
 
     def __init__(self, hub: Hub, number: int, assembly: Assembly) -> None:
@@ -92,22 +92,22 @@ class _Stream:
             self.hub.close(self.number)
 
 
-class Walk(Closing):
-    """Goes along a course, from any position to any other.
+class StreamReader(Closing):
+    """Goes along a plan, from any position to any other.
 
     Args:
         hub: gives the one that makes the elements; another one where the last is worn out.
-        course: the stream.
+        plan: the stream.
         prefetch: elements to make ahead.
         quarantine: is told of bad records.
-        open_scheduler: gives the scheduler of the course from a position on.
+        open_scheduler: gives the scheduler of the plan from a position on.
         alone: whether nobody else has to make the same steps.
     """
 
     def __init__(
         self,
         hub: Callable[[], Hub],
-        course: Course,
+        plan: StreamPlan,
         prefetch: int,
         quarantine: Quarantine,
         *,
@@ -116,25 +116,25 @@ class Walk(Closing):
     ) -> None:
         self._open_scheduler = open_scheduler
         self._find_hub = hub  # holds the loader's workers, which end when nobody does
-        self._course = course
+        self._plan = plan
         self._hub = hub()
         self._prefetch = prefetch
         self._quarantine = quarantine
         self._lock = threading.RLock()
-        self._position = course.first_position()
+        self._position = plan.first_position()
         self._received: Position | None = None  # the user's place, while somebody takes elements ahead
         self._moves = 0  # by the user, to another place
-        self._q = max(1, course.batching.stride // course.logical_streams)
-        self._stream: _Stream | None = None
+        self._q = max(1, plan.batching.stride // plan.logical_streams)
+        self._stream: _StreamHandle | None = None
         self._upcoming: deque[Element] = deque()  # taken from the hub and not handed out
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
         self._failed: _Failed | None = None
         self._moving = False
         self._closed = False
-        self._alone = alone or not course.asks_others  # nobody else has to make the same steps
+        self._alone = alone or not plan.asks_others  # nobody else has to make the same steps
         # Whether an element that is there may be handed out without asking anything else.
-        self._unhindered = self._alone and course.num_steps is None
+        self._unhindered = self._alone and plan.num_steps is None
         self._companions: Companions | None = None
         self._behind_last = 0  # lost behind the last element, once the end was met
 
@@ -155,7 +155,7 @@ class Walk(Closing):
 
     def _reach(self) -> None:
         """Sees to it that an element is there to hand out, and may be: StopIteration where the run ends."""
-        num_steps = self._course.num_steps
+        num_steps = self._plan.num_steps
         if num_steps is not None and self._position.step >= num_steps and not self._closed:
             raise StopIteration
         self._fill()
@@ -174,9 +174,9 @@ class Walk(Closing):
 
     def _others(self) -> Companions:
         if self._companions is None:
-            store = self._course.shard.store
+            store = self._plan.shard.store
             assert store is not None
-            self._companions = Companions(store, name_of(self._course))
+            self._companions = Companions(store, name_of(self._plan))
         return self._companions
 
     def _tell(self, losses: tuple[Loss, ...], step: int) -> None:
@@ -186,18 +186,18 @@ class Walk(Closing):
         """Those that the hub gave, which come behind the position one after the other."""
         behind = self._position
         for place, value in enumerate(step.values):
-            behind = self._course.after(behind, None if step.ends is None else step.ends[place])
+            behind = self._plan.after(behind, None if step.ends is None else step.ends[place])
             losses = () if step.losses is None else step.losses.get(place, ())
             if losses:
-                behind = behind._replace(losses=with_losses(self._course, behind.losses, losses, self._q))
+                behind = behind._replace(losses=with_losses(self._plan, behind.losses, losses, self._q))
             yield Element(value, behind, step.begins, losses, step.masked, step.more, step.dry)
 
     def _check_losses(self, element: Element) -> None:
         self._refuse_losses(element.behind, element.behind.losses, element.losses[-1])
 
-    def _refuse_losses(self, behind: Position, losses: Losses, latest: Loss) -> None:
+    def _refuse_losses(self, behind: Position, losses: BadRecords, latest: Loss) -> None:
         try:
-            check_losses(self._course, behind, losses, latest)
+            check_losses(self._plan, behind, losses, latest)
         except BadRecordsError as error:
             self._move_to(self._position)
             self._error, self._raised_at = error, error.__traceback__
@@ -234,7 +234,7 @@ class Walk(Closing):
         self._moving = False
         if isinstance(step, End):
             if step.losses:
-                known = with_losses(self._course, self._position.losses, step.losses, self._q)
+                known = with_losses(self._plan, self._position.losses, step.losses, self._q)
                 self._refuse_losses(self._position, known, step.losses[-1])
                 self._tell(step.losses, self._position.step)
                 self._behind_last = known.count - self._position.losses.count
@@ -247,24 +247,24 @@ class Walk(Closing):
         self._move_to(self._position)
         self._failed = _Failed(self._position, _passed_with(step), behind)
         self._error = explained(
-            step, self._course, self._position, self._hub.source_name, self._hub.record_name
+            step, self._plan, self._position, self._hub.source_name, self._hub.record_name
         )
         self._raised_at = self._error.__traceback__
         raise self._error
 
-    def _running(self) -> _Stream:
+    def _running(self) -> _StreamHandle:
         if self._stream is None:
             if self._hub.worn_out:
                 self._hub = self._find_hub()
-            course, position, q, prefetch = self._course, self._position, self._q, self._prefetch
+            plan, position, q, prefetch = self._plan, self._position, self._q, self._prefetch
             made: list[Assembly] = []
 
             def make(supplies: Supplies) -> Assembly:
-                made.append(self._open_scheduler(course, position, q, prefetch, supplies))
+                made.append(self._open_scheduler(plan, position, q, prefetch, supplies))
                 return made[0]
 
-            number = self._hub.open(make, course.search(position))
-            self._stream = _Stream(self._hub, number, made[0])
+            number = self._hub.open(make, plan.search(position))
+            self._stream = _StreamHandle(self._hub, number, made[0])
         return self._stream
 
     def start_prefetch(self) -> None:

@@ -17,7 +17,7 @@ from loaderkit._iterator.quarantine import Quarantine
 from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.sharding import Sharding, ShardOptions
-from loaderkit._plan.stream_plan import Course
+from loaderkit._plan.stream_plan import StreamPlan
 from loaderkit._plan.stream_shape import batching_of, changes_rows, check_reach
 from loaderkit._runtime.cluster.agreement import agree
 from loaderkit._runtime.executors.executor import Hub
@@ -189,23 +189,21 @@ class DataLoader(Closing, Generic[T_co]):
                 stacklevel=2,
             )
         self._iterated = True
-        course = self._course()
-        self._agree(course)
-        self._warn_of_unequal_steps(course)
+        plan = self._plan()
+        self._agree(plan)
+        self._warn_of_unequal_steps(plan)
         prefetch = self._prefetch if self._worker_count else 1  # nobody would work ahead
-        return DataLoaderIterator(
-            partial(self._crew.hub, self), course, prefetch, Quarantine(self._quarantine)
-        )
+        return DataLoaderIterator(partial(self._crew.hub, self), plan, prefetch, Quarantine(self._quarantine))
 
-    def _agree(self, course: Course) -> None:
-        store = course.shard.store
+    def _agree(self, plan: StreamPlan) -> None:
+        store = plan.shard.store
         if self._to_agree[0] and store is not None and store.processes > 1:
             advice = (
                 "Every process has to build the same loader, with the same versions of loaderkit and numpy; "
                 "agree=False is for one that only some of them run."
             )
             versions = present_versions()
-            said, notes = agreement_of(course, versions), notes_of(course, versions)
+            said, notes = agreement_of(plan, versions), notes_of(plan, versions)
             told = agree(store, "loader", said, advice=advice, notes=notes)
             if told:
                 warnings.warn(
@@ -223,10 +221,10 @@ class DataLoader(Closing, Generic[T_co]):
         )
 
     def __len__(self) -> int:
-        course = self._course()
-        steps = course.steps()
+        plan = self._plan()
+        steps = plan.steps()
         if steps is None:
-            raise TypeError(course.why_no_length("len(loader)"))
+            raise TypeError(plan.why_no_length("len(loader)"))
         return steps
 
     def __bool__(self) -> bool:
@@ -269,12 +267,10 @@ class DataLoader(Closing, Generic[T_co]):
         >>> [metadata.record_key for metadata in lk.load([5, 6, 7], batch_size=2).records(1)]
         [2, 0]
         """
-        course = self._course()
-        if course.row_changing:
-            raise ValueError(course.why_unknown("records(step)"))
-        return named(
-            course.records(course.first_position(), at_least("step", step, 0)), namer_of(self._source)
-        )
+        plan = self._plan()
+        if plan.row_changing:
+            raise ValueError(plan.why_unknown("records(step)"))
+        return named(plan.records(plan.first_position(), at_least("step", step, 0)), namer_of(self._source))
 
     @cached_property
     def element_spec(self) -> Any:
@@ -288,8 +284,8 @@ class DataLoader(Closing, Generic[T_co]):
         """
         hub = Inline(self._program(), task_rows=None)
         try:
-            course = self._course()
-            first = DataLoaderIterator(lambda: hub, course, 1, Quarantine(None), alone=True).peek()
+            plan = self._plan()
+            first = DataLoaderIterator(lambda: hub, plan, 1, Quarantine(None), alone=True).peek()
         except StopIteration:
             raise ValueError("element_spec: the loader gives no element") from None
         finally:
@@ -366,14 +362,14 @@ class DataLoader(Closing, Generic[T_co]):
 
     # --- the stream ---------------------------------------------------------------------------------------------
 
-    def _course(self) -> Course:
+    def _plan(self) -> StreamPlan:
         shard = self._sharding.resolve()
         sampler, start, stop = self._sampler, 0, length_of(self._sampler)
         if self._epoch is not None:
             records = num_records_of(sampler) or 0
             start, stop = self._epoch * records, (self._epoch + 1) * records
             sampler = _endless(sampler)
-        return Course(
+        return StreamPlan(
             sampler=sampler,
             operations=shape_of(self._operations),
             shard=shard,
@@ -397,15 +393,15 @@ class DataLoader(Closing, Generic[T_co]):
     def _parameters(self) -> list[dict[str, Any]]:
         return parameters_of(self._operations)
 
-    def _warn_of_unequal_steps(self, course: Course) -> None:
-        if course.stop is None or course.row_changing:
+    def _warn_of_unequal_steps(self, plan: StreamPlan) -> None:
+        if plan.stop is None or plan.row_changing:
             return
-        stride = course.batching.stride
-        last = course.start + (course.stop - course.start) // stride * stride
-        without = course.schedule.shards_without(last)
+        stride = plan.batching.stride
+        last = plan.start + (plan.stop - plan.start) // stride * stride
+        without = plan.schedule.shards_without(last)
         if without:
             warnings.warn(
-                f"the last step has too few rows for all {course.shard.shard_count} shards: the last {without} make "
+                f"the last step has too few rows for all {plan.shard.shard_count} shards: the last {without} make "
                 "one step fewer. Use Batch(remainder='drop'), 'pad' or 'wrap', or ShardOptions(drop_remainder=True), "
                 "for equal steps",
                 stacklevel=3,

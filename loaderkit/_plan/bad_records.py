@@ -35,12 +35,12 @@ _NONE: Int64Array = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Losses:
+class BadRecords:
     """The records that were lost up to a position.
 
     ledger: what was read instead of each. skipped: {stream: how many}.
 
-    >>> Losses(Ledger({7: 8})).with_ledger([(3, 4)]).with_skipped({0: 2}).count
+    >>> BadRecords(Ledger({7: 8})).with_ledger([(3, 4)]).with_skipped({0: 2}).count
     4
     """
 
@@ -52,30 +52,30 @@ class Losses:
         """How many were lost."""
         return len(self.ledger) + sum(self.skipped.values())
 
-    def with_ledger(self, entries: Iterable[tuple[int, int]]) -> "Losses":
+    def with_ledger(self, entries: Iterable[tuple[int, int]]) -> "BadRecords":
         """These and more; an index that is known already is counted once, with what was read last."""
         ledger = self.ledger
         for index, instead in entries:
             ledger = ledger.with_entry(index, instead)
         return replace(self, ledger=ledger)
 
-    def with_skipped(self, more: Mapping[int, int]) -> "Losses":
+    def with_skipped(self, more: Mapping[int, int]) -> "BadRecords":
         """These and more, by stream."""
         skipped = dict(self.skipped)
         for stream, count in more.items():
             skipped[stream] = skipped.get(stream, 0) + count
         return replace(self, skipped=skipped)
 
-    def joined(self, other: "Losses") -> "Losses":
+    def joined(self, other: "BadRecords") -> "BadRecords":
         """Those of two processes at the same step; what both know is counted once."""
-        return Losses(Ledger({**other.ledger, **self.ledger}), {**other.skipped, **self.skipped})
+        return BadRecords(Ledger({**other.ledger, **self.ledger}), {**other.skipped, **self.skipped})
 
-    def of_streams(self, streams: Iterable[int]) -> "Losses":
+    def of_streams(self, streams: Iterable[int]) -> "BadRecords":
         """Without the skipped ones of other logical streams."""
         return replace(self, skipped={s: n for s, n in self.skipped.items() if s in set(streams)})
 
 
-NO_LOSSES = Losses()
+NO_BAD_RECORDS = BadRecords()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +122,14 @@ class Tolerance:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class ReplacementSearch:
     """The indices to try, in order, where an index is lost, and the record each reads.
 
     sampler, start, stop: the stream. num_records: the source's length. ledger: where earlier searches ended. most: how
     many to try for one index.
 
     >>> from loaderkit.samplers import SequentialSampler
-    >>> candidates = Candidates(SequentialSampler(4), 0, 4, num_records=4, ledger={}, most=9)
+    >>> candidates = ReplacementSearch(SequentialSampler(4), 0, 4, num_records=4, ledger={}, most=9)
     >>> [part.tolist() for part in candidates(2, 0)], [part.tolist() for part in candidates(2, 3)]
     ([[3, 0, 1], [3, 0, 1]], [[], []])
     """
@@ -178,7 +178,7 @@ class Candidates:
         return np.array(keys, np.int64)
 
 
-class _Honoured:
+class _Substituted:
     """A sampler whose lost indices read what was read instead of them."""
 
     def __init__(self, sampler: Sampler, ledger: Mapping[int, int]) -> None:
@@ -195,21 +195,21 @@ class _Honoured:
         return self._sampler[int(self._instead[place]) if lost else index]
 
 
-class _HonouredInBlocks(_Honoured):
+class _SubstitutedInBlocks(_Substituted):
     def record_keys(self, indices: Int64Array) -> Any:
         places = np.searchsorted(self._indices, indices).clip(max=len(self._lost) - 1)
         read = np.where(self._indices[places] == indices, self._instead[places], indices)
         return record_keys_of(self._sampler, read)
 
 
-def honouring(sampler: Sampler, ledger: Mapping[int, int]) -> Sampler:
+def with_substitutions(sampler: Sampler, ledger: Mapping[int, int]) -> Sampler:
     """The sampler with the ledger's rows as they were handed out: also where the lost records can be read now.
 
     >>> from loaderkit.samplers import SequentialSampler
-    >>> honouring(SequentialSampler(9), {2: 3, 7: 0}).record_keys(np.arange(9)).tolist()
+    >>> with_substitutions(SequentialSampler(9), {2: 3, 7: 0}).record_keys(np.arange(9)).tolist()
     [0, 1, 3, 3, 4, 5, 6, 0, 8]
     """
     if not ledger:
         return sampler
-    kind = _HonouredInBlocks if hasattr(sampler, "record_keys") else _Honoured
+    kind = _SubstitutedInBlocks if hasattr(sampler, "record_keys") else _Substituted
     return kind(sampler, ledger)

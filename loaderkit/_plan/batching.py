@@ -30,11 +30,11 @@ def _check_remainder(remainder: str, known: tuple[str, ...]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class InnerBatch:
     """One Batch before the last: `size` elements become one; `remainder` is for a last short one.
 
-    >>> Level(4, "keep")
-    Level(size=4, remainder='keep')
+    >>> InnerBatch(4, "keep")
+    InnerBatch(size=4, remainder='keep')
     """
 
     size: int
@@ -47,7 +47,7 @@ class Level:
     def count(self, elements: int) -> int:
         """Number of elements made of that many.
 
-        >>> Level(4, "keep").count(9), Level(4, "drop").count(9)
+        >>> InnerBatch(4, "keep").count(9), InnerBatch(4, "drop").count(9)
         (3, 2)
         """
         return -(-elements // self.size) if self.remainder == "keep" else elements // self.size
@@ -61,12 +61,12 @@ class Batching:
     last partial step. batched: False where there is no Batch; a step then gives each shard one element.
     Raises TypeError or ValueError naming the argument.
 
-    >>> batching = Batching(inner=(Level(3, "keep"),), rows=4, remainder="keep", batched=True)
+    >>> batching = Batching(inner=(InnerBatch(3, "keep"),), rows=4, remainder="keep", batched=True)
     >>> batching.group, batching.stride
     (3, 12)
     """
 
-    inner: tuple[Level, ...]
+    inner: tuple[InnerBatch, ...]
     rows: int
     remainder: Remainder
     batched: bool
@@ -99,7 +99,7 @@ class Batching:
         """Number of rows that enter the last Batch from that many consecutive records.
 
         >>> Batching(
-        ...     inner=(Level(3, "drop"), Level(2, "keep")), rows=4, remainder="keep", batched=True
+        ...     inner=(InnerBatch(3, "drop"), InnerBatch(2, "keep")), rows=4, remainder="keep", batched=True
         ... ).count_rows(10)
         2
         """
@@ -111,7 +111,7 @@ class Batching:
         """Number of those records that are part of a row: not what an earlier Batch drops at the end.
 
         >>> Batching(
-        ...     inner=(Level(3, "drop"), Level(2, "keep")), rows=4, remainder="keep", batched=True
+        ...     inner=(InnerBatch(3, "drop"), InnerBatch(2, "keep")), rows=4, remainder="keep", batched=True
         ... ).count_used(10)
         9
         """

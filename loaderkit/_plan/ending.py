@@ -32,11 +32,11 @@ STOPPED: State = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
+class Announcement:
     """What a process says of itself: the steps it surely has, and whether more may come.
 
-    >>> Post(7, "dry").text(), Post.parse("7 dry")
-    ('7 dry', Post(sure=7, state='dry'))
+    >>> Announcement(7, "dry").text(), Announcement.parse("7 dry")
+    ('7 dry', Announcement(sure=7, state='dry'))
     """
 
     sure: int
@@ -47,7 +47,7 @@ class Post:
         return f"{self.sure} {self.state}"
 
     @classmethod
-    def parse(cls, text: str) -> "Post":
+    def parse(cls, text: str) -> "Announcement":
         """The post that `text` made."""
         sure, _, state = text.partition(" ")
         if state not in (GOING, DRY, STOPPED):
@@ -71,11 +71,11 @@ class Ending:
 
     >>> ending = Ending(0, 2)
     >>> ending.before(1, sure=3)
-    Post(sure=3, state='going')
+    Announcement(sure=3, state='going')
     >>> ending.before(2, sure=3)
     >>> ending.dry(3)
-    Post(sure=3, state='dry')
-    >>> ending.past(4), ending.hear({1: Post(4, "going")}), ending.past(4)
+    Announcement(sure=3, state='dry')
+    >>> ending.past(4), ending.hear({1: Announcement(4, "going")}), ending.past(4)
     (<Verdict.WAIT: ...>, None, <Verdict.MASK: ...>)
     """
 
@@ -83,9 +83,9 @@ class Ending:
         if not 0 <= process < processes:
             raise ValueError(f"process: expected 0 to {processes - 1}, got {process}")
         self._process = process
-        self._posts: dict[int, Post | None] = dict.fromkeys(range(processes))
+        self._posts: dict[int, Announcement | None] = dict.fromkeys(range(processes))
 
-    def before(self, step: int, *, sure: int) -> Post | None:
+    def before(self, step: int, *, sure: int) -> Announcement | None:
         """What to post before step number `step` is handed out, a real one; None: nothing new need be said.
 
         sure: steps that this process surely has by now, `step` or more.
@@ -95,18 +95,18 @@ class Ending:
         said = self._said()
         if said is not None and (said.state != GOING or said.sure > step):
             return None
-        return self._say(Post(sure, GOING)) if said is None or sure > said.sure else None
+        return self._say(Announcement(sure, GOING)) if said is None or sure > said.sure else None
 
-    def dry(self, total: int) -> Post | None:
+    def dry(self, total: int) -> Announcement | None:
         """What to post when the streams of this process are dry after `total` steps."""
-        return self._say(Post(total, DRY)) if self._open else None
+        return self._say(Announcement(total, DRY)) if self._open else None
 
-    def stop(self) -> Post | None:
+    def stop(self) -> Announcement | None:
         """What to post when this process goes no further although its streams aren't dry; None if they are."""
         said = self._said()
-        return self._say(Post(0 if said is None else said.sure, STOPPED)) if self._open else None
+        return self._say(Announcement(0 if said is None else said.sure, STOPPED)) if self._open else None
 
-    def hear(self, posts: Mapping[int, Post]) -> None:
+    def hear(self, posts: Mapping[int, Announcement]) -> None:
         """Takes in what the others posted."""
         for process in self._posts.keys() & posts.keys():
             if process != self._process:
@@ -137,9 +137,9 @@ class Ending:
         said = self._said()
         return said is None or said.state == GOING
 
-    def _said(self) -> Post | None:
+    def _said(self) -> Announcement | None:
         return self._posts[self._process]
 
-    def _say(self, post: Post) -> Post:
+    def _say(self, post: Announcement) -> Announcement:
         self._posts[self._process] = post
         return post

@@ -12,8 +12,8 @@ from loaderkit._order.sharding import ShardOptions
 from loaderkit.samplers import Sampler
 
 from .keys_ahead import KeysAhead, check_keys
-from .logical_streams import StreamPlan, Strided
-from .schedule import Part, Planner, Schedule
+from .logical_streams import LogicalStreams, Strided
+from .schedule import Schedule, StepRecords, StepsAhead
 from .segments import Segments
 
 Int64Array = NDArray[np.int64]
@@ -44,13 +44,13 @@ class StepFeed:
         num_steps: int | None = None,
     ) -> None:
         self._num_steps = num_steps
-        self._planner = Planner(schedule)
+        self._ahead = StepsAhead(schedule)
         self._stride = schedule.batching.stride
         self._segments = segments
         self._step = step
         self._num_records = num_records
 
-    def next(self, most: int = 1) -> Part | None:
+    def next(self, most: int = 1) -> StepRecords | None:
         """The next step's part, or that of up to `most` next ones; None behind the last.
 
         Raises what the sampler raises, IndexError for a key that the source doesn't have, and ValueError at a step
@@ -64,7 +64,7 @@ class StepFeed:
         if most > 1:
             behind = self._segments.end_of(self._step)
             most = most if behind is None else min(most, behind - self._step)
-        part = self._planner.part(index, most)
+        part = self._ahead.records(index, most)
         if part is None:
             return None
         try:
@@ -113,25 +113,25 @@ class ShardIndices:
 class StreamIndices:
     """The indices of one logical stream.
 
-    plan: which index belongs to which stream. stream: its number. index: where to begin. again: whether the stream's
+    streams: which index belongs to which stream. stream: its number. index: where to begin. again: whether the stream's
     first index follows on its last one.
 
-    >>> indices = StreamIndices(StreamPlan(count=2, q=3, start=0, stop=14), stream=1, index=4)
+    >>> indices = StreamIndices(LogicalStreams(count=2, q=3, start=0, stop=14), stream=1, index=4)
     >>> indices.next(3), indices.next(9)
     (array([4, 5, 9]), array([10, 11]))
     """
 
-    def __init__(self, plan: StreamPlan, stream: int, index: int, *, again: bool = False) -> None:
+    def __init__(self, streams: LogicalStreams, stream: int, index: int, *, again: bool = False) -> None:
         self._again = again
-        self._plan = plan
+        self._streams = streams
         self._stream = stream
         self._index = index
 
     def next(self, n: int) -> Int64Array:
         """Up to n next indices, int64, none behind the last."""
-        indices = self._plan.indices(self._stream, self._index, n)
+        indices = self._streams.indices(self._stream, self._index, n)
         if self._again and not len(indices):
-            indices = self._plan.indices(self._stream, self._plan.start, n)
+            indices = self._streams.indices(self._stream, self._streams.start, n)
         if len(indices):
             self._index = int(indices[-1]) + 1
         return indices
@@ -151,8 +151,8 @@ class RecordFeed:
     sampler: gives the record keys. indices: which indices. num_records: the source's length.
 
     >>> from loaderkit.samplers import SequentialSampler
-    >>> plan = StreamPlan(count=1, q=1, start=0, stop=5)
-    >>> feed = RecordFeed(SequentialSampler(5), StreamIndices(plan, 0, 0), 5)
+    >>> streams = LogicalStreams(count=1, q=1, start=0, stop=5)
+    >>> feed = RecordFeed(SequentialSampler(5), StreamIndices(streams, 0, 0), 5)
     >>> feed.next(3), feed.next(3), feed.next(3)
     ((array([0, 1, 2]), array([0, 1, 2])), (array([3, 4]), array([3, 4])), None)
     """

@@ -71,14 +71,14 @@ def _nearest_streams(count: int, rows: int, shard_count: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamPlan:
+class LogicalStreams:
     """The logical streams of a pipeline whose operations change the number of rows.
 
     count: S. q: indices of a turn. start, stop: the indices of this loader, [start, stop), stop=None without
     an end. Raises ValueError naming the argument.
 
-    >>> plan = StreamPlan(count=2, q=3, start=0, stop=14)
-    >>> plan.indices(1, 4, 5)
+    >>> streams = LogicalStreams(count=2, q=3, start=0, stop=14)
+    >>> streams.indices(1, 4, 5)
     array([ 4,  5,  9, 10, 11])
     """
 
@@ -97,7 +97,7 @@ class StreamPlan:
     def stream_of(self, index: int) -> int:
         """The stream that an index belongs to.
 
-        >>> StreamPlan(count=2, q=3, start=0, stop=None).stream_of(4)
+        >>> LogicalStreams(count=2, q=3, start=0, stop=None).stream_of(4)
         1
         """
         return index // self.q % self.count
@@ -108,7 +108,7 @@ class StreamPlan:
         Returns int64 (<=n,), ascending. Raises IndexError for a stream out of range, and where an index would
         be past 2**63.
 
-        >>> StreamPlan(count=2, q=3, start=0, stop=None).indices(0, 5, 4)
+        >>> LogicalStreams(count=2, q=3, start=0, stop=None).indices(0, 5, 4)
         array([ 6,  7,  8, 12])
         """
         if not 0 <= stream < self.count:
@@ -127,7 +127,7 @@ class StreamPlan:
 
         Raises as `check_streams` does.
 
-        >>> StreamPlan(count=4, q=2, start=0, stop=None).owned(8, ShardOptions(1, 2))
+        >>> LogicalStreams(count=4, q=2, start=0, stop=None).owned(8, ShardOptions(1, 2))
         (2, 3)
         """
         check_streams(self.count, rows=rows, shard_count=shard.shard_count)

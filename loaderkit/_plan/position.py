@@ -1,11 +1,11 @@
-"""A position: where an iterator stands in the stream of a course."""
+"""A position: where an iterator stands in the stream of a plan."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from loaderkit._order.cursor import Cursor
 
-from .bad_records import NO_LOSSES, Losses
+from .bad_records import NO_BAD_RECORDS, BadRecords
 from .segments import Segments
 
 
@@ -22,4 +22,4 @@ class Position(NamedTuple):
     step: int
     segments: Segments
     cursors: Mapping[int, Cursor] | None
-    losses: Losses = NO_LOSSES
+    losses: BadRecords = NO_BAD_RECORDS

@@ -1,4 +1,4 @@
-"""Which records a shard reads in which step: a frozen value, and a planner that works on blocks of steps.
+"""Which records a shard reads in which step: a frozen value, and a steps_ahead that works on blocks of steps.
 
 index      global place of a record in the endless stream of all epochs; a step is named by its first index.
 record_key row in the data source that an index reads.
@@ -29,14 +29,14 @@ _MAX_INDEX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class StepRecords:
     """The records that one shard reads in `steps` steps, or all shards together.
 
     indices, keys: (k,) int64, read-only. rows: how many rows they make in each step; row r of all is
     [r*group:(r+1)*group] of both. fill: where rows of zeros stand; where no row of this shard is real, the stream's
     first row is given to show what a row looks like.
 
-    >>> Part(np.arange(4), np.arange(4)[::-1], rows=2).rows
+    >>> StepRecords(np.arange(4), np.arange(4)[::-1], rows=2).rows
     2
     """
 
@@ -84,7 +84,7 @@ class Schedule:
         if self.stop is not None and self.stop < self.start:
             raise ValueError(f"stop: expected {self.start} (start) or more, got {self.stop}")
 
-    def rows_at(self, index: int) -> Part | None:
+    def rows_at(self, index: int) -> StepRecords | None:
         """This shard's part of the step whose first record is `index`; None where it makes no such step.
 
         index: from `start` on, else IndexError.
@@ -96,7 +96,7 @@ class Schedule:
         spans = self.spans_at(index)
         return self._part(index, spans) if spans else None
 
-    def all_rows(self, index: int) -> Part | None:
+    def all_rows(self, index: int) -> StepRecords | None:
         """Every row of the step whose first record is `index`, over all shards; None where no shard makes it.
 
         index: from `start` on, else IndexError.
@@ -197,7 +197,7 @@ class Schedule:
     def _rows_present(self, index: int) -> int:
         return self.batching.count_rows(self._records_present(index))
 
-    def _part(self, index: int, spans: tuple[tuple[int, int], ...]) -> Part:
+    def _part(self, index: int, spans: tuple[tuple[int, int], ...]) -> StepRecords:
         group, rows = self.batching.group, sum(high - low for low, high in spans)
         used = self.batching.count_used(self._records_present(index))
         places = _records_of(spans, group)
@@ -210,7 +210,7 @@ class Schedule:
             real = -(-there // group)
             fill = ((real, rows - real),)
             indices, rows = (indices, real) if real else (self._first_rows(np.arange(group)), 1)
-        return Part(indices, record_keys_of(self.sampler, indices), rows, fill=fill)
+        return StepRecords(indices, record_keys_of(self.sampler, indices), rows, fill=fill)
 
     def _first_rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The indices of records by their place in the stream's rows, which follow one another again and again."""
@@ -223,7 +223,7 @@ def _records_of(spans: tuple[tuple[int, int], ...], group: int) -> NDArray[np.in
     return np.concatenate([np.arange(low * group, high * group, dtype=np.int64) for low, high in spans])
 
 
-class Planner:
+class StepsAhead:
     """A schedule with a memory: the keys of many steps are asked for at once and handed out a step at a time.
 
     What it gives equals `Schedule.rows_at` for every index and every order of calls. Only samplers with their
@@ -231,8 +231,10 @@ class Planner:
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
-    >>> planner = Planner(Schedule(SequentialSampler(10), batching, ShardOptions(1, 2), start=0, stop=10))
-    >>> planner.part(4).keys, planner.part(8).keys
+    >>> steps_ahead = StepsAhead(
+    ...     Schedule(SequentialSampler(10), batching, ShardOptions(1, 2), start=0, stop=10)
+    ... )
+    >>> steps_ahead.records(4).keys, steps_ahead.records(8).keys
     (array([6, 7]), array([9]))
     """
 
@@ -248,14 +250,16 @@ class Planner:
         self._indices: NDArray[np.int64] = np.empty((0, self._length), np.int64)
         self._keys: NDArray[np.int64] = np.empty((0, self._length), np.int64)
 
-    def part(self, index: int, most: int = 1) -> Part | None:
+    def records(self, index: int, most: int = 1) -> StepRecords | None:
         """This shard's part of the step whose first record is `index`, as `Schedule.rows_at` gives it.
 
         most: several whole steps at once are fine, up to so many; the steps that they would be one by one.
 
         >>> from loaderkit.samplers import SequentialSampler
         >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
-        >>> Planner(Schedule(SequentialSampler(10), batching, ShardOptions(0, 1), start=0, stop=10)).part(12)
+        >>> StepsAhead(
+        ...     Schedule(SequentialSampler(10), batching, ShardOptions(0, 1), start=0, stop=10)
+        ... ).records(12)
         """
         if (known := self._known(index, most)) is not None:
             return known
@@ -264,13 +268,13 @@ class Planner:
             return self._known(index, most)
         return self.schedule.rows_at(index)
 
-    def _known(self, index: int, most: int) -> Part | None:
+    def _known(self, index: int, most: int) -> StepRecords | None:
         step, inside = divmod(index - self._first, self.schedule.batching.stride)
         if inside or not 0 <= step < len(self._keys):
             return None
         steps = slice(step, step + most)
         keys = self._keys[steps]
-        return Part(self._indices[steps].reshape(-1), keys.reshape(-1), self._rows, len(keys))
+        return StepRecords(self._indices[steps].reshape(-1), keys.reshape(-1), self._rows, len(keys))
 
     def _steps_to_plan(self, index: int) -> int:
         schedule = self.schedule

@@ -1,6 +1,6 @@
-"""The course of an iterator: sampler, operations and shards of a loader joined, once the shards are known.
+"""The plan of an iterator: sampler, operations and shards of a loader joined, once the shards are known.
 
-A course knows its whole stream and holds no position: it says how one follows on another (position.py) and which
+A plan knows its whole stream and holds no position: it says how one follows on another (position.py) and which
 indices a step has. What the engine makes of it is decided in _iterator/open_scheduler.py.
 """
 
@@ -17,7 +17,7 @@ from loaderkit._order.sharding import ShardOptions
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import seed_of
 
-from .bad_records import Candidates
+from .bad_records import ReplacementSearch
 from .batching import shard_rows
 from .logical_streams import stream_block
 from .position import Position
@@ -27,7 +27,7 @@ from .stream_shape import StreamShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course(StreamShape):
+class StreamPlan(StreamShape):
     """One loader's stream under known shards: a shape, and what fills it.
 
     sampler: the order. num_records: the source's length. sampler_fingerprint, source_fingerprint: for states.
@@ -89,7 +89,7 @@ class Course(StreamShape):
             if len(indices) != 1:
                 return None
             index = indices[0]
-            stream = self.stream_plan(q).stream_of(index)
+            stream = self.streams_in_blocks(q).stream_of(index)
             if stream not in position.cursors:
                 return None
             behind = {stream: (index + 1,)}
@@ -167,9 +167,9 @@ class Course(StreamShape):
             for index, key in named
         ]
 
-    def search(self, position: Position) -> Candidates:
+    def search(self, position: Position) -> ReplacementSearch:
         """What to read instead of bad records, in a stream that starts at a position."""
-        return Candidates(
+        return ReplacementSearch(
             self.sampler,
             self.start,
             self.stop,

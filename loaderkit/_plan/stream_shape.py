@@ -11,8 +11,8 @@ from loaderkit._order.operation_shape import OperationShape
 from loaderkit._order.sharding import Shard, ShardBlocks
 
 from .bad_records import Tolerance
-from .batching import Batching, Level, shard_spans
-from .logical_streams import StreamPlan, check_streams
+from .batching import Batching, InnerBatch, shard_spans
+from .logical_streams import LogicalStreams, check_streams
 
 
 def changes_rows(operations: Sequence[OperationShape], tolerance: Tolerance) -> bool:
@@ -41,7 +41,7 @@ def batching_of(operations: Sequence[OperationShape], shard: Shard) -> Batching:
         return Batching(inner=(), rows=shard.shard_count, remainder="keep", batched=False)
     last = batches[-1]
     rows = last.global_batch_size or (last.batch_size or 0) * shard.shard_count
-    inner = tuple(Level(batch.batch_size or 0, batch.remainder) for batch in batches[:-1])  # type: ignore[arg-type]
+    inner = tuple(InnerBatch(batch.batch_size or 0, batch.remainder) for batch in batches[:-1])  # type: ignore[arg-type]
     return Batching(inner=inner, rows=rows, remainder=last.remainder, batched=True)  # type: ignore[arg-type]
 
 
@@ -146,15 +146,15 @@ class StreamShape:
             return self.why_unknown(what)
         return f"{what}: the sampler is endless (num_epochs=None), so the loader is too"
 
-    def stream_plan(self, q: int) -> StreamPlan:
+    def streams_in_blocks(self, q: int) -> LogicalStreams:
         """Which index belongs to which logical stream, with blocks of q."""
-        return StreamPlan(self.logical_streams, q, self.start, self.stop)
+        return LogicalStreams(self.logical_streams, q, self.start, self.stop)
 
     def owned_streams(self, q: int) -> tuple[int, ...]:
         """The logical streams whose rows this process loads; none where rows keep their number."""
         if not self.row_changing:
             return ()
-        return self.stream_plan(q).owned(self.batching.rows, self.shard)
+        return self.streams_in_blocks(q).owned(self.batching.rows, self.shard)
 
     # --- what doesn't go together -------------------------------------------------------------------------------
 

@@ -19,12 +19,12 @@ from typing import Any
 
 from loaderkit._base.canonical_json import digest
 from loaderkit._order.cursor import Cursor
-from loaderkit._plan.bad_records import NO_LOSSES, Losses
+from loaderkit._plan.bad_records import NO_BAD_RECORDS, BadRecords
 from loaderkit._plan.ledger import Ledger
 from loaderkit._plan.segments import Segments
 from loaderkit.errors import StateError
 
-from .state import State, Streams, check_sound
+from .state import SavedStreams, State, check_sound
 from .strict_json import find_problem, parse, render
 
 FORMAT = "loaderkit"
@@ -191,7 +191,7 @@ def _read(document: dict[str, Any], *, digest_missing: bool) -> State:
         stride=_integer(batch["G"], "global_batch.G", least=1),
         epoch=None if document["epoch"] is None else _integer(document["epoch"], "epoch"),
         versions=_read_versions(document["versions"]),
-        losses=_read_losses(document["bad_records"]) if "bad_records" in document else NO_LOSSES,
+        losses=_read_losses(document["bad_records"]) if "bad_records" in document else NO_BAD_RECORDS,
         digest_missing=digest_missing,
     )
     check_sound(state)
@@ -236,7 +236,7 @@ def _by_stream(value: Any, name: str) -> dict[int, Any]:
     return {int(key): item for key, item in value.items()}
 
 
-def _read_losses(value: Any) -> Losses:
+def _read_losses(value: Any) -> BadRecords:
     fields = _object(value, "bad_records", ("ledger", "skipped"))
     if not isinstance(fields["ledger"], list):
         raise StateError(f"bad_records.ledger: expected a list, got {fields['ledger']!r:.80}")
@@ -249,20 +249,20 @@ def _read_losses(value: Any) -> Losses:
             )
         ledger[entry[0]] = entry[1]
     skipped = _by_stream(fields["skipped"], "bad_records.skipped")
-    return Losses(
+    return BadRecords(
         Ledger(ledger),
         {s: _integer(count, f"bad_records.skipped.{s}", least=1) for s, count in skipped.items()},
     )
 
 
-def _read_streams(value: Any) -> Streams:
+def _read_streams(value: Any) -> SavedStreams:
     fields = _object(value, "streams", ("count", "q", "writers"))
     count = _integer(fields["count"], "streams.count", least=1)
     q = _integer(fields["q"], "streams.q", least=1)
     writers = _integers(fields["writers"], "streams.writers", most=count)
     if len(writers) != count:
         raise StateError(f"streams.writers: expected {count} (streams.count) processes, got {len(writers)}")
-    return Streams(count, q, writers)
+    return SavedStreams(count, q, writers)
 
 
 def _read_operations(value: Any) -> list[Any]:

@@ -1,22 +1,22 @@
-"""Which stream a course is: what states are compared by, and what all processes of a run have to say alike."""
+"""Which stream a plan is: what states are compared by, and what all processes of a run have to say alike."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loaderkit._base.canonical_json import canonical, digest
 from loaderkit._plan.position import Position
-from loaderkit._plan.stream_plan import Course
+from loaderkit._plan.stream_plan import StreamPlan
 
 from .data_fingerprint import same_on_all_hosts
 from .document import STREAM_VERSION
 
 
-def operations_fingerprint(course: Course) -> list[dict[str, Any]]:
+def operations_fingerprint(plan: StreamPlan) -> list[dict[str, Any]]:
     """The operations as a state says them: that one is there, and where; what users' functions do isn't compared."""
-    said: list[dict[str, Any]] = [{"op": "skip bad records"}] if course.tolerance.skips else []
-    for place, op in enumerate(course.operations):
+    said: list[dict[str, Any]] = [{"op": "skip bad records"}] if plan.tolerance.skips else []
+    for place, op in enumerate(plan.operations):
         if op.batch is not None:
-            size = {} if place == course.last_batch else {"batch_size": op.batch.batch_size}
+            size = {} if place == plan.last_batch else {"batch_size": op.batch.batch_size}
             said.append({"op": "Batch", **size, "remainder": op.batch.remainder})
         elif op.changes_rows:
             said.append({"op": "Filter" if op.kind == "filter" else "FlatMap"})
@@ -25,54 +25,54 @@ def operations_fingerprint(course: Course) -> list[dict[str, Any]]:
     return said
 
 
-def name_of(course: Course) -> str:
+def name_of(plan: StreamPlan) -> str:
     """The same for all processes of a run, and for no other stream."""
     said = {
-        "sampler": course.sampler_fingerprint,
-        "source": same_on_all_hosts(course.source_fingerprint),
-        "operations": operations_fingerprint(course),
-        "streams": course.logical_streams,
-        "rows": course.batching.rows,
-        "epoch": course.epoch,
+        "sampler": plan.sampler_fingerprint,
+        "source": same_on_all_hosts(plan.source_fingerprint),
+        "operations": operations_fingerprint(plan),
+        "streams": plan.logical_streams,
+        "rows": plan.batching.rows,
+        "epoch": plan.epoch,
     }
     return digest(said).removeprefix("sha256:")[:32]
 
 
-def agreement_of(course: Course, versions: Mapping[str, str]) -> dict[str, str]:
+def agreement_of(plan: StreamPlan, versions: Mapping[str, str]) -> dict[str, str]:
     """What all processes that load together have to say alike, field to text.
 
     The algorithms too: another `stream_version` is another shuffle, and numpy may draw other numbers from the same
     words in another minor version. (A state of a newer `stream_version` is refused, and another numpy is told.)
 
     Args:
-        course: the stream.
+        plan: the stream.
         versions: of the libraries that run now, as in a state.
     """
     said = {"stream_version": str(STREAM_VERSION)}
-    if any(op.draws for op in course.operations):
+    if any(op.draws for op in plan.operations):
         said["numpy, which draws the random numbers"] = _minor(versions["numpy"])
-    said |= {f"sampler.{key}": canonical(value) for key, value in course.sampler_fingerprint.items()}
-    source = same_on_all_hosts(course.source_fingerprint)
+    said |= {f"sampler.{key}": canonical(value) for key, value in plan.sampler_fingerprint.items()}
+    source = same_on_all_hosts(plan.source_fingerprint)
     said |= {f"data source.{key}": canonical(value) for key, value in source.items()}
     return said | {
-        "operations": ", ".join(op.label for op in course.operations),
-        "shards": str(course.shard.shard_count),
-        "global batch size": str(course.batching.rows),
-        "logical streams": str(course.logical_streams),
-        "on_record_error": course.tolerance.policy,
-        "epoch": str(course.epoch),
-        "num_steps": str(course.num_steps),
+        "operations": ", ".join(op.label for op in plan.operations),
+        "shards": str(plan.shard.shard_count),
+        "global batch size": str(plan.batching.rows),
+        "logical streams": str(plan.logical_streams),
+        "on_record_error": plan.tolerance.policy,
+        "epoch": str(plan.epoch),
+        "num_steps": str(plan.num_steps),
     }
 
 
-def notes_of(course: Course, versions: Mapping[str, str]) -> dict[str, str]:
+def notes_of(plan: StreamPlan, versions: Mapping[str, str]) -> dict[str, str]:
     """What processes mostly have alike and needn't, field to text: where it differs, that is told.
 
     A parameter may be a path or a device of its host. Versions of loaderkit with the same `stream_version` give the
     same stream, and what users' functions make of it may depend on Python's.
     """
     return {
-        **dict(lines_of(course.parameters)),
+        **dict(lines_of(plan.parameters)),
         "loaderkit": versions["loaderkit"],
         "python": _minor(versions["python"]),
     }
@@ -97,8 +97,8 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def place_of(course: Course, position: Position, q: int) -> dict[str, str]:
+def place_of(plan: StreamPlan, position: Position, q: int) -> dict[str, str]:
     """What of a position all processes that load together have to say alike, field to text."""
     if position.cursors is not None:  # each process has streams of its own, and where they go on differs
         return {"step": str(position.step), "q": str(q)}
-    return {"step": str(position.step), "index": str(course.index_of(position))}
+    return {"step": str(position.step), "index": str(plan.index_of(position))}

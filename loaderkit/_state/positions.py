@@ -4,53 +4,53 @@ from collections.abc import Mapping
 
 from loaderkit._order.cursor import Cursor, trimmed
 from loaderkit._order.index_limits import MOST_INDEX
-from loaderkit._plan.bad_records import NO_LOSSES
+from loaderkit._plan.bad_records import NO_BAD_RECORDS
 from loaderkit._plan.ledger import Ledger
 from loaderkit._plan.position import Position
-from loaderkit._plan.stream_plan import Course
+from loaderkit._plan.stream_plan import StreamPlan
 from loaderkit.errors import StateError
 
 from .comparison import same_data
 from .identity import operations_fingerprint
-from .state import State, Streams
+from .state import SavedStreams, State
 
 
-def state_of(course: Course, position: Position, q: int, versions: Mapping[str, str]) -> State:
+def state_of(plan: StreamPlan, position: Position, q: int, versions: Mapping[str, str]) -> State:
     """The document of a position; versions: of the libraries that run now."""
-    batching, count = course.batching, course.logical_streams
-    cursors: Mapping[int, Cursor] = position.cursors or {0: (course.index_of(position),)}
-    per_block, writers = count // course.shard.shard_count, course.shard.writers
+    batching, count = plan.batching, plan.logical_streams
+    cursors: Mapping[int, Cursor] = position.cursors or {0: (plan.index_of(position),)}
+    per_block, writers = count // plan.shard.shard_count, plan.shard.writers
     return State(
         step=position.step,
         cursors={stream: trimmed(cursor) for stream, cursor in cursors.items()},
         segments=position.segments,
-        sampler=course.sampler_fingerprint,
-        source=course.source_fingerprint,
-        operations=operations_fingerprint(course),
+        sampler=plan.sampler_fingerprint,
+        source=plan.source_fingerprint,
+        operations=operations_fingerprint(plan),
         rows=batching.rows,
         stride=batching.stride,
-        streams=Streams(count, q, tuple(writers[s // per_block] for s in range(count)))
-        if course.row_changing
+        streams=SavedStreams(count, q, tuple(writers[s // per_block] for s in range(count)))
+        if plan.row_changing
         else None,
-        epoch=course.epoch,
+        epoch=plan.epoch,
         losses=position.losses,
-        parameters=course.parameters,
+        parameters=plan.parameters,
         versions=versions,
     )
 
 
-def position_of(course: Course, state: State) -> Position:
-    """The position in a document that was compared with this course before; a new G starts a new segment.
+def position_of(plan: StreamPlan, state: State) -> Position:
+    """The position in a document that was compared with this plan before; a new G starts a new segment.
 
-    Raises StateError where it holds a number that no position of this course has.
+    Raises StateError where it holds a number that no position of this plan has.
     """
-    _check_reach(course, state)
+    _check_reach(plan, state)
     cursors = None
-    same = same_data(state, course.sampler_fingerprint, course.source_fingerprint)
-    losses = state.losses if same else NO_LOSSES  # of other records, which mean nothing here
-    _check_ledger(course, losses.ledger)
+    same = same_data(state, plan.sampler_fingerprint, plan.source_fingerprint)
+    losses = state.losses if same else NO_BAD_RECORDS  # of other records, which mean nothing here
+    _check_ledger(plan, losses.ledger)
     if state.streams is not None:
-        owned = course.owned_streams(state.streams.q)
+        owned = plan.owned_streams(state.streams.q)
         missing = [stream for stream in owned if stream not in state.cursors]
         if missing:
             raise StateError(
@@ -59,33 +59,33 @@ def position_of(course: Course, state: State) -> Position:
         cursors = {stream: state.cursors[stream] for stream in owned}
         losses = losses.of_streams(owned)
     segments = state.segments
-    stride = course.batching.stride
+    stride = plan.batching.stride
     if segments.stride_of(state.step) != stride:
         segments = segments.resize(state.step, None if cursors is not None else state.cursors[0][0], stride)
     return Position(state.step, segments, cursors, losses)
 
 
-def check_cursors(course: Course, state: State) -> None:
-    """Raises StateError where a cursor can't be one of this course, of the same sampler and source.
+def check_cursors(plan: StreamPlan, state: State) -> None:
+    """Raises StateError where a cursor can't be one of this plan, of the same sampler and source.
 
     Where rows keep their number, step and segments give it: another one would be two positions in one. Elsewhere it
     lies within the stream.
     """
     if state.streams is None:
         at, index = state.cursors[0][0], state.segments.index_of(state.step)
-        if at != (index if course.stop is None else min(index, course.stop)):
+        if at != (index if plan.stop is None else min(index, plan.stop)):
             raise StateError(f"cursors: step {state.step} and the segments say index {index}, got {at}")
         return
     for stream, cursor in state.cursors.items():
-        if course.stop is not None and cursor[0] > course.stop:
+        if plan.stop is not None and cursor[0] > plan.stop:
             raise StateError(
-                f"cursors.{stream}: expected an index up to {course.stop}, the stream's end, got {cursor[0]}"
+                f"cursors.{stream}: expected an index up to {plan.stop}, the stream's end, got {cursor[0]}"
             )
 
 
-def check_ordinals(course: Course, state: State) -> None:
-    """Raises StateError where a cursor names children of more FlatMaps than this course, of like operations, has."""
-    depth = sum(op.kind == "flat_map" for op in course.operations)
+def check_ordinals(plan: StreamPlan, state: State) -> None:
+    """Raises StateError where a cursor names children of more FlatMaps than this plan, of like operations, has."""
+    depth = sum(op.kind == "flat_map" for op in plan.operations)
     for stream, cursor in state.cursors.items():
         if len(cursor) > 1 + depth:
             raise StateError(
@@ -93,7 +93,7 @@ def check_ordinals(course: Course, state: State) -> None:
             )
 
 
-def _check_reach(course: Course, state: State) -> None:
+def _check_reach(plan: StreamPlan, state: State) -> None:
     """Nothing near 2**63, where the next step, or the keys planned behind it, would have no number any more."""
     counts = {"step": state.step}
     counts |= {f"bad_records.skipped.{stream}": count for stream, count in state.losses.skipped.items()}
@@ -103,9 +103,9 @@ def _check_reach(course: Course, state: State) -> None:
     for stream, cursor in state.cursors.items():
         if max(cursor) > MOST_INDEX:
             raise StateError(f"cursors.{stream}: expected an index up to 2**62, got {max(cursor)}")
-        if cursor[0] < course.start:
+        if cursor[0] < plan.start:
             raise StateError(
-                f"cursors.{stream}: expected an index from {course.start} on, where this stream begins, got {cursor[0]}"
+                f"cursors.{stream}: expected an index from {plan.start} on, where this stream begins, got {cursor[0]}"
             )
     if state.streams is None:
         index, stride = state.segments.span_of(state.step)
@@ -113,11 +113,11 @@ def _check_reach(course: Course, state: State) -> None:
             raise StateError(f"segments: expected step {state.step} at an index up to 2**62, got {index}")
 
 
-def _check_ledger(course: Course, ledger: Ledger) -> None:
-    stop = MOST_INDEX if course.stop is None else course.stop
+def _check_ledger(plan: StreamPlan, ledger: Ledger) -> None:
+    stop = MOST_INDEX if plan.stop is None else plan.stop
     for entry in ledger.items():
-        if not all(course.start <= index < stop for index in entry):
+        if not all(plan.start <= index < stop for index in entry):
             raise StateError(
-                f"bad_records.ledger: expected indices of this stream, from {course.start} to below {stop}, "
+                f"bad_records.ledger: expected indices of this stream, from {plan.start} to below {stop}, "
                 f"got {list(entry)}"
             )

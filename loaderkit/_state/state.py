@@ -7,7 +7,7 @@ from typing import Any
 
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.index_limits import MOST_STRIDE
-from loaderkit._plan.bad_records import NO_LOSSES, Losses
+from loaderkit._plan.bad_records import NO_BAD_RECORDS, BadRecords
 from loaderkit._plan.segments import Segments
 from loaderkit.errors import StateError
 
@@ -15,10 +15,10 @@ from .data_fingerprint import same_on_all_hosts
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
+class SavedStreams:
     """The logical streams of a row-changing pipeline: how many, q, and which process writes each cursor.
 
-    >>> Streams(count=2, q=128, writers=(0, 1)).writers[1]
+    >>> SavedStreams(count=2, q=128, writers=(0, 1)).writers[1]
     1
     """
 
@@ -63,10 +63,10 @@ class State:
     operations: Sequence[Any]
     rows: int
     stride: int
-    streams: Streams | None
+    streams: SavedStreams | None
     epoch: int | None
     versions: Mapping[str, str]
-    losses: Losses = NO_LOSSES
+    losses: BadRecords = NO_BAD_RECORDS
     parameters: Sequence[Any] | None = None
     digest_missing: bool = field(default=False, compare=False)
 
@@ -146,7 +146,7 @@ def merge(states: Sequence[State]) -> State:
                     f"cursors: expected one place for stream {stream}, got {cursors[stream]} and {cursor}"
                 )
     # A ledger is what its process handed out, so these may differ; parameters may name what is on one host only.
-    losses = reduce(Losses.joined, (state.losses for state in states))
+    losses = reduce(BadRecords.joined, (state.losses for state in states))
     return replace(
         states[0],
         cursors=cursors,

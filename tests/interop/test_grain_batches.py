@@ -41,15 +41,13 @@ def told(iterator) -> list[str]:
 
 def in_order(loader, layout: int) -> list[str]:
     """What the operations give record by record, for the engine to be compared with."""
-    course = loader._course(layout)
+    plan = loader._plan(layout)
     run = InOrderRun(
         source=loader._data_source,
         sampler=loader._sampler,
         steps=loader._steps,
         layout=layout,
-        index_at=lambda part, used: (
-            course.deal.index_of(part, used) if used < course.deal.size(part) else None
-        ),
+        index_at=lambda part, used: plan.deal.index_of(part, used) if used < plan.deal.size(part) else None,
     )
     elements = []
     for _ in range(LIMIT):

@@ -626,9 +626,9 @@ def test_close_ends_a_wait_for_other_processes():
     store, other = MemoryStore.of(2, timeout=600)
     loader = loader_of(shard_options=lk.ShardOptions(0, 2, store=store))
     with ThreadPoolExecutor() as threads:
-        course = loader._course()
+        plan = loader._plan()
         versions = present_versions()
-        said, notes = agreement_of(course, versions), notes_of(course, versions)
+        said, notes = agreement_of(plan, versions), notes_of(plan, versions)
         agreed = threads.submit(agree, other, "loader", said, advice="", notes=notes)
         batches = lk.device_iterator(iter(loader))
         agreed.result()

@@ -131,7 +131,7 @@ def test_a_state_stays_small_and_asks_the_operations_once():
     operations = [partial(scaled, by=[number, *table]) for number in range(100)]
     loader = loader_of(*operations, lk.Batch(2))
     it, other = iter(loader), iter(loader)
-    assert it._course.parameters is other._course.parameters
+    assert it._plan.parameters is other._plan.parameters
     assert len(it.get_state()) < 8000
     fewer = iter(loader_of(*operations[1:], lk.Batch(2)))
     with pytest.warns(UserWarning, match="the operations changed"):

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._order.sharding import ShardOptions
-from loaderkit._plan.batching import Batching, Level, Remainder, shard_rows
+from loaderkit._plan.batching import Batching, InnerBatch, Remainder, shard_rows
 
-LEVELS = st.lists(st.builds(Level, st.integers(1, 5), st.sampled_from(["keep", "drop"])), max_size=3)
+LEVELS = st.lists(st.builds(InnerBatch, st.integers(1, 5), st.sampled_from(["keep", "drop"])), max_size=3)
 
 
-def make_rows(levels: list[Level], records: int) -> list[list[int]]:
+def make_rows(levels: list[InnerBatch], records: int) -> list[list[int]]:
     """The rows, as lists of records, that the earlier Batches make when each element is really grouped."""
     rows = [[record] for record in range(records)]
     for level in levels:
@@ -24,7 +24,7 @@ def make_rows(levels: list[Level], records: int) -> list[list[int]]:
 
 
 @given(LEVELS, st.integers(0, 200))
-def test_rows_are_counted_as_they_would_be_made(levels: list[Level], records: int) -> None:
+def test_rows_are_counted_as_they_would_be_made(levels: list[InnerBatch], records: int) -> None:
     """count_rows and count_used equal what grouping the records one by one gives, for any nesting."""
     batching = Batching(inner=tuple(levels), rows=3, remainder="keep", batched=True)
     rows = make_rows(levels, records)
@@ -33,7 +33,7 @@ def test_rows_are_counted_as_they_would_be_made(levels: list[Level], records: in
 
 
 @given(LEVELS, st.integers(0, 200))
-def test_each_row_is_a_run_of_group_records(levels: list[Level], records: int) -> None:
+def test_each_row_is_a_run_of_group_records(levels: list[InnerBatch], records: int) -> None:
     """Row r holds the records from r*group on, and only the last may be short."""
     batching = Batching(inner=tuple(levels), rows=3, remainder="keep", batched=True)
     used = batching.count_used(records)
@@ -43,7 +43,7 @@ def test_each_row_is_a_run_of_group_records(levels: list[Level], records: int) -
 
 
 @given(LEVELS, st.integers(1, 8))
-def test_a_stride_of_records_makes_exactly_the_rows_of_a_step(levels: list[Level], rows: int) -> None:
+def test_a_stride_of_records_makes_exactly_the_rows_of_a_step(levels: list[InnerBatch], rows: int) -> None:
     """G records enter the last Batch as N rows whatever the earlier Batches do with a rest."""
     batching = Batching(inner=tuple(levels), rows=rows, remainder="drop", batched=True)
     assert batching.stride == rows * math.prod(level.size for level in levels)
@@ -123,7 +123,7 @@ def test_rows_that_shards_cannot_share_are_refused_with_a_size_that_works() -> N
         ({"rows": 2.0}, TypeError, "rows: expected an int, got 2.0"),
         ({"rows": True}, TypeError, "rows: expected an int, got True"),
         ({"remainder": "fill"}, ValueError, "remainder: expected 'keep' or 'drop' or .*, got 'fill'"),
-        ({"batched": False, "inner": (Level(2, "keep"),)}, ValueError, "inner: .*batched=False"),
+        ({"batched": False, "inner": (InnerBatch(2, "keep"),)}, ValueError, "inner: .*batched=False"),
     ],
 )
 def test_a_malformed_batching_is_refused(
@@ -139,7 +139,7 @@ def test_a_malformed_batching_is_refused(
 def test_a_malformed_level_is_refused(size: int, remainder: str) -> None:
     """A level has at least one element, and knows keep and drop only."""
     with pytest.raises(ValueError, match="expected"):
-        Level(size, remainder)  # type: ignore[arg-type]
+        InnerBatch(size, remainder)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("present", [-1, 9])

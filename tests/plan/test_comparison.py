@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loaderkit._plan.segments import Segments
 from loaderkit._state.comparison import ALLOWABLE, compare
-from loaderkit._state.state import State, Streams
+from loaderkit._state.state import SavedStreams, State
 from loaderkit.errors import CheckpointMismatchError
 
 SAVED = State(
@@ -31,7 +31,7 @@ STREAMED = replace(
     cursors={0: (56,), 1: (60, 2)},
     segments=Segments(((0, None, 8),)),
     operations=[{"op": "Filter", "name": "keep"}, {"op": "Batch", "inner": []}],
-    streams=Streams(2, 4, (0, 0)),
+    streams=SavedStreams(2, 4, (0, 0)),
 )
 
 # field -> (a loader that differs there, both values as the error shows them, what to do)
@@ -58,7 +58,7 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "epoch": ({"epoch": 3}, "epoch: saved null, this loader 3", "a state of the loader itself"),
     "streams": (
-        {"streams": Streams(2, 4, (0, 0))},
+        {"streams": SavedStreams(2, 4, (0, 0))},
         "streams: saved null, this loader 2",
         "no operation that changes the number of rows",
     ),
@@ -103,7 +103,7 @@ def test_another_epoch_or_number_of_streams_says_where_to_restore() -> None:
     text = refusal(replace(SAVED, epoch=3), replace(SAVED, epoch=4), set(ALLOWABLE))
     assert "epoch: saved 3, this loader 4" in text
     assert "loader.epoch(3)" in text
-    text = refusal(STREAMED, replace(STREAMED, streams=Streams(4, 2, (0,) * 4)), set(ALLOWABLE))
+    text = refusal(STREAMED, replace(STREAMED, streams=SavedStreams(4, 2, (0,) * 4)), set(ALLOWABLE))
     assert "streams: saved 2, this loader 4" in text
     assert "logical_streams=2" in text
     assert "allow=" not in text
@@ -111,7 +111,7 @@ def test_another_epoch_or_number_of_streams_says_where_to_restore() -> None:
 
 def test_q_and_writers_are_no_part_of_the_stream() -> None:
     """q is kept from the state and who wrote which cursor doesn't matter, so neither is compared."""
-    assert compare(STREAMED, replace(STREAMED, streams=Streams(2, 9, (1, 0)))) == []
+    assert compare(STREAMED, replace(STREAMED, streams=SavedStreams(2, 9, (1, 0)))) == []
 
 
 def test_without_a_batch_the_advice_is_a_number_of_shards() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._plan.ending import Ending, Post, Verdict
+from loaderkit._plan.ending import Announcement, Ending, Verdict
 
 
 @dataclass
@@ -52,14 +52,14 @@ class Process:
         if self.made < self.own:
             return False
         self.say(self.ending.dry(self.first + self.own))
-        self.ending.hear({process: Post.parse(text) for process, text in self.store.items()})
+        self.ending.hear({process: Announcement.parse(text) for process, text in self.store.items()})
         verdict = self.ending.past(self.step + 1)
         if verdict is Verdict.MASK:
             self.handed.append(False)
         self.ended = verdict is Verdict.END
         return verdict is not Verdict.WAIT or self.store != before
 
-    def say(self, post: Post | None) -> None:
+    def say(self, post: Announcement | None) -> None:
         if post is not None:
             self.store[self.number] = post.text()
 
@@ -149,7 +149,7 @@ def test_who_stopped_early_is_not_waited_for():
     dry.dry(1)
     assert dry.past(2) is Verdict.WAIT and dry.awaited() == [1]
     post = stopped.stop()
-    assert post == Post(2, "stopped")
+    assert post == Announcement(2, "stopped")
     dry.hear({1: post})
     assert dry.past(2) is Verdict.MASK
     assert dry.past(3) is Verdict.ABANDONED and dry.stopped() == [1]
@@ -158,7 +158,7 @@ def test_who_stopped_early_is_not_waited_for():
 def test_who_is_dry_needs_no_further_words():
     """Nothing is posted behind a total: neither at the last real steps, nor by stopping."""
     ending = Ending(0, 1)
-    assert ending.dry(3) == Post(3, "dry")
+    assert ending.dry(3) == Announcement(3, "dry")
     assert (ending.before(3, sure=3), ending.dry(3), ending.stop()) == (None, None, None)
     assert ending.past(3) is Verdict.MASK and ending.past(4) is Verdict.END
 
@@ -168,8 +168,8 @@ def test_who_is_dry_needs_no_further_words():
     [
         (lambda: Ending(2, 2), "process: expected 0 to 1, got 2"),
         (lambda: Ending(0, 2).before(4, sure=3), "sure: expected 4"),
-        (lambda: Post.parse("7 soon"), "post: expected .*'7 soon'"),
-        (lambda: Post.parse("x dry"), "invalid literal"),
+        (lambda: Announcement.parse("7 soon"), "post: expected .*'7 soon'"),
+        (lambda: Announcement.parse("x dry"), "invalid literal"),
     ],
 )
 def test_what_makes_no_sense(call, says):

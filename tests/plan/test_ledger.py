@@ -14,7 +14,7 @@ from loaderkit._order.loss import Loss
 from loaderkit._plan.bad_record_limit import check_losses, with_losses
 from loaderkit._plan.ledger import Ledger
 from loaderkit._plan.position import Position
-from loaderkit._plan.stream_plan import Course
+from loaderkit._plan.stream_plan import StreamPlan
 
 MANY = 100_000
 LAST = MANY // 100 - 1  # hundred
@@ -74,20 +74,20 @@ def test_a_hundred_thousand_losses_cost_as_much_each_as_the_first():
         on_record_error="replace",
         max_bad_records=0.9,
     )
-    course = loader._course()
-    position = course.first_position()
+    plan = loader._plan()
+    position = plan.first_position()
     first, positions, calls, held = 999, [], Counter(), set()
     for number in range(MANY):
         index = first if number == 0 else 2 * number
         lost = [loss_of(index)]
         if number // 100 in (10, LAST):
             with Calls() as counted:
-                behind = with_lost(course, position, lost)
-                check_losses(course, behind, behind.losses, lost[0])
-                course.search(behind)(index, 0)
+                behind = with_lost(plan, position, lost)
+                check_losses(plan, behind, behind.losses, lost[0])
+                plan.search(behind)(index, 0)
             calls[number // 100] += counted.count
         else:
-            behind = with_lost(course, position, lost)
+            behind = with_lost(plan, position, lost)
         positions.append(position := behind)
         if number >= 1000 and number % 1000 == 0:
             held.add(sys.getrefcount(first))
@@ -97,10 +97,10 @@ def test_a_hundred_thousand_losses_cost_as_much_each_as_the_first():
     assert positions[499].losses.ledger == {first: first + 1, **{2 * k: 2 * k + 1 for k in range(1, 500)}}
 
 
-def with_lost(course: Course, position: Position, lost: list[Loss]) -> Position:
+def with_lost(plan: StreamPlan, position: Position, lost: list[Loss]) -> Position:
     """The position behind an element, and behind what was lost with it."""
-    behind = course.after(position, None)
-    return behind._replace(losses=with_losses(course, behind.losses, lost, 1))
+    behind = plan.after(position, None)
+    return behind._replace(losses=with_losses(plan, behind.losses, lost, 1))
 
 
 def loss_of(index: int) -> Loss:

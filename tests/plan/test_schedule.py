@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.sharding import ShardBlocks, ShardOptions
-from loaderkit._plan.batching import Batching, Level
-from loaderkit._plan.schedule import BLOCK_INDICES, Part, Planner, Schedule
+from loaderkit._plan.batching import Batching, InnerBatch
+from loaderkit._plan.schedule import BLOCK_INDICES, Schedule, StepRecords, StepsAhead
 from loaderkit.samplers import IndexSampler, Sampler, SequentialSampler
 
-LEVELS = st.lists(st.builds(Level, st.integers(1, 4), st.sampled_from(["keep", "drop"])), max_size=2)
+LEVELS = st.lists(st.builds(InnerBatch, st.integers(1, 4), st.sampled_from(["keep", "drop"])), max_size=2)
 
 
 class OneByOne:
@@ -50,7 +50,7 @@ def plans(draw: st.DrawFn) -> tuple[Batching, int, bool, int, int]:
     remainder = draw(st.sampled_from(["keep", "drop", "pad", "wrap"])) if batched else "keep"
     levels = draw(LEVELS) if batched else []
     if remainder == "wrap":  # rows can't follow on a short one
-        levels = [Level(level.size, "drop") for level in levels]
+        levels = [InnerBatch(level.size, "drop") for level in levels]
     batching = Batching(
         inner=tuple(levels),
         rows=count * (draw(st.integers(1, 4)) if batched else 1),
@@ -103,7 +103,7 @@ def schedules_of(
     ]
 
 
-def same(left: Part | None, right: Part | None) -> bool:
+def same(left: StepRecords | None, right: StepRecords | None) -> bool:
     if left is None or right is None:
         return left is right
     return (
@@ -149,7 +149,7 @@ def test_a_step_that_begins_the_stream_again_leaves_out_what_an_inner_batch_drop
     records: int, count: int
 ) -> None:
     """Where a step lacks more rows than there are, these come again and again, without what was dropped behind them."""
-    batching = Batching(inner=(Level(3, "drop"),), rows=8, remainder="wrap", batched=True)
+    batching = Batching(inner=(InnerBatch(3, "drop"),), rows=8, remainder="wrap", batched=True)
     plan = (batching, count, False, 5, 5 + records)
     kept = range(5, 5 + records - records % 3)
     (step,) = steps_by_hand(*plan)
@@ -218,9 +218,9 @@ def test_a_planner_gives_what_the_schedule_gives(
 ) -> None:
     """Keys planned in blocks equal keys planned step by step, for any order of calls and any index."""
     for schedule in schedules_of(plan, maker(plan[4] + 1)):
-        planner = Planner(schedule)
+        steps_ahead = StepsAhead(schedule)
         for index in [*range(plan[3], plan[4] + 1, schedule.batching.stride), *(plan[3] + j for j in jumps)]:
-            assert same(planner.part(index), schedule.rows_at(index))
+            assert same(steps_ahead.records(index), schedule.rows_at(index))
 
 
 @pytest.mark.parametrize("stop", [None, 1_000_003])
@@ -229,19 +229,19 @@ def test_a_planner_agrees_across_its_blocks(stop: int | None) -> None:
     batching = Batching(inner=(), rows=192, remainder="keep", batched=True)
     sampler = IndexSampler(1000, shuffle=True, seed=0, num_epochs=None)
     schedule = Schedule(sampler, batching, ShardOptions(1, 3), start=0, stop=stop)
-    planner = Planner(schedule)
+    steps_ahead = StepsAhead(schedule)
     steps_a_block = BLOCK_INDICES // 64
     for step in [*range(4), *range(steps_a_block - 2, 2 * steps_a_block + 2), 5207, 5208, 5209]:
-        assert same(planner.part(step * 192), schedule.rows_at(step * 192))
+        assert same(steps_ahead.records(step * 192), schedule.rows_at(step * 192))
 
 
 def test_a_planner_asks_for_many_keys_at_once() -> None:
     """64 rows a step: consecutive steps share one call of at least 8,192 keys."""
     sampler = Counting()
     batching = Batching(inner=(), rows=64, remainder="keep", batched=True)
-    planner = Planner(Schedule(sampler, batching, ShardOptions(0, 1), start=0, stop=None))
+    steps_ahead = StepsAhead(Schedule(sampler, batching, ShardOptions(0, 1), start=0, stop=None))
     for step in range(128):
-        assert planner.part(step * 64) is not None
+        assert steps_ahead.records(step * 64) is not None
     assert len(sampler.calls) == 1
     assert sampler.calls[0] >= 8192
 
@@ -249,13 +249,13 @@ def test_a_planner_asks_for_many_keys_at_once() -> None:
 def test_a_samplers_error_comes_with_the_step_it_belongs_to() -> None:
     """A sampler that fails far ahead doesn't fail the steps before, though planned with them."""
     batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
-    planner = Planner(Schedule(Counting(end=10), batching, ShardOptions(0, 1), start=0, stop=None))
-    first, second = planner.part(0), planner.part(4)
+    steps_ahead = StepsAhead(Schedule(Counting(end=10), batching, ShardOptions(0, 1), start=0, stop=None))
+    first, second = steps_ahead.records(0), steps_ahead.records(4)
     assert first is not None
     assert second is not None
     assert [*first.keys.tolist(), *second.keys.tolist()] == [index * 3 for index in range(8)]
     with pytest.raises(RuntimeError, match="no key for index 10"):
-        planner.part(8)
+        steps_ahead.records(8)
 
 
 def test_parts_are_read_only_and_leave_a_samplers_own_array_alone() -> None:
@@ -268,7 +268,7 @@ def test_parts_are_read_only_and_leave_a_samplers_own_array_alone() -> None:
 
     batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
     schedule = Schedule(Table(), batching, ShardOptions(0, 1), start=0, stop=100)
-    for part in (schedule.rows_at(4), Planner(schedule).part(8), schedule.all_rows(0)):
+    for part in (schedule.rows_at(4), StepsAhead(schedule).records(8), schedule.all_rows(0)):
         assert part is not None
         with pytest.raises(ValueError, match="read-only"):
             part.keys[0] = 1
@@ -287,7 +287,7 @@ def test_step_a_thousand_million_costs_no_more_than_the_first() -> None:
     assert part.indices[0] == 10**9 * 256 + 128
     assert part.keys.tolist() == sampler.record_keys(part.indices).tolist()
     assert schedule.steps_from(10**9 * 256) is None
-    assert same(part, Planner(schedule).part(10**9 * 256))
+    assert same(part, StepsAhead(schedule).records(10**9 * 256))
 
 
 @pytest.mark.parametrize("index", [9, -1, 2**63 - 1, 2**63, 10**30])
@@ -295,7 +295,7 @@ def test_an_index_outside_the_stream_is_an_index_error(index: int) -> None:
     """Before the start or past what an index can count there is no step, and each way of asking says so."""
     batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
     schedule = Schedule(OneByOne(), batching, ShardOptions(0, 1), start=10, stop=None)
-    for ask in (schedule.rows_at, schedule.all_rows, schedule.steps_from, Planner(schedule).part):
+    for ask in (schedule.rows_at, schedule.all_rows, schedule.steps_from, StepsAhead(schedule).records):
         with pytest.raises(IndexError, match="index: "):
             ask(index)
 
@@ -320,11 +320,11 @@ def test_a_shard_of_several_blocks_reads_what_shards_of_one_block_read(
     blocks = tuple(sorted(data.draw(st.sets(st.integers(0, count - 1), min_size=1))))
     singles = schedules_of((batching, count, False, start, stop))
     several = Schedule(singles[0].sampler, batching, ShardBlocks(blocks, count, (0,) * count), start, stop)
-    planner = Planner(several)
+    steps_ahead = StepsAhead(several)
     for step in range((stop - start) // batching.stride + 2):
         index = start + step * batching.stride
         parts = [part for block in blocks if (part := singles[block].rows_at(index)) is not None]
-        for joined in (several.rows_at(index), planner.part(index)):
+        for joined in (several.rows_at(index), steps_ahead.records(index)):
             if joined is None:
                 assert not parts
                 continue

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._base.canonical_json import digest
-from loaderkit._plan.bad_records import Losses
+from loaderkit._plan.bad_records import BadRecords
 from loaderkit._plan.ledger import Ledger
 from loaderkit._plan.segments import Segments
 from loaderkit._state.document import dumps, loads
-from loaderkit._state.state import State, Streams, merge
+from loaderkit._state.state import SavedStreams, State, merge
 from loaderkit.errors import StateError
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "states"
@@ -50,12 +50,12 @@ STREAMED = replace(
     cursors={0: (290, 2), 1: (311,), 10: (2**62, 0, 7)},
     segments=Segments(((0, None, 512),)),
     operations=[{"op": "Filter", "name": "long_enough"}, {"op": "FlatMap", "name": "Windows"}],
-    streams=Streams(16, 32, (0, 0, *([1] * 8), 0, *([1] * 5))),
+    streams=SavedStreams(16, 32, (0, 0, *([1] * 8), 0, *([1] * 5))),
 )
 EPOCH = replace(SHUFFLED, step=0, cursors={0: (120000,)}, segments=Segments(((0, 120000, 512),)), epoch=2)
 
-LOSSY = replace(SHUFFLED, losses=Losses(Ledger({7: 8, 2**40: 0, 59391: 59400}), {}))
-SKIPPED = replace(STREAMED, losses=Losses(Ledger({290: 290}), {0: 3, 10: 2**40}))
+LOSSY = replace(SHUFFLED, losses=BadRecords(Ledger({7: 8, 2**40: 0, 59391: 59400}), {}))
+SKIPPED = replace(STREAMED, losses=BadRecords(Ledger({290: 290}), {0: 3, 10: 2**40}))
 
 PARAMETERS = [
     {"op": "Map", "name": "decode"},
@@ -114,12 +114,12 @@ def states(draw: st.DrawFn) -> State:
         operations=draw(OPERATIONS),
         rows=rows,
         stride=stride,
-        streams=Streams(count, rows_a_stream * group, tuple(draw(COUNTS) for _ in range(count)))
+        streams=SavedStreams(count, rows_a_stream * group, tuple(draw(COUNTS) for _ in range(count)))
         if streamed
         else None,
         epoch=draw(st.none() | COUNTS),
         versions={name: draw(st.text(max_size=5)) for name in ("loaderkit", "numpy", "python")},
-        losses=Losses(
+        losses=BadRecords(
             Ledger(draw(st.dictionaries(COUNTS, COUNTS, max_size=3))),
             draw(st.dictionaries(st.integers(0, count - 1), st.integers(1, 2**40))) if streamed else {},
         ),
@@ -370,7 +370,7 @@ SHARED: dict[str, Any] = {
     "operations": STREAMED.operations[:1],
     "rows": 256,
     "stride": 256,
-    "streams": Streams(16, 32, (0,) * 16),
+    "streams": SavedStreams(16, 32, (0,) * 16),
     "epoch": 0,
 }
 # What each process's document may say for itself.
@@ -401,8 +401,8 @@ def test_documents_of_several_processes_make_one_state() -> None:
     assert merge([first, second]) == STREAMED
     assert merge([SHUFFLED, copy.deepcopy(SHUFFLED)]) == SHUFFLED
     lost = [
-        replace(SKIPPED, losses=Losses(Ledger({290: 290}), {0: 3})),
-        replace(SKIPPED, losses=Losses(Ledger(), {10: 2**40})),
+        replace(SKIPPED, losses=BadRecords(Ledger({290: 290}), {0: 3})),
+        replace(SKIPPED, losses=BadRecords(Ledger(), {10: 2**40})),
     ]
     assert merge(lost) == merge([*lost, SKIPPED]) == SKIPPED
     assert not merge([first, second]).digest_missing

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._order.sharding import ShardOptions
-from loaderkit._plan.batching import Batching, Level
-from loaderkit._plan.logical_streams import StreamPlan, Strided, check_streams, stream_block
+from loaderkit._plan.batching import Batching, InnerBatch
+from loaderkit._plan.logical_streams import LogicalStreams, Strided, check_streams, stream_block
 from loaderkit._plan.schedule import Schedule
 from loaderkit.samplers import SequentialSampler
 
 PLANS = st.builds(
-    lambda count, q, start, length: StreamPlan(count, q, start, None if length is None else start + length),
+    lambda count, q, start, length: LogicalStreams(
+        count, q, start, None if length is None else start + length
+    ),
     st.integers(1, 6),
     st.integers(1, 7),
     st.integers(0, 60),
@@ -23,7 +25,7 @@ PLANS = st.builds(
 )
 
 
-def belonging(plan: StreamPlan, stream: int, first_index: int, n: int) -> list[int]:
+def belonging(plan: LogicalStreams, stream: int, first_index: int, n: int) -> list[int]:
     """The naive twin: every index is asked for its stream."""
     stop = plan.stop if plan.stop is not None else first_index + plan.start + (n + 2) * plan.q * plan.count
     indices = range(max(plan.start, first_index), stop)
@@ -31,7 +33,9 @@ def belonging(plan: StreamPlan, stream: int, first_index: int, n: int) -> list[i
 
 
 @given(PLANS, st.integers(0, 200), st.integers(0, 40))
-def test_a_streams_indices_are_those_that_belong_to_it(plan: StreamPlan, first_index: int, n: int) -> None:
+def test_a_streams_indices_are_those_that_belong_to_it(
+    plan: LogicalStreams, first_index: int, n: int
+) -> None:
     """The next n of each stream equal the naive twin's, as int64, from any index on."""
     for stream in range(plan.count):
         indices = plan.indices(stream, first_index, n)
@@ -41,7 +45,7 @@ def test_a_streams_indices_are_those_that_belong_to_it(plan: StreamPlan, first_i
 
 
 @given(PLANS, st.lists(st.integers(1, 9), max_size=8))
-def test_reading_on_from_the_last_index_leaves_nothing_out(plan: StreamPlan, sizes: list[int]) -> None:
+def test_reading_on_from_the_last_index_leaves_nothing_out(plan: LogicalStreams, sizes: list[int]) -> None:
     """Asking piece by piece, each from one past the last index, gives the stream without gap or repeat."""
     for stream in range(plan.count):
         found: list[int] = []
@@ -57,8 +61,8 @@ def test_streams_that_lose_nothing_are_the_batches_of_the_schedule(
     """Where no row is dropped or added, each shard's streams give exactly its part of each batch."""
     count = shards * streams_a_shard
     rows = count * rows_a_stream
-    batching = Batching(inner=(Level(group, "keep"),), rows=rows, remainder="keep", batched=True)
-    plan = StreamPlan(count, stream_block(count, batching), start=0, stop=None)
+    batching = Batching(inner=(InnerBatch(group, "keep"),), rows=rows, remainder="keep", batched=True)
+    plan = LogicalStreams(count, stream_block(count, batching), start=0, stop=None)
     each = rows_a_stream * group
     for index in range(shards):
         shard = ShardOptions(index, shards)
@@ -69,7 +73,7 @@ def test_streams_that_lose_nothing_are_the_batches_of_the_schedule(
 
 
 @given(PLANS, st.lists(st.integers(1, 5), max_size=10))
-def test_what_was_consumed_is_a_prefix_after_any_resizes(plan: StreamPlan, sizes: list[int]) -> None:
+def test_what_was_consumed_is_a_prefix_after_any_resizes(plan: LogicalStreams, sizes: list[int]) -> None:
     """A change of the batch size moves no index to another stream: what was read stays a prefix of it."""
     cursors = [plan.start] * plan.count
     consumed: list[list[int]] = [[] for _ in range(plan.count)]
@@ -88,7 +92,7 @@ def test_every_stream_has_one_owner_and_an_error_proposes_a_number_that_works(
 ) -> None:
     """Owned streams share all of them without overlap; where that can't be, the proposed line can."""
     rows = each * shards
-    plan = StreamPlan(count, q=1, start=0, stop=None)
+    plan = LogicalStreams(count, q=1, start=0, stop=None)
     try:
         owned = [plan.owned(rows, ShardOptions(shard, shards)) for shard in range(shards)]
     except ValueError as error:
@@ -151,18 +155,18 @@ def test_without_a_batch_a_shards_indices_are_those_of_the_schedule(
 
 def test_far_from_the_start_costs_nothing_more() -> None:
     """Indices past 10^12 are reached by arithmetic, in streams and in strides."""
-    assert StreamPlan(4, 64, 0, None).indices(3, 10**12, 2).tolist() == [10**12 + 192, 10**12 + 193]
+    assert LogicalStreams(4, 64, 0, None).indices(3, 10**12, 2).tolist() == [10**12 + 192, 10**12 + 193]
     assert Strided(0, None, ShardOptions(1, 4)).indices(10**12, 2).tolist() == [10**12 + 1, 10**12 + 5]
 
 
 def test_an_index_past_the_last_is_an_index_error() -> None:
     """An index that int64 can't hold is an error and doesn't wrap round."""
     with pytest.raises(IndexError, match=r"past 2\*\*63"):
-        StreamPlan(2, 3, 0, None).indices(0, 2**63 - 10, 20)
+        LogicalStreams(2, 3, 0, None).indices(0, 2**63 - 10, 20)
     with pytest.raises(IndexError, match=r"past 2\*\*63"):
         Strided(0, None, ShardOptions(0, 2)).indices(2**63 - 10, 20)
     with pytest.raises(IndexError, match="stream: expected 0 to 1, got 2"):
-        StreamPlan(2, 3, 0, None).indices(2, 0, 1)
+        LogicalStreams(2, 3, 0, None).indices(2, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +181,7 @@ def test_an_index_past_the_last_is_an_index_error() -> None:
 def test_a_malformed_plan_is_refused(numbers: tuple[int, int, int, int | None], text: str) -> None:
     """Each argument is checked by name."""
     with pytest.raises(ValueError, match=text):
-        StreamPlan(*numbers)
+        LogicalStreams(*numbers)
     if text.startswith(("start", "stop")):
         with pytest.raises(ValueError, match=text):
             Strided(numbers[2], numbers[3], ShardOptions(0, 1))

@@ -4,7 +4,7 @@ All of it happens in the thread that asks for an element; another one can close 
 """
 
 from loaderkit._order.store import Store
-from loaderkit._plan.ending import Ending, Post, Verdict
+from loaderkit._plan.ending import Announcement, Ending, Verdict
 from loaderkit.errors import IteratorClosedError
 
 from .waiting import Wait, named
@@ -25,7 +25,7 @@ class Companions:
         self._ending = Ending(store.process, store.processes)
         self._prefix = f"{_PREFIX}/{name}/{store.count(name)}/"
         self._key = f"{self._prefix}{store.process}"
-        self._unsent: Post | None = None
+        self._unsent: Announcement | None = None
         self.closed = False
 
     def before(self, step: int, *, sure: int) -> None:
@@ -67,9 +67,11 @@ class Companions:
 
     def _hear(self) -> None:
         said = self._store.read(self._prefix)
-        self._ending.hear({int(key.rpartition("/")[2]): Post.parse(value) for key, value in said.items()})
+        self._ending.hear(
+            {int(key.rpartition("/")[2]): Announcement.parse(value) for key, value in said.items()}
+        )
 
-    def _post(self, post: Post | None) -> None:
+    def _post(self, post: Announcement | None) -> None:
         # Where an interrupt or the store's error came in between, it is sent with the next one.
         self._unsent = post or self._unsent
         if self._unsent is not None:

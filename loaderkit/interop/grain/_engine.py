@@ -13,12 +13,12 @@ from loaderkit._runtime.worker.reading import ReadOptions
 
 from . import options
 from ._compile import Compiled
-from ._course import Course, Position
+from ._layout_plan import LayoutPlan, LayoutPosition
 from ._order import Order
 
 
 class EngineLoader(DataLoader):
-    """Runs a course of ours with the workers of a DataLoader."""
+    """Runs a plan of ours with the workers of a DataLoader."""
 
     def _program(self) -> Program:
         # Cursors are kept wherever elements are regrouped, also where their number is known.
@@ -33,16 +33,16 @@ class EngineLoader(DataLoader):
 
     _cursors = True
 
-    def run(self, course: Course, layout: int) -> "EngineRun":
-        """An iterator over a course, which is that of a layout."""
+    def run(self, plan: LayoutPlan, layout: int) -> "EngineRun":
+        """An iterator over a plan, which is that of a layout."""
         prefetch = self._prefetch if self._worker_count else 1  # nobody would work ahead
         find_hub = partial(self._hub_for, layout)
         return EngineRun(
             find_hub,
-            course,  # type: ignore[arg-type]  # a course's like
+            plan,  # type: ignore[arg-type]  # a plan's like
             prefetch,
             Quarantine(None),
-            open_scheduler=Course.assembly,  # type: ignore[arg-type]  # of that course
+            open_scheduler=LayoutPlan.assembly,  # type: ignore[arg-type]  # of that plan
         )
 
     def _hub_for(self, layout: int) -> Hub:
@@ -54,17 +54,17 @@ class EngineLoader(DataLoader):
 class EngineRun(DataLoaderIterator):
     """An iterator whose position is a layout's."""
 
-    def position(self) -> Position:
+    def position(self) -> LayoutPosition:
         """Where it stands."""
         position: Any = self._position
-        assert isinstance(position, Position)
+        assert isinstance(position, LayoutPosition)
         return position
 
-    def go_to(self, position: Position) -> None:
+    def go_to(self, position: LayoutPosition) -> None:
         """Goes to a position of the same layout."""
         with self._lock:
             self._check_open()
-            self._move_to(position)  # type: ignore[arg-type]  # what a course calls a position is its own business
+            self._move_to(position)  # type: ignore[arg-type]  # what a plan calls a position is its own business
 
 
 def engine_loader(

@@ -18,7 +18,7 @@ from loaderkit.sources.naming import Namer, namer_of
 
 from . import transforms
 from ._batching import make_batch
-from ._course import Position
+from ._layout_plan import LayoutPosition
 from ._sent import as_sent
 from ._steps import Step, check_callable, is_legacy
 from .record import Record, RecordMetadata, is_record
@@ -59,7 +59,7 @@ class InOrderRun:
         self._blame = _Blame(lambda record_key: name(record_key % len(source)))
         self._layout = layout
         self._index_at = index_at
-        self._position = Position(0, 0, ((0,),) * max(layout, 1))
+        self._position = LayoutPosition(0, 0, ((0,),) * max(layout, 1))
         self._over: set[int] = set()  # layout workers whose streams have ended
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
@@ -97,16 +97,16 @@ class InOrderRun:
                 raise
             before = self._position
             cursors = (*before.cursors[:part], place(), *before.cursors[part + 1 :])
-            self._position = Position(before.step + 1, (part + 1) % parts, cursors)
+            self._position = LayoutPosition(before.step + 1, (part + 1) % parts, cursors)
             self._moving = False
             return element
         raise StopIteration
 
-    def position(self) -> Position:
+    def position(self) -> LayoutPosition:
         """Where it stands."""
         return self._position
 
-    def go_to(self, position: Position) -> None:
+    def go_to(self, position: LayoutPosition) -> None:
         """Goes to a position; what the callables held back is gone."""
         self._check_open()
         self._position = position

@@ -16,7 +16,7 @@ from typing import Any
 from loaderkit._order.cursor import Cursor
 from loaderkit.errors import CheckpointMismatchError, StateError
 
-from ._course import Position
+from ._layout_plan import LayoutPosition
 
 _VERSION = 2
 _TURN, _STATES, _SEEN = "next_index_in_cycle", "iterators_in_use_states", "last_seen_indices"
@@ -38,11 +38,11 @@ class Identity:
     shard_count: int
 
 
-def written(position: Position, layout: int, identity: Identity) -> bytes:
+def written(position: LayoutPosition, layout: int, identity: Identity) -> bytes:
     """The document of a position.
 
     >>> identity = Identity("a sampler", "a source", flat_maps=0, shard_index=0, shard_count=1)
-    >>> read(written(Position(3, 1, ((4,), (2,))), 2, identity)).cursors(identity, 10)
+    >>> read(written(LayoutPosition(3, 1, ((4,), (2,))), 2, identity)).cursors(identity, 10)
     ((4,), (2,))
     """
     document = (
@@ -51,7 +51,7 @@ def written(position: Position, layout: int, identity: Identity) -> bytes:
     return json.dumps(document, indent=4).encode()
 
 
-def _version_2(position: Position, layout: int, identity: Identity) -> dict[str, Any]:
+def _version_2(position: LayoutPosition, layout: int, identity: Identity) -> dict[str, Any]:
     return {
         "version": _VERSION,
         _SEEN: {
@@ -65,7 +65,7 @@ def _version_2(position: Position, layout: int, identity: Identity) -> dict[str,
     }
 
 
-def _native(position: Position, layout: int, identity: Identity) -> dict[str, Any]:
+def _native(position: LayoutPosition, layout: int, identity: Identity) -> dict[str, Any]:
     states = [_nested(cursor, identity.flat_maps) for cursor in position.cursors]
     if layout == 0:
         return states[0]

@@ -17,9 +17,9 @@ from loaderkit.errors import CheckpointMismatchError
 
 from . import sharding
 from ._compile import Compiled, compiled
-from ._course import Course, Position, course_of
 from ._engine import EngineLoader, EngineRun, engine_loader
 from ._in_order import InOrderRun
+from ._layout_plan import LayoutPlan, LayoutPosition, layout_plan_of
 from ._order import as_ours, generators_of, order_of
 from ._resolved import resolved
 from ._state import Identity, check_same, read, written
@@ -130,12 +130,12 @@ class DataLoader:
 
     def _run(self, layout: int) -> EngineRun | InOrderRun:
         """The stream of a layout, from its beginning."""
-        course = self._course(layout)
+        plan = self._plan(layout)
         if not self._in_order:
-            return self._compiled(layout)[1].run(course, layout)
+            return self._compiled(layout)[1].run(plan, layout)
 
         def index_at(part: int, used: int) -> int | None:
-            return course.deal.index_of(part, used) if used < course.deal.size(part) else None
+            return plan.deal.index_of(part, used) if used < plan.deal.size(part) else None
 
         return InOrderRun(
             source=self._data_source,
@@ -145,8 +145,8 @@ class DataLoader:
             index_at=index_at,
         )
 
-    def _course(self, layout: int) -> Course:
-        return course_of(
+    def _plan(self, layout: int) -> LayoutPlan:
+        return layout_plan_of(
             self._order,
             Compiled() if self._in_order else self._compiled(layout)[0],
             layout=layout,
@@ -178,7 +178,7 @@ class DataLoader:
         """A cursor of a document as the engine's: see `resolved`. What runs in order counts as Grain does."""
         if self._in_order or not any(cursor[1:]):
             return cursor
-        deal = self._course(layout).deal
+        deal = self._plan(layout).deal
         sampler, size = as_ours(self._sampler), len(self._data_source)
 
         def records(first: int) -> Iterator[tuple[int, np.random.Generator | None, Any]]:
@@ -266,7 +266,7 @@ class DataLoaderIterator(collections.abc.Iterator[Any]):
             cursors = tuple(
                 loader._resolved(part, cursor, document.layout) for part, cursor in enumerate(cursors)
             )
-        run.go_to(Position(0, document.turn, cursors))
+        run.go_to(LayoutPosition(0, document.turn, cursors))
         if run is not self._run:
             self._run.close()
             self._run, self._layout = run, document.layout

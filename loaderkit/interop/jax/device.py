@@ -21,7 +21,7 @@ from loaderkit._base.closing import Closing
 from loaderkit._base.integers import at_least
 from loaderkit._base.tree import flatten, unflatten
 from loaderkit._iterator.iterator import DataLoaderIterator
-from loaderkit._iterator.lookahead import Ahead, Taken
+from loaderkit._iterator.lookahead import Lookahead, LookaheadItem
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit.samplers.protocol import seed_of
 
@@ -66,7 +66,7 @@ def device_iterator(
 @dataclass(frozen=True, slots=True)
 class _Coming:
     value: Any
-    taken: Taken
+    taken: LookaheadItem
 
 
 class DeviceIterator(Closing):
@@ -91,26 +91,26 @@ class DeviceIterator(Closing):
             raise TypeError(f"keys: expected the name of a leaf or None, got {keys!r}")
         self._targets = first_device() if sharding is None else sharding
         targets = checked_targets(self._targets)
-        shardings, course = shardings_in(targets), it._course
+        shardings, plan = shardings_in(targets), it._plan
         self._global = bool(shardings)
-        if not course.batching.batched and (self._global or keys is not None):
+        if not plan.batching.batched and (self._global or keys is not None):
             raise ValueError(
                 "it: its loader has no Batch, so its elements have no rows to share; add lk.Batch(...)"
             )
         if self._global:
-            course.check_equal_parts("device_iterator: all devices hold equal parts")
+            plan.check_equal_parts("device_iterator: all devices hold equal parts")
         for one in shardings:
-            check_process_order(one, course.shard)
+            check_process_order(one, plan.shard)
         self._rows_target = row_target(targets)
         self._keys = keys
-        self._seed = seed_of(course.sampler)
+        self._seed = seed_of(plan.sampler)
         if keys is not None and self._seed is None:
             raise ValueError(
                 "keys: the sampler has no seed, give it one, for example IndexSampler(..., seed=0)"
             )
         self._it = it
-        self._meeting = Meeting(course, shardings)
-        self._ahead: Ahead = it.wrap()
+        self._meeting = Meeting(plan, shardings)
+        self._ahead: Lookahead = it.wrap()
         self._coming: deque[_Coming] = deque()
         self._torn = False  # whether next() was left between taking a batch and handing one out
         self._error: Exception | None = None
@@ -173,13 +173,13 @@ class DeviceIterator(Closing):
         with jax.transfer_guard_host_to_device("allow"):
             return _Coming(self._on_devices(taken), taken)
 
-    def _on_devices(self, taken: Taken) -> Any:
+    def _on_devices(self, taken: LookaheadItem) -> Any:
         element = taken.element.value
         leaves = leaves_of(element)
         arrays = {path: np.asarray(leaf) for path, leaf in leaves.items() if is_for_devices(leaf)}
         held, total = np.empty(0, np.int64), 0
         if self._global:
-            held, total = held_rows(self._ahead.course.shard, _rows_in(leaves, arrays))
+            held, total = held_rows(self._ahead.plan.shard, _rows_in(leaves, arrays))
         arrays = {path: fitting(path, leaf) for path, leaf in arrays.items()}
         if self._global:
             self._meeting.check_leaves(arrays, total, self._prefetch, step=self._it.step + len(self._coming))
@@ -192,11 +192,11 @@ class DeviceIterator(Closing):
             return batch
         return self._with_keys(batch, taken, _rows_in(leaves, arrays), held, total)
 
-    def _with_keys(self, batch: Any, taken: Taken, rows: int, held: np.ndarray, total: int) -> Any:
+    def _with_keys(self, batch: Any, taken: LookaheadItem, rows: int, held: np.ndarray, total: int) -> Any:
         assert self._keys is not None and self._seed is not None
         begins = taken.element.begins
         if begins is None:
-            begins = self._ahead.course.begins_of(taken.before)
+            begins = self._ahead.plan.begins_of(taken.before)
         if len(begins) != rows:
             raise ValueError(
                 f"keys: the batch has {rows} rows, and {len(begins)} entered the last Batch: operations behind it "

@@ -8,7 +8,7 @@ from jax.sharding import Sharding
 from numpy.typing import NDArray
 
 from loaderkit._order.store import Store
-from loaderkit._plan.stream_plan import Course
+from loaderkit._plan.stream_plan import StreamPlan
 from loaderkit._runtime.cluster.agreement import agree
 from loaderkit._state.identity import agreement_of
 from loaderkit._system.versions import present_versions
@@ -23,19 +23,19 @@ class Meeting:
     """What one process says to the others, where there are any.
 
     Args:
-        course: of the batches.
+        plan: of the batches.
         shardings: of the global arrays; none where each process keeps its rows to itself.
 
     closed: set where nothing is waited for any more.
 
     >>> import loaderkit as lk
-    >>> Meeting(iter(lk.load([1, 2], batch_size=2))._course, []).check_place({"step": "0"})
+    >>> Meeting(iter(lk.load([1, 2], batch_size=2))._plan, []).check_place({"step": "0"})
     """
 
-    def __init__(self, course: Course, shardings: Sequence[Sharding]) -> None:
+    def __init__(self, plan: StreamPlan, shardings: Sequence[Sharding]) -> None:
         self.closed = False
-        self._course = course
-        store = course.shard.store
+        self._plan = plan
+        store = plan.shard.store
         # Shards by number have no store of their own, and nothing was compared when iteration started. The processes
         # of a sharding make an array together all the same, each of the rows that it takes for the right ones.
         self._compared = store is not None
@@ -48,7 +48,7 @@ class Meeting:
         """Raises where the processes don't stand at the same place; all of them ask."""
         if self._store is None:
             return
-        said = place if self._compared else {**agreement_of(self._course, present_versions()), **place}
+        said = place if self._compared else {**agreement_of(self._plan, present_versions()), **place}
         agree(
             self._store,
             "place",

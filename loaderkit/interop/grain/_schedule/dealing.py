@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._plan.keys_ahead import KeysAhead
-from loaderkit._plan.schedule import Part
+from loaderkit._plan.schedule import StepRecords
 from loaderkit.samplers import Sampler
 
 
@@ -124,9 +124,9 @@ class DealtBatches:
         self._deal = deal
         self._hand = hand
         self._keys = KeysAhead(sampler, num_records)
-        self._ahead: list[Part] = []  # the next last
+        self._ahead: list[StepRecords] = []  # the next last
 
-    def next(self, most: int) -> Part | None:
+    def next(self, most: int) -> StepRecords | None:
         """The records of the next batch, or of up to `most` that are equally large; None behind the last.
 
         Raises what the sampler raises, and IndexError for a key that the source doesn't have.
@@ -141,7 +141,9 @@ class DealtBatches:
         if len(alike) == 1:
             return alike[0]
         indices, keys = ([getattr(part, name) for part in alike] for name in ("indices", "keys"))
-        return Part(np.concatenate(indices), np.concatenate(keys), rows=alike[0].rows, steps=len(alike))
+        return StepRecords(
+            np.concatenate(indices), np.concatenate(keys), rows=alike[0].rows, steps=len(alike)
+        )
 
     def _plan(self) -> None:
         hand, batches, count = self._hand, list[NDArray[np.int64]](), 0
@@ -158,7 +160,7 @@ class DealtBatches:
         self._hand = hand
         cuts = np.cumsum([len(batch) for batch in batches])[:-1]
         parts = zip(batches, np.split(keys, cuts), strict=True)
-        self._ahead = [Part(mine, of, rows=len(mine)) for mine, of in parts][::-1]
+        self._ahead = [StepRecords(mine, of, rows=len(mine)) for mine, of in parts][::-1]
 
 
 class DealtIndices:

@@ -15,7 +15,7 @@ from loaderkit._engine.row_scheduler import Grid
 from loaderkit._engine.scheduler import Assembly, Supplies
 from loaderkit._engine.stream_scheduler import Chain
 from loaderkit._order.cursor import Cursor
-from loaderkit._plan.bad_records import NO_LOSSES, Losses
+from loaderkit._plan.bad_records import NO_BAD_RECORDS, BadRecords
 from loaderkit._plan.batching import Batching
 from loaderkit._plan.feeds import RecordFeed
 from loaderkit.interop.grain._schedule.dealing import Deal, DealtBatches, DealtIndices, Hand
@@ -29,7 +29,7 @@ _LEAST_PATIENCE = 100_000  # records that may pass without one left, where the s
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class LayoutPosition:
     """Where an iterator stands: elements handed out, whose turn it is, and for each layout worker where it goes on.
 
     cursors: (records used, ordinal of the next child, ...) each.
@@ -40,13 +40,13 @@ class Position:
     cursors: tuple[Cursor, ...]
 
     @property
-    def losses(self) -> Losses:
+    def losses(self) -> BadRecords:
         """None: behind Grain's names a record that can't be read is always an error."""
-        return NO_LOSSES
+        return NO_BAD_RECORDS
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class LayoutPlan:
     """The stream of one loader in one layout.
 
     sampler: as the engine asks it. deal: who gets which record, by batches of the last Batch where rows are fixed.
@@ -74,11 +74,11 @@ class Course:
         made = self.compiled
         return not made.filters and not made.flat_maps and len(made.batches) < 2
 
-    def first_position(self) -> Position:
+    def first_position(self) -> LayoutPosition:
         """Where the stream begins."""
-        return Position(0, 0, ((0,),) * self.deal.parts)
+        return LayoutPosition(0, 0, ((0,),) * self.deal.parts)
 
-    def after(self, position: Position, ends: Mapping[int, Cursor] | None) -> Position:
+    def after(self, position: LayoutPosition, ends: Mapping[int, Cursor] | None) -> LayoutPosition:
         """The position behind an element; `ends`: where the layout worker that gave it goes on, if rows change."""
         if ends is not None:
             ((part, end),) = ends.items()
@@ -90,13 +90,13 @@ class Course:
             assert drawn is not None
             part, cursor, turn = drawn.part, (drawn.place + drawn.rows,), drawn.hand.turn
         cursors = (*position.cursors[:part], cursor, *position.cursors[part + 1 :])
-        return Position(position.step + 1, turn, cursors)
+        return LayoutPosition(position.step + 1, turn, cursors)
 
-    def index_of(self, position: Position) -> int:
+    def index_of(self, position: LayoutPosition) -> int:
         """The lowest global index that wasn't used."""
         return min(self.deal.index_of(part, cursor[0]) for part, cursor in enumerate(position.cursors))
 
-    def search(self, position: Position) -> Callable[[int, int], Never]:
+    def search(self, position: LayoutPosition) -> Callable[[int, int], Never]:
         """Nothing is searched for: a bad record is raised here."""
 
         def none(index: int, tried: int) -> Never:
@@ -104,7 +104,7 @@ class Course:
 
         return none
 
-    def assembly(self, position: Position, q: int, prefetch: int, supplies: Supplies) -> Assembly:
+    def assembly(self, position: LayoutPosition, q: int, prefetch: int, supplies: Supplies) -> Assembly:
         """The stream from a position on, for the engine to make."""
         hand, batches = _hand(position), self.compiled.batches
         if self.fixed and batches:
@@ -149,16 +149,16 @@ class Course:
 
 
 def _maker(
-    course: Course, part: int, feed: RecordFeed, start: Cursor, prefetch: int
+    plan: LayoutPlan, part: int, feed: RecordFeed, start: Cursor, prefetch: int
 ) -> Callable[[Supplies], Assembly]:
-    return lambda supplies: course._chain({part: feed}, {part: start}, prefetch, supplies)
+    return lambda supplies: plan._chain({part: feed}, {part: start}, prefetch, supplies)
 
 
-def _hand(position: Position) -> Hand:
+def _hand(position: LayoutPosition) -> Hand:
     return Hand(tuple(cursor[0] for cursor in position.cursors), position.turn)
 
 
-def course_of(
+def layout_plan_of(
     sampler: Order,
     compiled: Compiled,
     *,
@@ -168,8 +168,8 @@ def course_of(
     shard_count: int,
     num_records: int,
     endless: bool,
-) -> Course:
-    """The course of a layout.
+) -> LayoutPlan:
+    """The plan of a layout.
 
     Args:
         sampler: as the engine asks it.
@@ -185,4 +185,4 @@ def course_of(
     if len(compiled.batches) == 1:
         (batch,) = compiled.batches
         deal = replace(deal, rows=batch.batch_size, keep=not batch.drop_remainder)
-    return Course(sampler, deal, compiled, endless, num_records)
+    return LayoutPlan(sampler, deal, compiled, endless, num_records)

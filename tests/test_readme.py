@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#]+)\)")
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAPERS = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
 
 
 def blocks(document: Path, language: str) -> list[tuple[int, str]]:
@@ -143,7 +144,7 @@ def test_the_commands_are_those_of_the_project():
         assert "python -m pytest -q -n 2 --dist loadfile" in (ROOT / other).read_text()
 
 
-@pytest.mark.parametrize("document", [*DOCUMENTS, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("document", [*DOCUMENTS, *PAPERS], ids=lambda path: path.name)
 def test_links_lead_to_files_of_the_project(document):
     """A document names only files that are there."""
     targets = [target for target in LINK.findall(document.read_text()) if "://" not in target]

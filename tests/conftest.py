@@ -1,7 +1,7 @@
-"""How many examples the properties try: the profile "ci" in the test command, "nightly" in .ci/nightly.
+"""How many examples the properties try: "ci" in the test command, "nightly" in .ci/nightly, "quick" in .ci/room.
 
-The same tests run in both; only the counts differ, and how long a failure is made smaller. HYPOTHESIS_PROFILE chooses
-one.
+The same properties run in all three; only the counts differ, and how long a failure is made smaller.
+HYPOTHESIS_PROFILE chooses one.
 """
 
 import os
@@ -18,8 +18,9 @@ COMMON = {
     "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 }
 
-# "ci" tries the same examples each time, so that a failure there belongs to the change it came with;
+# "ci" and "quick" try the same examples each time, so that a failure there belongs to the change it came with;
 # "nightly" draws new ones and prints how to repeat one that fails.
+settings.register_profile("quick", max_examples=6, stateful_step_count=20, derandomize=True, **COMMON)
 settings.register_profile("ci", max_examples=60, stateful_step_count=40, derandomize=True, **COMMON)
 settings.register_profile("nightly", max_examples=3000, stateful_step_count=120, print_blob=True, **COMMON)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")

@@ -44,6 +44,7 @@ def smoke(tmp_path_factory):
     return [entry for half in figures for entry in half["benchmarks"]], "\n".join(printed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_benchmark_runs_and_every_metric_is_a_positive_number(name, smoke):
     """loaderkit and the bare loop take part in each benchmark, and each of their metrics is more than zero."""
@@ -59,6 +60,7 @@ def test_every_benchmark_runs_and_every_metric_is_a_positive_number(name, smoke)
         assert f"## {benchmark.name}\n" in printed and benchmark.what.strip() in printed
 
 
+@pytest.mark.slow
 def test_what_takes_no_part_is_listed(smoke):
     """Who wasn't run is named in the tables and in the file, with the reason."""
     figures, printed = smoke
@@ -67,6 +69,7 @@ def test_what_takes_no_part_is_listed(smoke):
     assert "torch, 0 workers; torch, 2 workers" in printed
 
 
+@pytest.mark.slow
 def test_the_conformance_table_is_made():
     """A few probes of loaderkit, each in a process of its own: a row each, and what it does below."""
     done = subprocess.run(
@@ -160,6 +163,7 @@ def test_rows_where_a_peer_is_ahead_are_listed():
     assert "peer ahead" not in of_outcome(outcome)
 
 
+@pytest.mark.slow
 def test_earlier_figures_make_one_table(smoke):
     """What `--json` wrote becomes the comparisons that were printed."""
     figures, printed = smoke

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import orbax.checkpoint as ocp
+import pytest
 from ports import free_port
 from stand_in import Counter
 
@@ -54,6 +55,7 @@ threading.Event().wait()
 """
 
 
+@pytest.mark.slow
 def test_killed_between_an_asynchronous_save_and_its_commit(tmp_path):
     """The uncommitted step doesn't exist for the next process: it goes on from the one before, exactly."""
     child = start(SAVES_AND_STALLS, tmp_path / "run")
@@ -93,6 +95,7 @@ with ocp.CheckpointManager(sys.argv[1]) as manager:
 """
 
 
+@pytest.mark.slow
 def test_the_model_is_restored_where_loaderkit_is_not_installed(tmp_path):
     """A checkpoint with our item stays readable for evaluation and serving."""
     with start(SAVES, tmp_path / "run") as saver:
@@ -121,6 +124,7 @@ jax.distributed.shutdown()
 """
 
 
+@pytest.mark.slow
 def test_two_jax_processes_keep_a_document_each(tmp_path):
     """Each writes and reads its own, and a lone process later reads the first."""
     port = free_port()
@@ -211,6 +215,7 @@ jax.distributed.shutdown()
 """
 
 
+@pytest.mark.slow
 def test_storage_of_each_host_and_shared_storage(tmp_path):
     """With `MultiprocessingOptions(primary_host=None)` each process has a folder of its own, and its own file there is
     enough; one that isn't there is named. With a primary host the folder is shared: there a missing file of any process

@@ -28,6 +28,7 @@ def run(*arguments, code=None):
     )
 
 
+@pytest.mark.slow
 def test_the_demo_resumes_exactly(tmp_path):
     """The killed and resumed training equals the one in peace, in every batch and in the parameters."""
     shown = run("demo", "--directory", tmp_path / "demo", "--epochs", "16")

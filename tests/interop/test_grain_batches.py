@@ -60,6 +60,7 @@ def in_order(loader, layout: int) -> list[str]:
     return elements
 
 
+@pytest.mark.slow
 def test_the_engine_gives_what_the_operations_give_in_order(nightly):
     """Any pipeline in layouts of 0 to 3 workers, without a worker: the plainest way to run it says the same."""
     rng = random.Random(None if nightly else 0)
@@ -71,6 +72,7 @@ def test_the_engine_gives_what_the_operations_give_in_order(nightly):
         assert told(run) == in_order(loader, layout), (config, layout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [["random", "batch3", "half"], ["sieve", "batch2", "plus", "batch2"], ["fan"]]
 )
@@ -84,6 +86,7 @@ def test_workers_change_nothing(words):
         loader.close()
 
 
+@pytest.mark.slow
 def test_any_place_can_be_gone_on_from(nightly):
     """Every state of any pipeline gives the rest, in a loader with another worker_count."""
     rng = random.Random(None if nightly else 1)
@@ -125,6 +128,7 @@ def goes_on(loader, theirs, config, step: int) -> None:
         assert told(iterator)[: len(expected)] == expected, (config, place)
 
 
+@pytest.mark.slow
 def test_any_pipeline_is_grains(installed_grain, nightly):
     """In Grain's own process: elements bit for bit, states letter by letter, and its states restore here."""
     rng = random.Random(None if nightly else 2)
@@ -173,6 +177,7 @@ def stories_of_workers(installed_grain, nightly):
     return list(zip(configs, json.loads(answer.stdout.splitlines()[-1]), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(WITH_WORKERS)))
 def test_grains_workers_are_a_layout(stories_of_workers, number):
     """One to three processes of Grain, shards, Filter, FlatMap, RandomMap behind Batch: the same without any."""

@@ -135,6 +135,7 @@ def test_a_note_names_the_users_operation(name):
     assert f"index {first} (record_key {first})" in note
 
 
+@pytest.mark.slow
 def test_workers_name_it_as_well():
     """Two processes write the same note, of a plain operation and of one that shares a generator with others."""
     for name in ("RandomMap behind Batch", "FilterOperation"):

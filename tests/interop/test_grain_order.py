@@ -96,6 +96,7 @@ def test_the_samplers_give_the_values_noted_down(arguments, expected):
     )
 
 
+@pytest.mark.slow
 def test_the_vectorised_shuffle_is_the_naive_one():
     """One index at a time or all at once: the same."""
     rng = random.Random(0)
@@ -185,6 +186,7 @@ def test_samplers_are_grains(installed_grain, nightly):
         assert ours == outcome(lambda config=config: sampled(installed_grain, config)), config
 
 
+@pytest.mark.slow
 def test_the_shuffle_is_grains(installed_grain, nightly):
     """Any range up to 2**63, any seed, any number of rounds."""
     theirs = installed_grain.experimental.index_shuffle

@@ -38,6 +38,7 @@ def told(nightly):
 
 
 # With the fixture: more than a hundred tests, one after the other, and many start processes. Each has a limit there.
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_grains_own_tests_pass(told):
     """All but those that are left out for a stated reason."""
@@ -48,6 +49,7 @@ def test_grains_own_tests_pass(told):
     assert len(failed) <= 0.05 * len(outcomes)
 
 
+@pytest.mark.slow
 def test_they_leave_no_shared_memory(told):
     """Of all that the process of the tests made under a name nothing is there when it has ended."""
     assert len(told["names"]) > 100

@@ -335,6 +335,7 @@ while len(open("names").read().split()) <= 3:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [0, 1])
 def test_workers_leave_nothing(tmp_path, layout):
     """Neither what was handed out and not opened, nor what was made ahead and not handed out."""

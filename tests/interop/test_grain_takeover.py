@@ -61,6 +61,7 @@ def killed(installed_grain, tmp_path_factory):
     return folder / "killed", whole
 
 
+@pytest.mark.slow
 def test_a_run_killed_under_grain_ends_under_loaderkit(killed, tmp_path):
     """Killed at step 10, saved at 8 in a real Orbax directory: the batches that Grain alone would have given."""
     folder, whole = killed
@@ -69,6 +70,7 @@ def test_a_run_killed_under_grain_ends_under_loaderkit(killed, tmp_path):
     assert (code, rest) == (0, whole[8:])
 
 
+@pytest.mark.slow
 def test_a_run_killed_under_loaderkit_ends_under_grain(killed, tmp_path, nightly):
     """And back: what we save, Grain restores."""
     if not nightly:

@@ -448,6 +448,7 @@ def test_donated_arrays_do_not_change_what_comes():
             spoil(batch.pop("x"))
 
 
+@pytest.mark.slow
 def test_keys_make_augmentation_on_devices_repeatable():
     """Crop, flip and colour jitter, jitted: the same pictures from another batch size, and in any order."""
 
@@ -573,6 +574,7 @@ def test_the_state_says_nothing_of_devices():
         assert json.loads(batches.get_state()) == json.loads(plain.get_state())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_an_interrupt_loses_no_batch(prefetch, nightly):
     """Ctrl-C at lines all over next(), also while others are taken ahead: what comes is behind what was handed out."""

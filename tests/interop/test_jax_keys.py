@@ -100,6 +100,7 @@ def expected_keys(batch: Any) -> list[Any]:
     return keys
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PIPELINES)
 def test_each_row_has_the_key_of_what_it_begins_with(name):
     """Batches are the loader's to the last: from the start, and on from a saved position, with any workers."""

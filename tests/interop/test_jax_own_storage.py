@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from jax_run import run
 from ports import free_port
 
@@ -61,6 +62,7 @@ def positions(folder):
 TELLS = "print('rows', *first[0], *then[0], flush=True)\njax.distributed.shutdown()"
 
 
+@pytest.mark.slow
 def test_positions_on_storage_of_each_host_beside_a_shared_model(tmp_path):
     """As it stands in the document: saved and restored by two hosts, each with files of its own and no other."""
     told = started(tmp_path, "whole", f"{snippet()}\n{TELLS}")
@@ -71,6 +73,7 @@ def test_positions_on_storage_of_each_host_beside_a_shared_model(tmp_path):
     assert positions(tmp_path) == [{"position_2.json": 2, "position_5.json": 5}] * 2
 
 
+@pytest.mark.slow
 def test_a_position_that_one_host_has_and_no_model(tmp_path):
     """Killed behind host 0's position 5 and before host 1's: the next run goes on from model 2 and saves at 3 and at 5,
     with a position of both hosts for every model, and the rows of a run that was never killed.

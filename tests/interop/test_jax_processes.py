@@ -7,6 +7,8 @@ import pytest
 from jax_run import run
 from ports import free_port
 
+pytestmark = pytest.mark.slow  # all ask the processes of one fixture
+
 CASES = Path(__file__).parent / "jax_cases.py"
 
 

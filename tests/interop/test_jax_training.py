@@ -52,6 +52,7 @@ def train(folder, data, *, processes, name, killed_at=0):
     return steps, told[-1][0]
 
 
+@pytest.mark.slow
 def test_a_training_goes_on_with_other_numbers_of_processes(tmp_path, data, nightly):
     """4 processes, killed at a random step; then 2, from the last checkpoint: every batch is that of a lone process."""
     whole, _ = train(tmp_path / "whole", data, processes=1, name="one")
@@ -78,6 +79,7 @@ def test_a_training_goes_on_with_other_numbers_of_processes(tmp_path, data, nigh
     ]
 
 
+@pytest.mark.slow
 def test_the_script_runs_as_it_is_pasted(tmp_path, data):
     """docs/train_many_hosts.py, two processes told of each other by its own arguments."""
     port = free_port()

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 def test_what_is_held_to_the_very_end_goes_without_a_word():
     """By a global, a cache, a cycle, a module: the script's own exit code, and nothing on stderr."""
     ended = subprocess.run(

@@ -72,7 +72,8 @@ class BrokenBatched(Broken):
 
 
 RUNNINGS = [Running(), Running(2, task_rows=2), Running(1, "process")]
-every_running = pytest.mark.parametrize("running", RUNNINGS, ids=str)
+slow_in_processes = [pytest.param(r, marks=[pytest.mark.slow] * (r.kind == "process")) for r in RUNNINGS]
+every_running = pytest.mark.parametrize("running", slow_in_processes, ids=str)
 
 # What fails at index 5: operations and options, the type, and what text and notes say.
 FAILURES: dict[str, tuple[list[Any], dict[str, Any], type[Exception], tuple[str, ...]]] = {
@@ -160,7 +161,12 @@ IN_PROCESSES = ("Map", "FlatMap", "batched source", "StopIteration in flight")
 
 @pytest.mark.parametrize(
     ("name", "running"),
-    [(name, r) for name in FAILURES for r in RUNNINGS if r.kind == "thread" or name in IN_PROCESSES],
+    [
+        pytest.param(name, r, marks=[pytest.mark.slow] * (r.kind == "process"))
+        for name in FAILURES
+        for r in RUNNINGS
+        if r.kind == "thread" or name in IN_PROCESSES
+    ],
     ids=str,
 )
 def test_a_failing_record_is_named(name, running):

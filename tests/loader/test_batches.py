@@ -14,6 +14,8 @@ from stream_twin import assert_same, difference, outcomes, stacked
 
 import loaderkit as lk
 
+IN_A_PROCESS = pytest.param(Running(1, "process"), marks=pytest.mark.slow)
+
 Pair = namedtuple("Pair", ["left", "right"])
 
 
@@ -88,6 +90,7 @@ def test_equals_np_stack(family, size, data, running):
     assert (error is None) == (failed is None)
 
 
+@pytest.mark.slow
 def test_promotion_is_over_all_rows_at_once():
     """int16, uint16 and float32 rows make float32 together, in whatever parts they were made (in parts: float64)."""
     rows = [np.int16(1), np.uint16(2), np.float32(3)] * 4
@@ -101,7 +104,7 @@ def test_promotion_is_over_all_rows_at_once():
             assert batch.dtype == np.float32
 
 
-@pytest.mark.parametrize("running", [Running(), Running(2, task_rows=2), Running(1, "process")], ids=str)
+@pytest.mark.parametrize("running", [Running(), Running(2, task_rows=2), IN_A_PROCESS], ids=str)
 def test_a_guess_that_fails_is_never_another_answer(running):
     """After batches of one dtype a row of another comes: the batch is what np.stack says, not what fits the place."""
     rows: list[Any] = [np.float32(k) for k in range(12)] + [7.25] + [np.float32(k) for k in range(11)]
@@ -110,7 +113,7 @@ def test_a_guess_that_fails_is_never_another_answer(running):
     assert_same(batches, [np.stack(rows[first : first + 4]) for first in range(0, 24, 4)])
 
 
-@pytest.mark.parametrize("running", [Running(), Running(2), Running(1, "process")], ids=str)
+@pytest.mark.parametrize("running", [Running(), Running(2), IN_A_PROCESS], ids=str)
 @pytest.mark.parametrize(
     "make",
     [
@@ -141,7 +144,7 @@ def test_any_tree(make, running):
             assert difference(batch, stacked(group)) is None
 
 
-@pytest.mark.parametrize("running", [Running(), Running(2), Running(1, "process")], ids=str)
+@pytest.mark.parametrize("running", [Running(), Running(2), IN_A_PROCESS], ids=str)
 def test_batches_can_be_written_and_kept(running):
     """A batch is the user's: writable, and never overwritten by a later one."""
     rows = [np.full(3, k, np.float32) for k in range(60)]
@@ -156,7 +159,7 @@ def test_batches_can_be_written_and_kept(running):
         del batch, kept
 
 
-@pytest.mark.parametrize("running", [Running(), Running(2), Running(1, "process")], ids=str)
+@pytest.mark.parametrize("running", [Running(), Running(2), IN_A_PROCESS], ids=str)
 def test_above_the_memory_limit_batches_are_copied_out(running):
     """max_memory bounds what is held in shared memory: a loop that keeps every batch still gets the same ones."""
     rows = [np.full((50, 50), k, np.float32) for k in range(40)]
@@ -166,7 +169,7 @@ def test_above_the_memory_limit_batches_are_copied_out(running):
         del kept
 
 
-@pytest.mark.parametrize("running", [Running(), Running(2, task_rows=1), Running(1, "process")], ids=str)
+@pytest.mark.parametrize("running", [Running(), Running(2, task_rows=1), IN_A_PROCESS], ids=str)
 def test_batch_fn_sees_the_rows_as_they_were_made(running):
     """batch_fn gets the list of rows in order, objects and all, and what it returns is the batch."""
     rows = [{"k": k, "text": "x" * k, "ragged": np.arange(k)} for k in range(7)]
@@ -198,7 +201,7 @@ MISMATCHES = {
 }
 
 
-@pytest.mark.parametrize("running", [Running(), Running(2, task_rows=1), Running(1, "process")], ids=str)
+@pytest.mark.parametrize("running", [Running(), Running(2, task_rows=1), IN_A_PROCESS], ids=str)
 @pytest.mark.parametrize("name", MISMATCHES)
 def test_what_cant_be_batched_is_named(name, running):
     """Both records, by index and record_key, and the path of the leaf; the position stays at that batch."""
@@ -226,7 +229,7 @@ def test_a_failing_batch_fn_keeps_its_error():
     assert all(f"index {k} (record_key {k})" in raised.value.__notes__[0] for k in range(3))
 
 
-@pytest.mark.parametrize("running", [Running(), Running(2), Running(1, "process")], ids=str)
+@pytest.mark.parametrize("running", [Running(), Running(2), IN_A_PROCESS], ids=str)
 def test_columns_are_gathered_as_rows_are(running):
     """A columnar source without operations gives the same batches as its rows do."""
     columns = {"x": np.arange(60, dtype=np.float32).reshape(20, 3), "label": np.arange(20, dtype=np.uint8)}

@@ -154,7 +154,7 @@ def test_every_step_around_the_end_restores_on_any_number_of_hosts(remainder, wo
             loader.close()
 
 
-@pytest.mark.parametrize("kind", ["process", "thread"])
+@pytest.mark.parametrize("kind", [pytest.param("process", marks=pytest.mark.slow), "thread"])
 def test_padded_batches_of_workers(kind):
     """Workers make the padded batch, one whose rows are all padding too: the same as without workers."""
     operations = [lk.Map(SHAPES["texts"]), lk.Batch(global_batch_size=8, remainder="pad")]
@@ -272,6 +272,7 @@ def test_streams_that_run_dry_are_padded_up_to_the_longest(
 HISTORIES = st.lists(st.tuples(st.sampled_from([1, 2, 3, 6]), st.integers(0, 4)), max_size=6)
 
 
+@pytest.mark.slow
 @given(history=HISTORIES, workers=st.sampled_from([0, 0, 2]), count=st.integers(20, 60))
 @settings(max_examples=25)
 def test_any_history_of_host_counts_gives_the_same_batches(history, workers, count):
@@ -305,6 +306,7 @@ def test_any_history_of_host_counts_gives_the_same_batches(history, workers, cou
     assert all(json.loads(state)["step"] == len(expected) for state in states)
 
 
+@pytest.mark.slow
 @given(
     history=st.lists(
         st.tuples(st.sampled_from([1, 2, 4]), st.sampled_from([4, 8, 12]), st.integers(0, 4)), max_size=6
@@ -397,6 +399,7 @@ def test_num_steps_ends_a_run(batch, workers):
     assert len(loader_of(lk.NoSharding(), [lk.Batch(4)], 10, num_steps=99)) == 3
 
 
+@pytest.mark.slow
 @given(
     hosts=st.sampled_from([1, 2]),
     workers=st.sampled_from([0, 2]),

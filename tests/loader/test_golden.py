@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the state was saved with numpy")
 RUNNINGS = [
     {},
     {"worker_count": 2, "worker_kind": "thread", "prefetch_batches": 4},
-    {"worker_count": 2, "worker_kind": "process"},
+    pytest.param({"worker_count": 2, "worker_kind": "process"}, marks=pytest.mark.slow),
 ]
 
 

@@ -11,7 +11,7 @@ from stream_twin import assert_same, outcomes
 
 import loaderkit as lk
 
-RUNNINGS = [Running(), Running(2), Running(1, "process")]
+RUNNINGS = [Running(), Running(2), pytest.param(Running(1, "process"), marks=pytest.mark.slow)]
 every_running = pytest.mark.parametrize("running", RUNNINGS, ids=str)
 
 NUMBERS = Pipeline("numbers", 20, False, 1, (Step("batch", 3),))

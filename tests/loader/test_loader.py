@@ -14,7 +14,7 @@ from pipelines import Running
 
 import loaderkit as lk
 
-RUNNINGS = [Running(), Running(2), Running(2, "process")]
+RUNNINGS = [Running(), Running(2), pytest.param(Running(2, "process"), marks=pytest.mark.slow)]
 every_running = pytest.mark.parametrize("running", RUNNINGS, ids=str)
 
 Pair = namedtuple("Pair", ["left", "right"])
@@ -189,7 +189,7 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("kind", ["process", "thread"])
+@pytest.mark.parametrize("kind", [pytest.param("process", marks=pytest.mark.slow), "thread"])
 def test_definitions_of_a_script_travel(kind, tmp_path):
     """Classes, functions, closures and globals of __main__ work without a guard; the script's body runs once."""
     script = tmp_path / "script.py"

@@ -66,6 +66,7 @@ def test_equals_the_twin(case, running):
     check(case, running)
 
 
+@pytest.mark.slow
 @few
 @given(lossy(), runnings("process"))
 def test_equals_the_twin_in_processes(case, running):
@@ -96,6 +97,7 @@ def test_every_step_restores(case, saving, resuming):
             assert it.get_state() == states[-1]
 
 
+@pytest.mark.slow
 @few
 @given(lossy(), runnings("process"), st.data())
 def test_processes_restore_what_threads_saved(case, resuming, data):

@@ -15,11 +15,9 @@ import pytest
 
 import loaderkit as lk
 
-RUNNINGS: list[dict[str, Any]] = [
-    {},
-    {"worker_count": 2, "worker_kind": "thread"},
-    {"worker_count": 2, "worker_kind": "process"},
-]
+THREADS: dict[str, Any] = {"worker_count": 2, "worker_kind": "thread"}
+PROCESSES: dict[str, Any] = {"worker_count": 2, "worker_kind": "process"}
+RUNNINGS = [{}, THREADS, pytest.param(PROCESSES, marks=pytest.mark.slow)]
 
 
 class Trouble(Exception):  # noqa: N818 - a user's classes have any name
@@ -222,9 +220,12 @@ ENDLESS_TROUBLE = [
     for policy in ("replace", "skip")
     for num_epochs in (1, None)
     for batch in ((), (lk.Batch(4),))
-    for running in RUNNINGS[:2]
+    for running in ({}, THREADS)
 ]
-ENDLESS_TROUBLE += [("replace", None, (lk.Batch(4),), RUNNINGS[2]), ("skip", None, (), RUNNINGS[2])]
+ENDLESS_TROUBLE += [
+    pytest.param("replace", None, (lk.Batch(4),), PROCESSES, marks=pytest.mark.slow),
+    pytest.param("skip", None, (), PROCESSES, marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize(("policy", "num_epochs", "batch", "running"), ENDLESS_TROUBLE)
@@ -389,6 +390,7 @@ class Stop(BaseException):
     """A user's wish to end."""
 
 
+@pytest.mark.slow
 def test_what_is_no_exception_ends_worker_processes(capfd):
     """No policy takes it for a bad record: the WorkerError names the record, its traceback is on stderr."""
 
@@ -593,6 +595,7 @@ class KillOnce:
         return x
 
 
+@pytest.mark.slow
 def test_a_task_done_again_after_a_death_counts_once(tmp_path):
     """A worker that dies behind a bad record of its task: the row is made again, and lost once."""
     path = tmp_path / "bad.jsonl"
@@ -804,7 +807,7 @@ LAPS = [
     (policy, num_steps, running)
     for policy in ("replace", "skip")
     for num_steps in (None, 11)
-    for running in ({"task_rows": 7}, {"task_rows": 64}, {}, RUNNINGS[1])
+    for running in ({"task_rows": 7}, {"task_rows": 64}, {}, THREADS)
 ]
 
 

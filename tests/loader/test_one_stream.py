@@ -54,6 +54,7 @@ def test_equals_the_twin(pipeline, running):
     check(pipeline, running)
 
 
+@pytest.mark.slow
 @few
 @given(pipelines(), runnings("process"))
 def test_equals_the_twin_in_processes(pipeline, running):
@@ -61,6 +62,7 @@ def test_equals_the_twin_in_processes(pipeline, running):
     check(pipeline, running)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("place", "name"), list(enumerate(PIPELINES)))
 def test_processes_show_in_nothing(place, name):
     """One, two or three processes, with tasks of a few rows, give what the interpreter gives."""

@@ -102,7 +102,13 @@ def runnings_of(name: str) -> list[Running]:
 
 
 @pytest.mark.parametrize(
-    ("name", "running"), [(name, r) for name in CASES for r in runnings_of(name)], ids=str
+    ("name", "running"),
+    [
+        pytest.param(name, r, marks=[pytest.mark.slow] * (r is PROCESSES))
+        for name in CASES
+        for r in runnings_of(name)
+    ],
+    ids=str,
 )
 def test_the_state_past_an_error_goes_on_right_behind_it(name, running):
     """In the same iterator; the error is raised again until then, and the failed step isn't counted."""
@@ -125,7 +131,9 @@ def test_the_state_past_an_error_goes_on_right_behind_it(name, running):
         assert it.step == len(expected) - 1
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in IN_PROCESSES)) for name in CASES]
+)
 def test_the_state_past_an_error_restores_elsewhere(name):
     """It is a state like any other, and the same for any workers; it can still be asked for after close()."""
     operations, options, expected = CASES[name]
@@ -243,6 +251,7 @@ LOST: dict[str, tuple[int, list[Any], list[Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOST)
 def test_a_record_that_keeps_killing_workers_is_passed(name):
     """Past it is where its user wants to be: behind the record, or all records of the task where no more is known."""
@@ -274,6 +283,7 @@ def test_a_record_that_would_end_a_thread_is_passed():
         assert list(it) == [*range(6, 12)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operations", [(), (lk.Filter(no_twos),)], ids=["plain", "row-changing"])
 def test_where_no_worker_can_be_started_nothing_is_passed(operations, monkeypatch):
     """No record is to blame, and none would be read behind it either."""

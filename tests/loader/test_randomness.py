@@ -132,6 +132,7 @@ def global_draws(element: Any) -> tuple[Any, float, float]:
     return element, random.random(), float(np.random.random())
 
 
+@pytest.mark.slow
 def test_seeded_globals_are_a_function_of_the_record():
     """What a function draws from random and numpy.random is the same in every process, and another for each record."""
     pipeline = Pipeline("numbers", 12, True, 2, (Step("draw_globally", 10**6), Step("draw_globally", 10**6)))
@@ -188,6 +189,7 @@ assert [one, two] == expected, (one, two, expected)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch isn't installed")
 def test_torch_is_seeded_where_it_is_imported():
     """The same for torch's generator, in a process of its own: once imported, it is seeded around every such call."""

@@ -126,7 +126,7 @@ def test_an_interrupt_is_no_wrong_name():
         namer_of(Theirs(name))(0)
 
 
-@pytest.mark.parametrize("how", [{}, FEW], ids=["trainer", "process"])
+@pytest.mark.parametrize("how", [{}, pytest.param(FEW, marks=pytest.mark.slow)], ids=["trainer", "process"])
 def test_an_error_of_the_users_names_the_record(how):
     """In its note, whichever process it was raised in."""
     error, notes = notes_of(loader_of(Files(), bad_at(3), **how))
@@ -134,6 +134,7 @@ def test_an_error_of_the_users_names_the_record(how):
     assert "for index 3 (record_key 3 '003.jpg') of Files, at step 3" in notes
 
 
+@pytest.mark.slow
 def test_a_record_that_ends_its_worker_is_named(caplog):
     """In the error's note and in what is logged of the worker."""
     error, notes = notes_of(

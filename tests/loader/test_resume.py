@@ -11,6 +11,8 @@ from stream_twin import assert_same, outcomes
 
 import loaderkit as lk
 
+IN_A_PROCESS = pytest.param(Running(1, "process"), marks=pytest.mark.slow)
+
 FIXED = Pipeline("arrays", 10, True, 2, (Step("draw", 3), Step("batch", 3)))
 CHANGING = Pipeline(
     "arrays", 12, True, 2, (Step("fan", 2), Step("draw", 3), Step("filter", 1), Step("batch", 3))
@@ -64,6 +66,7 @@ def test_every_step_restores_everywhere(pipeline, saving, resuming):
     check_each(pipeline, states, resuming)
 
 
+@pytest.mark.slow
 @few
 @given(pipelines(), runnings(), runnings("process"))
 def test_every_step_restores_in_processes(pipeline, saving, resuming):
@@ -73,6 +76,7 @@ def test_every_step_restores_in_processes(pipeline, saving, resuming):
     check_each(pipeline, states, resuming)
 
 
+@pytest.mark.slow
 @few
 @given(pipelines(), runnings("process"), runnings())
 def test_processes_save_what_others_restore(pipeline, saving, resuming):
@@ -99,6 +103,7 @@ def test_a_life_of_crashes(pipeline, running, data):
     assert_same(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_states_depend_on_nothing_but_the_position(name):
     """Every way to run a stream writes the very same bytes at the same step."""
@@ -115,7 +120,7 @@ def test_states_depend_on_nothing_but_the_position(name):
     assert len(set(documents[0])) == len(documents[0])
 
 
-@pytest.mark.parametrize("running", [Running(), Running(2), Running(1, "process")], ids=str)
+@pytest.mark.parametrize("running", [Running(), Running(2), IN_A_PROCESS], ids=str)
 @pytest.mark.parametrize("name", ALL)
 def test_prefetch_and_peek_never_show_in_a_state(name, running):
     """What was made ahead, or looked at, is not yet handed out: the state doesn't know of it."""
@@ -131,7 +136,7 @@ def test_prefetch_and_peek_never_show_in_a_state(name, running):
         assert it.get_state() == other.get_state() != before
 
 
-@pytest.mark.parametrize("running", [Running(), Running(2), Running(1, "process")], ids=str)
+@pytest.mark.parametrize("running", [Running(), Running(2), IN_A_PROCESS], ids=str)
 @pytest.mark.parametrize("name", ["fixed", "changing"])
 def test_state_after_the_last(name, running):
     """At the end the state is the end: restored, nothing comes, and it stays the end however often one asks."""
@@ -149,7 +154,7 @@ def test_state_after_the_last(name, running):
         assert again.get_state() == state
 
 
-@pytest.mark.parametrize("running", [Running(), Running(2), Running(1, "process")], ids=str)
+@pytest.mark.parametrize("running", [Running(), Running(2), IN_A_PROCESS], ids=str)
 @pytest.mark.parametrize("name", ALL)
 def test_state_after_an_exception_in_the_loop(name, running):
     """The user's own exception leaves the position behind the element it was about, closed or not."""

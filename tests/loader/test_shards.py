@@ -355,6 +355,7 @@ def shards_of_blocks(*several: tuple[int, ...], count: int = 4) -> list[object]:
     return [Blocks(blocks) for blocks in several]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changing", [False, True], ids=["plain", "row-changing"])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_shards_of_several_blocks_make_the_global_batches(changing, workers):

@@ -166,6 +166,7 @@ class Evil:
         return exec, ("raise SystemExit('code of a checkpoint was run')",)
 
 
+@pytest.mark.slow
 def test_no_state_runs_code(tmp_path):
     """The interpreter itself is asked: no pickle, no compilation, no import, no process, whatever the file holds."""
     contents = [pickle.dumps(Evil(), protocol=protocol) for protocol in range(6)]

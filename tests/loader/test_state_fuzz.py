@@ -202,6 +202,7 @@ def at(document: Any, way: tuple[Any, ...]) -> Any:
     return document
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", range(7))
 def test_a_number_that_can_not_be_is_refused_with_the_state(kind):
     """Not by next(), a batch too late, nor by the state behind it: what is taken can be gone on from and saved."""
@@ -224,6 +225,7 @@ def test_a_number_that_can_not_be_is_refused_with_the_state(kind):
 ALLOWED = st.sets(st.sampled_from(["sampler", "source", "operations", "global_batch_size", "parameters"]))
 
 
+@pytest.mark.slow
 @SHARDS
 @CASES
 @given(st.sampled_from(LOADERS), changed_states(), ALLOWED)
@@ -239,6 +241,7 @@ def test_zeros_at_the_end_of_a_cursor_say_nothing():
     given_to(loader, json.dumps({**document, "digest": digest(document)}).encode(), set())
 
 
+@pytest.mark.slow
 @SHARDS
 @CASES
 @given(st.integers(0, len(STATES) - 1), damaged_states())

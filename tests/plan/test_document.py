@@ -22,6 +22,7 @@ VALUES = st.recursive(
 OBJECTS = st.dictionaries(st.text(), VALUES, max_size=5)
 
 
+@pytest.mark.slow
 @given(OBJECTS)
 def test_what_is_rendered_is_parsed_again(document: dict[str, object]) -> None:
     """Any JSON object comes back equal, types included, and rendering it once more gives the same bytes."""

@@ -105,6 +105,7 @@ def test_all_end_equal(owns, first, seed, data):
         assert process.handed == [True] * process.own + [False] * (max(owns) - process.own)
 
 
+@pytest.mark.slow
 def test_all_end_equal_in_thousands_of_orders(nightly):
     """The same for many random orders at once: how rare races show."""
     chance = random.Random(5)

@@ -6,6 +6,7 @@ from collections import Counter
 from types import FrameType
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,6 +64,7 @@ class Calls:
         sys.setprofile(None)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_losses_cost_as_much_each_as_the_first():
     """Nobody holds an entry but one log, though every position is kept; and the last losses take as many calls as the
     first to count them, to hold them against the limit and to find what was read instead.

@@ -77,6 +77,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "kind"), CASES)
 def test_a_script_ends_cleanly(folder, kind, ending):
     """The right exit code, nothing on stderr but the script's own error, no process left."""
@@ -110,6 +111,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("then", ["go on", "end"])
 def test_ctrl_c_while_waiting_reaches_the_script(folder, kind, then):
@@ -164,6 +166,7 @@ if sys.argv[4] == "close":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["close", "exit"])
 def test_a_second_ctrl_c_while_the_workers_end(folder, how):
     """They are waited for all the same; then close() raises it, and the script's end, which it asked for, is silent."""
@@ -216,6 +219,7 @@ for batch in it:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["working", "stuck", "forked"])
 def test_no_worker_outlives_a_killed_trainer(folder, how):
     """SIGKILL of the trainer, also while a worker is stuck, also while a child that the user forked lives on."""

@@ -1,5 +1,6 @@
 """Children that the user forks: they can't use the iterator, and what ends in them is nothing of ours."""
 
+import pytest
 from child_scripts import run
 
 FORKED = """
@@ -77,11 +78,13 @@ print("all its own")
 """
 
 
+@pytest.mark.slow
 def test_a_forked_child_touches_nothing_of_the_trainer(tmp_path):
     """Process workers: using, closing, collecting and beginning anew in a child leave the trainer's stream as it is."""
     assert run(tmp_path, FORKED, "process") == "all its own\n"
 
 
+@pytest.mark.slow
 def test_a_forked_child_touches_nothing_of_the_trainers_threads(tmp_path):
     """The same with threads, of which the child has none."""
     assert run(tmp_path, FORKED, "thread") == "all its own\n"

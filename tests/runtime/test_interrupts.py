@@ -15,6 +15,7 @@ PIPELINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task_rows", [2, None], ids=["made then", "made before"])
 @pytest.mark.parametrize("name", PIPELINES)
 def test_an_interrupt_at_any_line_loses_nothing_in_process(name, task_rows):
@@ -37,6 +38,7 @@ def test_an_interrupt_at_any_line_loses_nothing_in_process(name, task_rows):
     assert line > (60 if task_rows else 10)  # else hardly anything was interrupted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PIPELINES)
 def test_an_interrupt_at_any_line_loses_nothing_with_workers(name, nightly):
     """With workers, at lines some way apart: they find the engine whole or not at all."""
@@ -52,6 +54,7 @@ def test_an_interrupt_at_any_line_loses_nothing_with_workers(name, nightly):
     assert interrupted > 3
 
 
+@pytest.mark.slow
 def test_rows_that_a_batch_fn_wrote_to_are_made_anew(tmp_path):
     """A batch_fn that writes into its rows and takes its worker down: the second time it gets the rows as made."""
     import os
@@ -84,6 +87,7 @@ class Scaled(lk.Map):
         return element * self.factor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "kind"), [(0, "process"), (1, "process"), (1, "thread")])
 def test_an_operation_changed_between_epochs_counts_from_the_next_iterator_on(count, kind):
     """What a curriculum does between epochs is seen by every kind of worker."""

@@ -39,6 +39,7 @@ print(found[3], len(sys.path) > 3000)
 NAMES = ["signal", "struct", "ctypes", "types", "pickle", "socket", "enum", "linecache", "random", "secrets"]
 
 
+@pytest.mark.slow
 def test_no_file_of_the_user_is_taken_for_the_standard_librarys(tmp_path):
     """In the current directory and beside the script; what the trainer found there, a worker finds too, any path."""
     present = tmp_path / "present"

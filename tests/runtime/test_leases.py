@@ -48,6 +48,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 
 
 # The lease is the trainer's: two kinds of views are enough to see that worker processes respect it.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("view", "kind"),
     [("row", "process"), ("jax.device_put", "process"), *((view, "thread") for view in VIEWS)],
@@ -89,6 +90,7 @@ def address_of(batch: Any) -> int:
     return address
 
 
+@pytest.mark.slow
 def test_elements_that_travelled_hold_their_memory_too():
     """Arrays of elements without a Batch look into the arena; each keeps its task's bytes."""
     big = lambda x: np.full(1000, x)  # noqa: E731 - as users write it
@@ -116,6 +118,7 @@ HANDED_OUT = {
 
 
 # What lies in the arena beside batches is what worker processes make.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind"), [*((name, "thread") for name in HANDED_OUT), ("elements", "process")]
 )
@@ -179,11 +182,13 @@ print("all kept")
 """
 
 
+@pytest.mark.slow
 def test_two_thousand_batches_are_kept_with_few_descriptors(tmp_path):
     """Under `ulimit -n 256`: a batch costs no descriptor."""
     assert run(tmp_path, MANY) == "all kept\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["process", "thread"])
 @pytest.mark.parametrize("operations", [(row, lk.Batch(8)), (row,), (lambda x: {"b": b"x" * x}, lk.Batch(8))])
 @pytest.mark.parametrize("budget", [0, 20_000])

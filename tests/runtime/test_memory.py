@@ -47,6 +47,7 @@ def travelling(x: int) -> dict[str, object]:
     return {"x": np.full(1000 + x % 7, x, np.float32), "text": f"record {x}"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["process", "thread"])
 @pytest.mark.parametrize("operations", [(in_place, lk.Batch(4)), (travelling,)], ids=["batches", "elements"])
 def test_memory_is_flat(kind, operations):
@@ -89,6 +90,7 @@ class Pages:
         return self.page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_batches_made_ahead_are_bounded_by_their_bytes_however_fast_they_are_made(kind):
     loader = lk.DataLoader(
@@ -115,6 +117,7 @@ def ragged(x: int) -> dict[str, np.ndarray]:
     return {"x": np.full((shape % 50 + 1, shape // 50 + 1), x, np.int32), "key": np.int64(x)}
 
 
+@pytest.mark.slow
 def test_batches_of_ever_new_shapes_need_no_more_memory(monkeypatch):
     """Trainer and worker keep a bounded number of layouts, and forget the same ones: the batches are right."""
     monkeypatch.setattr(process, "_MOST_LAYOUTS", 4)

@@ -130,6 +130,7 @@ def look_around(_: int) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 def test_a_worker_sees_no_accelerator_and_works_with_one_thread(monkeypatch):
     """Whatever the trainer's environment says; libraries that are imported later included."""
     pytest.importorskip("cv2")
@@ -148,6 +149,7 @@ def test_a_worker_sees_no_accelerator_and_works_with_one_thread(monkeypatch):
     assert os.environ["JAX_PLATFORMS"] == "cuda"
 
 
+@pytest.mark.slow
 def test_jax_in_a_worker_has_the_cpu_alone():
     """A transform that uses JAX computes on the CPU and takes nothing of an accelerator."""
     pytest.importorskip("jax")

@@ -62,6 +62,7 @@ def loader_of(source: Flaky, running: dict[str, Any], retry: lk.Retry, **options
     return numbers(12, lk.Batch(4), data_source=source, read_options=read_options, **running, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("running", RUNNINGS, ids=str)
 @pytest.mark.parametrize("kind", [Flaky, FlakyBatches, FlakyColumns])
 def test_a_read_that_succeeds_later_shows_nowhere(kind, running):
@@ -175,6 +176,7 @@ class Unsteady(Flaky):
         return key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "threads"), [("process", 0), ("process", 2), ("thread", 0)])
 def test_waiting_for_the_next_attempt_is_no_standing_still(kind, threads, tmp_path, monkeypatch):
     """A worker in such a pause gives signs all the time: neither the warning nor worker_timeout counts it."""
@@ -207,6 +209,7 @@ class Stuck(Unsteady):
         return key if key == 0 else super().__getitem__(key)
 
 
+@pytest.mark.slow
 def test_reads_ahead_that_are_tried_again_hide_no_transform_that_stands_still(tmp_path):
     """Signs of life are those of who transforms, and of the reads that it waits for."""
     os.mkfifo(tmp_path / "never")

@@ -40,6 +40,7 @@ with iter(loader) as it:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_training_script_without_a_main_guard_runs_once(tmp_path, kind):
     """Its classes, lambdas and closures travel; nothing of it is run again; it prints what it does without workers."""
@@ -103,6 +104,7 @@ print("all as made")
 """
 
 
+@pytest.mark.slow
 def test_elements_of_classes_of_the_script_are_what_they_were(tmp_path):
     """isinstance holds in the trainer, and receiving them changes nothing about the trainer's class."""
     assert run(tmp_path, CLASSES) == "all as made\n"
@@ -180,6 +182,7 @@ print("all raised")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_exceptions_of_the_script_keep_their_type(tmp_path, kind):
     """With constructor arguments, with what can't travel, unprintable ones: raised at their place, with the record."""

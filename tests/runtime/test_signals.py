@@ -73,6 +73,7 @@ print("undisturbed")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["counting", "reaping"])
 def test_handlers_timers_and_children_of_the_trainer_are_its_own(tmp_path, how):
     """SIGCHLD and SIGALRM reach the user's handlers, children keep their exit codes, and every batch is right.
@@ -117,6 +118,7 @@ print("all steps")
 """
 
 
+@pytest.mark.slow
 def test_an_event_loop_awaits_batches_and_children_at_once(tmp_path):
     """next() in its executor, whichever thread that takes, beside children that the loop waits for.
 
@@ -149,6 +151,7 @@ with loader(workers=1) as inner, iter(inner) as it:
 """
 
 
+@pytest.mark.slow
 def test_a_preempted_run_saves_closes_and_goes_on(tmp_path):
     """SIGTERM to the whole group: the trainer ends by itself with its state written, and the next run has the rest."""
     said: list[str] = []
@@ -175,6 +178,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_nothing_of_a_killed_trainer_has_a_name(tmp_path):
     """No file in /dev/shm or in the temporary folder, while it holds batches and after SIGKILL."""
     temporary = tmp_path / "temporary"
@@ -233,6 +237,7 @@ class Windows(lk.Map):
             return np.concatenate(list(inner))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_a_worker_runs_a_loader_of_its_own(kind):
     """In the worker itself, and with threads beside it."""

@@ -151,6 +151,7 @@ def undisturbed(data: Path) -> str:
     return digest.hexdigest()
 
 
+@pytest.mark.slow
 def test_a_closed_standard_descriptor_changes_no_batch(tmp_path, data, nightly):
     """Closed by a daemon or a shell, or later by the program; with processes, threads and without: the same bytes."""
     cases = EVERY_CASE if nightly else BY_DAY

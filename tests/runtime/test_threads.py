@@ -87,6 +87,7 @@ def test_closing_ends_the_wait_of_another_thread(tmp_path, what):
         loader.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "last"), [("process", "closed"), ("thread", "closed"), ("thread", "thrown away")]
 )
@@ -123,6 +124,7 @@ def _is_open(fd: str) -> bool:
     return os.path.islink(f"/proc/self/fd/{fd}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", ["whole", "half", "begun", "made", "error", "unfit", "reads"])
 def test_close_leaves_nothing(kind, how):

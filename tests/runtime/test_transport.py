@@ -120,6 +120,7 @@ CASES: dict[str, tuple[int, tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["process", "thread"])
 @pytest.mark.parametrize("case", CASES)
 def test_what_workers_make_is_what_the_trainer_would_make(case, kind):
@@ -130,6 +131,7 @@ def test_what_workers_make_is_what_the_trainer_would_make(case, kind):
         assert all_same(list(loader), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_a_hundred_thousand_leaves(kind, nightly):
     """As many as a tree of words or of tiny parameters may have; the test command does a fifth of it."""
@@ -175,6 +177,7 @@ with loader:
 """
 
 
+@pytest.mark.slow
 def test_a_small_dev_shm_is_no_limit():
     """With the 64 MB that a container gets, 200 MB of batches are held: their memory has no name and lies elsewhere."""
     mounted = [

@@ -39,6 +39,7 @@ PIPELINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["process", "thread"])
 @pytest.mark.parametrize("name", PIPELINES)
 def test_checksums_change_nothing(name, kind):

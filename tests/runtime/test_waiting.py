@@ -18,6 +18,7 @@ def spun(x: int) -> int:
     return x
 
 
+@pytest.mark.slow
 @KINDS
 def test_a_batch_wakes_who_waits_for_it_once_however_many_tasks_it_takes(kind):
     with numbers(256, spun, lk.Batch(128), worker_count=2, worker_kind=kind, task_rows=1) as loader:
@@ -30,6 +31,7 @@ def test_a_batch_wakes_who_waits_for_it_once_however_many_tasks_it_takes(kind):
         assert len(looks) <= 8  # two before it waits, one when it is told; it was woken by each of 128 tasks
 
 
+@pytest.mark.slow
 @KINDS
 def test_each_of_several_who_wait_at_once_gets_what_is_its_own(kind):
     """Streams of one loader share its workers: what wakes one of them must not make the others miss theirs."""

@@ -43,6 +43,7 @@ def first_time(path: Path) -> bool:
 # --- killed at the worst moment ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_in_the_middle_of_writing_a_row_changes_nothing(tmp_path, caplog):
     """Half of the row is in the batch's memory: its second page can't be read, the first time."""
 
@@ -65,6 +66,7 @@ class LongWordedError(Exception):
     """Takes long to send."""
 
 
+@pytest.mark.slow
 def test_a_worker_killed_with_a_message_half_sent_changes_nothing(tmp_path):
     """What arrived of it is thrown away; the same error comes once, from its next attempt."""
 
@@ -96,6 +98,7 @@ def unread(connection: Any) -> int:
     return int(struct.unpack("i", fcntl.ioctl(connection, termios.FIONREAD, b"\0" * 4))[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operations", [(lk.Batch(8),), (lk.Filter(lambda x: x["key"] % 3), lk.Batch(8))])
 def test_all_workers_killed_after_every_batch_change_nothing(operations, nightly):
     """With what they had begun, they lose it again and again, and nobody is suspected for it."""
@@ -113,6 +116,7 @@ def test_all_workers_killed_after_every_batch_change_nothing(operations, nightly
 # --- how often --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarts", [0, 1])
 def test_as_many_restarts_as_were_allowed(restarts, caplog):
     """None: the error knows the task; one: the second worker that is lost names the record."""
@@ -148,6 +152,7 @@ class DiesIdle(lk.Map):
         threading.Event().wait()
 
 
+@pytest.mark.slow
 def test_workers_that_die_again_and_again_while_they_have_nothing_to_do_are_given_up(monkeypatch, tmp_path):
     """Nobody can be suspected, and it wouldn't end."""
     monkeypatch.setattr(casualties, "_FRUITLESS", 1)
@@ -183,6 +188,7 @@ def test_a_closed_iterator_keeps_nothing_of_the_frames_that_its_error_came_throu
         assert seen() is None
 
 
+@pytest.mark.slow
 def test_after_such_an_error_the_iterator_goes_on_with_new_workers(tmp_path, monkeypatch):
     """By set_state, or by a next iterator; the loader isn't closed."""
     monkeypatch.setattr(casualties, "_FAILED_STARTS", 0)
@@ -259,6 +265,7 @@ def stalls(caplog: Any) -> list[str]:
     return [message for message in said if "hasn't got on" in message and "ready yet" not in message]
 
 
+@pytest.mark.slow
 def test_a_stopped_worker_is_named_with_its_records_and_the_kernels_word(tmp_path, soon, caplog):
     """It can't answer. Woken, it goes on, and the stream is the same."""
     trap = Trap(tmp_path, at=9)
@@ -277,6 +284,7 @@ def test_a_stopped_worker_is_named_with_its_records_and_the_kernels_word(tmp_pat
     assert re.search(r"hasn't got on for 0\.\d+ s", message)
 
 
+@pytest.mark.slow
 def test_a_worker_that_the_kernel_lets_nobody_interrupt_is_named_with_its_word(tmp_path, soon, caplog):
     """As one whose read from a disk never ends: D. Here it has started a program, and the kernel holds it until that
     has begun, which waits for a pipe to be opened. Another thread of it answers for its Python stack.
@@ -301,6 +309,7 @@ def test_a_worker_that_the_kernel_lets_nobody_interrupt_is_named_with_its_word(t
         assert words in message
 
 
+@pytest.mark.slow
 def test_a_worker_stuck_in_a_c_call_is_named_with_its_python_stack(tmp_path, soon, caplog):
     """Also where the call holds the interpreter's lock; the question doesn't interrupt it, and is asked once."""
 
@@ -354,6 +363,7 @@ def test_a_worker_that_gets_on_while_it_is_asked_what_it_does_is_left_in_peace(t
         assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_after_worker_timeout_it_raises_in_its_place(tmp_path, kind, caplog):
     """What came before is delivered; the error names the records, and close() isn't kept waiting."""
@@ -374,6 +384,7 @@ def test_after_worker_timeout_it_raises_in_its_place(tmp_path, kind, caplog):
         assert all_same([*it], list(numbers(24, row, lk.Batch(4)))[3:])
 
 
+@pytest.mark.slow
 def test_or_by_choice_another_worker_does_it_again(tmp_path, caplog):
     """The one that stood still is killed, stopped as it is."""
     trap = Trap(tmp_path, at=9)
@@ -388,6 +399,7 @@ def test_or_by_choice_another_worker_does_it_again(tmp_path, caplog):
     assert "no sign of life" in caplog.text and "T (stopped)" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_a_record_that_never_ends_is_named(tmp_path, kind):
     """Tried again alone, each record told before its read: the error names exactly that one."""
@@ -464,6 +476,7 @@ def test_a_thread_that_wakes_up_late_and_writes_harms_nothing(tmp_path):
         met.join()
 
 
+@pytest.mark.slow
 def test_a_process_that_cant_be_killed_and_wakes_up_late_harms_nothing(tmp_path, monkeypatch):
     """As one that is inside the kernel: here SIGKILL isn't sent to it at first."""
     monkeypatch.setattr(casualties, "KILL_SECONDS", 0.0)
@@ -483,6 +496,7 @@ def test_a_process_that_cant_be_killed_and_wakes_up_late_harms_nothing(tmp_path,
         monkeypatch.setattr(ProcessWorker, "kill", kill)
 
 
+@pytest.mark.slow
 def test_close_ends_a_process_that_was_set_aside(tmp_path, monkeypatch, caplog):
     """It couldn't be ended then; nothing of it is left when the loader is closed."""
     monkeypatch.setattr(casualties, "KILL_SECONDS", 0.0)
@@ -500,6 +514,7 @@ def test_close_ends_a_process_that_was_set_aside(tmp_path, monkeypatch, caplog):
     assert not Path(f"/proc/{victim}").exists()
 
 
+@pytest.mark.slow
 def test_a_worker_that_loses_its_channel_is_ended_and_replaced(tmp_path, caplog):
     """As where code of the user's closes all descriptors: it lives, and nothing of it can be heard."""
 
@@ -547,6 +562,7 @@ def bad_9(operation: Any) -> Any:
     return with_a_bad_record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_a_record_that_is_read_instead_of_a_bad_one_and_kills_is_named(kind, caplog):
     """The row that lost its own record isn't to blame. `indices` has it all the same: that is what nobody can make."""
@@ -651,6 +667,7 @@ class Slow(lk.Map):
         return element
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_starting_has_a_minute_whatever_its_time_limit_and_is_named_once(tmp_path, caplog):
     """Of a slow start nothing is said before, and nothing comes of it."""
     os.mkfifo(tmp_path / "go")
@@ -664,6 +681,7 @@ def test_a_worker_that_is_starting_has_a_minute_whatever_its_time_limit_and_is_n
         assert len([*it]) == 2
 
 
+@pytest.mark.slow
 def test_a_worker_that_doesnt_get_ready_in_a_minute_is_an_error(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(casualties, "STALL_SECONDS", 0.5)
     os.mkfifo(tmp_path / "go")

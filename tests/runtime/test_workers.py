@@ -43,6 +43,7 @@ def test_a_worker_killed_while_it_works_changes_nothing_and_is_logged(tmp_path, 
     assert first <= 36 and last >= 39  # the task that it was in, and perhaps others that it had
 
 
+@pytest.mark.slow
 def test_workers_killed_while_they_idle_are_replaced(undisturbed):
     """Between two epochs nobody works; the next epoch is the same."""
     with numbers(120, row, lk.Batch(8), **WORKERS) as loader:
@@ -54,6 +55,7 @@ def test_workers_killed_while_they_idle_are_replaced(undisturbed):
         assert not set(before) & set(worker_pids(loader))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victims", [1, 2])
 def test_workers_killed_again_and_again_change_nothing(undisturbed, victims):
     """One of them or all at once, after every third batch."""
@@ -116,6 +118,7 @@ EXITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", EXITS)
 def test_a_record_that_ends_its_worker_is_named(how):
     """However it ends, 0 included: tried again record by record, then a WorkerError that names exactly that one."""
@@ -149,6 +152,7 @@ class Exiting:
         return key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operations", "elements"),
     [
@@ -249,6 +253,7 @@ def test_a_source_that_cannot_be_unpickled_in_the_worker_says_so():
             assert "_refuse" in error.value.__notes__[0]
 
 
+@pytest.mark.slow
 def test_workers_that_die_before_they_are_ready_are_given_up():
     """Not started again for ever."""
     with (

@@ -64,6 +64,7 @@ def loader_over(source, **options):
 # --- in a run ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_workers_successor_does_not_open_another_file(files):
     """Size and time are the same: FileChangedError from next(), and no record of the new file, under any policy."""
     path, other = files
@@ -92,6 +93,7 @@ class LinesOfAFile:
 LinesOfAFile.__module__, LinesOfAFile.__qualname__ = "datasets.arrow_dataset", "Dataset"
 
 
+@pytest.mark.slow
 def test_a_workers_successor_gets_no_other_file_from_another_library(tmp_path):
     """Files that a known library opens by name are looked at once a worker has the data set."""
     path, other = tmp_path / "data", tmp_path / "other"

@@ -107,9 +107,12 @@ def loader_of(*operations: Any, **options: Any) -> lk.DataLoader:
 
 # Found by processes that start again and again; "a set" stands for them in the test command.
 SLOW = {"the process", "a cache"}
+SOME_SECONDS = {"a set", "a clock of seconds"}
 
 
-@pytest.mark.parametrize("name", SINS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SOME_SECONDS)) for name in SINS]
+)
 def test_each_sin_is_found_and_named(name, nightly, monkeypatch):
     """The operation by its place and name, the leaf by its path, and what it probably does."""
     if name in SLOW and not nightly:
@@ -171,6 +174,7 @@ def test_a_run_of_few_steps_is_searched_to_its_end(monkeypatch):
     assert found.value.operation == "operations[0] Counter"
 
 
+@pytest.mark.slow
 def test_the_users_quarantine_file_is_left_alone(tmp_path):
     """Its runs are none of the user's."""
 
@@ -184,6 +188,7 @@ def test_the_users_quarantine_file_is_left_alone(tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_a_filter_that_leaves_less_the_next_time_is_named():
     """Elements that are missing differ too."""
     left = iter(range(30))

@@ -1,7 +1,8 @@
-"""What .ci/run asks before it installs PyTorch: only a build for CPUs will do."""
+"""The scripts of .ci: run installs PyTorch only in a build for CPUs, and room knows each folder of tests."""
 
 import importlib.util
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,42 @@ def test_the_run_asks():
     """The script installs what was answered, and goes on without."""
     assert "python .ci/cpu_torch.py" in (ROOT / ".ci/run").read_text()
     assert ".ci/cpu_torch.py" in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+# Tests of what isn't in the package, or of no single room of it.
+WITHOUT_A_ROOM = {"benchmarks", "soak", "typed"}
+
+
+@pytest.mark.parametrize("name", [[], [""], ["no such room"], ["*"], ["golden"]], ids=str)
+def test_without_the_name_of_a_room_the_rooms_are_listed(name):
+    """Which are the folders with tests, and each of them but a few tests a room of the package."""
+    asked = subprocess.run([ROOT / ".ci/room", *name], cwd="/", capture_output=True, text=True, check=False)
+    assert asked.returncode == 2 and "usage: .ci/room NAME" in asked.stderr
+    listed = asked.stdout.split()
+    assert listed == sorted({file.parent.name for file in (ROOT / "tests").glob("*/test_*.py")})
+    rooms = {path.stem.removeprefix("_") for path in (ROOT / "loaderkit").iterdir()}
+    assert {*listed} - rooms == WITHOUT_A_ROOM
+
+
+@pytest.mark.parametrize("name", ["sources", "engine", "demo"])
+def test_a_room_is_its_tests_and_the_examples_of_its_docstrings(name, tmp_path, monkeypatch):
+    """Few examples and nothing slow, or all; other arguments are pytest's."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$HYPOTHESIS_PROFILE"; printf "%s\\n" "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))
+    monkeypatch.delenv("HYPOTHESIS_PROFILE", raising=False)
+    room = next(path for path in ("loaderkit/" + name, "loaderkit/_" + name) if (ROOT / path).exists())
+    pytest_alone = ["-m", "pytest", "-q", "-n", "2"]
+    assert started(name, "-k", "two words") == [
+        *("quick", *pytest_alone, "-k", "two words", "-m", "not slow", f"tests/{name}", room)
+    ]
+    assert started(name, "--all", "-x") == ["ci", *pytest_alone, "-x", f"tests/{name}", room]
+    monkeypatch.setenv("HYPOTHESIS_PROFILE", "nightly")
+    assert started(name)[0] == "nightly"
+
+
+def started(*arguments):
+    ran = subprocess.run([ROOT / ".ci/room", *arguments], capture_output=True, text=True, check=True)
+    return ran.stdout.splitlines()

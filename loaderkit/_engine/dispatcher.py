@@ -2,16 +2,16 @@
 
 Each task has one of these places, and moves only so:
 
-    to do ──assign──> out with one worker ──done──> over
-      ^                        │                     ^
-      └───died, set aside──────┴─────given up────────┘
+    to do ──assign──> out with one worker ──done──> ended
+      ^                        │                      ^
+      └───died, fenced─────────┴─────given up─────────┘
 
 A task carries the number of its attempt. What is said of an attempt that isn't the one now out is ignored: its worker
-died or was set aside, and what it still writes goes to memory that nobody reads. `died` is told after the worker was
+died or was fenced, and what it still writes goes to memory that nobody reads. `died` is told after the worker was
 reaped and its channel read to the end: no process can write to its slots any more. Of a worker that may wake up and
-write, a thread that is stuck or a process that can't be killed, `set_aside` is told: its slots are held until it is
-`gone`. What it may still write to a batch are the rows that belong there, so the task is done again in the same slot;
-but nobody gets that slot, and the batch is copied out of it.
+write, a thread that is stuck or a process that can't be killed, `fence` is told: its slots are held until
+`release` is told. What it may still write to a batch are the rows that belong there, so the task is done again in the
+same slot; but nobody gets that slot, and the batch is copied out of it.
 
 Only the task that a lost worker had begun is suspected (see `attempts`). A suspect is given to a worker that has
 nothing else, and alone. Nothing is given out before it.
@@ -26,12 +26,12 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
-from .in_flight import Out
+from .in_flight import InFlightTask
 from .outputs import Outputs
 from .pace import Pace
-from .scheduler import Assembly
+from .scheduler import Scheduler
 from .slots import Slots
-from .task import Broken, Outcome, Ready, Report, Slot, Task, Trouble
+from .task import Outcome, Ready, Report, Slot, StreamFailure, Task, TaskFailure
 
 WorkerId = Hashable
 StreamId = Hashable
@@ -49,7 +49,7 @@ class Assignment:
 
 
 @dataclass(slots=True)
-class _Closing:
+class _ClosingStream:
     waiting: set[int]
     slots: list[Slot] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
@@ -70,23 +70,23 @@ class Dispatcher:
         self._outputs = outputs
         self._pace = pace
         self._max_restarts = max_restarts
-        self._streams: dict[StreamId, Assembly] = {}
+        self._streams: dict[StreamId, Scheduler] = {}
         self._turn: deque[StreamId] = deque()
         self._no_memory: dict[StreamId, tuple[MemoryError, int]] = {}  # and what had been given back by then
-        self._closing: dict[StreamId, _Closing] = {}
-        self._workers: dict[WorkerId, dict[int, Out]] = {}  # tasks out with each, oldest first
+        self._closing: dict[StreamId, _ClosingStream] = {}
+        self._workers: dict[WorkerId, dict[int, InFlightTask]] = {}  # tasks out with each, oldest first
         self._alone: set[WorkerId] = set()  # those that have a suspect
         self._aside: dict[WorkerId, list[Slot]] = {}  # what may be written to by those who can't be stopped
         self._latest: WorkerId = None  # who was through with a task last
-        self._again: deque[Out] = deque()
+        self._again: deque[InFlightTask] = deque()
 
     # --- streams ------------------------------------------------------------------------------------------------
 
-    def open(self, stream: StreamId, assembly: Assembly) -> None:
+    def open(self, stream: StreamId, scheduler: Scheduler) -> None:
         """A stream begins."""
         if stream in self._streams or stream in self._closing:
             raise ValueError(f"stream {stream!r} is open already")
-        self._streams[stream] = assembly
+        self._streams[stream] = scheduler
         self._turn.append(stream)
 
     def close(self, stream: StreamId) -> dict[WorkerId, list[tuple[int, int]]]:
@@ -95,10 +95,10 @@ class Dispatcher:
         Returns its tasks that are out, (task, attempt) by worker: whoever hasn't begun one may say at once that it is
         done, with an empty report.
         """
-        assembly = self._streams.pop(stream)
+        scheduler = self._streams.pop(stream)
         self._turn.remove(stream)
         self._no_memory.pop(stream, None)
-        slots, outputs = assembly.owned()
+        slots, outputs = scheduler.owned()
         for out in [out for out in self._again if out.stream == stream]:
             self._again.remove(out)
             slots += [] if out.task.reserve is None else [out.task.reserve]
@@ -108,7 +108,7 @@ class Dispatcher:
             if (mine := [(number, out.attempt) for number, out in tasks.items() if out.stream == stream])
         }
         waiting = {number for tasks in recalled.values() for number, _ in tasks}
-        self._closing[stream] = _Closing(waiting, slots, outputs)
+        self._closing[stream] = _ClosingStream(waiting, slots, outputs)
         self._finish_closing(stream)
         return recalled
 
@@ -116,7 +116,7 @@ class Dispatcher:
         """The next thing to hand to the stream's user, None while it isn't there."""
         outcome = self._streams[stream].pop()
         if outcome is None and self._is_stuck(stream):
-            return Broken(self._no_memory[stream][0])
+            return StreamFailure(self._no_memory[stream][0])
         return outcome
 
     def due(self, stream: StreamId) -> bool:
@@ -133,9 +133,9 @@ class Dispatcher:
     def _returns(self) -> int:
         return 0 if self._slots is None else self._slots.returns
 
-    def taken(self, stream: StreamId, ready: Ready) -> None:
+    def delivered(self, stream: StreamId, ready: Ready) -> None:
         """The user of a stream has the elements of an output that `pop` named."""
-        self._streams[stream].taken(ready)
+        self._streams[stream].delivered(ready)
 
     # --- workers ------------------------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class Dispatcher:
     def _has_room(self, worker: WorkerId) -> bool:
         return len(self._workers[worker]) < self._pace.tasks_ahead()
 
-    def _next_out(self) -> Out | None:
+    def _next_out(self) -> InFlightTask | None:
         for _ in range(len(self._turn)):
             stream = self._turn[0]
             self._turn.rotate(-1)
@@ -185,7 +185,7 @@ class Dispatcher:
                 continue
             self._no_memory.pop(stream, None)
             if task is not None:
-                return Out(stream, task)
+                return InFlightTask(stream, task)
         return None
 
     def done(self, worker: WorkerId, task: int, attempt: int, report: Report) -> bool:
@@ -195,7 +195,7 @@ class Dispatcher:
             return False
         self._take_from(worker, task)
         self._latest = worker
-        self._over(out, out.completed(report))
+        self._end_task(out, out.completed(report))
         return True
 
     def asks(self, worker: WorkerId, task: int, attempt: int, nbytes: int) -> Slot | None:
@@ -213,7 +213,7 @@ class Dispatcher:
             room = self._slots.alloc(nbytes)
         except MemoryError as error:
             self._take_from(worker, task)
-            self._over(out, Report((), trouble=Trouble(error, part=0)))
+            self._end_task(out, Report((), task_failure=TaskFailure(error, part=0)))
             return None
         out.task = replace(out.task, reserve=room)
         return room
@@ -247,14 +247,14 @@ class Dispatcher:
                 reason, at, instead, max_restarts=self._max_restarts, retry=retry, late=late
             )
             if out.stream in self._closing:
-                self._over(out, Report(()))
+                self._end_task(out, Report(()))
             elif again:
                 self._again.appendleft(out)
             else:
-                self._over(out, out.completed(Report(())))
+                self._end_task(out, out.completed(Report(())))
         return [out.task for out in lost]
 
-    def set_aside(
+    def fence(
         self,
         worker: WorkerId,
         reason: str,
@@ -283,7 +283,7 @@ class Dispatcher:
                 out.task = replace(out.task, reserve=None)
         return self.died(worker, reason, begun=begun, at=at, instead=instead, retry=retry, late=late)
 
-    def gone(self, worker: WorkerId) -> None:
+    def release(self, worker: WorkerId) -> None:
         """A worker that was set aside can't write any more."""
         for slot in self._aside.pop(worker):
             assert self._slots is not None
@@ -303,7 +303,7 @@ class Dispatcher:
         out = self._current(worker, task, attempt)
         return None if out is None or out.stream in self._closing else out.stream
 
-    def _current(self, worker: WorkerId, task: int, attempt: int) -> Out | None:
+    def _current(self, worker: WorkerId, task: int, attempt: int) -> InFlightTask | None:
         out = self._workers.get(worker, {}).get(task)
         return out if out is not None and out.attempt == attempt else None
 
@@ -311,7 +311,7 @@ class Dispatcher:
         del self._workers[worker][task]
         self._alone.discard(worker)  # a suspect is the only task that its worker has
 
-    def _over(self, out: Out, report: Report) -> None:
+    def _end_task(self, out: InFlightTask, report: Report) -> None:
         room = out.task.reserve
         if room is not None and self._slots is not None:
             if report.nbytes:
@@ -324,8 +324,8 @@ class Dispatcher:
             self._closing[out.stream].waiting.discard(out.task.id)
             self._finish_closing(out.stream)
         else:
-            assembly = self._streams[out.stream]
-            uses = assembly.done(out.task, report)
+            scheduler = self._streams[out.stream]
+            uses = scheduler.done(out.task, report)
             self._outputs.arrived(out.task.id, room, uses=uses)
 
     def _finish_closing(self, stream: StreamId) -> None:

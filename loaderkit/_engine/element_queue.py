@@ -1,7 +1,7 @@
-"""A line: runs of elements in order, each in the place of the task that it came from.
+"""A queue of runs of elements, each in the place of the task that it came from.
 
-A run that arrives early waits for those before it. A line is *over* behind its last run: at the end of its stream, or
-at a failure, which stays at the front once all before it was taken.
+A run that arrives early waits for those before it. A queue has *ended* behind its last run: at the end of its stream,
+or at a failure, which stays at the front once all before it was taken.
 """
 
 from collections import deque
@@ -16,28 +16,28 @@ from loaderkit.errors import BadRecordsError
 
 from .task import Span
 
-Place = tuple[int, int]  # lap and index
+PassAndIndex = tuple[int, int]  # how often the stream had begun again, and the index
 
 
 @dataclass(slots=True)
-class Run:
+class QueuedRun:
     """What came of one task, or will.
 
     task      its id; -1 for a failure that is no task's
-    promised  1 for a batch, 0 for records, which their stream counts
+    expected  1 for a batch, 0 for records, which their stream counts
     records   that it was made of; 1 if that is a batch
     places    (size,) int64, the record of each element among them; None where nobody asks
-    reaches   behind the last record of its elements, by stream: lap and index; None where each is of one record
+    reaches   behind the last record of its elements, by stream: pass number and index; None where each is of one record
     indices   (size,) int64, where an element is a record and some of them were lost; else None
-    seen      by `Line.give_up`
+    seen      by `ElementQueue.give_up`
     losses    of a task that reads: the bad records that left no row; None where they leave one
-    weighed   by `Line.give_up_lost`
+    weighed   by `ElementQueue.give_up_lost`
     size, taken   elements that came, and how many of them were taken
     begins, ends  (size, depth + 1) int64 cursors
-    lap       how often its stream had begun again where it begins
-    laps      (size,) int64, the same for the cursor behind each element
+    pass_number   how often its stream had begun again where it begins
+    pass_numbers  (size,) int64, the same for the cursor behind each element
     group_ends    of a batch over several streams: the cursors behind it
-    group_laps    of a batch: the laps of the cursors behind it, by stream
+    group_passes  of a batch: the pass numbers of the cursors behind it, by stream
     rows      of a batch: (n, depth + 1) int64, the cursor where each of its rows begins
     masked    a batch without a real row
     failed    what ended it
@@ -45,10 +45,10 @@ class Run:
     """
 
     task: int
-    promised: int = 0
+    expected: int = 0
     records: int = 0
     places: np.ndarray | None = None
-    reaches: dict[int, Place] | None = None
+    reaches: dict[int, PassAndIndex] | None = None
     indices: np.ndarray | None = None
     seen: bool = False
     losses: tuple[Loss, ...] | None = None
@@ -58,20 +58,20 @@ class Run:
     taken: int = 0
     begins: np.ndarray | None = None
     ends: np.ndarray | None = None
-    lap: int = 0
-    laps: np.ndarray | None = None
+    pass_number: int = 0
+    pass_numbers: np.ndarray | None = None
     group_ends: dict[int, Cursor] | None = None
-    group_laps: dict[int, int] | None = None
+    group_passes: dict[int, int] | None = None
     rows: np.ndarray | None = None
     masked: bool = False
     failed: object | None = None
     behind: dict[int, Cursor] | None = None
 
-    def lap_behind(self, stream: int, place: int) -> int:
-        """The lap of a stream's cursor behind an element."""
+    def pass_after(self, stream: int, place: int) -> int:
+        """The pass number of a stream's cursor behind an element."""
         if self.group_ends is not None:
-            return (self.group_laps or {}).get(stream, 0)
-        return 0 if self.laps is None else int(self.laps[place])
+            return (self.group_passes or {}).get(stream, 0)
+        return 0 if self.pass_numbers is None else int(self.pass_numbers[place])
 
     @property
     def used_up(self) -> bool:
@@ -80,58 +80,58 @@ class Run:
 
 
 @dataclass(slots=True)
-class Taken:
-    """Elements taken from a line.
+class QueueSlice:
+    """Consecutive elements taken from a queue.
 
     spans    where they are
     begins   (n, depth + 1) int64, the cursor of each
     end      of the last one
-    lap, end_lap  how often the stream had begun again at the first one, and at the end
+    pass_number, end_pass  how often the stream had begun again at the first one, and at the end
     reach    behind the last one's last record, also where that has further children
     """
 
     spans: list[Span]
     begins: np.ndarray
     end: Cursor
-    lap: int
-    end_lap: int
-    reach: Place
+    pass_number: int
+    end_pass: int
+    reach: PassAndIndex
 
 
-class Line:
+class ElementQueue:
     """Runs of elements in order, taken from the front.
 
-    >>> line = Line()
-    >>> early, late = line.add(1, promised=1), line.add(2, promised=1)
+    >>> queue = ElementQueue()
+    >>> early, late = queue.add(1, expected=1), queue.add(2, expected=1)
     >>> late.done, late.size = True, 3
-    >>> line.count(), line.ready
+    >>> queue.count(), queue.ready
     (None, 0)
     >>> early.done, early.size = True, 2
-    >>> line.count(), line.ready
+    >>> queue.count(), queue.ready
     (None, 5)
     """
 
     def __init__(self) -> None:
-        self.runs: deque[Run] = deque()
-        self.over = False
+        self.runs: deque[QueuedRun] = deque()
+        self.ended = False
         self.ready = 0  # elements in the done runs at the front
         self._lost = 0  # records that were lost in a row, up to the end of the runs that were weighed
         self._barren = 0  # records without an element, behind the last element of the runs that were seen
 
-    def add(self, task: int, promised: int) -> Run:
+    def add(self, task: int, expected: int) -> QueuedRun:
         """A run that will come, behind all others."""
-        run = Run(task, promised)
+        run = QueuedRun(task, expected)
         self.runs.append(run)
         return run
 
     def fail(self, error: object, behind: dict[int, Cursor] | None = None) -> None:
-        """Ends the line with a failure that is no task's; `behind`: the cursors behind it, if they are known."""
-        self.runs.append(Run(-1, done=True, failed=error, behind=behind))
-        self.over = True
+        """Ends the queue with a failure that is no task's; `behind`: the cursors behind it, if they are known."""
+        self.runs.append(QueuedRun(-1, done=True, failed=error, behind=behind))
+        self.ended = True
 
     def size(self, of_batch: float = 1) -> float:
         """Elements that are there, and will probably come of the batches on their way; a failure is nothing."""
-        return sum(run.size - run.taken if run.done else run.promised * of_batch for run in self.runs)
+        return sum(run.size - run.taken if run.done else run.expected * of_batch for run in self.runs)
 
     def count(self) -> None:
         """Counts what may be taken: up to the first run that isn't done, or that failed."""
@@ -145,48 +145,51 @@ class Line:
 
     def at_end(self) -> bool:
         """Whether nothing will come behind the elements that are ready, but perhaps a failure."""
-        return self.over and all(run.done for run in self.runs)
+        return self.ended and all(run.done for run in self.runs)
 
-    def failure(self) -> Run | None:
+    def failure(self) -> QueuedRun | None:
         """The run with the failure right behind the elements that are ready."""
         for run in self.runs:
             if not run.done or run.failed is not None:
                 return None if run.failed is None else run
         return None
 
-    def take(self, count: int) -> Taken:
+    def take(self, count: int) -> QueueSlice:
         """The next `count` elements, of those that are ready."""
         spans: list[Span] = []
         begins: list[np.ndarray] = []
         end: Cursor = ()
-        lap, end_lap, reach = -1, 0, (0, 0)
+        pass_number, end_pass, reach = -1, 0, (0, 0)
         while count:
             run = self.runs[0]
             n = min(count, run.size - run.taken)
             if n:
-                assert run.begins is not None and run.ends is not None and run.laps is not None
+                assert run.begins is not None and run.ends is not None and run.pass_numbers is not None
                 lo, hi = run.taken, run.taken + n
                 end = tuple(run.ends[hi - 1].tolist())
                 spans.append(Span(run.task, 0, lo, hi))
                 begins.append(run.begins[lo:hi])
-                lap, end_lap = run.lap if lap < 0 else lap, int(run.laps[hi - 1])
+                pass_number = run.pass_number if pass_number < 0 else pass_number
+                end_pass = int(run.pass_numbers[hi - 1])
                 reach = (
-                    max(run.reaches.values()) if run.reaches else (run.lap, int(run.begins[hi - 1, 0]) + 1)
+                    max(run.reaches.values())
+                    if run.reaches
+                    else (run.pass_number, int(run.begins[hi - 1, 0]) + 1)
                 )
                 run.taken += n
                 self.ready -= n
                 count -= n
-            self.shed()
+            self.drop_used()
         cursors = np.concatenate(begins) if begins else np.empty((0, 1), np.int64)
-        return Taken(spans, cursors, end, max(lap, 0), end_lap, reach)
+        return QueueSlice(spans, cursors, end, max(pass_number, 0), end_pass, reach)
 
-    def shed(self) -> None:
+    def drop_used(self) -> None:
         """Drops the runs at the front that were used up; a failure stays."""
         while self.runs and self.runs[0].used_up:
             self.runs.popleft()
 
     def give_up(self, patience: int, what: str) -> None:
-        """Ends the line at the first `patience` records in a row that gave nothing, however they were cut in tasks."""
+        """Ends the queue at the first `patience` records in a row that gave nothing, however they were cut in tasks."""
         for run in self.runs:
             if not run.done:
                 return
@@ -205,10 +208,10 @@ class Line:
                     f"{patience:,} {what} in a row gave no element: the Filters and FlatMaps let nothing pass, "
                     "and the sampler is endless"
                 )
-                self.over = True
+                self.ended = True
 
     def give_up_lost(self, most: int) -> None:
-        """Ends the line at the first `most` lost records in a row, however they were cut in tasks."""
+        """Ends the queue at the first `most` lost records in a row, however they were cut in tasks."""
         for run in self.runs:
             if not run.done:
                 return
@@ -226,7 +229,7 @@ class Line:
                         f"{most:,} records in a row are bad, the last of them at index {loss.index} "
                         f"(record_key {keyed(loss.record_key, loss.name)}): {loss.error}, raised by {loss.label}"
                     )
-                    self.over = True
+                    self.ended = True
                     return
             if next_place < run.records:
                 self._lost = 0

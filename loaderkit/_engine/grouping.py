@@ -1,4 +1,4 @@
-"""Rows become a batch: what each Batch takes, and the task and the place in a line that come of the elements taken.
+"""Rows become a batch: what each Batch takes, and the task and the place in a queue that come of the elements taken.
 
 Where several streams give rows, those of the first come first. Rows that are zeros lie behind the real ones of their
 stream, and their cursors are those of the stream's end.
@@ -13,7 +13,7 @@ import numpy as np
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.fill import Fill
 
-from .element_queue import Line, Run, Taken
+from .element_queue import ElementQueue, QueuedRun, QueueSlice
 from .task import Task
 
 
@@ -33,20 +33,20 @@ class Grouping:
 
 
 def batch_of(
-    taken: Mapping[int, Taken],
-    line: Line,
+    taken: Mapping[int, QueueSlice],
+    queue: ElementQueue,
     *,
     task_id: int,
     level: int,
     start: Cursor,
     padded_to: int | None,
     stop: int | None,
-) -> tuple[Task, Run]:
-    """The task that makes one batch, and its place at the end of a line.
+) -> tuple[Task, QueuedRun]:
+    """The task that makes one batch, and its place at the end of a queue.
 
     Args:
         taken: its rows, by stream.
-        line: of the batches of its level.
+        queue: of the batches of its level.
         task_id: a new one.
         level: of the Batch.
         start: where the stream was entered, for the first batch of a level.
@@ -72,25 +72,32 @@ def batch_of(
         start=start,
         fill=fill,
     )
-    run = line.add(task_id, promised=1)
+    run = queue.add(task_id, expected=1)
     run.rows = _spread(begins, fill, stop) if fill else begins
     run.reaches = {number: part.reach for number, part in taken.items()}
     run.behind = ends
-    run.lap = next(iter(taken.values())).lap
-    run.group_laps = {number: part.end_lap for number, part in taken.items()}
+    run.pass_number = next(iter(taken.values())).pass_number
+    run.group_passes = {number: part.end_pass for number, part in taken.items()}
     if len(taken) > 1:
         run.group_ends = ends
     return task, run
 
 
 def masked_batch(
-    shape: Taken, line: Line, *, task_id: int, level: int, streams: Iterable[int], rows: int, stop: int | None
-) -> tuple[Task, Run]:
-    """The task that makes a batch without a real row, and its place at the end of a line.
+    shape: QueueSlice,
+    queue: ElementQueue,
+    *,
+    task_id: int,
+    level: int,
+    streams: Iterable[int],
+    rows: int,
+    stop: int | None,
+) -> tuple[Task, QueuedRun]:
+    """The task that makes a batch without a real row, and its place at the end of a queue.
 
     Args:
         shape: one row, which its rows look like.
-        line, task_id, level, stop: as `batch_of` takes them.
+        queue, task_id, level, stop: as `batch_of` takes them.
         streams: of this process.
         rows: of each of them.
     """
@@ -106,7 +113,7 @@ def masked_batch(
         end=behind,
         fill=fill,
     )
-    run = line.add(task_id, promised=1)
+    run = queue.add(task_id, expected=1)
     run.masked = True
     run.rows = _spread(shape.begins, fill, stop)
     run.group_ends = dict.fromkeys(streams, behind)

@@ -16,14 +16,14 @@ import numpy as np
 
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
-from .task import Report, Target, Task, Trouble
+from .task import Report, Target, Task, TaskFailure
 
 _WITHOUT_A_PATTERN = 4  # times as many losses, at ever other records, are too many as well
 _NAMED = 8  # record keys that an error names
 
 
 @dataclass(slots=True)
-class Out:
+class InFlightTask:
     """A task to do, or out with a worker. Its reserve is where the output goes, also what was asked for.
 
     attempt    counts them; what is said of an earlier one is ignored
@@ -85,9 +85,9 @@ class Out:
 
     def completed(self, report: Report) -> Report:
         """What a worker says, with the error behind the records that were left."""
-        if self.error is None or report.trouble is not None:
+        if self.error is None or report.task_failure is not None:
             return report
-        return replace(report, trouble=Trouble(self.error, _first(self.task, self.cut or 0)[1]))
+        return replace(report, task_failure=TaskFailure(self.error, _first(self.task, self.cut or 0)[1]))
 
 
 def before(task: Task, index: int | None) -> tuple[Task, int]:
@@ -128,7 +128,7 @@ def _enough_for(task: Task, records: int) -> tuple[tuple[Target, ...], int, int]
     return tuple(targets), len(targets), taken
 
 
-def _error_of(out: Out, reason: str, kind: type[WorkerError]) -> WorkerError:
+def _error_of(out: InFlightTask, reason: str, kind: type[WorkerError]) -> WorkerError:
     task, losses = out.task, out.all
     indices, keys = task.indices.tolist(), task.keys.tolist()
     if out.at is not None and not task.level:

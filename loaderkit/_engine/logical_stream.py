@@ -1,4 +1,4 @@
-"""A logical stream of a chain: its feed, its lines, and the figures from which follows how much to read."""
+"""A logical stream of a stream scheduler: its feed, its queues, and the figures from which follows how much to read."""
 
 import math
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ import numpy as np
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
 
-from .element_queue import Line
+from .element_queue import ElementQueue
 from .task import Span
 from .yields import Outlook, Yield
 
 
-class Feed(Protocol):
+class RecordInput(Protocol):
     """The records of one logical stream, in order."""
 
     def next(self, count: int) -> tuple[np.ndarray, np.ndarray] | None:
@@ -24,23 +24,23 @@ class Feed(Protocol):
 
 
 @dataclass(slots=True)
-class Stream:
+class LogicalStream:
     """A logical stream.
 
-    Line 0 holds what the tasks that read records gave, line j what those that made Batch j gave. Its losses wait for
+    Queue 0 holds what the tasks that read records gave, queue j what those that made Batch j gave. Its losses wait for
     the element that passes them. All those are there when it is: it was made of the tasks up to its last record.
     """
 
-    feed: Feed
+    feed: RecordInput
     start: Cursor
-    lines: list[Line]
-    takes: Sequence[int]  # rows that each Batch takes of it; of line j, takes[j]
-    yields: list[Yield]  # of its records, and of the batches of each line behind
+    queues: list[ElementQueue]
+    takes: Sequence[int]  # rows that each Batch takes of it; of queue j, takes[j]
+    yields: list[Yield]  # of its records, and of the batches of each queue behind
     records: tuple[np.ndarray, np.ndarray] | None = None  # from the feed, not given out for want of memory
     read: int = 0  # records given out
-    lap: int = 0  # how often it has begun again, where records were given out last
+    pass_number: int = 0  # how often it has begun again, where records were given out last
     last: int = -1  # the index of the last of them
-    losses: list[tuple[int, Loss]] = field(default_factory=list)  # with the lap of each
+    losses: list[tuple[int, Loss]] = field(default_factory=list)  # with the pass number of each
     entered: set[int] = field(default_factory=set)  # levels that have begun
 
     def enter(self, level: int) -> Cursor:
@@ -50,17 +50,17 @@ class Stream:
         return self.start if first else ()
 
     @property
-    def over(self) -> bool:
-        """Whether nothing more of it is to be read: it ended, or one of its lines failed."""
-        for line in self.lines:  # noqa: SIM110 - asked of every stream before every task: any() costs more
-            if line.over:
+    def ended(self) -> bool:
+        """Whether nothing more of it is to be read: it ended, or one of its queues failed."""
+        for queue in self.queues:  # noqa: SIM110 - asked of every stream before every task: any() costs more
+            if queue.ended:
                 return True
         return False
 
     def give_out(self, indices: np.ndarray) -> None:
-        """Counts records that go out in a task; all of them are of one lap."""
+        """Counts records that go out in a task; all of them are of one pass."""
         self.read += len(indices)
-        self.lap += int(indices[0]) <= self.last
+        self.pass_number += int(indices[0]) <= self.last
         self.last = int(indices[-1])
 
     @property
@@ -79,14 +79,14 @@ class Stream:
             last_yield: elements that come of one of those.
         """
         each = self.yields[0].estimate(1.0)
-        here = self.lines[0].size()
-        # From the records on: what an element of each line takes, and all that is there.
+        here = self.queues[0].size()
+        # From the records on: what an element of each queue takes, and all that is there.
         cost = 1 / each
         coming = here * cost + self.on_their_way
         levels: list[tuple[float, float, int]] = []
-        for level in range(1, len(self.lines)):
+        for level in range(1, len(self.queues)):
             of_batch = self.yields[level].estimate(self.takes[level])
-            there = self.lines[level].size(of_batch)
+            there = self.queues[level].size(of_batch)
             cost *= self.takes[level - 1] / of_batch
             coming += there * cost
             levels.append((there, of_batch, self.takes[level - 1]))
@@ -97,23 +97,23 @@ class Stream:
         lacking = max(rows - here - self.on_their_way * each, 0) / each
         return Outlook(lacking, coming, cost * (self.takes[-1] if self.takes else 1) / last_yield)
 
-    def begin_again(self, feed: Feed) -> list[Span]:
+    def begin_again(self, feed: RecordInput) -> list[Span]:
         """Goes on with its first index; what waits for an earlier Batch is too little for one, and dropped: the spans.
 
         The levels before the last Batch enter the stream anew; of what that makes, some may have been handed out.
         """
         self.feed = feed
-        self.entered.update(range(len(self.lines)))
+        self.entered.update(range(len(self.queues)))
         dropped: list[Span] = []
-        for line in self.lines[:-1]:
-            line.count()
-            dropped += line.take(line.ready).spans
-        for line in self.lines:
-            line.over = False
+        for queue in self.queues[:-1]:
+            queue.count()
+            dropped += queue.take(queue.ready).spans
+        for queue in self.queues:
+            queue.ended = False
         return dropped
 
 
-def stream_of(feed: Feed, start: Cursor, takes: Sequence[int]) -> Stream:
+def stream_of(feed: RecordInput, start: Cursor, takes: Sequence[int]) -> LogicalStream:
     """A stream that nothing was read of; `takes`: rows that each Batch takes of it, in order."""
-    lines = [Line() for _ in range(max(len(takes), 1))]
-    return Stream(feed, start, lines, takes, [Yield() for _ in lines])
+    queues = [ElementQueue() for _ in range(max(len(takes), 1))]
+    return LogicalStream(feed, start, queues, takes, [Yield() for _ in queues])

@@ -1,8 +1,8 @@
 """Which losses an element leaves behind: each is told once, with the element that passes its place.
 
-A stream keeps its losses until then, with the lap of each. An element passes those of its records, whose place in the
-ledger it needs to be made again; of records left out, those that its end passes: in the middle of a batch's children
-they would be met again.
+A stream keeps its losses until then, with the pass number of each. An element passes those of its records, whose place
+in the ledger it needs to be made again; of records left out, those that its end passes: in the middle of a batch's
+children they would be met again.
 """
 
 from collections.abc import Mapping
@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
 
-from .element_queue import Place, Run
-from .logical_stream import Stream
+from .element_queue import PassAndIndex, QueuedRun
+from .logical_stream import LogicalStream
 
 
 def losses_of(
-    run: Run,
+    run: QueuedRun,
     place: int,
     ends: list[dict[int, Cursor]] | None,
-    streams: Mapping[int, Stream],
+    streams: Mapping[int, LogicalStream],
     *,
     left_out: bool,
 ) -> dict[int, tuple[Loss, ...]] | None:
@@ -40,28 +40,34 @@ def losses_of(
     return {k: losses for k, losses in passed.items() if losses}
 
 
-def losses_left(streams: Mapping[int, Stream]) -> tuple[Loss, ...]:
+def losses_left(streams: Mapping[int, LogicalStream]) -> tuple[Loss, ...]:
     """Those behind the last element; records read once more to fill up the last batch were lost before, if at all."""
-    return tuple(loss for stream in streams.values() for lap, loss in stream.losses if not lap)
+    return tuple(
+        loss for stream in streams.values() for pass_number, loss in stream.losses if not pass_number
+    )
 
 
 def _passed(
-    ends: dict[int, Cursor] | None, run: Run, place: int, streams: Mapping[int, Stream], left_out: bool
+    ends: dict[int, Cursor] | None,
+    run: QueuedRun,
+    place: int,
+    streams: Mapping[int, LogicalStream],
+    left_out: bool,
 ) -> tuple[Loss, ...]:
     waiting = {number: stream for number, stream in streams.items() if stream.losses}
     if not waiting:
         return ()
-    behind: dict[int, Place] = {}
-    ended = {number: (run.lap_behind(number, place), end[0]) for number, end in (ends or {}).items()}
+    behind: dict[int, PassAndIndex] = {}
+    ended = {number: (run.pass_after(number, place), end[0]) for number, end in (ends or {}).items()}
     if left_out:
         behind = ended
     elif run.reaches is not None:
         # Behind a last batch that is filled up nothing is made again: what its end passes goes with it, too.
         behind = {number: max(reach, ended.get(number, reach)) for number, reach in run.reaches.items()}
     elif run.begins is not None:
-        behind = dict.fromkeys(waiting, (run.lap, int(run.begins[place, 0]) + 1))
+        behind = dict.fromkeys(waiting, (run.pass_number, int(run.begins[place, 0]) + 1))
     elif run.indices is not None:
-        behind = dict.fromkeys(waiting, (run.lap, int(run.indices[place]) + 1))
+        behind = dict.fromkeys(waiting, (run.pass_number, int(run.indices[place]) + 1))
     passed: list[tuple[int, Loss]] = []
     for number, stream in waiting.items():
         place_behind = behind.get(number, (0, 0))
@@ -70,6 +76,6 @@ def _passed(
     return tuple(loss for _, loss in sorted(passed, key=_place_of))
 
 
-def _place_of(lost: tuple[int, Loss]) -> Place:
-    lap, loss = lost
-    return lap, loss.index
+def _place_of(lost: tuple[int, Loss]) -> PassAndIndex:
+    pass_number, loss = lost
+    return pass_number, loss.index

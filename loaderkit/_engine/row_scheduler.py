@@ -1,14 +1,14 @@
 """Batches whose rows have a place before they are read: any worker writes any rows, in place.
 
-A *stretch* is one step, or where no batch is written in place several steps that one task makes. It goes through these
-states, and batches are handed out in the order of the stretches:
+An in-flight step is one step of the plan, or where no batch is written in place several steps that one task makes. It
+goes through these states, and batches are handed out in its order:
 
-    open      some rows were not given to anybody yet
-    filling   all rows are given away, some are not done
+    open      some rows are not assigned yet
+    filling   all rows are assigned, some are not done
     finishing a task looks at all rows: gathers what was not written in place, runs what needs the whole batch
-    settled   an outcome: its batches, or the error of its first failing row; where both, in two stretches
+    settled   an outcome: its batches, or the error of its first failing row; where both, in two in-flight steps
 
-Rows are given away in ascending order, so when a row fails every earlier row was given away before it: once nothing
+Rows are assigned in ascending order, so when a row fails every earlier row was assigned before it: once nothing
 of a step is out, the lowest failure is the step's first one, whoever worked on what. A failure ends the stream, so
 nothing is begun behind the earliest failing step.
 """
@@ -26,11 +26,11 @@ import numpy as np
 from loaderkit._order.fill import Fill
 from loaderkit._order.loss import Loss
 
-from .scheduler import AHEAD_NBYTES, Reserve, Supplies
-from .task import Broken, End, Layout, Outcome, Part, Ready, Report, Slot, Span, Target, Task
+from .scheduler import AHEAD_NBYTES, Reserve, SchedulerContext
+from .task import End, Layout, Outcome, Ready, Report, Slot, Span, StreamFailure, Target, Task, TaskPart
 
 
-class Rows(Protocol):
+class StepRows(Protocol):
     """The rows of one or several steps as the plan gives them; `group` consecutive indices make a row."""
 
     @property
@@ -60,7 +60,7 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _NoRows:
+class _NoStepRows:
     indices: np.ndarray
     keys: np.ndarray
     rows: int
@@ -68,28 +68,28 @@ class _NoRows:
     fill: Fill = ()
 
 
-_NO_ROWS = _NoRows(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
+_NO_ROWS = _NoStepRows(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
 
 
-class Feed(Protocol):
+class StepInput(Protocol):
     """The plan, step by step."""
 
-    def next(self, most: int) -> Rows | None:
+    def next(self, most: int) -> StepRows | None:
         """The rows of the next step, or of up to `most` whole ones; None behind the last."""
         ...
 
 
 @dataclass(slots=True, eq=False)
-class _Stretch:
-    rows: Rows
+class InFlightStep:
+    rows: StepRows
     slot: Slot | None = None
     layout: Layout | None = None
-    given: int = 0  # rows given away
+    assigned: int = 0  # rows that tasks were made of
     out: int = 0  # tasks out for it
     spans: dict[int, Span] = field(default_factory=dict)  # first row -> where those rows are
     failed: tuple[int, object] | None = None  # (row, error): the lowest so far
-    outcome: Ready | Broken | None = None
-    losses: dict[int, list[Loss]] = field(default_factory=dict)  # by step of the stretch
+    outcome: Ready | StreamFailure | None = None
+    losses: dict[int, list[Loss]] = field(default_factory=dict)  # by step of the plan
 
     @property
     def total(self) -> int:
@@ -104,12 +104,12 @@ _ANY = 1 << 62
 _SEVERAL = 8  # batches handed out in one go: more would make one next() in many a slow one
 
 
-class Grid:
-    """The assembly of a fixed, batched pipeline.
+class RowScheduler:
+    """The scheduler of a fixed, batched pipeline.
 
     Args:
-        feed: the rows of each stretch from the start on.
-        supplies: what the loader's assemblies share.
+        feed: the rows of each step from the start on.
+        supplies: what the loader's schedulers share.
         level: the last Batch's level.
         group: records of one row.
         finish: whether every batch needs a finishing look (a batch_fn, operations behind the last Batch).
@@ -119,8 +119,8 @@ class Grid:
 
     def __init__(
         self,
-        feed: Feed,
-        supplies: Supplies,
+        feed: StepInput,
+        context: SchedulerContext,
         *,
         level: int,
         group: int,
@@ -129,51 +129,51 @@ class Grid:
         prefetch: int,
     ) -> None:
         self._feed = feed
-        self._supplies = supplies
+        self._context = context
         self._level, self._group, self._finish = level, group, finish
-        self._slots = supplies.slots if in_place else None
+        self._slots = context.slots if in_place else None
         self._prefetch = prefetch
-        self._reserve = Reserve(supplies)
+        self._reserve = Reserve(context)
         self._layout: Layout | None = None
         self._batch = 0  # rows of the step that was opened last
         self._ahead = 0  # steps that were opened and not handed out
-        self._stretches: deque[_Stretch] = deque()  # not handed out yet, in order
-        self._to_give: deque[_Stretch] = deque()  # those of them that are open, in order
-        self._to_finish: deque[_Stretch] = deque()
-        self._work: dict[int, list[_Stretch]] = {}  # task id -> the stretch of each of its targets
+        self._steps: deque[InFlightStep] = deque()  # not handed out yet, in order
+        self._to_assign: deque[InFlightStep] = deque()  # those of them that are open, in order
+        self._to_finish: deque[InFlightStep] = deque()
+        self._work: dict[int, list[InFlightStep]] = {}  # task id -> the step of each of its targets
         self._enough = _ANY  # with so many ahead, nothing is opened
         self._most_at_once = 1  # batches to give in one go
         # Batches that were given in one go with the one before them: not counted as handed out yet.
         self._along = 0
-        self._over = False
+        self._ended = False
         self._failed = False
 
     def next_task(self) -> Task | None:
         if self._to_finish:
             return self._finish_task()
-        if self._failed or not (self._to_give or self._open(self._at_once())):
+        if self._failed or not (self._to_assign or self._open(self._at_once())):
             return None
-        first = self._to_give[0]
+        first = self._to_assign[0]
         batch = first.rows.rows
         rows = self._reserve.task_rows(batch)
-        if first.rows.steps == 1 and (first.given or rows < 2 * batch):
+        if first.rows.steps == 1 and (first.assigned or rows < 2 * batch):
             parts = -(-batch // min(rows, batch))
-            return self._rows_task([first], min(batch, first.given + -(-batch // parts)))
+            return self._rows_task([first], min(batch, first.assigned + -(-batch // parts)))
         wanted = max(1, rows // batch)
-        stretches: list[_Stretch] = []
-        while wanted > 0 and (len(stretches) < len(self._to_give) or self._open(wanted)):
-            stretches.append(self._to_give[len(stretches)])
-            wanted -= stretches[-1].rows.steps
-        return self._rows_task(stretches, first.total)
+        steps: list[InFlightStep] = []
+        while wanted > 0 and (len(steps) < len(self._to_assign) or self._open(wanted)):
+            steps.append(self._to_assign[len(steps)])
+            wanted -= steps[-1].rows.steps
+        return self._rows_task(steps, first.total)
 
     def _at_once(self) -> int:
-        """Steps to open as one stretch: as many as make a task, where batches have no slots of their own."""
+        """Steps to open as one step: as many as make a task, where batches have no slots of their own."""
         if self._slots is not None or not self._batch:
             return 1
         return max(1, self._reserve.task_rows(self._batch) // self._batch)
 
     def _open(self, most: int) -> bool:
-        if self._over or self._ahead >= self._enough:
+        if self._ended or self._ahead >= self._enough:
             return False
         window = self._window()
         self._most_at_once = self._several(window)
@@ -185,226 +185,221 @@ class Grid:
         try:
             rows = self._feed.next(1 if self._slots is not None else min(most, window - self._ahead))
         except Exception as error:  # noqa: BLE001 - a user's sampler may raise anything
-            self._over = True
-            self._stretches.append(_Stretch(_NO_ROWS, outcome=Broken(error)))
+            self._ended = True
+            self._steps.append(InFlightStep(_NO_ROWS, outcome=StreamFailure(error)))
             return False
         if rows is None:
-            self._over = True
+            self._ended = True
             return False
         self._batch = rows.rows
         self._ahead += rows.steps
-        stretch = _Stretch(rows, layout=self._layout)
-        self._stretches.append(stretch)
-        self._to_give.append(stretch)
+        step = InFlightStep(rows, layout=self._layout)
+        self._steps.append(step)
+        self._to_assign.append(step)
         return True
 
     def _several(self, window: int) -> int:
-        if not self._supplies.several or self._layout is None:
+        if not self._context.several or self._layout is None:
             return 1
         return max(1, min(window // 2, _SEVERAL, AHEAD_NBYTES // max(self._layout.nbytes(self._batch), 1)))
 
     def _window(self) -> int:
-        pace = self._supplies.pace
-        batch = self._stretches[0].rows.rows if self._stretches else max(self._batch, 1)
+        pace = self._context.pace
+        batch = self._steps[0].rows.rows if self._steps else max(self._batch, 1)
         ahead = pace.rows_ahead(batch)
         if self._layout is not None:
             affordable = AHEAD_NBYTES * batch // max(self._layout.nbytes(batch), 1)
             ahead = min(ahead, max(affordable, pace.least_ahead(self._reserve.task_rows(batch))))
         return max(self._prefetch, 1, -(-ahead // batch))
 
-    def _rows_task(self, stretches: list[_Stretch], hi: int) -> Task:
-        """Rows of the first stretch up to `hi`, and the whole of those behind it. MemoryError changes nothing."""
-        lo = stretches[0].given
+    def _rows_task(self, steps: list[InFlightStep], hi: int) -> Task:
+        """Rows of the first step up to `hi`, and the whole of those behind it. MemoryError changes nothing."""
+        lo = steps[0].assigned
         if lo == 0:
-            stretches = self._with_slots(stretches, whole=hi == stretches[0].total)
-        rows = hi - lo + sum(stretch.total for stretch in stretches[1:])
+            steps = self._with_slots(steps, whole=hi == steps[0].total)
+        rows = hi - lo + sum(step.total for step in steps[1:])
         try:
-            reserve = None if all(stretch.slot for stretch in stretches) else self._reserve.slot(rows)
+            reserve = None if all(step.slot for step in steps) else self._reserve.slot(rows)
         except MemoryError:
-            for stretch in stretches if lo == 0 else ():
-                self._free(stretch)
+            for step in steps if lo == 0 else ():
+                self._free(step)
             raise
-        targets = tuple(
-            self._target(stretch, hi if stretch is stretches[0] else stretch.total) for stretch in stretches
-        )
+        targets = tuple(self._target(step, hi if step is steps[0] else step.total) for step in steps)
         places = [
             slice(target.first * self._group, (target.first + target.rows) * self._group)
             for target in targets
         ]
         task = Task(
-            id=self._supplies.new_id(),
+            id=self._context.new_id(),
             level=0,
-            indices=_join(
-                [stretch.rows.indices[place] for stretch, place in zip(stretches, places, strict=True)]
-            ),
-            keys=_join([stretch.rows.keys[place] for stretch, place in zip(stretches, places, strict=True)]),
+            indices=_join([step.rows.indices[place] for step, place in zip(steps, places, strict=True)]),
+            keys=_join([step.rows.keys[place] for step, place in zip(steps, places, strict=True)]),
             targets=targets,
             reserve=reserve,
         )
-        while self._to_give and self._to_give[0].given == self._to_give[0].total:
-            self._to_give.popleft()
-        self._work[task.id] = stretches
+        while self._to_assign and self._to_assign[0].assigned == self._to_assign[0].total:
+            self._to_assign.popleft()
+        self._work[task.id] = steps
         return task
 
-    def _with_slots(self, stretches: list[_Stretch], *, whole: bool) -> list[_Stretch]:
+    def _with_slots(self, steps: list[InFlightStep], *, whole: bool) -> list[InFlightStep]:
         """Room for batches that are begun; as many of them as there is memory for."""
         # A task that makes the whole batch and finishes it at once leaves nothing in place.
         if self._slots is None or (whole and self._finish):
-            return stretches
-        for place, stretch in enumerate(stretches):
-            if stretch.layout is None or stretch.rows.fill:  # whoever puts in the zeros makes the batch
+            return steps
+        for place, step in enumerate(steps):
+            if step.layout is None or step.rows.fill:  # whoever puts in the zeros makes the batch
                 continue
             try:
-                stretch.slot = self._slots.alloc(stretch.layout.nbytes(stretch.rows.rows))
+                step.slot = self._slots.alloc(step.layout.nbytes(step.rows.rows))
             except MemoryError:
                 if place == 0:
                     raise
-                return stretches[:place]
-        return stretches
+                return steps[:place]
+        return steps
 
-    def _target(self, stretch: _Stretch, hi: int) -> Target:
-        lo, rows = stretch.given, stretch.rows.rows
-        stretch.given = hi
-        stretch.out += 1
-        whole = hi - lo == stretch.total
+    def _target(self, step: InFlightStep, hi: int) -> Target:
+        lo, rows = step.assigned, step.rows.rows
+        step.assigned = hi
+        step.out += 1
+        whole = hi - lo == step.total
         return Target(
             hi - lo,
             rows,
             lo,
-            stretch.slot,
+            step.slot,
             whole,
-            stretch.layout if stretch.slot else None,
-            stretch.rows.fill if whole else (),
+            step.layout if step.slot else None,
+            step.rows.fill if whole else (),
         )
 
     def _finish_task(self) -> Task:
-        stretch = self._to_finish[0]
-        indices = stretch.rows.indices[:: self._group]
-        reserve = self._reserve.slot(stretch.rows.rows)
+        step = self._to_finish[0]
+        indices = step.rows.indices[:: self._group]
+        reserve = self._reserve.slot(step.rows.rows)
         self._to_finish.popleft()
         task = Task(
-            id=self._supplies.new_id(),
+            id=self._context.new_id(),
             level=self._level,
             indices=indices,
             keys=np.empty(0, np.int64),
-            inputs=tuple(stretch.spans[first] for first in sorted(stretch.spans)),
+            inputs=tuple(step.spans[first] for first in sorted(step.spans)),
             begin=(int(indices[0]),),
             reserve=reserve,
-            fill=stretch.rows.fill,
+            fill=step.rows.fill,
         )
-        stretch.out += 1
-        self._work[task.id] = [stretch]
+        step.out += 1
+        self._work[task.id] = [step]
         return task
 
     def done(self, task: Task, report: Report) -> int:
-        stretches = self._work.pop(task.id)
+        steps = self._work.pop(task.id)
         if report.layout is not None:
             self._layout = report.layout
         if report.nbytes:
             self._reserve.saw(len(task.indices[:: 1 if task.level else self._group]), report.nbytes)
         if task.level:
-            return self._finished(task, stretches[0], report)
+            return self._finished(task, steps[0], report)
         rows = sum(target.rows for target in task.targets)
-        self._supplies.pace.saw(rows=rows, seconds=report.seconds)
+        self._context.pace.saw(rows=rows, seconds=report.seconds)
         uses = 0
-        for place, (stretch, target) in enumerate(zip(stretches, task.targets, strict=True)):
-            stretch.out -= 1
-            trouble = report.trouble
-            if trouble is None or place < trouble.part:
-                uses += self._filled(task, stretch, place, target, report.parts[place])
+        for place, (step, target) in enumerate(zip(steps, task.targets, strict=True)):
+            step.out -= 1
+            task_failure = report.task_failure
+            if task_failure is None or place < task_failure.part:
+                uses += self._filled(task, step, place, target, report.parts[place])
             else:
-                self._fail(stretch, target.first, trouble.error)
+                self._fail(step, target.first, task_failure.error)
                 if (
-                    place == trouble.part < len(report.parts)
-                ):  # batches of a stretch that are before the failure
-                    uses += self._filled(task, stretch, place, target, report.parts[place])
-                    broken = _Stretch(_NO_ROWS, outcome=Broken(trouble.error))
-                    self._stretches.insert(self._stretches.index(stretch) + 1, broken)
-            self._settle(stretch)
+                    place == task_failure.part < len(report.parts)
+                ):  # batches of a step that are before the failure
+                    uses += self._filled(task, step, place, target, report.parts[place])
+                    broken = InFlightStep(_NO_ROWS, outcome=StreamFailure(task_failure.error))
+                    self._steps.insert(self._steps.index(step) + 1, broken)
+            self._settle(step)
         if report.losses:
-            self._lose(task, stretches, report.losses)
+            self._lose(task, steps, report.losses)
         return uses
 
-    def _lose(self, task: Task, stretches: list[_Stretch], losses: Sequence[Loss]) -> None:
+    def _lose(self, task: Task, steps: list[InFlightStep], losses: Sequence[Loss]) -> None:
         """Keeps each loss with the step that its row is in; one that only shows what a row looks like is nobody's."""
         behind = list(accumulate(target.rows * self._group for target in task.targets))
         for loss in losses:
             place = bisect_right(behind, loss.place)
-            stretch, target = stretches[place], task.targets[place]
-            if stretch.rows.fill and not any(real for real, _ in stretch.rows.fill):
+            step, target = steps[place], task.targets[place]
+            if step.rows.fill and not any(real for real, _ in step.rows.fill):
                 continue
             begin = behind[place] - target.rows * self._group
             row = target.first + (loss.place - begin) // self._group
-            stretch.losses.setdefault(row // stretch.rows.rows, []).append(loss)
+            step.losses.setdefault(row // step.rows.rows, []).append(loss)
 
-    def _filled(self, task: Task, stretch: _Stretch, place: int, target: Target, part: Part) -> int:
+    def _filled(self, task: Task, step: InFlightStep, place: int, target: Target, part: TaskPart) -> int:
         if target.whole:
             if part.in_place:
-                stretch.outcome = Ready(rows=target.batch, slot=stretch.slot, layout=stretch.layout)
-                stretch.slot = None
+                step.outcome = Ready(rows=target.batch, slot=step.slot, layout=step.layout)
+                step.slot = None
                 return 0
-            self._free(stretch)
-            stretch.outcome = Ready(task=task.id, part=place, count=part.size)
+            self._free(step)
+            step.outcome = Ready(task=task.id, part=place, count=part.size)
             return 1
         lo, hi = target.first, target.first + target.rows
         if part.in_place:
-            stretch.spans[lo] = Span(-1, 0, lo, hi, target.slot, target.batch, target.layout)
+            step.spans[lo] = Span(-1, 0, lo, hi, target.slot, target.batch, target.layout)
             return 0
-        stretch.spans[lo] = Span(task.id, place, 0, target.rows)
+        step.spans[lo] = Span(task.id, place, 0, target.rows)
         return 1
 
-    def _finished(self, task: Task, stretch: _Stretch, report: Report) -> int:
-        stretch.out -= 1
+    def _finished(self, task: Task, step: InFlightStep, report: Report) -> int:
+        step.out -= 1
         for span in task.inputs:
             if span.slot is None:
-                self._supplies.outputs.drop(span.task)
-        stretch.spans.clear()
-        self._free(stretch)
-        if report.trouble is not None:
-            self._fail(stretch, 0, report.trouble.error)
-            self._settle(stretch)
+                self._context.outputs.drop(span.task)
+        step.spans.clear()
+        self._free(step)
+        if report.task_failure is not None:
+            self._fail(step, 0, report.task_failure.error)
+            self._settle(step)
             return 0
-        stretch.outcome = Ready(task=task.id)
+        step.outcome = Ready(task=task.id)
         return 1
 
-    def _fail(self, stretch: _Stretch, row: int, error: object) -> None:
-        if stretch.failed is None or row < stretch.failed[0]:
-            stretch.failed = (row, error)
-        self._over = self._failed = True
+    def _fail(self, step: InFlightStep, row: int, error: object) -> None:
+        if step.failed is None or row < step.failed[0]:
+            step.failed = (row, error)
+        self._ended = self._failed = True
 
-    def _settle(self, stretch: _Stretch) -> None:
-        if stretch.outcome is not None or stretch.out:
+    def _settle(self, step: InFlightStep) -> None:
+        if step.outcome is not None or step.out:
             return
-        if stretch.failed is not None:
-            stretch.outcome = Broken(stretch.failed[1])
-        elif stretch.filled:
-            if self._finish or any(span.slot is None for span in stretch.spans.values()):
-                self._to_finish.append(stretch)
+        if step.failed is not None:
+            step.outcome = StreamFailure(step.failed[1])
+        elif step.filled:
+            if self._finish or any(span.slot is None for span in step.spans.values()):
+                self._to_finish.append(step)
             else:
-                stretch.outcome = Ready(rows=stretch.rows.rows, slot=stretch.slot, layout=stretch.layout)
-                stretch.slot = None
+                step.outcome = Ready(rows=step.rows.rows, slot=step.slot, layout=step.layout)
+                step.slot = None
 
-    def _free(self, stretch: _Stretch) -> None:
-        if stretch.slot is not None and self._slots is not None:
-            self._slots.free(stretch.slot)
-            stretch.slot = None
+    def _free(self, step: InFlightStep) -> None:
+        if step.slot is not None and self._slots is not None:
+            self._slots.free(step.slot)
+            step.slot = None
 
     def due(self) -> bool:
-        return self._stretches[0].outcome is not None if self._stretches else self._over
+        return self._steps[0].outcome is not None if self._steps else self._ended
 
     def pop(self) -> Outcome | None:
         self._ahead -= self._along
         self._along = 0
-        if not self._stretches:
-            return End() if self._over else None
-        outcome = self._stretches[0].outcome
+        if not self._steps:
+            return End() if self._ended else None
+        outcome = self._steps[0].outcome
         if isinstance(outcome, Ready):
-            stretch = self._stretches.popleft()
-            self._ahead -= stretch.rows.steps
-            if stretch.losses:
+            step = self._steps.popleft()
+            self._ahead -= step.rows.steps
+            if step.losses:
                 losses = {
-                    step: tuple(sorted(lost, key=attrgetter("index")))
-                    for step, lost in stretch.losses.items()
+                    step: tuple(sorted(lost, key=attrgetter("index"))) for step, lost in step.losses.items()
                 }
                 return replace(outcome, losses=losses)
             if outcome.slot is not None:
@@ -414,29 +409,29 @@ class Grid:
     def _with_others(self, first: Ready) -> Ready:
         """A batch, and some of those behind it that are ready: one call of many then pays for the hand-over."""
         others: list[Ready] = []
-        while len(others) + 1 < self._most_at_once and self._stretches:
-            stretch = self._stretches[0]
-            if not isinstance(stretch.outcome, Ready) or stretch.outcome.slot is None or stretch.losses:
+        while len(others) + 1 < self._most_at_once and self._steps:
+            step = self._steps[0]
+            if not isinstance(step.outcome, Ready) or step.outcome.slot is None or step.losses:
                 break
-            others.append(stretch.outcome)
-            self._stretches.popleft()
+            others.append(step.outcome)
+            self._steps.popleft()
         self._along = len(others)
         return replace(first, along=tuple(others)) if others else first
 
-    def taken(self, ready: Ready) -> None:
-        self._supplies.outputs.drop(ready.task)
+    def delivered(self, ready: Ready) -> None:
+        self._context.outputs.drop(ready.task)
 
     def owned(self) -> tuple[list[Slot], list[int]]:
         slots, outputs = [], []
-        for stretch in self._stretches:
-            if stretch.slot is not None:
-                slots.append(stretch.slot)
-            outputs += [span.task for span in stretch.spans.values() if span.slot is None]
-            if isinstance(stretch.outcome, Ready):
-                if stretch.outcome.slot is not None:
-                    slots.append(stretch.outcome.slot)
+        for step in self._steps:
+            if step.slot is not None:
+                slots.append(step.slot)
+            outputs += [span.task for span in step.spans.values() if span.slot is None]
+            if isinstance(step.outcome, Ready):
+                if step.outcome.slot is not None:
+                    slots.append(step.outcome.slot)
                 else:
-                    outputs.append(stretch.outcome.task)
+                    outputs.append(step.outcome.task)
         return slots, outputs
 
 

@@ -1,8 +1,8 @@
-"""What an assembly is: one iterator's stream in the making, asked by the dispatcher for work and told what came of it.
+"""What a scheduler is: one open stream, asked by the dispatcher for work and told what came of it.
 
-Two kinds exist. A *grid* serves pipelines whose every row has a place before it is read: batches whose rows several
-workers write at once. A *chain* serves the others, elements without a Batch among them: runs of elements in order,
-regrouped by what is there. Both give the same answers to the same calls.
+Two kinds exist. A *row scheduler* serves pipelines whose every row has a place before it is read: batches whose rows
+several workers write at once. A *chain* serves the others, elements without a Batch among them: runs of elements in
+order, regrouped by what is there. Both give the same answers to the same calls.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from .slots import Slots
 from .task import Outcome, Ready, Report, Slot, Task
 
 
-class Assembly(Protocol):
-    """One iterator's stream in the making."""
+class Scheduler(Protocol):
+    """One open stream."""
 
     def next_task(self) -> Task | None:
-        """Work to give to somebody now; None while nothing may or need be begun.
+        """The next task; None while nothing may or need be begun.
 
         MemoryError where there is no room for it: nothing has changed, the same work can be asked for later.
         """
@@ -40,7 +40,7 @@ class Assembly(Protocol):
         """Whether `pop` might give something; it surely gives nothing where this is False. Changes nothing."""
         ...
 
-    def taken(self, ready: Ready) -> None:
+    def delivered(self, ready: Ready) -> None:
         """The elements of an output that `pop` named were handed out: that use is over."""
         ...
 
@@ -50,12 +50,12 @@ class Assembly(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Supplies:
-    """What the assemblies of one loader share.
+class SchedulerContext:
+    """What the schedulers of one executor share.
 
     slots      where batches are written in place; None where the one worker is the trainer itself
     reserves   whether outputs lie in the arena too, so that room for them is set aside with a task
-    several    whether whoever pops may be handed several ready batches at once
+    several    whether `pop` may give several ready batches at once
     new_id     gives the next task id
     """
 
@@ -75,16 +75,16 @@ _FIRST_RESERVE = 1 << 16  # bytes: enough for small rows; larger ones ask once
 class Reserve:
     """How much room to set aside for the output of a task, learned from what earlier ones took."""
 
-    def __init__(self, supplies: Supplies) -> None:
-        self._supplies = supplies
+    def __init__(self, context: SchedulerContext) -> None:
+        self._context = context
         self._row_nbytes: float | None = None
 
     def slot(self, rows: int) -> Slot | None:
         """Room for the output of a task of so many rows, None where outputs need none."""
-        if not self._supplies.reserves or self._supplies.slots is None:
+        if not self._context.reserves or self._context.slots is None:
             return None
         wanted = _FIRST_RESERVE if self._row_nbytes is None else int(1.125 * self._row_nbytes * rows) + 4096
-        return self._supplies.slots.alloc(wanted)
+        return self._context.slots.alloc(wanted)
 
     def rows_in(self, nbytes: int) -> int | None:
         """How many rows' outputs fit in so much room, None while that isn't known."""
@@ -92,7 +92,7 @@ class Reserve:
 
     def task_rows(self, batch: int) -> int:
         """Rows of a next task: what the pace says, or as many as make an output of TASK_NBYTES; one at least."""
-        rows, fits = self._supplies.pace.rows(batch), self.rows_in(TASK_NBYTES)
+        rows, fits = self._context.pace.rows(batch), self.rows_in(TASK_NBYTES)
         return rows if fits is None else max(1, min(rows, fits))
 
     def saw(self, rows: int, nbytes: int) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A worker without a sign of life for some seconds; `over`: for too long."""
+    """A worker without a sign of life for some seconds; `too_long`: longer than the limit."""
 
     worker: int
     seconds: float
-    over: bool
+    too_long: bool
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class StallWatch:
 
     Args:
         warn: seconds after which a stall is reported.
-        limit: seconds after which it is over, None for never.
+        limit: seconds after which it is too long, None for never.
 
     >>> watch = StallWatch(warn=60, limit=None)
     >>> for now in (0, watch.interval, 2 * watch.interval):
@@ -53,7 +53,7 @@ class StallWatch:
         return self._last is None or now - self._last >= self.interval
 
     def look(self, now: float, signs: Mapping[int, Hashable], starting: Collection[int] = ()) -> list[Stall]:
-        """Those that are to be reported, once each, or that are over.
+        """Those that are to be reported, once each, or that are too long.
 
         Args:
             now: seconds on any clock.
@@ -74,8 +74,8 @@ class StallWatch:
             limit = self._limit
             if limit is not None and worker in starting:
                 limit = max(limit, self._warn)
-            over = limit is not None and seen.seconds >= limit
-            if over or (seen.seconds >= self._warn and not seen.told):
+            too_long = limit is not None and seen.seconds >= limit
+            if too_long or (seen.seconds >= self._warn and not seen.told):
                 seen.told = True
-                stalls.append(Stall(worker, seen.seconds, over))
+                stalls.append(Stall(worker, seen.seconds, too_long))
         return stalls

@@ -101,7 +101,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TaskPart:
     """What came of one target (or of the whole task where it has none).
 
     size      rows, or elements, in the output; 0 where all were written in place
@@ -116,7 +116,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class TaskFailure:
     """A user's function failed: the parts before it are good, the one at this place ends with it.
 
     A target of several batches may end with those before the failure: then the last of the report's parts is its part.
@@ -140,8 +140,8 @@ class Report:
     losses    bad records that didn't end it, ascending by place
     """
 
-    parts: tuple[Part, ...]
-    trouble: Trouble | None = None
+    parts: tuple[TaskPart, ...]
+    task_failure: TaskFailure | None = None
     layout: Layout | None = None
     nbytes: int = 0
     seconds: float = 0.0
@@ -181,7 +181,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class StreamFailure:
     """The stream can't go on: the error that belongs in this place."""
 
     error: object
@@ -194,4 +194,4 @@ class End:
     losses: tuple[Loss, ...] = ()
 
 
-Outcome = Ready | Broken | End
+Outcome = Ready | StreamFailure | End

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from loaderkit._engine.grouping import Grouping
-from loaderkit._engine.row_scheduler import Grid
-from loaderkit._engine.scheduler import Assembly, Supplies
-from loaderkit._engine.stream_scheduler import Chain
+from loaderkit._engine.row_scheduler import RowScheduler
+from loaderkit._engine.scheduler import Scheduler, SchedulerContext
+from loaderkit._engine.stream_scheduler import StreamScheduler
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.sharding import ShardOptions
 from loaderkit._plan.bad_records import with_substitutions
@@ -18,8 +18,8 @@ _LEAST_PATIENCE = 100_000  # records that may pass without one left, where an ep
 
 
 def open_scheduler(
-    plan: StreamPlan, position: Position, q: int, prefetch: int, supplies: Supplies
-) -> Assembly:
+    plan: StreamPlan, position: Position, q: int, prefetch: int, context: SchedulerContext
+) -> Scheduler:
     """The scheduler of a stream from a position on.
 
     Args:
@@ -27,21 +27,23 @@ def open_scheduler(
         position: where it begins.
         q: of the logical streams.
         prefetch: elements to make ahead.
-        supplies: what the schedulers of one executor share.
+        context: what the schedulers of one executor share.
     """
     if plan.batching.batched and not plan.row_changing:
-        return _grid(plan, position, prefetch, supplies)
-    return _chain(plan, position, q, prefetch, supplies)
+        return _row_scheduler(plan, position, prefetch, context)
+    return _stream_scheduler(plan, position, q, prefetch, context)
 
 
-def _grid(plan: StreamPlan, position: Position, prefetch: int, supplies: Supplies) -> Grid:
+def _row_scheduler(
+    plan: StreamPlan, position: Position, prefetch: int, context: SchedulerContext
+) -> RowScheduler:
     place = plan.last_batch
     last = plan.operations[place].batch
     assert last is not None
     schedule = replace(plan.schedule, sampler=with_substitutions(plan.sampler, position.losses.ledger))
-    return Grid(
+    return RowScheduler(
         StepFeed(schedule, position.segments, position.step, plan.num_records, plan.num_steps),
-        supplies,
+        context,
         level=len(plan.batching.inner) + 1,
         group=plan.batching.group,
         finish=last.has_function or place + 1 < len(plan.operations),
@@ -50,7 +52,9 @@ def _grid(plan: StreamPlan, position: Position, prefetch: int, supplies: Supplie
     )
 
 
-def _chain(plan: StreamPlan, position: Position, q: int, prefetch: int, supplies: Supplies) -> Chain:
+def _stream_scheduler(
+    plan: StreamPlan, position: Position, q: int, prefetch: int, context: SchedulerContext
+) -> StreamScheduler:
     indices: dict[int, Indices]
     start: dict[int, Cursor]
     if position.cursors is None:
@@ -72,9 +76,9 @@ def _chain(plan: StreamPlan, position: Position, q: int, prefetch: int, supplies
     def sample() -> RecordFeed:
         return records(StreamIndices(LogicalStreams(1, 1, plan.start, plan.stop), 0, plan.start))
 
-    return Chain(
+    return StreamScheduler(
         {stream: records(of) for stream, of in indices.items()},
-        supplies,
+        context,
         groupings=_groupings(plan),
         start=start,
         prefetch=prefetch,

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from loaderkit._base.closing import Closing
-from loaderkit._engine.scheduler import Assembly, Supplies
-from loaderkit._engine.stream_scheduler import Chain
+from loaderkit._engine.scheduler import Scheduler, SchedulerContext
+from loaderkit._engine.stream_scheduler import StreamScheduler
 from loaderkit._engine.task import End
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
@@ -39,7 +39,7 @@ from .error_notes import explained
 from .open_scheduler import open_scheduler
 from .quarantine import Quarantine
 
-OpenScheduler = Callable[[StreamPlan, Position, int, int, Supplies], Assembly]
+OpenScheduler = Callable[[StreamPlan, Position, int, int, SchedulerContext], Scheduler]
 
 
 class Element(NamedTuple):
@@ -79,8 +79,8 @@ def _passed_with(failure: Failure) -> tuple[int, ...]:
 class _StreamHandle:
     """A hub's stream that ends with the last reference to it."""
 
-    def __init__(self, hub: Hub, number: int, assembly: Assembly) -> None:
-        self.hub, self.number, self.assembly = hub, number, assembly
+    def __init__(self, hub: Hub, number: int, scheduler: Scheduler) -> None:
+        self.hub, self.number, self.scheduler = hub, number, scheduler
         self._end = weakref.finalize(self, hub.abandon, number)
         self._end.atexit = False
 
@@ -242,8 +242,8 @@ class StreamReader(Closing):
         if not self._alone:
             self._others().stop()
         # Nothing comes behind a failure. A stream that still held it would hold us too, through its traceback.
-        assembly = stream.assembly
-        behind = assembly.behind_failure if isinstance(assembly, Chain) else None
+        scheduler = stream.scheduler
+        behind = scheduler.behind_failure if isinstance(scheduler, StreamScheduler) else None
         self._move_to(self._position)
         self._failed = _Failed(self._position, _passed_with(step), behind)
         self._error = explained(
@@ -257,10 +257,10 @@ class StreamReader(Closing):
             if self._hub.worn_out:
                 self._hub = self._find_hub()
             plan, position, q, prefetch = self._plan, self._position, self._q, self._prefetch
-            made: list[Assembly] = []
+            made: list[Scheduler] = []
 
-            def make(supplies: Supplies) -> Assembly:
-                made.append(self._open_scheduler(plan, position, q, prefetch, supplies))
+            def make(context: SchedulerContext) -> Scheduler:
+                made.append(self._open_scheduler(plan, position, q, prefetch, context))
                 return made[0]
 
             number = self._hub.open(make, plan.search(position))

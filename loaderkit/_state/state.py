@@ -1,4 +1,4 @@
-"""The position of an iterator as a value, and of which stream it is one; its document is in state_document.py."""
+"""The position of an iterator as a value, and of which stream it is one; its document is in document.py."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from loaderkit._engine.grouping import Grouping
-from loaderkit._engine.row_scheduler import Grid
-from loaderkit._engine.scheduler import Assembly, Supplies
-from loaderkit._engine.stream_scheduler import Chain
-from loaderkit._engine.task import Part, Report, Slot, Span, Task, Trouble
+from loaderkit._engine.row_scheduler import RowScheduler
+from loaderkit._engine.scheduler import Scheduler, SchedulerContext
+from loaderkit._engine.stream_scheduler import StreamScheduler
+from loaderkit._engine.task import Report, Slot, Span, Task, TaskFailure, TaskPart
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.fill import Fill
 
@@ -141,10 +141,10 @@ class GridSpec:
             return ()
         return ((0 if self.unreal else self.last_rows, self.zeros),)
 
-    def assembly(self, supplies: Supplies) -> Assembly:
-        return Grid(
+    def scheduler(self, context: SchedulerContext) -> Scheduler:
+        return RowScheduler(
             self,
-            supplies,
+            context,
             level=1,
             group=self.group,
             finish=self.finish,
@@ -202,7 +202,7 @@ class GridSpec:
         if task.level:
             return self._finish(task, reach)
         assert np.array_equal(task.keys, keys_of(task.indices))
-        parts: list[Part] = []
+        parts: list[TaskPart] = []
         output: list[list[Any]] = []
         layout = None
         first = 0
@@ -212,33 +212,33 @@ class GridSpec:
             if target.whole and target.rows > target.batch:
                 batches, error = self._batches(indices, target.batch * self.group)
                 if batches:
-                    parts.append(Part(len(batches)))
+                    parts.append(TaskPart(len(batches)))
                     output.append(batches)
                 if error is not None:
                     failed = len(parts) - bool(batches)
-                    return Report(tuple(parts), Trouble(error, failed), layout), output
+                    return Report(tuple(parts), TaskFailure(error, failed), layout), output
                 continue
             bad = [index for index in indices.tolist() if index in self.fails]
             if bad:
-                return Report(tuple(parts), Trouble(("record", bad[0]), len(parts)), layout), output
+                return Report(tuple(parts), TaskFailure(("record", bad[0]), len(parts)), layout), output
             rows = self._grouped(indices)
             assert len(rows) == target.rows
             odd = not self.odd.isdisjoint(indices.tolist())
             if target.slot is not None and not odd:
                 for place, row in enumerate(rows, start=target.first):
                     reach.put_row(target.slot, place, row)
-                parts.append(Part(0, in_place=True))
+                parts.append(TaskPart(0, in_place=True))
                 output.append([])
             elif not target.whole:
-                parts.append(Part(len(rows)))
+                parts.append(TaskPart(len(rows)))
                 output.append(rows)
             else:
                 assert target.fill == self.fill_of(self.step_of(int(indices[0])))
                 try:
                     batch = self._batch(self.step_of(int(indices[0])), rows)
                 except BoomError as boom:
-                    return Report(tuple(parts), Trouble(boom.args[0], len(parts)), layout), output
-                parts.append(Part(1))
+                    return Report(tuple(parts), TaskFailure(boom.args[0], len(parts)), layout), output
+                parts.append(TaskPart(1))
                 output.append([batch])
                 layout = layout if odd else RowLayout()
         assert first == len(task.indices)
@@ -268,9 +268,9 @@ class GridSpec:
         try:
             batch = self._batch(step, rows)
         except BoomError as boom:
-            return Report((Part(0),), Trouble(boom.args[0], 0)), [[]]
+            return Report((TaskPart(0),), TaskFailure(boom.args[0], 0)), [[]]
         odd = not self.odd.isdisjoint(indices.tolist())
-        return Report((Part(1),), None, None if odd else RowLayout()), [[batch]]
+        return Report((TaskPart(1),), None, None if odd else RowLayout()), [[batch]]
 
 
 # --- runs of elements in order, regrouped by what is there ------------------------------------------------------
@@ -319,10 +319,10 @@ class ChainSpec:
     def start_of(self, stream: int) -> Cursor:
         return self.start.get(stream, (0,))
 
-    def assembly(self, supplies: Supplies) -> Assembly:
-        return Chain(
+    def scheduler(self, context: SchedulerContext) -> Scheduler:
+        return StreamScheduler(
             {stream: ChainFeed(self, stream) for stream in self.owned},
-            supplies,
+            context,
             groupings=tuple(
                 Grouping(rows, self.short if self.short and last else "keep" if keep else "drop")
                 for last, (rows, keep) in zip([*[False] * (len(self.groupings) - 1), True], self.groupings)
@@ -506,12 +506,12 @@ class ChainSpec:
             assert task.begin[0] == (task.indices[0] if not task.fill or sum(dict(task.fill)) else self.stop)
             elements = [self._batch(task.level, rows, task.begin, task.end or ())]
         made, error = self._stage(task.level, elements, task.start)
-        part = Part(
+        part = TaskPart(
             len(made),
             begins=self._cursors([e.begin for e in made]),
             ends=self._cursors([e.end for e in made]),
         )
-        return Report((part,), None if error is None else Trouble(error, 0)), [[e.value for e in made]]
+        return Report((part,), None if error is None else TaskFailure(error, 0)), [[e.value for e in made]]
 
     def _cursors(self, cursors: list[Cursor]) -> np.ndarray | None:
         if self.plain:

@@ -11,9 +11,9 @@ from engine_twins import ROW_NBYTES, BoomError, Popped, Reach, RowLayout, Spec
 from loaderkit._engine.dispatcher import Assignment, Dispatcher
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
-from loaderkit._engine.scheduler import Supplies
+from loaderkit._engine.scheduler import SchedulerContext
 from loaderkit._engine.slots import PAGE, Slots
-from loaderkit._engine.task import Broken, End, Ready, Report, Slot
+from loaderkit._engine.task import End, Ready, Report, Slot, StreamFailure
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
 MAX_RESTARTS = 2
@@ -150,7 +150,7 @@ class World(Reach):
             slots=self.slots, outputs=self.outputs, pace=self.pace, max_restarts=MAX_RESTARTS
         )
         self.ids = 0
-        self.supplies = Supplies(
+        self.context = SchedulerContext(
             slots=self.slots,
             reserves=self.reserves,
             several=several,
@@ -162,7 +162,7 @@ class World(Reach):
         self.twins: dict[int, Any] = {}  # open streams
         self.popped = 0  # elements, of all streams
         self.wanting: set[int] = set()  # streams that last gave an error for want of memory
-        self.over: dict[int, Any] = {}  # stream -> End() or the error it ended with
+        self.ended: dict[int, Any] = {}  # stream -> End() or the error it ended with
         self.hands: dict[int, Hand] = {}
         self.objects: dict[int, list[list[Any]]] = {}  # outputs that don't lie in the arena
         self.stale: list[tuple[int, int, int]] = []  # worker, task, attempt: out no more
@@ -184,14 +184,14 @@ class World(Reach):
         stream = self._numbers
         self.specs[stream] = spec
         self.twins[stream] = spec.elements()
-        self.dispatcher.open(stream, spec.assembly(self.supplies))
+        self.dispatcher.open(stream, spec.scheduler(self.context))
         return stream
 
     def close(self, stream: int, *, recalled: bool = False) -> None:
         """`recalled`: workers are told, and don't begin its tasks any more."""
         out = self.dispatcher.close(stream)
         del self.twins[stream]
-        self.over.pop(stream, None)
+        self.ended.pop(stream, None)
         mine = {
             worker: [(a.task.id, a.attempt) for a in hand.tasks if a.stream == stream]
             for worker, hand in self.hands.items()
@@ -211,10 +211,10 @@ class World(Reach):
         outcome = self.dispatcher.pop(stream)
         assert due or outcome is None, "nobody who waits would have been told"
         if outcome is None:
-            assert stream not in self.over
+            assert stream not in self.ended
             return False
-        if stream in self.over:
-            assert outcome == self.over[stream], "an end or error stays"
+        if stream in self.ended:
+            assert outcome == self.ended[stream], "an end or error stays"
             return True
         self.wanting.discard(stream)
         if _is_want_of_memory(outcome):
@@ -231,8 +231,8 @@ class World(Reach):
                 assert popped == expected, f"{popped} where the naive stream has {expected}"
             return True
         expected = self._expected(stream)
-        self.over[stream] = outcome
-        said = _said(outcome.error) if isinstance(outcome, Broken) else outcome
+        self.ended[stream] = outcome
+        said = _said(outcome.error) if isinstance(outcome, StreamFailure) else outcome
         assert said == expected, f"{said} where the naive stream has {expected}"
         return True
 
@@ -247,7 +247,7 @@ class World(Reach):
             return [("batch", *self._leased(each)) for each in (ready, *ready.along)]
         values = self.output(ready.task)[ready.part][ready.place : ready.place + ready.count]
         assert len(values) == ready.count > 0
-        self.dispatcher.taken(stream, ready)
+        self.dispatcher.delivered(stream, ready)
         return values
 
     def _leased(self, ready: Ready) -> tuple[Any, ...]:
@@ -325,7 +325,7 @@ class World(Reach):
             return made
         # What a user's objects weigh may differ from one time to the next.
         nbytes = elements * spec.nbytes * (1 + assignment.attempt % 2) + UNIT
-        made.report = Report(report.parts, report.trouble, report.layout, nbytes)
+        made.report = Report(report.parts, report.task_failure, report.layout, nbytes)
         made.room = task.reserve
         if task.reserve is None or task.reserve.nbytes < nbytes:
             self.slots.asked = True
@@ -350,7 +350,7 @@ class World(Reach):
         self._write(made)
         seconds = row_seconds * len(assignment.task.indices)
         report = Report(
-            made.report.parts, made.report.trouble, made.report.layout, made.report.nbytes, seconds
+            made.report.parts, made.report.task_failure, made.report.layout, made.report.nbytes, seconds
         )
         if not self.reserves:
             self.objects[assignment.task.id] = made.output
@@ -389,13 +389,13 @@ class World(Reach):
             self._scribble(worker, place)
         self._lose(worker, begun, at, retry=True, late=False, tell=self.dispatcher.died)
 
-    def set_aside(self, worker: int, *, begun: int | None, at: int | None, retry: bool) -> None:
+    def fence(self, worker: int, *, begun: int | None, at: int | None, retry: bool) -> None:
         """A worker can't be stopped. It may write for as long as it is a ghost."""
         # Who makes a batch may write to its rows, where they lie in this process: then it isn't tried again.
         hand = self.hands[worker]
         in_batch = begun is not None and hand.tasks[begun].task.level
         retry = retry and not (in_batch and not self.reserves)
-        self._lose(worker, begun, at, retry=retry, late=True, tell=self.dispatcher.set_aside)
+        self._lose(worker, begun, at, retry=retry, late=True, tell=self.dispatcher.fence)
         self.ghosts[worker] = hand
 
     def _lose(
@@ -440,10 +440,10 @@ class World(Reach):
                     for row in range(span.lo, span.hi):
                         self.put_row(span.slot, row, "scribbled")
 
-    def gone(self, worker: int) -> None:
+    def ghost_ended(self, worker: int) -> None:
         """A ghost has ended."""
         del self.ghosts[worker]
-        self.dispatcher.gone(worker)
+        self.dispatcher.release(worker)
 
     def tell_stale(self, worker: int, task: int, attempt: int) -> None:
         """An attempt that isn't out any more is reported, and asks: nothing changes."""
@@ -474,7 +474,7 @@ class World(Reach):
 
     def never_stuck(self, stream: int) -> None:
         """Where a worker waits and nobody works, there is something to hand out or something to do."""
-        if stream in self.over or not self.hands or self.busy or self.pop(stream):
+        if stream in self.ended or not self.hands or self.busy or self.pop(stream):
             return
         assert self.give() or self.pop(stream), "stuck"
 
@@ -497,7 +497,7 @@ class World(Reach):
         for lease in list(self.leases):
             self.release(lease)
         for ghost in list(self.ghosts):
-            self.gone(ghost)
+            self.ghost_ended(ghost)
         self.let_go()
         assert len(self.outputs) == 0
         assert not self.objects
@@ -512,7 +512,7 @@ def pick(among: list[Any], which: int) -> Any:
 
 def _is_want_of_memory(outcome: Any) -> bool:
     """Whether the engine had no memory to set aside; what a worker asked for in vain has its place in the stream."""
-    error = outcome.error if isinstance(outcome, Broken) else None
+    error = outcome.error if isinstance(outcome, StreamFailure) else None
     return isinstance(error, MemoryError) and error.args == (SET_ASIDE,)
 
 
@@ -531,7 +531,7 @@ def drain(world: World, stream: int, *, turns: int = 150) -> int:
         while gave and world.give():
             continue
         if world.pop(stream):
-            if stream in world.over or stream in world.wanting:
+            if stream in world.ended or stream in world.wanting:
                 return world.popped - before
             while world.leases:
                 world.release(world.leases[0])

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from loaderkit._engine.in_flight import Out, before
+from loaderkit._engine.in_flight import InFlightTask, before
 from loaderkit._engine.task import Target, Task
 
 
-def out_of(*places: tuple[int, tuple[int, int] | None]) -> tuple[Out, list[bool]]:
+def out_of(*places: tuple[int, tuple[int, int] | None]) -> tuple[InFlightTask, list[bool]]:
     """A task of records 20..29, keys 120..129, whose workers were lost there; each time whether it is done again."""
     indices = np.arange(20, 30)
-    out = Out(0, Task(7, 0, indices, indices + 100, (Target(10, 10, 0, None, True),)))
+    out = InFlightTask(0, Task(7, 0, indices, indices + 100, (Target(10, 10, 0, None, True),)))
     lost = [(None, None), *places]
     return out, [out.lose("SIGSEGV", *at, max_restarts=1, retry=True, late=False) for at in lost]
 
@@ -50,6 +50,6 @@ def test_what_comes_before_a_record_is_so_in_the_order_of_the_task():
     wrapped = np.array([98, 99, 0, 1])
     task = Task(8, 0, wrapped, wrapped)
     assert before(task, 99)[0].indices.tolist() == [98]
-    out = Out(0, task)
+    out = InFlightTask(0, task)
     assert [out.lose("SIGSEGV", 99, max_restarts=1, retry=True, late=False) for _ in range(2)] == [True, True]
     assert out.to_do().indices.tolist() == [98]

@@ -10,7 +10,7 @@ from engine_world import World, drain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._engine.task import Broken, End
+from loaderkit._engine.task import End, StreamFailure
 
 CUTS = {
     "workers": st.integers(0, 3),
@@ -51,7 +51,7 @@ def test_elements_and_cursors_are_those_of_plain_generators(spec, workers, memor
     world = world_of(workers, memory, task_rows=task_rows)
     stream = world.open(spec)
     drain(world, stream)
-    assert stream in world.over or spec.streams > 1
+    assert stream in world.ended or spec.streams > 1
     world.wind_up()
 
 
@@ -70,7 +70,7 @@ def test_streams_that_end_are_filled_up_as_plain_generators_do(spec, workers, me
     world = world_of(workers, memory, task_rows=task_rows)
     stream = world.open(spec)
     drain(world, stream, turns=200 if spec.masks else 3000)
-    assert stream in world.over or spec.masks
+    assert stream in world.ended or spec.masks
     world.wind_up()
 
 
@@ -88,7 +88,7 @@ def test_a_failure_comes_behind_all_before_it(at, task_rows):
     world = world_of(2, "all", task_rows=task_rows)
     stream = world.open(ChainSpec(groupings=((3, True),), stop=12, fails=frozenset([(0, at)])))
     assert drain(world, stream) == at // 3
-    assert world.over[stream] == Broken(("stage", 0, at))
+    assert world.ended[stream] == StreamFailure(("stage", 0, at))
 
 
 @pytest.mark.parametrize("level", [1, 2])
@@ -103,7 +103,7 @@ def test_a_failure_behind_an_inner_batch_keeps_the_rows_before_it(level):
     )
     stream = world.open(spec)
     assert drain(world, stream) == 3
-    assert world.over[stream] == Broken(("stage", level, 12))
+    assert world.ended[stream] == StreamFailure(("stage", level, 12))
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
@@ -123,7 +123,7 @@ def test_where_one_of_several_streams_fails_the_others_are_read_until_its_batch(
     )
     stream = world.open(spec)
     popped = drain(world, stream, turns=2000)
-    assert world.over[stream] == Broken(("stage", 0, 60 + failing))
+    assert world.ended[stream] == StreamFailure(("stage", 0, 60 + failing))
     assert popped == 2
 
 
@@ -142,7 +142,7 @@ def test_of_two_failing_streams_the_first_is_the_error_whoever_was_quicker():
     for place in reversed(range(len(world.hands[world.busy[0]].tasks))):
         world.finish(world.busy[0], place)
     drain(world, stream)
-    assert world.over[stream] == Broken(("stage", 0, 2))
+    assert world.ended[stream] == StreamFailure(("stage", 0, 2))
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -153,14 +153,14 @@ def test_the_last_rows_of_a_stream_are_a_smaller_batch_or_none(keep, inner_keep)
     stream = world.open(ChainSpec(groupings=groupings, flats=(False,) * 3, fans=((1,),) * 3, stop=8))
     inner = 3 if inner_keep else 2  # of 8 records: two threes, and a two
     assert drain(world, stream) == (-(-inner // 2) if keep else inner // 2)
-    assert world.over[stream] == End()
+    assert world.ended[stream] == End()
 
 
 def test_a_filter_that_leaves_nothing_ends_without_an_element():
     world = world_of(2, "all", task_rows=3)
     stream = world.open(ChainSpec(fans=((0,), (1,)), stop=100))
     assert drain(world, stream) == 0
-    assert world.over[stream] == End()
+    assert world.ended[stream] == End()
 
 
 def test_a_filter_that_leaves_one_in_a_thousand_reads_on():
@@ -248,7 +248,7 @@ def test_an_endless_stream_of_which_nothing_is_left_ends_in_the_same_place_howev
     fans = (1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, *(0,) * 1000)
     stream = world.open(ChainSpec(groupings=((3, True),), fans=(fans, (1,)), stop=None, patience=5))
     assert drain(world, stream) == 1
-    assert "5 records in a row gave no element" in str(world.over[stream].error)
+    assert "5 records in a row gave no element" in str(world.ended[stream].error)
 
 
 def test_an_endless_stream_of_batches_of_which_nothing_is_left_ends():
@@ -256,7 +256,7 @@ def test_an_endless_stream_of_batches_of_which_nothing_is_left_ends():
     fans = ((1,), (1, *(0,) * 1000))
     stream = world.open(ChainSpec(groupings=((2, True),), fans=fans, stop=None, patience=5))
     assert drain(world, stream) == 1
-    assert "5 batches in a row gave no element" in str(world.over[stream].error)
+    assert "5 batches in a row gave no element" in str(world.ended[stream].error)
 
 
 @pytest.mark.parametrize("task_rows", [1, 2, 5])
@@ -267,12 +267,12 @@ def test_rows_that_are_dropped_as_they_come_behind_the_end_are_let_go_of(task_ro
     )
     world = world_of(2, task_rows=task_rows)
     stream = world.open(spec)
-    while stream not in world.over:
+    while stream not in world.ended:
         while world.give():
             pass
         while world.busy:
             world.finish(world.busy[0])
-        while stream not in world.over and world.pop(stream):
+        while stream not in world.ended and world.pop(stream):
             pass
     world.wind_up()
 

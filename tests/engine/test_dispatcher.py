@@ -5,7 +5,7 @@ from engine_twins import ChainSpec, GridSpec
 from engine_world import MAX_RESTARTS, World, drain
 
 from loaderkit._engine.slots import PAGE
-from loaderkit._engine.task import Broken, Report
+from loaderkit._engine.task import Report, StreamFailure
 from loaderkit.errors import WorkerError
 
 
@@ -24,11 +24,11 @@ def test_a_stream_or_worker_that_is_there_already_is_refused():
     world = world_of(1)
     stream = world.open(grid())
     with pytest.raises(ValueError, match="open already"):
-        world.dispatcher.open(stream, grid().assembly(world.supplies))
+        world.dispatcher.open(stream, grid().scheduler(world.context))
     world.give()
     world.close(stream)  # still closing: a task of it is out
     with pytest.raises(ValueError, match="open already"):
-        world.dispatcher.open(stream, grid().assembly(world.supplies))
+        world.dispatcher.open(stream, grid().scheduler(world.context))
     with pytest.raises(ValueError, match="ready already"):
         world.dispatcher.ready(next(iter(world.hands)))
 
@@ -99,7 +99,7 @@ def test_a_record_at_which_workers_are_lost_is_named_and_those_before_it_are_del
     world.give()
     lose(world, at=3)
     assert drain(world, stream) == 6 + 3
-    error = world.over[stream].error
+    error = world.ended[stream].error
     assert isinstance(error, WorkerError) and (error.indices, error.record_keys) == ((9,), (64,))
     assert "3 workers were lost" in str(error) and "SIGKILL at index 9 (record_key 64)" in str(error)
 
@@ -110,7 +110,7 @@ def test_whole_batches_before_such_a_record_are_delivered_too():
     world.give()
     lose(world, at=9)
     assert drain(world, stream) == 2
-    assert world.over[stream].error.indices == (9,)
+    assert world.ended[stream].error.indices == (9,)
 
 
 def test_where_no_record_is_known_the_error_names_the_task():
@@ -121,7 +121,7 @@ def test_where_no_record_is_known_the_error_names_the_task():
     world.finish(world.busy[0])
     lose(world)
     assert drain(world, stream) == 1
-    error = world.over[stream].error
+    error = world.ended[stream].error
     for words in ("SIGKILL", "indices 4..7", "record keys 29, 36, 43, 50", "3 workers"):
         assert words in str(error)
 
@@ -137,7 +137,7 @@ def test_losses_at_ever_other_records_are_forgiven_longer_but_not_for_ever():
         assert world.hands[world.busy[0]].tasks[0].task.indices.tolist() == [*range(6)]
     lose(world, at=4, times=1)
     drain(world, stream)
-    assert world.over[stream].error.indices == (4,)
+    assert world.ended[stream].error.indices == (4,)
 
 
 def test_what_was_only_queued_is_never_suspected():
@@ -149,7 +149,7 @@ def test_what_was_only_queued_is_never_suspected():
         world.die(world.busy[0], scribbling=True)
         world.hire()
     drain(world, stream)
-    assert not isinstance(world.over[stream], Broken)
+    assert not isinstance(world.ended[stream], StreamFailure)
 
 
 def test_a_slot_of_somebody_stuck_is_nobody_elses_until_he_is_gone():
@@ -170,12 +170,12 @@ def test_a_slot_of_somebody_stuck_is_nobody_elses_until_he_is_gone():
     while world.leases:
         world.release(world.leases[0])
     slot = world.hands[stuck].tasks[0].task.targets[0].slot
-    world.set_aside(stuck, begun=0, at=None, retry=True)
+    world.fence(stuck, begun=0, at=None, retry=True)
     assert world.slots.held(slot)
     drain(world, stream)
     assert world.slots.held(slot) and slot.offset in world.slots.live
     world.haunt(stuck, 0)
-    world.gone(stuck)
+    world.ghost_ended(stuck)
     assert not world.slots.held(slot) and slot.offset not in world.slots.live
     world.close(stream)
     world.wind_up()
@@ -296,7 +296,7 @@ def test_an_output_for_which_there_is_no_room_fails_its_task_alone():
     world.specs[stream].nbytes = 1 << 30
     world.slots.budget = world.slots.nbytes
     assert drain(world, stream) == 1
-    assert isinstance(world.over[stream].error, MemoryError)
+    assert isinstance(world.ended[stream].error, MemoryError)
     world.wind_up()
 
 

@@ -68,7 +68,7 @@ class EngineMachine(RuleBasedStateMachine):
             elif of < 7 and self.world.twins:
                 self.world.pop(pick(list(self.world.twins), which))
             elif which % 2 and self.world.leases:
-                self.world.release(pick(self.world.leases, which // 2))
+                self.world.ghost_ended(pick(self.world.leases, which // 2))
             else:
                 self.world.let_go()
 
@@ -115,10 +115,10 @@ class EngineMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.hands and len(self.world.ghosts) < MOST_WORKERS)
     @rule(data=st.data(), at=st.none() | st.integers(0, 99), retry=st.booleans())
-    def set_aside(self, data, at, retry):
+    def fence(self, data, at, retry):
         """Somebody is stuck and can't be ended: another is hired in its place."""
         worker = data.draw(st.sampled_from(sorted(self.world.hands)))
-        self.world.set_aside(worker, begun=data.draw(self.places(worker)), at=at, retry=retry)
+        self.world.fence(worker, begun=data.draw(self.places(worker)), at=at, retry=retry)
         self.world.hire()
 
     @precondition(lambda self: any(ghost.tasks for ghost in self.world.ghosts.values()))
@@ -131,8 +131,8 @@ class EngineMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.ghosts)
     @rule(data=st.data())
-    def gone(self, data):
-        self.world.gone(data.draw(st.sampled_from(sorted(self.world.ghosts))))
+    def ghost_ended(self, data):
+        self.world.ghost_ended(data.draw(st.sampled_from(sorted(self.world.ghosts))))
 
     def places(self, worker):
         """Of the task that a worker is in, or None."""

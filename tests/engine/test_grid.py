@@ -9,7 +9,7 @@ from engine_world import World, drain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._engine.task import Broken, Report, Trouble
+from loaderkit._engine.task import Report, StreamFailure, TaskFailure
 from loaderkit.errors import WorkerError
 
 
@@ -31,7 +31,7 @@ def test_batches_are_those_of_a_plain_loop(spec, workers, memory, task_rows):
     world = world_of(workers, arena=memory != "none", reserves=memory == "all", task_rows=task_rows)
     stream = world.open(spec)
     drain(world, stream, turns=5000)
-    assert stream in world.over
+    assert stream in world.ended
     world.wind_up()
 
 
@@ -41,7 +41,7 @@ def test_no_row_is_given_out_twice_or_left_out(spec, task_rows, random):
     world = world_of(2, task_rows=task_rows)
     stream = world.open(spec)
     tasks = []
-    while stream not in world.over:
+    while stream not in world.ended:
         while world.give():
             continue
         if not world.pop(stream):
@@ -51,7 +51,7 @@ def test_no_row_is_given_out_twice_or_left_out(spec, task_rows, random):
     tasks += [assignment.task for hand in world.hands.values() for assignment in hand.tasks]
     rows = Counter(index for task in tasks if task.level == 0 for index in task.indices.tolist())
     assert set(rows.values()) <= {1}
-    if isinstance(world.over[stream], Broken):
+    if isinstance(world.ended[stream], StreamFailure):
         assert sorted(rows) == list(range(len(rows))), "a gap before the error"
     else:
         assert sorted(rows) == [i for step in range(spec.steps) for i in spec.plan(step).tolist()]
@@ -86,7 +86,7 @@ def test_once_the_layout_is_known_batches_are_written_in_place_and_handed_out_as
     world = world_of(1, task_rows=4)
     stream = world.open(GridSpec(rows=4, steps=60, last_rows=4, prefetch=1))
     slots = set()
-    while stream not in world.over:
+    while stream not in world.ended:
         while world.give():
             continue
         if world.busy:
@@ -106,7 +106,7 @@ def test_ready_batches_are_handed_out_several_at_once_and_counted_when_the_next_
     stream = world.open(GridSpec(rows=4, steps=400, last_rows=4, prefetch=10))
     window = max(10, world.pace.rows_ahead(4) // 4)
     sizes = []
-    while stream not in world.over:
+    while stream not in world.ended:
         while world.give():
             while world.busy:
                 world.finish(world.busy[0])
@@ -139,7 +139,7 @@ def test_large_batches_are_handed_out_several_at_once_by_bytes():
             world.dispatcher.done(given.worker, given.task.id, given.attempt, report)
         ready = world.dispatcher.pop(stream)
         if ready.slot is None:
-            world.dispatcher.taken(stream, ready)
+            world.dispatcher.delivered(stream, ready)
             continue
         sizes.append(1 + len(ready.along))
         for each in (ready, *ready.along):
@@ -152,7 +152,7 @@ def test_rows_that_dont_fit_in_place_are_gathered_with_those_that_do():
     world = world_of(2, task_rows=2, reserves=False)
     stream = world.open(GridSpec(rows=4, steps=30, last_rows=4, odd=frozenset([102]), prefetch=1))
     sources = {}
-    while stream not in world.over:
+    while stream not in world.ended:
         while world.give():
             continue
         for worker in world.busy:
@@ -160,7 +160,7 @@ def test_rows_that_dont_fit_in_place_are_gathered_with_those_that_do():
             if task.level:
                 sources[int(task.indices[0])] = [span.slot is not None for span in task.inputs]
             world.finish(worker)
-        while stream not in world.over and world.pop(stream):
+        while stream not in world.ended and world.pop(stream):
             for lease in list(world.leases):
                 world.release(lease)
     assert sources[100] == [True, False]
@@ -177,7 +177,7 @@ def test_the_first_failing_row_is_the_error_whoever_was_quicker():
         for place in reversed(range(len(world.hands[worker].tasks))):
             world.finish(worker, place)
     drain(world, stream)
-    assert world.over[stream] == Broken(("record", 5))
+    assert world.ended[stream] == StreamFailure(("record", 5))
 
 
 def test_behind_a_failing_step_nothing_is_begun():
@@ -185,10 +185,10 @@ def test_behind_a_failing_step_nothing_is_begun():
     stream = world.open(GridSpec(rows=4, steps=50, last_rows=4, fails=frozenset([0]), prefetch=40))
     world.give()
     world.finish(world.busy[0])
-    while world.pop(stream) and stream not in world.over:
+    while world.pop(stream) and stream not in world.ended:
         pass
     assert not world.give()
-    assert world.over[stream] == Broken(("record", 0))
+    assert world.ended[stream] == StreamFailure(("record", 0))
 
 
 def test_a_task_that_ends_early_keeps_the_batches_before_the_failure():
@@ -196,7 +196,7 @@ def test_a_task_that_ends_early_keeps_the_batches_before_the_failure():
     world = world_of(1, task_rows=6)
     stream = world.open(GridSpec(rows=2, steps=3, last_rows=2, fails=frozenset([3]), prefetch=3))
     assert drain(world, stream) == 1
-    assert world.over[stream] == Broken(("record", 3))
+    assert world.ended[stream] == StreamFailure(("record", 3))
 
 
 def test_what_is_made_ahead_is_bounded():
@@ -239,7 +239,7 @@ def test_no_memory_for_one_of_several_batches_makes_a_smaller_task():
     world.finish(world.busy[0])
     world.slots.budget = 2 * 4096
     (targets,) = [task.targets for task in made(world, 1)]
-    while stream not in world.over and world.pop(stream):
+    while stream not in world.ended and world.pop(stream):
         pass
     assert len(targets) in (2, 3)
     assert len([t for t in targets if t.slot]) in (0, 2)
@@ -250,9 +250,9 @@ def test_a_report_of_trouble_without_parts_breaks_the_first_of_its_batches():
     stream = world.open(GridSpec(rows=2, steps=2, last_rows=2))
     assignment = world.dispatcher.assign()
     error = WorkerError("gone")
-    world.dispatcher.done(assignment.worker, assignment.task.id, 0, Report((), Trouble(error, 0)))
-    assert world.dispatcher.pop(stream) == Broken(error)
-    assert world.dispatcher.pop(stream) == Broken(error)
+    world.dispatcher.done(assignment.worker, assignment.task.id, 0, Report((), TaskFailure(error, 0)))
+    assert world.dispatcher.pop(stream) == StreamFailure(error)
+    assert world.dispatcher.pop(stream) == StreamFailure(error)
 
 
 @pytest.mark.parametrize("in_place", [True, False])
@@ -261,7 +261,7 @@ def test_with_a_batch_fn_no_row_is_ever_written_in_place(in_place):
     world.open(GridSpec(rows=2, steps=40, last_rows=2, finish=True, in_place=in_place, prefetch=1))
     stream = next(iter(world.twins))
     seen = set()
-    while stream not in world.over:
+    while stream not in world.ended:
         while world.give():
             continue
         for worker in world.busy:

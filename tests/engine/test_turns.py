@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
-from loaderkit._engine.scheduler import Supplies
+from loaderkit._engine.scheduler import SchedulerContext
 from loaderkit._engine.task import End, Outcome, Ready
-from loaderkit.interop.grain._schedule.turns import Turns
+from loaderkit.interop.grain._schedule.scheduler import RoundRobinScheduler
 
 
 class Scripted:
-    """An assembly that has so many elements at a time, each time only after it was waited for."""
+    """A scheduler that has so many elements at a time, each time only after it was waited for."""
 
     def __init__(self, number: int, runs: list[tuple[int, int]]) -> None:
         self.number = number
@@ -38,13 +38,13 @@ class Scripted:
         self.looked = 0
         return Ready(task=self.number, place=10 * len(self.coming), count=elements)
 
-    def taken(self, ready: Ready) -> None:
+    def delivered(self, ready: Ready) -> None:
         pass
 
 
-def supplies() -> Supplies:
+def context() -> SchedulerContext:
     pace = Pace(workers=1, task_rows=1)
-    return Supplies(
+    return SchedulerContext(
         slots=None, reserves=False, several=False, outputs=Outputs(), pace=pace, new_id=count().__next__
     )
 
@@ -55,7 +55,9 @@ RUNS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), max_size=4)
 @given(scripts=st.lists(RUNS, min_size=1, max_size=4), first=st.integers(0, 3))
 def test_each_gives_one_in_its_turn_and_is_due_whenever_there_is_something(scripts, first):
     made: dict[int, Any] = {number: Scripted(number, runs) for number, runs in enumerate(scripts)}
-    turns = Turns({number: lambda _, mine=mine: mine for number, mine in made.items()}, first, supplies())
+    turns = RoundRobinScheduler(
+        {number: lambda _, mine=mine: mine for number, mine in made.items()}, first, context()
+    )
     got = []
     for _ in range(200):
         due = turns.due()
@@ -66,7 +68,7 @@ def test_each_gives_one_in_its_turn_and_is_due_whenever_there_is_something(scrip
         if outcome is not None:
             assert outcome.count == 1
             got.append((outcome.task, outcome.place))
-            turns.taken(outcome)
+            turns.delivered(outcome)
     else:
         raise AssertionError("it never ends")
 

@@ -192,4 +192,4 @@ def test_only_workers_that_arent_ready_have_the_time_of_a_start(books, monkeypat
     books.tasks = {2: [task(7)]}
     found = [found for n in range(16) for found in lost.look(n * lost.interval)]
     assert {stall.worker for stall, _, _ in found} == {2}
-    assert all(stall.over and worker is crew[2] for stall, worker, _ in found)
+    assert all(stall.too_long and worker is crew[2] for stall, worker, _ in found)

@@ -103,11 +103,11 @@ def test_batches_made_ahead_are_bounded_by_their_bytes_however_fast_they_are_mad
     with loader, iter(loader) as it:
         for _ in range(100):
             next(it)
-        (assembly,) = loader._crew._hub._dispatcher._streams.values()
+        (scheduler,) = loader._crew._hub._dispatcher._streams.values()
         ahead = []
         for _ in range(200):
             next(it)
-            ahead.append(assembly._ahead)
+            ahead.append(scheduler._ahead)
         assert 8 * MEGABYTE * max(ahead) <= AHEAD_NBYTES
 
 

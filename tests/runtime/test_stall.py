@@ -18,7 +18,7 @@ def test_a_stall_is_reported_once():
     watch = StallWatch(warn=8.0, limit=None)
     reports = looks(watch, 0.0, {1: "task 7"}, 100)
     (stall,) = (stall for report in reports for stall in report)
-    assert reports.index([stall]) == 8 and (stall.worker, stall.seconds, stall.over) == (1, 8.0, False)
+    assert reports.index([stall]) == 8 and (stall.worker, stall.seconds, stall.too_long) == (1, 8.0, False)
 
 
 def test_a_sign_of_life_begins_a_new_count():
@@ -43,7 +43,7 @@ def test_beyond_the_limit_it_is_over_at_every_look():
     """Until it is dealt with; reaching the limit is enough."""
     watch = StallWatch(warn=8.0, limit=4.0)
     reports = looks(watch, 0.0, {1: "task 7"}, 12)
-    assert [[stall.over for stall in report] for report in reports] == [[]] * 8 + [[True]] * 4
+    assert [[stall.too_long for stall in report] for report in reports] == [[]] * 8 + [[True]] * 4
     assert reports[8][0].seconds == 4.0
 
 
@@ -53,9 +53,9 @@ def test_a_worker_that_starts_has_as_long_as_a_warning_takes():
     signs = {1: "starts", 2: "task 7"}
     reports = looks(watch, 0.0, signs, 65, starting={1})
     assert {stall.worker for report in reports[:64] for stall in report} == {2}
-    assert [(stall.worker, stall.over) for stall in reports[64]] == [(1, True), (2, True)]
+    assert [(stall.worker, stall.too_long) for stall in reports[64]] == [(1, True), (2, True)]
     longer = StallWatch(warn=8.0, limit=12.0)
-    assert not any(stall.over for stall in reported(longer, 0.0, signs, 12, starting={1}))
+    assert not any(stall.too_long for stall in reported(longer, 0.0, signs, 12, starting={1}))
 
 
 def test_a_look_is_due_an_interval_after_the_last():

@@ -18,7 +18,7 @@ from runtime_loaders import all_same, numbers, same
 
 import loaderkit as lk
 from loaderkit._base.tree import structure_of
-from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
+from loaderkit._engine.task import Report, Slot, Span, Target, Task, TaskFailure, TaskPart
 from loaderkit._runtime.memory import arena
 from loaderkit._runtime.memory.batch_layout import ALIGNMENT, BatchLayout
 from loaderkit._runtime.transport import wire
@@ -317,21 +317,21 @@ def test_a_task_arrives_as_it_was_sent(task, attempt, suspect, data):
 
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.sampled_from([None, 1, 2])), max_size=4),
-    st.sampled_from([None, Trouble((b"packed", "label", (1, 2)), 1)]),
+    st.sampled_from([None, TaskFailure((b"packed", "label", (1, 2)), 1)]),
     st.sampled_from([None, LAYOUT]),
 )
-def test_a_report_arrives_as_it_was_sent(parts, trouble, layout):
+def test_a_report_arrives_as_it_was_sent(parts, task_failure, layout):
     """Parts with and without cursors, trouble, and what the rows look like."""
     made = []
     for size, in_place, width in parts:
         begins = None if width is None else np.arange(size * width).reshape(size, width)
-        made.append(Part(size, in_place, begins, None if begins is None else begins + 1))
-    report = Report(tuple(made), trouble, layout, 12345, 0.25)
+        made.append(TaskPart(size, in_place, begins, None if begins is None else begins + 1))
+    report = Report(tuple(made), task_failure, layout, 12345, 0.25)
     task, attempt, back = wire.unpack_report(wire.pack_report(3, 4, report, Packer()))
-    assert (task, attempt, back.trouble, back.layout, back.nbytes, back.seconds) == (
+    assert (task, attempt, back.task_failure, back.layout, back.nbytes, back.seconds) == (
         3,
         4,
-        trouble,
+        task_failure,
         layout,
         12345,
         0.25,

@@ -53,11 +53,11 @@ def test_checksums_change_nothing(name, kind):
 
 def slot_of_next(hub: Any) -> Slot | None:
     """Where the element lies that next() will hand out; None while it isn't there."""
-    (assembly,) = hub._dispatcher._streams.values()
-    if hasattr(assembly, "_stretches"):
-        outcome = assembly._stretches[0].outcome
+    (scheduler,) = hub._dispatcher._streams.values()
+    if hasattr(scheduler, "_stretches"):
+        outcome = scheduler._stretches[0].outcome
         return None if outcome is None else outcome.slot
-    runs = assembly._last.runs
+    runs = scheduler._last.runs
     return hub._outputs.slot(runs[0].task) if runs and runs[0].done else None
 
 
@@ -145,10 +145,10 @@ def test_rows_that_change_before_a_batch_is_finished_are_a_failure():
     inputs = tuple(Span(-1, 0, lo, lo + 2, slot, 4, layout) for lo in (0, 2))
     finish = Task(9, 1, keys, np.empty(0, np.int64), (), inputs, begin=(0,))
     report, output = bench.do(finish)
-    assert report.trouble is None and output[0][0]["x"].shape == (4, 16)
+    assert report.task_failure is None and output[0][0]["x"].shape == (4, 16)
     room.bytes[70] ^= 4
     report, _ = bench.do(finish)
-    assert isinstance(report.trouble.error.error, lk.ChecksumError)
+    assert isinstance(report.task_failure.error.error, lk.ChecksumError)
 
 
 @given(st.data())

@@ -17,9 +17,9 @@ from loaderkit._base.tree import unflatten
 from loaderkit._engine.dispatcher import Dispatcher
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
-from loaderkit._engine.scheduler import AHEAD_NBYTES, Assembly, Supplies
+from loaderkit._engine.scheduler import AHEAD_NBYTES, Scheduler, SchedulerContext
 from loaderkit._engine.slots import Slots
-from loaderkit._engine.task import Broken, End, Ready
+from loaderkit._engine.task import End, Ready, StreamFailure
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.loss import Loss
 from loaderkit._runtime.memory.arena import Arena
@@ -103,7 +103,7 @@ class Hub:
         self._dispatcher = Dispatcher(
             slots=self._slots, outputs=self._outputs, pace=self._pace, max_restarts=max_restarts
         )
-        self._supplies = Supplies(
+        self._context = SchedulerContext(
             slots=self._slots,
             reserves=reserves,
             # Else each is looked at, or copied because the user holds so many, when it is its turn.
@@ -124,20 +124,20 @@ class Hub:
         self._abandoned: deque[int] = deque()  # streams whose iterator was garbage
         self._new_stream = itertools.count().__next__
 
-    def open(self, make: Callable[[Supplies], Assembly], search: Search) -> int:
+    def open(self, make: Callable[[SchedulerContext], Scheduler], search: Search) -> int:
         """Begins a stream; returns its number.
 
         Args:
-            make: makes its assembly.
+            make: makes its scheduler.
             search: says what to read instead of a bad record.
         """
         with self.lock:
             self._check_whole()
-            assembly = make(self._supplies)
+            scheduler = make(self._context)
             self.torn = True
             self._sweep()
             stream = self._new_stream()
-            self._dispatcher.open(stream, assembly)
+            self._dispatcher.open(stream, scheduler)
             self._streams[stream] = search
             self.torn = False
             return stream
@@ -221,7 +221,7 @@ class Hub:
                 return None
             case End() as end:
                 return end
-            case Broken(error):
+            case StreamFailure(error):
                 return as_failure(error)
             case Ready() as ready:
                 values = self._taken(stream, ready) if ready.slot is None else self._batches(ready)
@@ -262,14 +262,14 @@ class Hub:
             try:
                 output = self._objects[ready.task] = self._opened(ready.task)
             except Exception as error:  # noqa: BLE001 - the user's classes are rebuilt here
-                self._dispatcher.taken(stream, ready)
+                self._dispatcher.delivered(stream, ready)
                 return Failure(error, "the element, unpickled in the trainer", ())
         part = output[ready.part]
         assert isinstance(part, list)
         here = slice(ready.place, ready.place + ready.count)
         values = part[here]
         part[here] = [None] * len(values)
-        self._dispatcher.taken(stream, ready)
+        self._dispatcher.delivered(stream, ready)
         self._let_go()
         return values
 

@@ -12,7 +12,7 @@ from itertools import chain
 import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
-from loaderkit._engine.task import Slot, Task, Trouble
+from loaderkit._engine.task import Slot, Task, TaskFailure
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.start.launch import launched
@@ -203,12 +203,12 @@ def _event(kind: int, body: bytes) -> Event:
         case wire.UNFIT:
             return Unfit(unpack_exception(body))
     task, attempt, report = wire.unpack_report(body)
-    trouble = report.trouble
-    if trouble is not None:
-        assert isinstance(trouble.error, tuple)
-        packed, label, indices = trouble.error
-        trouble = Trouble(Failure(unpack_exception(packed), label, indices), trouble.part)
-        report = replace(report, trouble=trouble)
+    task_failure = report.task_failure
+    if task_failure is not None:
+        assert isinstance(task_failure.error, tuple)
+        packed, label, indices = task_failure.error
+        task_failure = TaskFailure(Failure(unpack_exception(packed), label, indices), task_failure.part)
+        report = replace(report, task_failure=task_failure)
     return Finished(task, attempt, report, None)
 
 

@@ -111,7 +111,7 @@ class Casualties:
         """A worker can't write any more; whether it had been set aside."""
         if self.aside.pop(number, None) is None:
             return False
-        self._dispatcher.gone(number)
+        self._dispatcher.release(number)
         return True
 
     def look(self, now: float) -> list[tuple[Stall, Worker, Place]]:
@@ -153,12 +153,12 @@ class Casualties:
             "%s hasn't got on for %.3g s%s; %s; %s%s",
             worker.name,
             stall.seconds,
-            ", and takes too long" if stall.over else "",
+            ", and takes too long" if stall.too_long else "",
             where,
             state,
             f"; its Python stack:\n{stack}" if stack else "",
         )
-        if not stall.over:
+        if not stall.too_long:
             return
         reason = f"no sign of life for {stall.seconds:.3g} s ({state})"
         if not ready and not self._patience.restart_late:
@@ -193,7 +193,7 @@ class Casualties:
             begun = tasks[0]  # it never came to it, and that is the error
         if aside and begun is not None and begun.level and self._kind == "thread":
             retry = False  # its rows may be written to, now or later: nobody could start from them
-        tell = self._dispatcher.set_aside if aside else self._dispatcher.died
+        tell = self._dispatcher.fence if aside else self._dispatcher.died
         tell(
             number,
             reason,

@@ -15,7 +15,7 @@ import numpy as np
 from loaderkit._base.notes import repr_of
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.in_flight import before, place_of
-from loaderkit._engine.task import Report, Slot, Task, Trouble
+from loaderkit._engine.task import Report, Slot, Task, TaskFailure
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.worker.bad_record_handler import NO_RECORD
 from loaderkit._runtime.worker.heartbeat import Place
@@ -176,7 +176,9 @@ class ThreadWorker:
             return bench.do(task, announce if assignment.suspect else None)
         except BaseException as error:  # noqa: BLE001 - sys.exit in a transform must not end the thread silently
             if task.level:  # its rows may have been written to: there is no second time
-                return Report((), trouble=Trouble(_would_have_ended(error, task, Place()), part=0)), []
+                return Report(
+                    (), task_failure=TaskFailure(_would_have_ended(error, task, Place()), part=0)
+                ), []
         try:
             # As after the death of a process: once more, and record by record, so that it can be named.
             return bench.do(task, announce)
@@ -186,8 +188,10 @@ class ThreadWorker:
         try:
             report, output = bench.do(rest) if len(rest.indices) else (Report(()), [])
         except BaseException as error:  # noqa: BLE001 - another one: nobody knows what it belongs to
-            return Report((), trouble=Trouble(_would_have_ended(error, task, Place()), part=0)), []
-        return report if report.trouble is not None else replace(report, trouble=Trouble(gone, part)), output
+            return Report((), task_failure=TaskFailure(_would_have_ended(error, task, Place()), part=0)), []
+        return report if report.task_failure is not None else replace(
+            report, task_failure=TaskFailure(gone, part)
+        ), output
 
 
 def _would_have_ended(error: BaseException, task: Task, place: Place) -> Failure:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import numpy as np
 
 from loaderkit._base.notes import repr_of
-from loaderkit._engine.scheduler import Assembly, Supplies
+from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stall_watch import Stall
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.start.first_messages import operations_now, packed
@@ -120,7 +120,7 @@ class Pool(Hub):
 
     # --- for iterators ------------------------------------------------------------------------------------------
 
-    def open(self, make: Callable[[Supplies], Assembly], search: Search) -> int:
+    def open(self, make: Callable[[SchedulerContext], Scheduler], search: Search) -> int:
         self._check_process()
         with self.lock:
             if self._stopping:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
+from loaderkit._engine.task import Report, Slot, Span, Target, Task, TaskFailure, TaskPart
 from loaderkit._order.fill import Fill
 from loaderkit._order.loss import Loss
 from loaderkit._runtime.memory.batch_layout import BatchLayout
@@ -180,8 +180,8 @@ def _number(layout: Any, layouts: dict[BatchLayout, int]) -> int:
 def pack_report(task: int, attempt: int, report: Report, packer: Packer) -> bytes:
     """A report as a body; its trouble must be portable already."""
     rare = b""
-    if report.trouble is not None or report.layout is not None or report.losses:
-        rare = packer.dumps((report.trouble, report.layout, report.losses))
+    if report.task_failure is not None or report.layout is not None or report.losses:
+        rare = packer.dumps((report.task_failure, report.layout, report.losses))
     values = array(
         "q", (task, attempt, report.nbytes, int(report.seconds * 1e9), len(report.parts), len(rare))
     )
@@ -209,10 +209,10 @@ def unpack_report(body: bytes) -> tuple[int, int, Report]:
         if has_ends:
             ends = np.frombuffer(body, np.int64, size * width, place).reshape(size, width)
             place += ends.nbytes
-        parts.append(Part(size, bool(in_place), begins, ends))
-    trouble: Trouble | None = None
+        parts.append(TaskPart(size, bool(in_place), begins, ends))
+    task_failure: TaskFailure | None = None
     layout = None
     losses: tuple[Loss, ...] = ()
     if n_rare:
-        trouble, layout, losses = pickle.loads(body[place:])
-    return task, attempt, Report(tuple(parts), trouble, layout, nbytes, nanoseconds / 1e9, losses)
+        task_failure, layout, losses = pickle.loads(body[place:])
+    return task, attempt, Report(tuple(parts), task_failure, layout, nbytes, nanoseconds / 1e9, losses)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from loaderkit._base.tree import flatten, structure_of
-from loaderkit._engine.task import Part, Report, Slot, Span, Target, Task, Trouble
+from loaderkit._engine.task import Report, Slot, Span, Target, Task, TaskFailure, TaskPart
 from loaderkit._order.cursor import Cursor
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit.sources.optional import column_reader
@@ -82,12 +82,12 @@ class Bench:
         if self._mender is not None:
             self._mender.take_losses()  # of a task that was interrupted
         if task.level:
-            parts, output, trouble, layout = self._batch(task)
+            parts, output, task_failure, layout = self._batch(task)
         elif task.targets:
-            parts, output, trouble, layout = self._rows(task, announce)
+            parts, output, task_failure, layout = self._rows(task, announce)
         else:
-            parts, output, trouble, layout = self._stream(task, announce)
-        failed = None if trouble is None else Trouble(trouble, part=_done_targets(task, parts))
+            parts, output, task_failure, layout = self._stream(task, announce)
+        failed = None if task_failure is None else TaskFailure(task_failure, part=_done_targets(task, parts))
         losses = () if self._mender is None else self._mender.take_losses()
         seconds = time.perf_counter() - begun
         nbytes = _weight(output)
@@ -143,7 +143,7 @@ class Bench:
         return batch is not None and batch.batch_fn is None
 
     def _result(self, run: Run, failure: Failure | None, *, as_rows: bool) -> "_Result":
-        part = Part(len(run.values), begins=self._cursors(run.begins), ends=self._cursors(run.ends))
+        part = TaskPart(len(run.values), begins=self._cursors(run.begins), ends=self._cursors(run.ends))
         rows: list[Any] | Block = as_block(run.values) if as_rows else run.values
         # Any of them may be the first of a batch, wherever the task was cut.
         if isinstance(rows, Block) and not _keys_in_order(run.values[1:], rows):
@@ -185,7 +185,7 @@ class Bench:
             if result[2] is None or (self._mender is None and not self.reader.retries):
                 return result
         make = self._maker(task, announce)
-        parts: list[Part] = []
+        parts: list[TaskPart] = []
         output: Output = []
         layout: BatchLayout | None = None
         group = self._pipeline.group
@@ -263,25 +263,25 @@ class Bench:
 
     def _place(
         self, target: Target, run: Run, failure: Failure | None
-    ) -> tuple[Part | None, list[Any] | Block, Failure | None, BatchLayout | None]:
+    ) -> tuple[TaskPart | None, list[Any] | Block, Failure | None, BatchLayout | None]:
         if target.slot is not None and failure is None:
             assert isinstance(target.layout, BatchLayout)
             token, last = self._memory.token(target.slot), target.first + target.rows
             places = [leaf[target.first : last] for leaf in target.layout.leaves(token, target.batch)]
             if write(run.values, target.layout.spec, places):
                 target.layout.seal(token, target.batch, target.first, last)
-                return Part(0, in_place=True), [], None, None
+                return TaskPart(0, in_place=True), [], None, None
         level = len(self._pipeline.levels) - 1
         rows = as_block(run.values) if self._stacks(level) else run.values
         if not target.whole:
-            return Part(target.rows), rows, None, None
+            return TaskPart(target.rows), rows, None, None
         if target.fill:
             if failure is not None:
                 return None, [], None, None
             done, stopped = self._pipeline.batch_one(
                 level, [rows], run.begins, run.begins[0], None, (), target.fill
             )
-            part = Part(len(done.values)) if done.values else None
+            part = TaskPart(len(done.values)) if done.values else None
             return part, done.values, stopped, self._layout_of_rows([rows])
         if isinstance(rows, Block) and not _keys_in_order(run.values[target.batch :: target.batch], rows):
             rows = run.values
@@ -289,15 +289,15 @@ class Bench:
 
     def _batches(
         self, target: Target, rows: list[Any] | Block, begins: Sequence[Cursor], *, partial: bool
-    ) -> tuple[Part | None, list[Any], Failure | None, BatchLayout | None]:
+    ) -> tuple[TaskPart | None, list[Any], Failure | None, BatchLayout | None]:
         """The finished elements of a target that has all their rows; a last, smaller one only if `partial`."""
         made, failure = self._pipeline.batch_up(rows, begins, target.batch, partial=partial)
-        part = Part(len(made.values)) if made.values else None
+        part = TaskPart(len(made.values)) if made.values else None
         return part, made.values, failure, self._layout_of_rows([rows])
 
     def _columns(self, task: Task, announce: Announce | None) -> "_Result":
         """Batches of a columnar source that no operation looks at: gathered leaf by leaf, into place if there is."""
-        parts: list[Part] = []
+        parts: list[TaskPart] = []
         output: Output = []
         layout: BatchLayout | None = None
         first = 0
@@ -311,14 +311,14 @@ class Bench:
             failure: Failure | None = None
             if target.slot is not None:
                 failure = self._taken_in_place(target, keys, indices)
-                part = Part(0, in_place=True)
+                part = TaskPart(0, in_place=True)
             elif target.whole:
                 made, failure, seen = self._taken_batches(target, keys, indices)
-                part = Part(len(made))
+                part = TaskPart(len(made))
                 layout = layout or seen
             else:
                 block, failure = self._taken(keys, indices)
-                made, part, layout = block or [], Part(target.rows), layout or self._layout_of(block)
+                made, part, layout = block or [], TaskPart(target.rows), layout or self._layout_of(block)
             if failure is None or (target.whole and part.size):
                 parts.append(part)
                 output.append(made)
@@ -394,7 +394,7 @@ def _keys_in_order(firsts: list[Any], block: Block) -> bool:
     return all(structure_of(row).same_order(block.structure) for row in firsts)
 
 
-def _done_targets(task: Task, parts: list[Part]) -> int:
+def _done_targets(task: Task, parts: list[TaskPart]) -> int:
     """How many of the task's targets are done; one of several batches may have a part for those before its failure."""
     if not task.targets or not parts:
         return 0
@@ -403,7 +403,7 @@ def _done_targets(task: Task, parts: list[Part]) -> int:
     return len(parts) if done else len(parts) - 1
 
 
-_Result = tuple[list[Part], Output, Failure | None, BatchLayout | None]
+_Result = tuple[list[TaskPart], Output, Failure | None, BatchLayout | None]
 
 
 def _spec_of(rows: list[Any]) -> RowSpec | None:

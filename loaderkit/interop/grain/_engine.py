@@ -42,7 +42,7 @@ class EngineLoader(DataLoader):
             plan,  # type: ignore[arg-type]  # a plan's like
             prefetch,
             Quarantine(None),
-            open_scheduler=LayoutPlan.assembly,  # type: ignore[arg-type]  # of that plan
+            open_scheduler=LayoutPlan.open_scheduler,  # type: ignore[arg-type]  # of that plan
         )
 
     def _hub_for(self, layout: int) -> Hub:

@@ -1,7 +1,7 @@
 """Which element comes when: Grain's DataLoader with W workers, computed for any number of ours.
 
 W layout workers share the records of a shard: local record j belongs to layout worker j % W. Each makes its own
-elements, with its own remainder, and they give one each in turn (_schedule/dealing.py). A *position* says for each
+elements, with its own remainder, and they give one each in turn (_schedule/round_robin.py). A *position* says for each
 layout worker how many of its records were used, and, behind FlatMaps, the ordinals of the next child. Grain writes the
 same numbers in its checkpoints.
 """
@@ -11,15 +11,20 @@ from dataclasses import dataclass, replace
 from typing import Never
 
 from loaderkit._engine.grouping import Grouping
-from loaderkit._engine.row_scheduler import Grid
-from loaderkit._engine.scheduler import Assembly, Supplies
-from loaderkit._engine.stream_scheduler import Chain
+from loaderkit._engine.row_scheduler import RowScheduler
+from loaderkit._engine.scheduler import Scheduler, SchedulerContext
+from loaderkit._engine.stream_scheduler import StreamScheduler
 from loaderkit._order.cursor import Cursor
 from loaderkit._plan.bad_records import NO_BAD_RECORDS, BadRecords
 from loaderkit._plan.batching import Batching
 from loaderkit._plan.feeds import RecordFeed
-from loaderkit.interop.grain._schedule.dealing import Deal, DealtBatches, DealtIndices, Hand
-from loaderkit.interop.grain._schedule.turns import Turns
+from loaderkit.interop.grain._schedule.round_robin import (
+    RoundRobin,
+    RoundRobinBatches,
+    RoundRobinIndices,
+    RoundRobinState,
+)
+from loaderkit.interop.grain._schedule.scheduler import RoundRobinScheduler
 from loaderkit.transforms.base import Batch
 
 from ._compile import Compiled
@@ -54,7 +59,7 @@ class LayoutPlan:
     """
 
     sampler: Order
-    deal: Deal
+    deal: RoundRobin
     compiled: Compiled
     endless: bool
     num_records: int
@@ -104,15 +109,17 @@ class LayoutPlan:
 
         return none
 
-    def assembly(self, position: LayoutPosition, q: int, prefetch: int, supplies: Supplies) -> Assembly:
+    def open_scheduler(
+        self, position: LayoutPosition, q: int, prefetch: int, context: SchedulerContext
+    ) -> Scheduler:
         """The stream from a position on, for the engine to make."""
         hand, batches = _hand(position), self.compiled.batches
         if self.fixed and batches:
             (batch,) = batches
             behind = not isinstance(self.compiled.operations[-1], Batch)
-            return Grid(
-                DealtBatches(self.deal, hand, self.sampler, self.num_records),
-                supplies,
+            return RowScheduler(
+                RoundRobinBatches(self.deal, hand, self.sampler, self.num_records),
+                context,
                 level=1,
                 group=1,
                 finish=batch.batch_fn is not None or behind,
@@ -120,27 +127,31 @@ class LayoutPlan:
                 prefetch=prefetch,
             )
         if self.fixed:
-            feed = RecordFeed(self.sampler, DealtIndices(self.deal, hand, part=None), self.num_records)
-            return self._chain({0: feed}, {0: ()}, prefetch, supplies)
+            feed = RecordFeed(self.sampler, RoundRobinIndices(self.deal, hand, part=None), self.num_records)
+            return self._chain({0: feed}, {0: ()}, prefetch, context)
         # One of them may be passed over for long: each makes its share of what is made ahead, one element at least.
         share = -(-prefetch // self.deal.parts)
-        make: dict[int, Callable[[Supplies], Assembly]] = {}
+        make: dict[int, Callable[[SchedulerContext], Scheduler]] = {}
         for part, cursor in enumerate(position.cursors):
             start = (self.deal.index_of(part, cursor[0]), *cursor[1:])
-            feed = RecordFeed(self.sampler, DealtIndices(self.deal, hand, part), self.num_records)
+            feed = RecordFeed(self.sampler, RoundRobinIndices(self.deal, hand, part), self.num_records)
             make[part] = _maker(self, part, feed, start, share)
-        return Turns(make, position.turn, supplies)
+        return RoundRobinScheduler(make, position.turn, context)
 
     def _chain(
-        self, feeds: dict[int, RecordFeed], start: dict[int, Cursor], prefetch: int, supplies: Supplies
-    ) -> Chain:
+        self,
+        feeds: dict[int, RecordFeed],
+        start: dict[int, Cursor],
+        prefetch: int,
+        context: SchedulerContext,
+    ) -> StreamScheduler:
         groupings = tuple(
             Grouping(batch.batch_size, "drop" if batch.drop_remainder else "keep")
             for batch in self.compiled.batches
         )
-        return Chain(
+        return StreamScheduler(
             feeds,
-            supplies,
+            context,
             groupings=groupings,
             start=start,
             prefetch=prefetch,
@@ -150,12 +161,12 @@ class LayoutPlan:
 
 def _maker(
     plan: LayoutPlan, part: int, feed: RecordFeed, start: Cursor, prefetch: int
-) -> Callable[[Supplies], Assembly]:
-    return lambda supplies: plan._chain({part: feed}, {part: start}, prefetch, supplies)
+) -> Callable[[SchedulerContext], Scheduler]:
+    return lambda context: plan._chain({part: feed}, {part: start}, prefetch, context)
 
 
-def _hand(position: LayoutPosition) -> Hand:
-    return Hand(tuple(cursor[0] for cursor in position.cursors), position.turn)
+def _hand(position: LayoutPosition) -> RoundRobinState:
+    return RoundRobinState(tuple(cursor[0] for cursor in position.cursors), position.turn)
 
 
 def layout_plan_of(
@@ -181,7 +192,7 @@ def layout_plan_of(
         endless: whether the sampler has no end.
     """
     parts = max(layout, 1)
-    deal = Deal(parts, rows=1, keep=True, records=length, first=shard_index, stride=shard_count)
+    deal = RoundRobin(parts, rows=1, keep=True, records=length, first=shard_index, stride=shard_count)
     if len(compiled.batches) == 1:
         (batch,) = compiled.batches
         deal = replace(deal, rows=batch.batch_size, keep=not batch.drop_remainder)

@@ -18,11 +18,11 @@ from loaderkit.samplers import Sampler
 
 
 @dataclass(frozen=True, slots=True)
-class Hand:
+class RoundRobinState:
     """How many records of each part were taken, and whose turn it is.
 
-    >>> Hand((2, 1), 0)
-    Hand(taken=(2, 1), turn=0)
+    >>> RoundRobinState((2, 1), 0)
+    RoundRobinState(taken=(2, 1), turn=0)
     """
 
     taken: tuple[int, ...]
@@ -30,13 +30,13 @@ class Hand:
 
 
 @dataclass(frozen=True, slots=True)
-class Deal:
+class RoundRobin:
     """Who gets which record.
 
     parts: P. rows: of a batch. keep: whether a part's last, smaller batch is one. records: how many there are.
     first, stride: record r is index first + r * stride of the sampler.
 
-    >>> deal = Deal(parts=2, rows=3, keep=True, records=10)
+    >>> deal = RoundRobin(parts=2, rows=3, keep=True, records=10)
     >>> batches, hand = [], deal.first_hand()
     >>> while (drawn := deal.draw(hand)) is not None:
     ...     batches.append(deal.indices(drawn).tolist())
@@ -52,15 +52,15 @@ class Deal:
     first: int = 0
     stride: int = 1
 
-    def first_hand(self) -> Hand:
+    def first_hand(self) -> RoundRobinState:
         """Nothing was taken yet."""
-        return Hand((0,) * self.parts, 0)
+        return RoundRobinState((0,) * self.parts, 0)
 
     def size(self, part: int) -> int:
         """How many records a part gets."""
         return max(0, -(-(self.records - part) // self.parts))
 
-    def draw(self, hand: Hand) -> "Drawn | None":
+    def draw(self, hand: RoundRobinState) -> "Turn | None":
         """The next batch, None where no part can give one."""
         for ahead in range(self.parts):
             part = (hand.turn + ahead) % self.parts
@@ -68,10 +68,10 @@ class Deal:
             rows = min(self.rows, self.size(part) - place)
             if rows == self.rows or (rows > 0 and self.keep):
                 taken = (*hand.taken[:part], place + rows, *hand.taken[part + 1 :])
-                return Drawn(part, place, rows, Hand(taken, (part + 1) % self.parts))
+                return Turn(part, place, rows, RoundRobinState(taken, (part + 1) % self.parts))
         return None
 
-    def indices(self, drawn: "Drawn") -> NDArray[np.int64]:
+    def indices(self, drawn: "Turn") -> NDArray[np.int64]:
         """The indices of a batch, (rows,) int64."""
         return self.indices_of(drawn.part, drawn.place, drawn.rows)
 
@@ -85,7 +85,7 @@ class Deal:
         """How many records of a part come before an index.
 
         >>> [
-        ...     Deal(parts=2, rows=1, keep=True, records=9, first=1, stride=3).place_from(1, i)
+        ...     RoundRobin(parts=2, rows=1, keep=True, records=9, first=1, stride=3).place_from(1, i)
         ...     for i in (4, 5, 10)
         ... ]
         [0, 1, 1]
@@ -99,28 +99,28 @@ class Deal:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class Turn:
     """One batch: the part that gives it, the place of its first record there, its rows, and the hand behind it."""
 
     part: int
     place: int
     rows: int
-    hand: Hand
+    hand: RoundRobinState
 
 
-class DealtBatches:
-    """One batch after the other, record keys and all: what a grid is fed with.
+class RoundRobinBatches:
+    """One batch after the other, record keys and all: the input of a row scheduler.
 
     deal: who gets what. hand: where to begin. sampler: gives the record keys. num_records: the source's length.
 
     >>> from loaderkit.samplers import SequentialSampler
-    >>> deal = Deal(parts=2, rows=2, keep=True, records=5)
-    >>> feed = DealtBatches(deal, deal.first_hand(), SequentialSampler(5), 5)
+    >>> deal = RoundRobin(parts=2, rows=2, keep=True, records=5)
+    >>> feed = RoundRobinBatches(deal, deal.first_hand(), SequentialSampler(5), 5)
     >>> feed.next(9).keys, feed.next(9).keys, feed.next(9)
     (array([0, 2, 1, 3]), array([4]), None)
     """
 
-    def __init__(self, deal: Deal, hand: Hand, sampler: Sampler, num_records: int) -> None:
+    def __init__(self, deal: RoundRobin, hand: RoundRobinState, sampler: Sampler, num_records: int) -> None:
         self._deal = deal
         self._hand = hand
         self._keys = KeysAhead(sampler, num_records)
@@ -163,20 +163,20 @@ class DealtBatches:
         self._ahead = [StepRecords(mine, of, rows=len(mine)) for mine, of in parts][::-1]
 
 
-class DealtIndices:
+class RoundRobinIndices:
     """The indices of one part, or of single records in turn, as many as are asked for.
 
     deal: who gets what. hand: where to begin. part: whose; None takes one record of each part in turn.
 
-    >>> deal = Deal(parts=2, rows=1, keep=True, records=7)
+    >>> deal = RoundRobin(parts=2, rows=1, keep=True, records=7)
     >>> (
-    ...     DealtIndices(deal, Hand((1, 0), 1), part=None).next(3),
-    ...     DealtIndices(deal, Hand((1, 0), 1), part=0).next(9),
+    ...     RoundRobinIndices(deal, RoundRobinState((1, 0), 1), part=None).next(3),
+    ...     RoundRobinIndices(deal, RoundRobinState((1, 0), 1), part=0).next(9),
     ... )
     (array([1, 2, 3]), array([2, 4, 6]))
     """
 
-    def __init__(self, deal: Deal, hand: Hand, part: int | None) -> None:
+    def __init__(self, deal: RoundRobin, hand: RoundRobinState, part: int | None) -> None:
         self._deal = replace(deal, rows=1, keep=True)
         self._hand = hand
         self._part = part
@@ -192,13 +192,15 @@ class DealtIndices:
         indices = everybody.indices_of(0, record, n)
         record += len(indices)
         each, more = divmod(record, self._deal.parts)
-        self._hand = Hand(tuple(each + (part < more) for part in range(self._deal.parts)), more)
+        self._hand = RoundRobinState(tuple(each + (part < more) for part in range(self._deal.parts)), more)
         return indices
 
     def _of_part(self, part: int, n: int) -> NDArray[np.int64]:
         taken = self._hand.taken
         indices = self._deal.indices_of(part, taken[part], n)
-        self._hand = Hand((*taken[:part], taken[part] + len(indices), *taken[part + 1 :]), self._hand.turn)
+        self._hand = RoundRobinState(
+            (*taken[:part], taken[part] + len(indices), *taken[part + 1 :]), self._hand.turn
+        )
         return indices
 
     def _next_record(self) -> int | None:

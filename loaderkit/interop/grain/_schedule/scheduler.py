@@ -1,4 +1,4 @@
-"""Streams that take turns: each is an assembly of its own, and each gives one whole element in its turn.
+"""Streams that take turns: each has a scheduler of its own, and each gives one whole element in its turn.
 
 A stream that is over is passed over from then on; a failure stops all, in the place where it belongs. Work is asked
 for in the order of the turns, so what is handed out soonest is begun first; each stream keeps its share of what is
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from loaderkit._engine.pace import Pace
-from loaderkit._engine.scheduler import Assembly, Supplies
+from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.task import End, Outcome, Ready, Report, Slot, Task
 
 
@@ -49,15 +49,15 @@ class PaceShare(Pace):
 
 @dataclass(slots=True, eq=False)
 class _Stream:
-    assembly: Assembly
+    scheduler: Scheduler
     waiting: deque[Ready] = field(default_factory=deque)  # single elements, popped there and not here
 
     def due(self) -> bool:
-        return bool(self.waiting) or self.assembly.due()
+        return bool(self.waiting) or self.scheduler.due()
 
     def pop(self) -> Outcome | None:
         if not self.waiting:
-            outcome = self.assembly.pop()
+            outcome = self.scheduler.pop()
             if not isinstance(outcome, Ready) or outcome.slot is not None:
                 return outcome
             self.waiting.extend(_single(outcome, number) for number in range(outcome.count))
@@ -70,25 +70,28 @@ def _single(ready: Ready, number: int) -> Ready:
     return replace(ready, place=ready.place + number, count=1, ends=ends, losses=lost)
 
 
-class Turns:
-    """The assembly of several streams that give one element each in turn.
+class RoundRobinScheduler:
+    """The scheduler of several streams that give one element each in turn.
 
     Args:
-        make: for each stream, by number, what makes its assembly, given its share of the supplies.
+        make: for each stream, by number, what makes its scheduler, given its share of the context.
         first: the stream whose turn it is.
-        supplies: what the loader's assemblies share.
+        context: what the loader's schedulers share.
     """
 
     def __init__(
-        self, make: Mapping[int, Callable[[Supplies], Assembly]], first: int, supplies: Supplies
+        self,
+        make: Mapping[int, Callable[[SchedulerContext], Scheduler]],
+        first: int,
+        context: SchedulerContext,
     ) -> None:
-        share = Supplies(
-            slots=supplies.slots,
-            reserves=supplies.reserves,
+        share = SchedulerContext(
+            slots=context.slots,
+            reserves=context.reserves,
             several=False,  # each gives one in its turn
-            outputs=supplies.outputs,
-            pace=PaceShare(supplies.pace, len(make)),
-            new_id=supplies.new_id,
+            outputs=context.outputs,
+            pace=PaceShare(context.pace, len(make)),
+            new_id=context.new_id,
         )
         order = sorted(make, key=lambda number: (number < first, number))
         self._all = [_Stream(make[number](share)) for number in order]
@@ -98,14 +101,14 @@ class Turns:
 
     def next_task(self) -> Task | None:
         for stream in self._turn:
-            task = stream.assembly.next_task()
+            task = stream.scheduler.next_task()
             if task is not None:
                 self._work[task.id] = stream
                 return task
         return None
 
     def done(self, task: Task, report: Report) -> int:
-        return self._work.pop(task.id).assembly.done(task, report)
+        return self._work.pop(task.id).scheduler.done(task, report)
 
     def due(self) -> bool:
         return not self._turn or self._turn[0].due()
@@ -124,14 +127,14 @@ class Turns:
             return outcome
         return End()
 
-    def taken(self, ready: Ready) -> None:
-        self._given.pop(ready.task).assembly.taken(ready)
+    def delivered(self, ready: Ready) -> None:
+        self._given.pop(ready.task).scheduler.delivered(ready)
 
     def owned(self) -> tuple[list[Slot], list[int]]:
         slots: list[Slot] = []
         outputs: list[int] = []
         for stream in self._all:
-            more_slots, more_outputs = stream.assembly.owned()
+            more_slots, more_outputs = stream.scheduler.owned()
             slots += more_slots
             outputs += more_outputs
         return slots, outputs

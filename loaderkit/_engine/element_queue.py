@@ -188,8 +188,8 @@ class ElementQueue:
         while self.runs and self.runs[0].used_up:
             self.runs.popleft()
 
-    def give_up(self, patience: int, what: str) -> None:
-        """Ends the queue at the first `patience` records in a row that gave nothing, however they were cut in tasks."""
+    def give_up(self, limit: int, what: str) -> None:
+        """Ends the queue at the first `limit` records in a row that gave nothing, however they were cut in tasks."""
         for run in self.runs:
             if not run.done:
                 return
@@ -201,11 +201,11 @@ class ElementQueue:
             self._barren = int(gaps[-1])
             if run.failed is not None:
                 gaps = gaps[:-1]  # its last records weren't looked at
-            if np.any(gaps >= patience):
-                run.size = int(np.argmax(gaps >= patience))
+            if np.any(gaps >= limit):
+                run.size = int(np.argmax(gaps >= limit))
                 run.behind = None
                 run.failed = ValueError(
-                    f"{patience:,} {what} in a row gave no element: the Filters and FlatMaps let nothing pass, "
+                    f"{limit:,} {what} in a row gave no element: the Filters and FlatMaps let nothing pass, "
                     "and the sampler is endless"
                 )
                 self.ended = True

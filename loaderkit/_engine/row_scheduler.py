@@ -199,7 +199,7 @@ class RowScheduler:
         return True
 
     def _several(self, window: int) -> int:
-        if not self._context.several or self._layout is None:
+        if not self._context.bulk or self._layout is None:
             return 1
         return max(1, min(window // 2, _SEVERAL, AHEAD_NBYTES // max(self._layout.nbytes(self._batch), 1)))
 
@@ -416,7 +416,7 @@ class RowScheduler:
             others.append(step.outcome)
             self._steps.popleft()
         self._along = len(others)
-        return replace(first, along=tuple(others)) if others else first
+        return replace(first, following=tuple(others)) if others else first
 
     def delivered(self, ready: Ready) -> None:
         self._context.outputs.drop(ready.task)

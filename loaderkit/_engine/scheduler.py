@@ -61,7 +61,7 @@ class SchedulerContext:
 
     slots: Slots | None
     reserves: bool
-    several: bool
+    bulk: bool
     outputs: Outputs
     pace: Pace
     new_id: Callable[[], int]

@@ -52,7 +52,7 @@ class StreamScheduler:
         groupings: one for each Batch; rows of the last are those that one stream gives.
         start: where each stream was entered, by number.
         prefetch: elements to make ahead of the one handed out last.
-        patience: records in a row, or batches, that may give nothing before that is an error, None for any number.
+        empty_limit: records in a row, or batches, that may give nothing before that is an error, None for any number.
         stop: behind the last index, None without an end.
         again: gives the feed of a stream from its first index on, for "wrap".
         sample: gives a feed of the whole data; masked batches follow on the last padded one, and look like these.
@@ -67,7 +67,7 @@ class StreamScheduler:
         groupings: tuple[Grouping, ...],
         start: dict[int, Cursor],
         prefetch: int,
-        patience: int | None,
+        empty_limit: int | None,
         stop: int | None = None,
         again: Callable[[int], RecordInput] | None = None,
         sample: Callable[[], RecordInput] | None = None,
@@ -77,7 +77,7 @@ class StreamScheduler:
         self.behind_failure: Mapping[int, Cursor] | None = None
         self._stop, self._again = stop, again
         self._exhausted = self._wrapped = False
-        self._patience = patience
+        self._empty_limit = empty_limit
         self._tolerance = tolerance
         self._context = context
         self._groupings = groupings
@@ -197,7 +197,7 @@ class StreamScheduler:
             run.begins, run.ends = part.begins, part.ends
             if part.ends is not None:
                 run.pass_numbers = self._passes_after(task, run, part.ends)
-            if self._patience is not None and part.begins is not None:
+            if self._empty_limit is not None and part.begins is not None:
                 run.records = 1 if task.level else len(task.indices)
                 firsts = part.begins[:, 0]
                 run.places = np.zeros_like(firsts) if task.level else np.searchsorted(task.indices, firsts)
@@ -218,8 +218,8 @@ class StreamScheduler:
                 queue.give_up_lost(self._tolerance)
             elif report.losses and run.begins is None:
                 run.indices = task.indices
-        if self._patience is not None:
-            queue.give_up(self._patience, "batches" if task.level else "records")
+        if self._empty_limit is not None:
+            queue.give_up(self._empty_limit, "batches" if task.level else "records")
         queue.drop_used()
         if run.size:
             self._uses[task.id] = run.size
@@ -389,7 +389,7 @@ class StreamScheduler:
         if self._masks is None:
             return ready
         more = sum(not run.masked and run.failed is None for run in queue.runs)
-        return replace(ready, masked=run.masked, more=more, dry=self._exhausted)
+        return replace(ready, masked=run.masked, more=more, exhausted=self._exhausted)
 
     def delivered(self, ready: Ready) -> None:
         self._use(Span(ready.task, 0, ready.place, ready.place + ready.count))

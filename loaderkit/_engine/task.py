@@ -175,9 +175,9 @@ class Ready:
     begins: np.ndarray | None = None
     masked: bool = False
     more: int = 0
-    dry: bool = False
+    exhausted: bool = False
     losses: Mapping[int, tuple[Loss, ...]] | None = None
-    along: tuple["Ready", ...] = ()
+    following: tuple["Ready", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,7 +278,9 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
         [0, 1]
         """
         self._check_known("records(step)")
-        return named(self._plan.records(self._standing, at_least("step", step, 0)), self._hub.record_name)
+        return named(
+            self._plan.records(self._standing, at_least("step", step, 0)), self._executor.record_name
+        )
 
     def _check_known(self, what: str) -> None:
         if self._plan.row_changing:

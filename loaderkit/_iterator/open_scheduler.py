@@ -14,7 +14,7 @@ from loaderkit._plan.logical_streams import LogicalStreams
 from loaderkit._plan.position import Position
 from loaderkit._plan.stream_plan import StreamPlan
 
-_LEAST_PATIENCE = 100_000  # records that may pass without one left, where an epoch is shorter
+_LEAST_EMPTY_LIMIT = 100_000  # records that may pass without one left, where an epoch is shorter
 
 
 def open_scheduler(
@@ -83,7 +83,7 @@ def _stream_scheduler(
         start=start,
         prefetch=prefetch,
         # An endless stream of which nothing is left would be waited for without end.
-        patience=None if plan.ends else max(2 * plan.num_records, _LEAST_PATIENCE),
+        empty_limit=None if plan.ends else max(2 * plan.num_records, _LEAST_EMPTY_LIMIT),
         tolerance=plan.bad_in_a_row if plan.tolerance.skips else None,
         stop=plan.stop,
         again=lambda stream: records(StreamIndices(plan.streams_in_blocks(q), stream, plan.start)),

@@ -29,8 +29,8 @@ from loaderkit._plan.bad_record_limit import check_losses, with_losses
 from loaderkit._plan.bad_records import BadRecords
 from loaderkit._plan.position import Position
 from loaderkit._plan.stream_plan import StreamPlan
-from loaderkit._runtime.cluster.end_of_stream import Companions
-from loaderkit._runtime.executors.executor import Elements, Hub, TornError
+from loaderkit._runtime.cluster.end_of_stream import EndOfStreamAgreement
+from loaderkit._runtime.executors.executor import Delivery, Executor, PoisonedError
 from loaderkit._state.identity import name_of
 from loaderkit.errors import BadRecordsError, IteratorClosedError, WorkerError
 from loaderkit.transforms.run import Failure
@@ -60,7 +60,7 @@ class Element(NamedTuple):
     losses: tuple[Loss, ...]
     masked: bool
     more: int
-    dry: bool
+    exhausted: bool
 
 
 class _Failed(NamedTuple):
@@ -79,17 +79,17 @@ def _passed_with(failure: Failure) -> tuple[int, ...]:
 class _StreamHandle:
     """A hub's stream that ends with the last reference to it."""
 
-    def __init__(self, hub: Hub, number: int, scheduler: Scheduler) -> None:
-        self.hub, self.number, self.scheduler = hub, number, scheduler
-        self._end = weakref.finalize(self, hub.abandon, number)
+    def __init__(self, executor: Executor, number: int, scheduler: Scheduler) -> None:
+        self.executor, self.number, self.scheduler = executor, number, scheduler
+        self._end = weakref.finalize(self, executor.abandon, number)
         self._end.atexit = False
 
     def next(self) -> Any:
-        return self.hub.next(self.number)
+        return self.executor.next(self.number)
 
     def close(self) -> None:
         if self._end.detach() is not None:
-            self.hub.close(self.number)
+            self.executor.close(self.number)
 
 
 class StreamReader(Closing):
@@ -106,7 +106,7 @@ class StreamReader(Closing):
 
     def __init__(
         self,
-        hub: Callable[[], Hub],
+        executor: Callable[[], Executor],
         plan: StreamPlan,
         prefetch: int,
         quarantine: Quarantine,
@@ -115,9 +115,9 @@ class StreamReader(Closing):
         alone: bool = False,
     ) -> None:
         self._open_scheduler = open_scheduler
-        self._find_hub = hub  # holds the loader's workers, which end when nobody does
+        self._find_executor = executor  # holds the loader's workers, which end when nobody does
         self._plan = plan
-        self._hub = hub()
+        self._executor = executor()
         self._prefetch = prefetch
         self._quarantine = quarantine
         self._lock = threading.RLock()
@@ -135,12 +135,12 @@ class StreamReader(Closing):
         self._alone = alone or not plan.asks_others  # nobody else has to make the same steps
         # Whether an element that is there may be handed out without asking anything else.
         self._unhindered = self._alone and plan.num_steps is None
-        self._companions: Companions | None = None
+        self._end_agreement: EndOfStreamAgreement | None = None
         self._behind_last = 0  # lost behind the last element, once the end was met
 
     def _take(self, *, tell: bool) -> Element:
         # Few calls where the element is there: after a long step each of them is in nobody's cache any more.
-        if not (self._upcoming and self._unhindered) or self._moving or self._hub.shut:
+        if not (self._upcoming and self._unhindered) or self._moving or self._executor.shut:
             self._reach()
         element = self._upcoming[0]
         if element.losses:
@@ -167,22 +167,22 @@ class StreamReader(Closing):
         step, others = self._position.step + 1, self._others()
         if not element.masked:
             others.before(step, sure=step + element.more)
-            if element.dry:
-                others.dry(step + element.more)
+            if element.exhausted:
+                others.exhausted(step + element.more)
         elif not others.goes_past(step, total=step - 1):
             raise StopIteration
 
-    def _others(self) -> Companions:
-        if self._companions is None:
+    def _others(self) -> EndOfStreamAgreement:
+        if self._end_agreement is None:
             store = self._plan.shard.store
             assert store is not None
-            self._companions = Companions(store, name_of(self._plan))
-        return self._companions
+            self._end_agreement = EndOfStreamAgreement(store, name_of(self._plan))
+        return self._end_agreement
 
     def _tell(self, losses: tuple[Loss, ...], step: int) -> None:
-        self._quarantine.take_in(losses, self._hub.source_name, step)
+        self._quarantine.take_in(losses, self._executor.source_name, step)
 
-    def _elements(self, step: Elements) -> Iterator[Element]:
+    def _elements(self, step: Delivery) -> Iterator[Element]:
         """Those that the hub gave, which come behind the position one after the other."""
         behind = self._position
         for place, value in enumerate(step.values):
@@ -190,7 +190,7 @@ class StreamReader(Closing):
             losses = () if step.losses is None else step.losses.get(place, ())
             if losses:
                 behind = behind._replace(losses=with_losses(self._plan, behind.losses, losses, self._q))
-            yield Element(value, behind, step.begins, losses, step.masked, step.more, step.dry)
+            yield Element(value, behind, step.begins, losses, step.masked, step.more, step.exhausted)
 
     def _check_losses(self, element: Element) -> None:
         self._refuse_losses(element.behind, element.behind.losses, element.losses[-1])
@@ -208,7 +208,7 @@ class StreamReader(Closing):
         if self._closed:
             raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
         if self._upcoming and not self._moving:
-            self._hub.check()
+            self._executor.check()
             return None
         if self._moving:
             # An interrupt fell between taking an element and moving on, or into a move to another place: what the
@@ -221,13 +221,13 @@ class StreamReader(Closing):
         self._moving = True
         try:
             step = stream.next()
-        except TornError:  # by an interrupt in this or another iterator of the loader: on with a new hub
+        except PoisonedError:  # by an interrupt in this or another iterator of the loader: on with a new hub
             self._move_to(self._position)
             return self._fill()
         except BaseException:
             self._move_to(self._position)
             raise
-        if isinstance(step, Elements):
+        if isinstance(step, Delivery):
             self._upcoming.extend(self._elements(step))
             self._moving = False
             return None
@@ -247,15 +247,15 @@ class StreamReader(Closing):
         self._move_to(self._position)
         self._failed = _Failed(self._position, _passed_with(step), behind)
         self._error = explained(
-            step, self._plan, self._position, self._hub.source_name, self._hub.record_name
+            step, self._plan, self._position, self._executor.source_name, self._executor.record_name
         )
         self._raised_at = self._error.__traceback__
         raise self._error
 
     def _running(self) -> _StreamHandle:
         if self._stream is None:
-            if self._hub.worn_out:
-                self._hub = self._find_hub()
+            if self._executor.worn_out:
+                self._executor = self._find_executor()
             plan, position, q, prefetch = self._plan, self._position, self._q, self._prefetch
             made: list[Scheduler] = []
 
@@ -263,8 +263,8 @@ class StreamReader(Closing):
                 made.append(self._open_scheduler(plan, position, q, prefetch, context))
                 return made[0]
 
-            number = self._hub.open(make, plan.search(position))
-            self._stream = _StreamHandle(self._hub, number, made[0])
+            number = self._executor.open(make, plan.search(position))
+            self._stream = _StreamHandle(self._executor, number, made[0])
         return self._stream
 
     def start_prefetch(self) -> None:
@@ -294,13 +294,13 @@ class StreamReader(Closing):
         stream = self._stream
         if stream is not None:
             stream.close()
-        if (others := self._companions) is not None:
+        if (others := self._end_agreement) is not None:
             others.closed = True
         with self._lock:
             failed = self._failed
             self._move_to(self._position)
             self._failed, self._closed = failed, True
-            others, self._companions = self._companions, None
+            others, self._end_agreement = self._end_agreement, None
             _leave(others)
 
     @property
@@ -310,10 +310,10 @@ class StreamReader(Closing):
     def _go_to(self, position: Position, q: int) -> None:
         # The user's move, with q of the streams from there on. Whatever line an interrupt falls on, it stands where it
         # stood or there, and so does a wrapper: all that says where is set in one statement without a call.
-        others = self._companions
+        others = self._end_agreement
         there = position, None if self._received is None else position, self._moves + 1, q, None
         self._moving = True  # until it is there: what was made for the place before isn't handed out
-        self._position, self._received, self._moves, self._q, self._companions = there
+        self._position, self._received, self._moves, self._q, self._end_agreement = there
         self._move_to(position)
         _leave(others)
 
@@ -332,7 +332,7 @@ class StreamReader(Closing):
             raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
 
 
-def _leave(others: Companions | None) -> None:
+def _leave(others: EndOfStreamAgreement | None) -> None:
     if others is not None:
         with contextlib.suppress(Exception):  # a courtesy: the store may be gone already
             others.stop()

@@ -20,10 +20,10 @@ from loaderkit._order.sharding import Sharding, ShardOptions
 from loaderkit._plan.stream_plan import StreamPlan
 from loaderkit._plan.stream_shape import batching_of, changes_rows, check_reach
 from loaderkit._runtime.cluster.agreement import agree
-from loaderkit._runtime.executors.executor import Hub
-from loaderkit._runtime.executors.inline import Inline
-from loaderkit._runtime.executors.restart_policy import Patience
-from loaderkit._runtime.executors.worker_pool import Pool
+from loaderkit._runtime.executors.executor import Executor
+from loaderkit._runtime.executors.inline import InlineExecutor
+from loaderkit._runtime.executors.restart_policy import RestartPolicy
+from loaderkit._runtime.executors.worker_pool import WorkerPool
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions
@@ -40,13 +40,13 @@ from loaderkit.sources.foreign_files import foreign_files
 from loaderkit.sources.naming import namer_of
 from loaderkit.sources.protocol import check_source
 from loaderkit.transforms.base import Map, draws, label_of
+from loaderkit.transforms.operation_names import operation_name
 from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.parameters import parameters_of
 from loaderkit.transforms.shape import shape_of
-from loaderkit.transforms.written import called
 
 from .element_spec import spec_of
-from .shared_executor import Crew
+from .shared_executor import SharedExecutor
 from .user_arguments import checked_sampler, seconds_or_none, sharding_of, tolerance_of
 
 
@@ -145,7 +145,7 @@ class DataLoader(Closing, Generic[T_co]):
         self._to_agree = [agree]  # shared with the loaders of single epochs
         if on_worker_timeout not in ("raise", "restart"):
             raise ValueError(f"on_worker_timeout: expected 'raise' or 'restart', got {on_worker_timeout!r}")
-        self._patience = Patience(
+        self._restart_policy = RestartPolicy(
             restarts=at_least("max_worker_restarts", max_worker_restarts, 0),
             timeout=seconds_or_none("worker_timeout", worker_timeout),
             restart_late=on_worker_timeout == "restart",
@@ -157,7 +157,7 @@ class DataLoader(Closing, Generic[T_co]):
         self._check_operations()
         check_reach(batching_of(shape_of(self._operations), ShardOptions(0, 1)), length_of(sampler))
         self._epoch: int | None = None
-        self._crew = Crew()
+        self._shared_executor = SharedExecutor()
         self._task_rows: int | None = None
         self._iterated = False
 
@@ -165,7 +165,7 @@ class DataLoader(Closing, Generic[T_co]):
         for place, op in enumerate(self._operations):
             if draws(op) and seed_of(self._sampler) is None:
                 raise ValueError(
-                    f"{called(place, op)} draws random numbers, and the sampler has no seed: "
+                    f"{operation_name(place, op)} draws random numbers, and the sampler has no seed: "
                     "give it one, for example IndexSampler(..., seed=0)"
                 )
             if (
@@ -175,7 +175,7 @@ class DataLoader(Closing, Generic[T_co]):
                 and self._worker_count
             ):
                 raise ValueError(
-                    f"{called(place, op)} seeds the global generators, which threads share with each "
+                    f"{operation_name(place, op)} seeds the global generators, which threads share with each "
                     "other and with the training loop; use worker_kind='process'"
                 )
 
@@ -193,7 +193,9 @@ class DataLoader(Closing, Generic[T_co]):
         self._agree(plan)
         self._warn_of_unequal_steps(plan)
         prefetch = self._prefetch if self._worker_count else 1  # nobody would work ahead
-        return DataLoaderIterator(partial(self._crew.hub, self), plan, prefetch, Quarantine(self._quarantine))
+        return DataLoaderIterator(
+            partial(self._shared_executor.executor, self), plan, prefetch, Quarantine(self._quarantine)
+        )
 
     def _agree(self, plan: StreamPlan) -> None:
         store = plan.shard.store
@@ -282,14 +284,14 @@ class DataLoader(Closing, Generic[T_co]):
         >>> lk.load([{"x": 1.5}, {"x": 2.5}], batch_size=2).element_spec
         {'x': ArraySpec(shape=(2,), dtype=dtype('float64'))}
         """
-        hub = Inline(self._program(), task_rows=None)
+        executor = InlineExecutor(self._program(), task_rows=None)
         try:
             plan = self._plan()
-            first = DataLoaderIterator(lambda: hub, plan, 1, Quarantine(None), alone=True).peek()
+            first = DataLoaderIterator(lambda: executor, plan, 1, Quarantine(None), alone=True).peek()
         except StopIteration:
             raise ValueError("element_spec: the loader gives no element") from None
         finally:
-            hub.shut_down()
+            executor.shut_down()
         return spec_of(first)
 
     # --- workers ------------------------------------------------------------------------------------------------
@@ -301,7 +303,7 @@ class DataLoader(Closing, Generic[T_co]):
         >>> loader = lk.load([5, 6])
         >>> loader.close()
         """
-        self._crew.close()
+        self._shared_executor.close()
 
     def _copied(self) -> Self:
         loader = copy.copy(self)
@@ -313,7 +315,7 @@ class DataLoader(Closing, Generic[T_co]):
         loader = self._copied()
         loader.__dict__["_fingerprints"] = self._fingerprints
         loader.__dict__.pop("_parameters", None)
-        loader._crew, loader._iterated = Crew(), False
+        loader._shared_executor, loader._iterated = SharedExecutor(), False
         for name, value in changes.items():
             setattr(loader, f"_{name}", value)
         return loader
@@ -339,20 +341,20 @@ class DataLoader(Closing, Generic[T_co]):
         apart = self._worker_count > 0 and self._worker_kind == "process"
         return foreign_files(self._source) if apart else {}
 
-    def _make_hub(self) -> Hub:
+    def _make_executor(self) -> Executor:
         program = self._program()
         if self._worker_count == 0:
-            return Inline(program, task_rows=self._task_rows)
+            return InlineExecutor(program, task_rows=self._task_rows)
         budget = self._max_memory
         if budget is None:
             available = available_memory()
             budget = None if available is None else available // 2
         try:
-            return Pool(
+            return WorkerPool(
                 program,
                 workers=self._worker_count,
                 kind=self._worker_kind,
-                patience=self._patience,
+                restart_policy=self._restart_policy,
                 max_memory=budget,
                 task_rows=self._task_rows,
             )

@@ -6,12 +6,12 @@ import weakref
 from typing import Protocol
 
 from loaderkit._base.closing import uninterrupted
-from loaderkit._runtime.executors.executor import Hub
-from loaderkit._runtime.executors.worker_pool import Pool
+from loaderkit._runtime.executors.executor import Executor
+from loaderkit._runtime.executors.worker_pool import WorkerPool
 from loaderkit._runtime.worker.program import Program
 from loaderkit.errors import IteratorClosedError
 
-_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 
 
 def end_workers() -> None:
@@ -24,38 +24,38 @@ def end_workers() -> None:
             uninterrupted(pool.shut_down)
 
 
-class Employer(Protocol):
+class ExecutorFactory(Protocol):
     """The loader that elements are made for."""
 
     def _program(self) -> Program: ...
 
-    def _make_hub(self) -> Hub: ...
+    def _make_executor(self) -> Executor: ...
 
 
-class Crew:
+class SharedExecutor:
     """The hub that a loader and its epochs share, made when it is first needed and ended when the last of them goes."""
 
     def __init__(self) -> None:
-        self._hub: Hub | None = None
+        self._executor: Executor | None = None
         self._closed = False
         self._lock = threading.Lock()
 
-    def hub(self, loader: Employer) -> Hub:
+    def executor(self, loader: ExecutorFactory) -> Executor:
         """The hub to use now; another one where the last can't be used, or runs what the operations were before."""
         with self._lock:
             return self._current(loader)
 
-    def _current(self, loader: Employer) -> Hub:
+    def _current(self, loader: ExecutorFactory) -> Executor:
         if self._closed:
             raise IteratorClosedError("the loader was closed")
-        if self._hub is None or not self._hub.usable or not self._hub.runs(loader._program()):
-            self._hub = loader._make_hub()
-            if isinstance(self._hub, Pool):
-                _pools.add(self._hub)
-                weakref.finalize(self, self._hub.stop).atexit = False
-        return self._hub
+        if self._executor is None or not self._executor.usable or not self._executor.runs(loader._program()):
+            self._executor = loader._make_executor()
+            if isinstance(self._executor, WorkerPool):
+                _pools.add(self._executor)
+                weakref.finalize(self, self._executor.stop).atexit = False
+        return self._executor
 
     def close(self) -> None:
         self._closed = True
-        if self._hub is not None:
-            uninterrupted(self._hub.shut_down)
+        if self._executor is not None:
+            uninterrupted(self._executor.shut_down)

@@ -97,7 +97,7 @@ class Ending:
             return None
         return self._say(Announcement(sure, GOING)) if said is None or sure > said.sure else None
 
-    def dry(self, total: int) -> Announcement | None:
+    def exhausted(self, total: int) -> Announcement | None:
         """What to post when the streams of this process are dry after `total` steps."""
         return self._say(Announcement(total, DRY)) if self._open else None
 

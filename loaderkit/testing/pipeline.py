@@ -22,7 +22,7 @@ from loaderkit._loader.loader import DataLoader
 from loaderkit._order.sharding import NoSharding
 from loaderkit.errors import PurityError
 from loaderkit.transforms.base import Transformation, label_of
-from loaderkit.transforms.written import called
+from loaderkit.transforms.operation_names import operation_name
 
 from .progress import Progress
 from .report import PipelineReport
@@ -331,7 +331,7 @@ def _label(pipeline: _Pipeline) -> str:
     if not pipeline.count:
         return "data_source"
     place = pipeline.count - 1
-    return called(place, pipeline.operations[place])
+    return operation_name(place, pipeline.operations[place])
 
 
 @contextmanager

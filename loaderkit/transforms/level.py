@@ -12,12 +12,12 @@ from loaderkit._order.cursor import Cursor
 from loaderkit._order.fill import Fill
 
 from .base import Batch, FlatMap, Transformation, draws
+from .operation_names import RaisedBy, operation_name
 from .pace import PiecePace
 from .padding import spread, spread_rows, valid_rows, with_valid
-from .run import Failure, Run
+from .run import ElementRun, Failure
 from .stack import Block
 from .stages import MapStage, Stage, Stop, stage_of
-from .written import RaisedBy, called
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class Level:
     mark: MapStage | None = None
     pace: PiecePace = field(default_factory=PiecePace)
 
-    def run(self, run: Run, start: Cursor) -> tuple[Run, Failure | None]:
+    def run(self, run: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
         """Takes the elements through the stages and marks them; a failure comes with the elements before it."""
         run, failure = self.work(run, start)
         run, earlier = self.marked(run)
         return run, earlier or failure
 
-    def work(self, run: Run, start: Cursor) -> tuple[Run, Failure | None]:
+    def work(self, run: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
         """Takes the elements through the stages only, piece by piece."""
         if len(self.stages) < 2 or len(run.values) <= 1:
             return self._through(run, start)
@@ -56,14 +56,14 @@ class Level:
             made.add(piece)
         return made, failure
 
-    def _timed(self, piece: Run, start: Cursor) -> tuple[Run, Failure | None]:
+    def _timed(self, piece: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
         begun = time.perf_counter()
         made = self._through(piece, start)
         seconds = time.perf_counter() - begun
         self.pace.took(seconds / len(self.stages), elements=len(piece.values))
         return made
 
-    def _through(self, run: Run, start: Cursor) -> tuple[Run, Failure | None]:
+    def _through(self, run: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
         failure = None
         for stage in self.stages:
             try:
@@ -73,7 +73,7 @@ class Level:
                 run = stop.made
         return run, failure
 
-    def marked(self, run: Run) -> tuple[Run, Failure | None]:
+    def marked(self, run: ElementRun) -> tuple[ElementRun, Failure | None]:
         """The elements that went through the stages, as rows of the next Batch."""
         if self.mark is None:
             return run, None
@@ -139,11 +139,11 @@ def compile_levels(operations: Sequence[Transformation], seed: int | None) -> tu
         if isinstance(op, Batch):
             mark = None
             if op.remainder == "pad" and op.batch_fn is None:
-                mark = MapStage(called(place, op), with_valid)
+                mark = MapStage(operation_name(place, op), with_valid)
             levels.append(Level(batch, batch_label, tuple(stages), before, mark))
-            batch, batch_label, stages, before = op, called(place, op), [], depth
+            batch, batch_label, stages, before = op, operation_name(place, op), [], depth
             continue
-        stages.append(stage_of(op, called(place, op), seed, drawn, depth))
+        stages.append(stage_of(op, operation_name(place, op), seed, drawn, depth))
         drawn += draws(op)
         depth += isinstance(op, FlatMap)
     levels.append(Level(batch, batch_label, tuple(stages), before))

@@ -12,7 +12,7 @@ from loaderkit._order.fill import Fill
 
 from .base import Batch, FlatMap, Transformation
 from .level import Level, NoBatch, compile_levels
-from .run import Failure, Run, Singles
+from .run import ElementRun, Failure, Singles
 from .stack import Block
 
 
@@ -49,7 +49,7 @@ class Pipeline:
 
     def make_rows(
         self, records: list[Any], indices: np.ndarray, *, unread: Failure | None
-    ) -> tuple[Run, Failure | None]:
+    ) -> tuple[ElementRun, Failure | None]:
         """The rows that enter the last Batch, for a pipeline that never changes their number.
 
         Args:
@@ -57,10 +57,10 @@ class Pipeline:
             indices: (n,) int64, the records' indices.
             unread: why there are no more records, where reading the next one failed.
         """
-        run, failure = self.levels[0].run(Run(records, Singles(indices), None), ())
+        run, failure = self.levels[0].run(ElementRun(records, Singles(indices), None), ())
         return self.rows_of(run, failure or unread)
 
-    def rows_of(self, run: Run, failure: Failure | None) -> tuple[Run, Failure | None]:
+    def rows_of(self, run: ElementRun, failure: Failure | None) -> tuple[ElementRun, Failure | None]:
         """The rows that enter the last Batch, from the elements before the first one; a failure ends both."""
         for level in self.levels[1:-1]:
             assert level.batch is not None and level.batch.batch_size is not None
@@ -80,7 +80,7 @@ class Pipeline:
         end: Cursor | None,
         start: Cursor,
         fill: Fill = (),
-    ) -> tuple[Run, Failure | None]:
+    ) -> tuple[ElementRun, Failure | None]:
         """One batch from its rows, and what the stages behind that Batch make of it.
 
         Args:
@@ -93,13 +93,13 @@ class Pipeline:
         try:
             batch = self.levels[level].make_batch(parts, rows, fill)
         except NoBatch as stop:
-            return Run([], [], None if end is None else []), stop.failure
+            return ElementRun([], [], None if end is None else []), stop.failure
         begins = [begin[: self.levels[level].depth + 1]]
-        return self.levels[level].run(Run([batch], begins, None if end is None else [end]), start)
+        return self.levels[level].run(ElementRun([batch], begins, None if end is None else [end]), start)
 
     def batch_up(
         self, rows: Block | list[Any], begins: Sequence[Cursor], size: int, *, partial: bool
-    ) -> tuple[Run, Failure | None]:
+    ) -> tuple[ElementRun, Failure | None]:
         """The last Batch's batches of `size` rows each, and what the stages behind it make of them.
 
         Args:
@@ -114,7 +114,7 @@ class Pipeline:
 
 def _batch_up(
     rows: Block | list[Any], begins: Sequence[Cursor], level: Level, size: int, *, partial: bool
-) -> tuple[Run, Failure | None]:
+) -> tuple[ElementRun, Failure | None]:
     made: list[Any] = []
     firsts: list[Cursor] = []
     stopped: Failure | None = None
@@ -131,4 +131,4 @@ def _batch_up(
             stopped = stop.failure
             break
         firsts.append(here[0])
-    return Run(made, firsts, None), stopped
+    return ElementRun(made, firsts, None), stopped

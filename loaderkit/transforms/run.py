@@ -50,7 +50,7 @@ class Singles(Sequence[Cursor]):
 
 
 @dataclass(slots=True)
-class Run:
+class ElementRun:
     """Consecutive elements of one stream: values, and their cursors.
 
     `ends` is None where the pipeline never changes the number of rows: there the plan knows every end.
@@ -60,14 +60,16 @@ class Run:
     begins: Sequence[Cursor]
     ends: Sequence[Cursor] | None
 
-    def part(self, lo: int, hi: int) -> "Run":
+    def part(self, lo: int, hi: int) -> "ElementRun":
         here = slice(lo, hi)
-        return Run(self.values[here], self.begins[here], None if self.ends is None else self.ends[here])
+        return ElementRun(
+            self.values[here], self.begins[here], None if self.ends is None else self.ends[here]
+        )
 
-    def head(self, count: int) -> "Run":
+    def head(self, count: int) -> "ElementRun":
         return self.part(0, count)
 
-    def add(self, other: "Run") -> None:
+    def add(self, other: "ElementRun") -> None:
         """What comes behind it."""
         self.values += other.values
         self.begins = _longer(self.begins, other.begins)

@@ -14,14 +14,14 @@ from loaderkit._order.cursor import Cursor
 from loaderkit._order.rng import RecordRng, child_of
 
 from .base import Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, function_of
-from .run import Run
+from .run import ElementRun
 from .seeding import SeededGlobals
 
 
 class Stop(Exception):  # noqa: N818 - carries what was made so far; a level takes it in
     """A stage stopped early: what it had made, how many elements that took, and why."""
 
-    def __init__(self, made: Run, taken: int, error: Exception) -> None:
+    def __init__(self, made: ElementRun, taken: int, error: Exception) -> None:
         super().__init__()
         self.made, self.taken, self.error = made, taken, error
 
@@ -44,7 +44,7 @@ class MapStage:
     call: Callable[..., Any]
     with_index: bool = False
 
-    def apply(self, run: Run, start: Cursor) -> Run:
+    def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
         values: list[Any] = []
         if self.with_index:
             results = map(self.call, [begin[0] for begin in run.begins], run.values)
@@ -55,7 +55,7 @@ class MapStage:
             made = run.head(len(values))
             made.values = values
             raise Stop(made, len(values), error)
-        return Run(values, run.begins, run.ends)
+        return ElementRun(values, run.begins, run.ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ class _RandomMapStage:
     call: Callable[[Any, np.random.Generator], Any]
     rng: RecordRng
 
-    def apply(self, run: Run, start: Cursor) -> Run:
+    def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
         values: list[Any] = []
         error = _gather(map(self.call, run.values, self._generators(run.begins)), len(run.values), values)
         if error is not None:
             made = run.head(len(values))
             made.values = values
             raise Stop(made, len(values), error)
-        return Run(values, run.begins, run.ends)
+        return ElementRun(values, run.begins, run.ends)
 
     def _generators(self, begins: Sequence[Cursor]) -> Iterator[np.random.Generator]:
         at = self.rng.at
@@ -84,7 +84,7 @@ class _FilterStage:
     label: str
     call: Callable[[Any], Any]
 
-    def apply(self, run: Run, start: Cursor) -> Run:
+    def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
         keep: list[Any] = []
         error = _gather(map(self.call, run.values), len(run.values), keep)
         # An array of several values has no truth value: bool() says so here, where the record is known.
@@ -95,7 +95,7 @@ class _FilterStage:
                 error = not_a_bool
                 del keep[place:]
                 break
-        made = Run(
+        made = ElementRun(
             list(compress(run.values, keep)),
             list(compress(run.begins, keep)),
             None if run.ends is None else list(compress(run.ends, keep)),
@@ -112,8 +112,8 @@ class _FlatMapStage:
     depth: int  # FlatMaps passed before this one
     max_fan_out: int | None
 
-    def apply(self, run: Run, start: Cursor) -> Run:
-        made = Run([], [], [])
+    def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
+        made = ElementRun([], [], [])
         begins: list[Cursor] = []
         ends: list[Cursor] = []
         assert run.ends is not None

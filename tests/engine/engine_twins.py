@@ -332,7 +332,7 @@ class ChainSpec:
             sample=(lambda: ChainFeed(self.whole(), 0)) if self.masks else None,
             start={stream: self.start_of(stream) for stream in self.owned},
             prefetch=self.prefetch,
-            patience=self.patience,
+            empty_limit=self.patience,
         )
 
     def whole(self) -> "ChainSpec":

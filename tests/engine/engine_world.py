@@ -244,7 +244,7 @@ class World(Reach):
 
     def _taken(self, stream: int, ready: Ready) -> list[Any]:
         if ready.slot is not None:
-            return [("batch", *self._leased(each)) for each in (ready, *ready.along)]
+            return [("batch", *self._leased(each)) for each in (ready, *ready.following)]
         values = self.output(ready.task)[ready.part][ready.place : ready.place + ready.count]
         assert len(values) == ready.count > 0
         self.dispatcher.delivered(stream, ready)

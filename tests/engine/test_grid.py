@@ -141,8 +141,8 @@ def test_large_batches_are_handed_out_several_at_once_by_bytes():
         if ready.slot is None:
             world.dispatcher.delivered(stream, ready)
             continue
-        sizes.append(1 + len(ready.along))
-        for each in (ready, *ready.along):
+        sizes.append(1 + len(ready.following))
+        for each in (ready, *ready.following):
             world.slots.free(each.slot)
     assert max(sizes) == 2
 

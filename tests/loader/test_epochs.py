@@ -156,10 +156,10 @@ def test_epochs_share_the_loaders_workers():
     """An epoch's loader hires nobody: it works with the loader's own, and keeps them when the loader is gone."""
     loader = loader_of(12, lk.Batch(4), worker_count=2, worker_kind="thread")
     list(loader.epoch(0))
-    hub = loader._crew._hub
+    executor = loader._shared_executor._executor
     one = loader.epoch(1)
     assert len(list(one)) == 3
-    assert one._crew._hub is hub
+    assert one._shared_executor._executor is executor
     del loader
     gc.collect()
     assert len(list(one)) == 3

@@ -190,7 +190,7 @@ def test_two_iterators_at_once(running):
     expected, _ = outcomes(NUMBERS.twin())
     with running.loader(NUMBERS) as loader:
         one, two = iter(loader), iter(loader)
-        assert one._hub is two._hub
+        assert one._executor is two._executor
         found = [[], []]
         for who in (0, 0, 1, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1):
             found[who].append(next((one, two)[who]))
@@ -206,14 +206,14 @@ def test_an_iterator_outlives_its_loaders_name():
     it = iter(loader_of(Running(2), lk.Batch(3)))
     gc.collect()
     assert len(list(it)) == 7
-    hub = weakref.ref(it._hub)
-    thread = it._hub._thread
+    executor = weakref.ref(it._executor)
+    thread = it._executor._thread
     del it
     gc.collect()
     thread.join(30)
     assert not thread.is_alive()
     gc.collect()
-    assert hub() is None
+    assert executor() is None
 
 
 @every_running
@@ -240,7 +240,7 @@ def test_start_prefetch_begins_work(running):
         it = iter(loader)
         it.start_prefetch()
         it.start_prefetch()
-        assert it._hub._streams
+        assert it._executor._streams
         assert_same(list(it), expected)
 
 

@@ -229,7 +229,7 @@ def test_element_spec(operations, spec):
     """element_spec is the first element's tree with shapes and dtypes, and starts no worker."""
     loader = loader_of(Running(3, "process"), operations)
     assert loader.element_spec == spec
-    assert loader._crew._hub is None
+    assert loader._shared_executor._executor is None
 
 
 def test_element_spec_of_a_shard_and_an_epoch():
@@ -277,7 +277,7 @@ def test_building_a_loader_starts_nothing():
     assert len(loader) == 3
     assert len(loader.records(1)) == 2
     assert repr(loader)
-    assert loader._crew._hub is None
+    assert loader._shared_executor._executor is None
 
 
 def test_a_loader_iterates_again():
@@ -285,9 +285,9 @@ def test_a_loader_iterates_again():
     with loader_of(Running(2), [lk.Batch(4)], count=10) as loader:
         first = [batch.tolist() for batch in loader]
         next(iter(loader))
-        hub = loader._crew._hub
+        executor = loader._shared_executor._executor
         assert [batch.tolist() for batch in loader] == first
-        assert loader._crew._hub is hub
+        assert loader._shared_executor._executor is executor
 
 
 @every_running

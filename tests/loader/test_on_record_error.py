@@ -756,8 +756,8 @@ def test_a_line_that_a_full_disk_tore_stays_alone(tmp_path, room_for):
     assert f"the quarantine file '{path}' can't be written" in note and "then next() gives that step" in note
     assert path.stat().st_size == 90
     assert [*it] == [2, 2, 4, 4, 5]
-    torn, again, *rest = path.read_text().splitlines()
-    assert (len(torn), len(again)) == (50, 39)
+    poisoned, again, *rest = path.read_text().splitlines()
+    assert (len(poisoned), len(again)) == (50, 39)
     assert [json.loads(line)["index"] for line in rest] == [1, 3]
 
 

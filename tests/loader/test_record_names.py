@@ -11,7 +11,7 @@ import pytest
 
 import loaderkit as lk
 from loaderkit._runtime.executors import record_names as names
-from loaderkit._runtime.executors.record_names import Names
+from loaderkit._runtime.executors.record_names import RecordNames
 from loaderkit.sources.naming import namer_of
 from loaderkit.testing.watched_source import WatchedSource
 
@@ -234,11 +234,11 @@ def test_what_is_logged_does_not_wait_for_a_name(monkeypatch):
         answer.wait()
         return "late"
 
-    logged = Names(name)
+    logged = RecordNames(name)
     assert logged.keyed([3, 4]) == logged.keyed([3, 4]) == ["3", "4"]
     (thread,) = (thread for thread in threading.enumerate() if thread.name == "loaderkit-names")
     answer.set()
     thread.join()
     assert asked == [3, 4]
-    assert Names({3: "a"}.get).keyed([3, 4]) == ["3 'a'", "4"]
-    assert Names(None).keyed([3]) == ["3"]
+    assert RecordNames({3: "a"}.get).keyed([3, 4]) == ["3 'a'", "4"]
+    assert RecordNames(None).keyed([3]) == ["3"]

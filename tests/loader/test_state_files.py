@@ -188,8 +188,8 @@ def test_no_state_runs_code(tmp_path):
 def test_whoever_reads_states_has_no_unpickler():
     """The rooms on the way from a file to a position import nothing that could make code of data."""
     able = {"pickle", "cloudpickle", "marshal", "shelve", "dill", "joblib", "importlib", "runpy", "code"}
-    files = [*(PACKAGE / "plan").glob("*.py"), *(PACKAGE / "plan").glob("*.py")]
-    files += [PACKAGE / f"{name}.py" for name in ("checkpoint", "_checkpoint_files", "iterator")]
+    files = [*(PACKAGE / "_plan").glob("*.py"), *(PACKAGE / "_state").glob("*.py")]
+    files += [PACKAGE / f"{name}.py" for name in ("checkpoint", "_files/state_files", "_iterator/iterator")]
     for file in files:
         tree = ast.parse(file.read_bytes())
         named = {

@@ -51,7 +51,7 @@ class Process:
             return True
         if self.made < self.own:
             return False
-        self.say(self.ending.dry(self.first + self.own))
+        self.say(self.ending.exhausted(self.first + self.own))
         self.ending.hear({process: Announcement.parse(text) for process, text in self.store.items()})
         verdict = self.ending.past(self.step + 1)
         if verdict is Verdict.MASK:
@@ -145,22 +145,22 @@ def test_posts_are_few():
 
 def test_who_stopped_early_is_not_waited_for():
     """A process that stops says so; then the end can't be known, and those who are dry say whom that is due to."""
-    dry, stopped = Ending(0, 2), Ending(1, 2)
+    exhausted, stopped = Ending(0, 2), Ending(1, 2)
     stopped.before(1, sure=2)
-    dry.dry(1)
-    assert dry.past(2) is Verdict.WAIT and dry.awaited() == [1]
+    exhausted.exhausted(1)
+    assert exhausted.past(2) is Verdict.WAIT and exhausted.awaited() == [1]
     post = stopped.stop()
     assert post == Announcement(2, "stopped")
-    dry.hear({1: post})
-    assert dry.past(2) is Verdict.MASK
-    assert dry.past(3) is Verdict.ABANDONED and dry.stopped() == [1]
+    exhausted.hear({1: post})
+    assert exhausted.past(2) is Verdict.MASK
+    assert exhausted.past(3) is Verdict.ABANDONED and exhausted.stopped() == [1]
 
 
 def test_who_is_dry_needs_no_further_words():
     """Nothing is posted behind a total: neither at the last real steps, nor by stopping."""
     ending = Ending(0, 1)
-    assert ending.dry(3) == Announcement(3, "dry")
-    assert (ending.before(3, sure=3), ending.dry(3), ending.stop()) == (None, None, None)
+    assert ending.exhausted(3) == Announcement(3, "dry")
+    assert (ending.before(3, sure=3), ending.exhausted(3), ending.stop()) == (None, None, None)
     assert ending.past(3) is Verdict.MASK and ending.past(4) is Verdict.END
 
 

@@ -329,9 +329,9 @@ def test_a_shard_of_several_blocks_reads_what_shards_of_one_block_read(
                 assert not parts
                 continue
             rows = sum(count for part in parts for count in (sum(map(sum, part.fill)) or part.rows,))
-            parts = [part for part in parts if not part.fill or part.fill[0][0]] or parts[:1]
+            read = [part for part in parts if not part.fill or part.fill[0][0]] or parts[:1]
             assert sum(map(sum, joined.fill)) in (0, rows)
-            assert joined.indices.tolist() == [i for part in parts for i in part.indices.tolist()]
-            assert joined.keys.tolist() == [key for part in parts for key in part.keys.tolist()]
-            assert joined.rows == sum(part.rows for part in parts)
+            assert joined.indices.tolist() == [i for part in read for i in part.indices.tolist()]
+            assert joined.keys.tolist() == [key for part in read for key in part.keys.tolist()]
+            assert joined.rows == sum(part.rows for part in read)
     assert several.steps_from(start) == max(singles[block].steps_from(start) for block in blocks)

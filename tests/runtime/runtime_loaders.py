@@ -58,8 +58,8 @@ def all_same(ones: list[Any], others: list[Any]) -> bool:
 
 def worker_pids(loader: lk.DataLoader) -> list[int]:
     """The pids of a loader's worker processes."""
-    pool: Any = loader._crew._hub
-    return [worker.process.pid for worker in pool._crew.values()]
+    pool: Any = loader._shared_executor._executor
+    return [worker.process.pid for worker in pool._shared_executor.values()]
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> None:

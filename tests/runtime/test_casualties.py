@@ -10,10 +10,10 @@ import loaderkit._runtime.executors.supervisor as casualties
 from loaderkit._engine.stall_watch import Stall
 from loaderkit._engine.task import Task
 from loaderkit._runtime.executors.process_worker import ProcessWorker
-from loaderkit._runtime.executors.record_names import Names
-from loaderkit._runtime.executors.restart_policy import Patience
-from loaderkit._runtime.executors.supervisor import Casualties
-from loaderkit._runtime.worker.heartbeat import Place
+from loaderkit._runtime.executors.record_names import RecordNames
+from loaderkit._runtime.executors.restart_policy import RestartPolicy
+from loaderkit._runtime.executors.supervisor import WorkerSupervisor
+from loaderkit._runtime.worker.heartbeat import Progress
 
 WORKERS = 2
 
@@ -36,11 +36,11 @@ class Books:
         self.told.append(("died", worker, reason, how))
         self.tasks.pop(worker, None)
 
-    def set_aside(self, worker, reason, **how):
+    def fence(self, worker, reason, **how):
         self.told.append(("set aside", worker, reason, how))
         self.tasks.pop(worker, None)
 
-    def gone(self, worker):
+    def release(self, worker):
         self.told.append(("gone", worker))
 
 
@@ -50,10 +50,10 @@ class Process(ProcessWorker):
     name = "worker process 9"
 
     def __init__(self):
-        self.at = Place()
+        self.at = Progress()
         self.kills = self.dismissals = 0
 
-    def place_of_work(self):
+    def progress(self):
         return self.at
 
     def kill(self):
@@ -74,8 +74,10 @@ def books():
 
 
 def made(books, crew, *, restarts=1, timeout=5.0, restart_late=False):
-    patience = Patience(restarts, timeout, restart_late)
-    return Casualties(books, crew, patience, workers=WORKERS, kind="process", names=Names(None))
+    patience = RestartPolicy(restarts, timeout, restart_late)
+    return WorkerSupervisor(
+        books, crew, patience, worker_count=WORKERS, kind="process", names=RecordNames(None)
+    )
 
 
 def test_workers_that_die_before_they_are_ready_are_given_up_where_none_got_ready_between(books):
@@ -83,12 +85,12 @@ def test_workers_that_die_before_they_are_ready_are_given_up_where_none_got_read
     lost = made(books, {})
     for _ in range(2):
         for number in range(WORKERS + 2):
-            lost.died(number, Process(), "exit code 3", Place(), missed=True)
+            lost.died(number, Process(), "exit code 3", Progress(), missed=True)
             assert lost.hopeless is None
         lost.arrived()
     for number in range(WORKERS + 3):
         assert lost.hopeless is None
-        lost.died(number, Process(), "exit code 3", Place(), missed=True)
+        lost.died(number, Process(), "exit code 3", Progress(), missed=True)
     assert isinstance(lost.hopeless, lk.WorkerError)
     assert "5 workers in a row died before they were ready, the last with exit code 3" in str(lost.hopeless)
 
@@ -100,14 +102,14 @@ def test_workers_that_die_while_nothing_is_done_are_given_up(books):
 
     def one_dies(number):
         books.tasks[number] = []
-        lost.died(number, Process(), "exit code 5", Place(), missed=True)
+        lost.died(number, Process(), "exit code 5", Progress(), missed=True)
 
     for number in range(most - 1):
         one_dies(number)
     for _ in range(WORKERS + 2):
-        lost.died(99, Process(), "exit code 3", Place(), missed=True)
+        lost.died(99, Process(), "exit code 3", Progress(), missed=True)
     lost.got_on()
-    lost.died(99, Process(), "exit code 3", Place(), missed=True)
+    lost.died(99, Process(), "exit code 3", Progress(), missed=True)
     for number in range(most - 1):
         one_dies(number)
     assert lost.hopeless is None
@@ -119,7 +121,7 @@ def test_a_worker_that_goes_with_all_others_counts_for_nothing(books):
     """Its tasks are wanted no more."""
     lost = made(books, {})
     for number in range(50):
-        lost.died(number, Process(), "exit code 0", Place(), missed=False)
+        lost.died(number, Process(), "exit code 0", Progress(), missed=False)
     assert lost.hopeless is None
     assert {told[:3] for told in books.told} == {("died", number, "dismissed") for number in range(50)}
 
@@ -130,7 +132,12 @@ def test_who_has_nothing_to_do_gives_no_sign_and_needs_none(books):
     lost = made(books, crew)
     books.tasks = {1: [], 2: [task(7)], 3: [task(8)]}
     lost.stalled(Stall(3, 6.0, True), crew[3], "the kernel says D", "")
-    assert [lost.sign(number, worker) for number, worker in crew.items()] == [Place(), None, Place(), None]
+    assert [lost.sign(number, worker) for number, worker in crew.items()] == [
+        Progress(),
+        None,
+        Progress(),
+        None,
+    ]
     assert lost.sign(9, Process()) is None
 
 
@@ -141,9 +148,9 @@ def test_a_worker_that_takes_too_long_is_killed_and_its_end_is_put_down_to_that(
     books.tasks = {1: [task(7), task(8)]}
     lost.stalled(Stall(1, 6.0, True), crew[1], "the kernel says S", "")
     assert crew[1].kills == 1 and not books.told
-    lost.set_overdue_aside()  # it was killed a moment ago
-    assert not books.told and not lost.aside
-    lost.died(1, crew.pop(1), "exit code -9", Place(), missed=True)
+    lost.fence_overdue()  # it was killed a moment ago
+    assert not books.told and not lost.fenced
+    lost.died(1, crew.pop(1), "exit code -9", Progress(), missed=True)
     ((what, worker, reason, how),) = books.told
     assert (what, worker) == ("died", 1) and reason == "no sign of life for 6 s (the kernel says S)"
     assert (how["begun"], how["retry"], how["late"]) == (7, False, True)
@@ -160,14 +167,14 @@ def test_one_that_doesnt_end_is_set_aside_in_time(books, monkeypatch, restart_la
     lost.stalled(Stall(1, 6.0, True), crew[1], "the kernel says D", "")
     monkeypatch.setattr(casualties, "KILL_SECONDS", -1.0)
     worker = crew[1]
-    lost.set_overdue_aside()
-    assert (crew, [*lost.aside], worker.dismissals) == ({}, [1], 1)
+    lost.fence_overdue()
+    assert (crew, [*lost.fenced], worker.dismissals) == ({}, [1], 1)
     ((what, _, _, how),) = books.told
     assert what == "set aside" and (how["begun"], how["at"]) == (8, 17)
     assert (how["retry"], how["late"]) == (restart_late, True)
-    lost.set_overdue_aside()
+    lost.fence_overdue()
     assert len(books.told) == 1
-    assert lost.gone(1) and not lost.gone(1)
+    assert lost.release(1) and not lost.release(1)
     assert books.told[1:] == [("gone", 1)]
 
 

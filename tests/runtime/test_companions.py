@@ -6,7 +6,7 @@ import pytest
 from memory_store import MemoryStore
 
 from loaderkit._order.store import Store
-from loaderkit._runtime.cluster.end_of_stream import Companions
+from loaderkit._runtime.cluster.end_of_stream import EndOfStreamAgreement
 from loaderkit.errors import IteratorClosedError
 
 
@@ -17,7 +17,7 @@ def test_threads_end_equal():
     handed = {}
 
     def run(process: int, total: int) -> None:
-        companions = Companions(stores[process], "data")
+        companions = EndOfStreamAgreement(stores[process], "data")
         steps = 0
         while steps < total:
             companions.before(steps + 1, sure=min(steps + 3, total))
@@ -39,10 +39,10 @@ def test_threads_end_equal():
 def test_a_time_out_names_the_silent():
     """Processes that never posted, and those that might have more, are named; those that are dry are not."""
     stores = MemoryStore.of(4, timeout=0.05)
-    here, dry, going = (Companions(store, "data") for store in stores[:3])
+    here, exhausted, going = (EndOfStreamAgreement(store, "data") for store in stores[:3])
     going.before(1, sure=2)
     with pytest.raises(TimeoutError):
-        dry.goes_past(3, 1)
+        exhausted.goes_past(3, 1)
     assert here.goes_past(2, 0)
     with pytest.raises(TimeoutError, match=r"step 3: .* within 0\.05 s processes 2, 3 didn't say"):
         here.goes_past(3, 0)
@@ -50,7 +50,7 @@ def test_a_time_out_names_the_silent():
 
 def test_who_stopped_is_named_at_once():
     """An early stop is an error for those that wait, long before the time-out."""
-    here, other = (Companions(store, "data") for store in MemoryStore.of(2, timeout=600))
+    here, other = (EndOfStreamAgreement(store, "data") for store in MemoryStore.of(2, timeout=600))
     other.before(1, sure=1)
     other.stop()
     assert here.goes_past(1, 0)
@@ -60,7 +60,7 @@ def test_who_stopped_is_named_at_once():
 
 def test_closing_wakes_who_waits():
     """Another thread's close() ends the wait."""
-    here = Companions(MemoryStore.of(2, timeout=600)[0], "data")
+    here = EndOfStreamAgreement(MemoryStore.of(2, timeout=600)[0], "data")
     timer = threading.Timer(0.05, setattr, (here, "closed", True))
     timer.start()
     with pytest.raises(IteratorClosedError, match="waited for other processes"):
@@ -71,9 +71,9 @@ def test_closing_wakes_who_waits():
 def test_passes_dont_mix():
     """The second pass of each process knows nothing of what was posted in the first."""
     stores = MemoryStore.of(2, timeout=0.01)
-    first = [Companions(store, "data") for store in stores]
+    first = [EndOfStreamAgreement(store, "data") for store in stores]
     first[1].before(1, sure=9)
     assert first[0].goes_past(5, 0)
-    second = [Companions(store, "data") for store in stores]
+    second = [EndOfStreamAgreement(store, "data") for store in stores]
     with pytest.raises(TimeoutError, match="processes 1 "):
         second[0].goes_past(5, 0)

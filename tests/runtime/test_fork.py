@@ -28,7 +28,7 @@ def in_child(function):
 first = loader()
 it = iter(first)
 batch = next(it)  # not in the arena: what batches look like isn't known yet
-arena = first._crew._hub._shared_arena
+arena = first._shared_executor._executor._shared_arena
 kept = next(it)
 while not arena.leased:
     kept = next(it)
@@ -36,7 +36,7 @@ leased, step = arena.leased, it.step
 expected = np.arange(10 * step - 10, 10 * step)
 
 def iterates():
-    for use in (lambda: next(it), it.peek, lambda: first._crew._hub.next(0)):
+    for use in (lambda: next(it), it.peek, lambda: first._shared_executor._executor.next(0)):
         try:
             use()
         except lk.IteratorClosedError as error:

@@ -19,6 +19,7 @@ ONE = {"worker_count": 1}
 SHADOWED = """
 import os, sys
 import loaderkit as lk
+lk.load, lk.DataLoader
 
 # Behind the import, as in a notebook: the trainer has the library's modules, and a worker imports its own from now on.
 sys.path[:0] = ["", os.path.dirname(__file__), *(f"/nowhere/{n}" * 10 for n in range(3000))]

@@ -18,7 +18,7 @@ from child_scripts import run
 from runtime_loaders import all_same, numbers, row
 
 import loaderkit as lk
-from loaderkit._runtime.executors.worker_pool import Pool
+from loaderkit._runtime.executors.worker_pool import WorkerPool
 from loaderkit._system.limits import most_tasks
 
 SCAN = (Path(__file__).parent / "limit_scan.py").read_text()
@@ -172,11 +172,11 @@ def test_an_interrupt_before_the_pump_runs_leaves_nothing_to_wait_for(monkeypatc
 def test_an_engine_that_runs_out_of_memory_says_so(monkeypatch, kind):
     """In a turn of the pump, where no caller is: next() raises it."""
 
-    def out_of_memory(self: Pool, *_: Any) -> None:
+    def out_of_memory(self: WorkerPool, *_: Any) -> None:
         raise MemoryError
 
     with ends(), loader(kind) as made:
-        monkeypatch.setattr(Pool, "_hire", out_of_memory)
+        monkeypatch.setattr(WorkerPool, "_hire", out_of_memory)
         with pytest.raises(lk.WorkerError, match="MemoryError; the limit of address space: RLIMIT_AS is"):
             next(iter(made))
 

@@ -8,7 +8,7 @@ import pytest
 import loaderkit as lk
 import loaderkit._runtime.worker.bad_record_handler as mending
 from loaderkit._engine.task import Task
-from loaderkit._runtime.worker.bad_record_handler import Mender
+from loaderkit._runtime.worker.bad_record_handler import BadRecordHandler
 from loaderkit._runtime.worker.reading import Reader, ReadOptions
 from loaderkit.transforms.pipeline import Pipeline
 
@@ -45,22 +45,24 @@ class Searching:
         return found, found
 
 
-def mender(source, *operations, policy="replace", seed=None):
+def handler(source, *operations, policy="replace", seed=None):
     reader = Reader(source, ReadOptions(), copy=True)
-    return Mender(Pipeline(operations, seed), reader, policy, Searching(), seed=seed, row_changing=False)
+    return BadRecordHandler(
+        Pipeline(operations, seed), reader, policy, Searching(), seed=seed, row_changing=False
+    )
 
 
-def make(mending, *keys, announce=None):
+def make(mending, *keys, on_record_start=None):
     """The values of a task of these records, and the failure behind them."""
     rows = np.array(keys)
-    run, failure = mending.make(Task(0, 0, rows, rows, ()), 0, len(keys), announce)
+    run, failure = mending.make(Task(0, 0, rows, rows, ()), 0, len(keys), on_record_start)
     return list(run.values), failure
 
 
 def test_a_record_that_was_bad_once_is_not_tried_instead_of_another():
     """It still counts as tried, so that the search goes on behind it."""
     source = Source(4, 5, 6, 7)
-    mends = mender(source)
+    mends = handler(source)
     assert make(mends, 5) == ([8], None)
     source.reads.clear()
     assert make(mends, 4) == ([8], None)
@@ -69,15 +71,17 @@ def test_a_record_that_was_bad_once_is_not_tried_instead_of_another():
     assert mends.take_losses() == ()
 
 
-@pytest.mark.parametrize("announce", [None, lambda index, instead=None: None], ids=["at once", "one by one"])
-def test_a_record_that_can_be_read_again_is_tried_again(announce):
+@pytest.mark.parametrize(
+    "on_record_start", [None, lambda index, instead=None: None], ids=["at once", "one by one"]
+)
+def test_a_record_that_can_be_read_again_is_tried_again(on_record_start):
     """Once it was read in a row of its own it is as good as any."""
     source = Source(5, 6)
-    mends = mender(source)
+    mends = handler(source)
     assert make(mends, 5) == ([7], None) and mends._bad == {6}
     source.down.discard(6)
     assert make(mends, 5) == ([7], None)
-    assert make(mends, 6, announce=announce) == ([6], None)
+    assert make(mends, 6, on_record_start=on_record_start) == ([6], None)
     assert make(mends, 5) == ([6], None)
 
 
@@ -92,7 +96,7 @@ def test_where_an_operation_draws_a_record_that_it_fails_on_may_be_good_in_anoth
             return element
 
     drawn, source = [], Source(5)
-    mends = mender(source, Draws(), seed=1)
+    mends = handler(source, Draws(), seed=1)
     assert make(mends, 5) == ([7], None) and drawn == [6]
     assert make(mends, 5) == ([6], None)
     source.down.add(6)
@@ -102,14 +106,14 @@ def test_where_an_operation_draws_a_record_that_it_fails_on_may_be_good_in_anoth
 def test_what_is_remembered_of_bad_records_is_bounded(monkeypatch):
     """Beyond that they are found anew."""
     monkeypatch.setattr(mending, "_MOST_KNOWN", 2)
-    mends = mender(Source(*range(10, 20)), policy="skip")
+    mends = handler(Source(*range(10, 20)), policy="skip")
     assert make(mends, *range(10, 20)) == ([], None)
     assert len(mends._bad) == 2 and len(mends.take_losses()) == 10
 
 
 def test_where_all_that_can_be_tried_is_bad_the_error_says_how_many():
     """Those that needn't be tried again are among them."""
-    mends = mender(Source(*range(100)))
+    mends = handler(Source(*range(100)))
     for index in (10, 11):
         values, failure = make(mends, index)
         assert values == [] and f"the {CANDIDATES} tried instead are bad" in str(failure.error)
@@ -132,7 +136,7 @@ def test_a_want_of_the_machine_is_raised(error, policy):
             raise error
         return x
 
-    mends = mender(Source(5), lk.Map(fail), policy=policy)
+    mends = handler(Source(5), lk.Map(fail), policy=policy)
     assert make(mends, 4, 6) == ([4], make(mends, 6)[1])
     assert make(mends, 6)[1].error is error
     if policy == "replace":
@@ -147,7 +151,7 @@ def test_an_error_of_several_records_is_raised():
         def __getitems__(self, keys):
             return keys[1:]
 
-    values, failure = make(mender(Miscounts(), policy="skip"), 1, 2, 3)
+    values, failure = make(handler(Miscounts(), policy="skip"), 1, 2, 3)
     assert values == [] and failure.indices == (1, 2, 3)
 
 
@@ -163,9 +167,9 @@ def test_who_raised_it_is_the_operation_unless_the_policys_function_raises_anoth
     def another(error, metadata):
         raise LookupError(metadata.record_key) from error
 
-    _, failure = make(mender(Source(), lk.Map(decode), policy=unchanged), 3)
+    _, failure = make(handler(Source(), lk.Map(decode), policy=unchanged), 3)
     assert (type(failure.error), failure.label) == (KeyError, "operations[0] Map(decode)")
-    _, failure = make(mender(Source(), lk.Map(decode), policy=another), 3)
+    _, failure = make(handler(Source(), lk.Map(decode), policy=another), 3)
     assert (type(failure.error), failure.label, failure.indices) == (LookupError, "on_record_error", (3,))
 
 
@@ -175,7 +179,7 @@ def test_records_lost_behind_an_error_of_a_row_are_no_losses_yet():
     def element(x):
         return {"valid": x} if x == 3 else {"x": x}
 
-    mends = mender(Source(1, 5), lk.Map(element), lk.Batch(8, remainder="pad"), policy="skip")
+    mends = handler(Source(1, 5), lk.Map(element), lk.Batch(8, remainder="pad"), policy="skip")
     values, failure = make(mends, *range(8))
     assert [value["x"] for value in values] == [0, 2] and failure.indices == (3,)
     assert [loss.index for loss in mends.take_losses()] == [1]

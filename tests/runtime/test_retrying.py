@@ -190,13 +190,13 @@ def test_waiting_for_the_next_attempt_is_no_standing_still(kind, threads, tmp_pa
     ) as loader:
         it = iter(loader)
         it.start_prefetch()
-        pool: Any = loader._crew._hub
+        pool: Any = loader._shared_executor._executor
         until((tmp_path / "read").exists)
-        (worker,) = pool._crew.values()
-        until(lambda: worker.place_of_work().task is not None)
-        before = worker.place_of_work()
-        until(lambda: worker.place_of_work().moves >= before.moves + 8)
-        assert worker.place_of_work().task == before.task
+        (worker,) = pool._shared_executor.values()
+        until(lambda: worker.progress().task is not None)
+        before = worker.progress()
+        until(lambda: worker.progress().beats >= before.beats + 8)
+        assert worker.progress().task == before.task
         (tmp_path / "down").unlink()
         if kind == "thread":
             assert list(it) == [*range(12)]

@@ -22,7 +22,7 @@ from loaderkit._engine.task import Report, Slot, Span, Target, Task, TaskFailure
 from loaderkit._runtime.memory import arena
 from loaderkit._runtime.memory.batch_layout import ALIGNMENT, BatchLayout
 from loaderkit._runtime.transport import wire
-from loaderkit._runtime.transport.out_of_band import Parcel, unpack
+from loaderkit._runtime.transport.out_of_band import OutOfBandPickle, unpack
 from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._system.resources import available_memory
 from loaderkit.transforms.stack import RowSpec
@@ -227,7 +227,7 @@ def test_a_parcel_gives_back_what_was_put_in(array, large_enough_to_lie_beside):
     if large_enough_to_lie_beside and array.size:
         array = np.resize(array, (1 + 3000 // max(1, array.nbytes), *array.shape))
     for content in (array, np.asfortranarray(array), array[..., ::-1] if array.ndim else array):
-        parcel = Parcel({"x": content, "again": [content]}, Packer())
+        parcel = OutOfBandPickle({"x": content, "again": [content]}, Packer())
         room = bytearray(parcel.nbytes)
         parcel.write(memoryview(room))
         back = unpack(memoryview(room))
@@ -250,7 +250,7 @@ def test_subclasses_of_arrays_keep_their_byte_order(name):
     for dtype in (">f8", ">M8[s]", ">U3"):
         whole = np.zeros((4, 6), dtype).view(kind)
         for array in (whole, whole[::2, ::-1], whole.T):
-            parcel = Parcel([array, lambda: 0], Packer())
+            parcel = OutOfBandPickle([array, lambda: 0], Packer())
             room = bytearray(parcel.nbytes)
             parcel.write(memoryview(room))
             (back, _) = unpack(memoryview(room))

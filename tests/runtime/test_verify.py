@@ -13,11 +13,11 @@ from runtime_loaders import all_same, numbers, row, until
 import loaderkit as lk
 from loaderkit._engine.task import Slot, Span, Target, Task
 from loaderkit._runtime.memory.batch_layout import BatchLayout
-from loaderkit._runtime.transport.out_of_band import Parcel, unpack
+from loaderkit._runtime.transport.out_of_band import OutOfBandPickle, unpack
 from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions
-from loaderkit._runtime.worker.task_runner import Bench
+from loaderkit._runtime.worker.task_runner import TaskRunner
 from loaderkit.transforms.base import Batch, Map
 from loaderkit.transforms.stack import collect
 
@@ -51,25 +51,25 @@ def test_checksums_change_nothing(name, kind):
             assert all_same(list(loader), expected)
 
 
-def slot_of_next(hub: Any) -> Slot | None:
+def slot_of_next(executor: Any) -> Slot | None:
     """Where the element lies that next() will hand out; None while it isn't there."""
-    (scheduler,) = hub._dispatcher._streams.values()
-    if hasattr(scheduler, "_stretches"):
-        outcome = scheduler._stretches[0].outcome
+    (scheduler,) = executor._dispatcher._streams.values()
+    if hasattr(scheduler, "_steps"):
+        outcome = scheduler._steps[0].outcome
         return None if outcome is None else outcome.slot
     runs = scheduler._last.runs
-    return hub._outputs.slot(runs[0].task) if runs and runs[0].done else None
+    return executor._outputs.slot(runs[0].task) if runs and runs[0].done else None
 
 
 def flip_a_byte_of_next(loader: lk.DataLoader) -> None:
-    hub = loader._crew._hub
-    with hub._changed:
-        (stream,) = hub._streams
+    executor = loader._shared_executor._executor
+    with executor._changed:
+        (stream,) = executor._streams
         deadline = time.monotonic() + 60
-        while slot_of_next(hub) is None:
-            hub._waited_for.add(stream)
-            assert hub._changed.wait(timeout=deadline - time.monotonic())
-        token = hub._shared_arena.token(slot_of_next(hub))
+        while slot_of_next(executor) is None:
+            executor._waited_for.add(stream)
+            assert executor._changed.wait(timeout=deadline - time.monotonic())
+        token = executor._shared_arena.token(slot_of_next(executor))
         token[70] = bytes([token[70][0] ^ 1])  # in the second leaf, or in the pickle
 
 
@@ -110,11 +110,14 @@ def test_the_memory_of_a_batch_that_changed_is_used_again(kind):
         with pytest.raises(lk.ChecksumError):
             list(it)
         it.close()
-        hub: Any = loader._crew._hub
-        until(lambda: not any(map(hub._dispatcher.busy, list(hub._crew))), "the end of what was begun")
-        with hub.lock:
-            hub._let_go()
-            assert hub._slots.used == 0
+        executor: Any = loader._shared_executor._executor
+        until(
+            lambda: not any(map(executor._dispatcher.busy, list(executor._workers))),
+            "the end of what was begun",
+        )
+        with executor.lock:
+            executor._let_go()
+            assert executor._slots.used == 0
 
 
 class _Room:
@@ -136,18 +139,18 @@ def test_rows_that_change_before_a_batch_is_finished_are_a_failure():
     slot = Slot(0, layout.nbytes(4), 0, layout.nbytes(4))
     room = _Room(slot.nbytes)
     program = Program(range(9), (Map(row), Batch(4), Map(halved)), None, ReadOptions(), False, True)
-    bench = Bench(program, room)
+    runner = TaskRunner(program, room)
     keys = np.arange(4)
     for lo in (0, 2):
         target = Target(2, 4, lo, slot, False, layout)
-        report, _ = bench.do(Task(lo, 0, keys[lo : lo + 2], keys[lo : lo + 2], (target,)))
+        report, _ = runner.do(Task(lo, 0, keys[lo : lo + 2], keys[lo : lo + 2], (target,)))
         assert report.parts[0].in_place
     inputs = tuple(Span(-1, 0, lo, lo + 2, slot, 4, layout) for lo in (0, 2))
     finish = Task(9, 1, keys, np.empty(0, np.int64), (), inputs, begin=(0,))
-    report, output = bench.do(finish)
+    report, output = runner.do(finish)
     assert report.task_failure is None and output[0][0]["x"].shape == (4, 16)
     room.bytes[70] ^= 4
-    report, _ = bench.do(finish)
+    report, _ = runner.do(finish)
     assert isinstance(report.task_failure.error.error, lk.ChecksumError)
 
 
@@ -172,7 +175,7 @@ def test_any_byte_of_a_sealed_batch_is_covered(data):
 @given(st.data())
 def test_any_byte_of_a_sealed_parcel_is_covered(data):
     """The pickle, its table, and the arrays beside it, up to the last byte."""
-    parcel = Parcel([np.arange(1000), "text"], Packer(), verify=True)
+    parcel = OutOfBandPickle([np.arange(1000), "text"], Packer(), verify=True)
     room = bytearray(parcel.nbytes)
     parcel.write(memoryview(room))
     unpack(memoryview(room))

@@ -23,10 +23,10 @@ def spun(x: int) -> int:
 def test_a_batch_wakes_who_waits_for_it_once_however_many_tasks_it_takes(kind):
     with numbers(256, spun, lk.Batch(128), worker_count=2, worker_kind=kind, task_rows=1) as loader:
         it = iter(loader)
-        hub: Any = loader._crew._hub
+        executor: Any = loader._shared_executor._executor
         looks: list[int] = []
-        pop = hub._pop
-        hub._pop = lambda stream: looks.append(stream) or pop(stream)
+        pop = executor._pop
+        executor._pop = lambda stream: looks.append(stream) or pop(stream)
         np.testing.assert_array_equal(next(it), np.arange(128))
         assert len(looks) <= 8  # two before it waits, one when it is told; it was woken by each of 128 tasks
 

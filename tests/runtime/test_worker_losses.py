@@ -26,7 +26,7 @@ import loaderkit as lk
 import loaderkit._runtime.executors.supervisor as casualties
 from loaderkit._engine.stall_watch import Stall
 from loaderkit._runtime.executors.process_worker import ProcessWorker
-from loaderkit._runtime.executors.worker_pool import Pool
+from loaderkit._runtime.executors.worker_pool import WorkerPool
 
 ONE: dict[str, Any] = {"worker_count": 1}
 PAGE = mmap.PAGESIZE
@@ -82,10 +82,10 @@ def test_a_worker_killed_with_a_message_half_sent_changes_nothing(tmp_path):
     with numbers(24, wordy, lk.Batch(4), task_rows=4, **ONE) as loader:
         it = iter(loader)
         first = next(it)
-        pool: Any = loader._crew._hub
+        pool: Any = loader._shared_executor._executor
         with pool.lock:  # the pump can't read
             gate.touch()
-            (worker,) = pool._crew.values()
+            (worker,) = pool._shared_executor.values()
             until(lambda: unread(worker.connection) > 1 << 16, "half of a message")
             os.kill(worker.process.pid, signal.SIGKILL)
         with pytest.raises(LongWordedError) as error:
@@ -157,7 +157,7 @@ def test_workers_that_die_again_and_again_while_they_have_nothing_to_do_are_give
     """Nobody can be suspected, and it wouldn't end."""
     monkeypatch.setattr(casualties, "_FRUITLESS", 1)
     with numbers(8, DiesIdle(), worker_count=1, max_worker_restarts=0) as loader:
-        it, pool = iter(loader), loader._crew._hub
+        it, pool = iter(loader), loader._shared_executor._executor
         monkeypatch.setattr(pool._dispatcher, "assign", lambda: None)  # nothing is ever to do
         with pytest.raises(
             lk.WorkerError, match=r"2 workers in a row died and nothing was done .* exit code 5"
@@ -241,7 +241,7 @@ def test_a_handler_that_waits_for_any_child_doesnt_keep_a_death_from_being_heard
             it = iter(loader)
             it.start_prefetch()
             victim = trap.caught()
-            with loader._crew._hub.lock:  # the handler comes first
+            with loader._shared_executor._executor.lock:  # the handler comes first
                 os.kill(victim, signal.SIGKILL)
                 until(lambda: victim in taken, "the handler")
             assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
@@ -354,11 +354,11 @@ def test_a_worker_that_gets_on_while_it_is_asked_what_it_does_is_left_in_peace(t
         it.start_prefetch()
         trap.caught()
         pool = hub_of(loader)
-        ((number, worker),) = pool._crew.items()
-        now = worker.place_of_work()
-        before = replace(now, moves=now.moves - 1)
+        ((number, worker),) = pool._shared_executor.items()
+        now = worker.progress()
+        before = replace(now, beats=now.beats - 1)
         pool._deal_with([(Stall(number, 2000.0, True), worker, before, "it runs", "")])
-        assert [*pool._crew] == [number] and not caplog.records
+        assert [*pool._shared_executor] == [number] and not caplog.records
         trap.let_go()
         assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
 
@@ -418,9 +418,9 @@ def test_a_record_that_never_ends_is_named(tmp_path, kind):
             next(it)
         assert given == [*range(9)] and error.value.indices == (9,)
         if kind == "thread":
-            pool: Any = loader._crew._hub
-            assert len(pool._casualties.aside) == 2
-            release(tmp_path / "never", lambda: not pool._casualties.aside)
+            pool: Any = loader._shared_executor._executor
+            assert len(pool._supervisor.fenced) == 2
+            release(tmp_path / "never", lambda: not pool._supervisor.fenced)
 
 
 def release(fifo: Path, done: Any) -> None:
@@ -445,20 +445,20 @@ class Sleepy(Trap):
 
 
 def hub_of(loader: lk.DataLoader) -> Any:
-    return loader._crew._hub
+    return loader._shared_executor._executor
 
 
 def watch_late_writes(it: Any, pool: Any, wake: Any, expected: list[Any]) -> None:
     """Takes the stream with somebody set aside, wakes him, and holds every batch against what it was."""
     held = []
-    while not pool._casualties.aside:
+    while not pool._supervisor.fenced:
         held.append(next(it))
     held += [next(it) for _ in range(len(expected) - 1 - len(held))]
     slots = pool._slots
-    assert len(pool._casualties.aside) == 1 and slots._holds
+    assert len(pool._supervisor.fenced) == 1 and slots._holds
     addresses = [batch["x"].__array_interface__["data"][0] for batch in held]
     wake()
-    until(lambda: not pool._casualties.aside, "his end")
+    until(lambda: not pool._supervisor.fenced, "his end")
     assert all_same(held, expected[:-1]) and len(set(addresses)) == len(held)
     assert not slots._holds and not slots._freed
     assert same(next(it), expected[-1])
@@ -508,9 +508,9 @@ def test_close_ends_a_process_that_was_set_aside(tmp_path, monkeypatch, caplog):
         victim = trap.caught()
         with monkeypatch.context() as kernel:
             kernel.setattr(ProcessWorker, "kill", lambda worker: None)
-            until(lambda: hub_of(loader)._casualties.aside, "that it is set aside")
+            until(lambda: hub_of(loader)._supervisor.fenced, "that it is set aside")
         assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
-        assert len(hub_of(loader)._casualties.aside) == 1
+        assert len(hub_of(loader)._supervisor.fenced) == 1
     assert not Path(f"/proc/{victim}").exists()
 
 
@@ -548,8 +548,8 @@ def test_a_batch_fn_that_is_stuck_in_a_thread_raises(tmp_path):
         with pytest.raises(lk.WorkerTimeoutError) as error:
             next(it)
         assert error.value.indices == (8, 9, 10, 11)
-        pool: Any = loader._crew._hub
-        release(tmp_path / "never", lambda: not pool._casualties.aside)
+        pool: Any = loader._shared_executor._executor
+        release(tmp_path / "never", lambda: not pool._supervisor.fenced)
 
 
 def bad_9(operation: Any) -> Any:
@@ -592,22 +592,22 @@ def test_a_record_that_is_read_instead_of_a_bad_one_and_kills_is_named(kind, cap
 def test_a_worker_gets_on_when_the_trainer_says_what_to_read_instead(tmp_path, kind, monkeypatch):
     """So what it waits for that isn't held against it. Record 10 is read in the row of 9, and first there."""
     asking = []
-    search = Pool._search
+    search = WorkerPool._search
 
     def noting(pool: Any, worker: int, *asked: int) -> Any:
-        asking.append(pool._crew[worker].place_of_work())
+        asking.append(pool._shared_executor[worker].progress())
         return search(pool, worker, *asked)
 
-    monkeypatch.setattr(Pool, "_search", noting)
+    monkeypatch.setattr(WorkerPool, "_search", noting)
     trap = Trap(tmp_path, at=10)
     lossy = {"on_record_error": "replace", "worker_kind": kind, **ONE}
     with numbers(24, bad_9(trap), lk.Batch(4), task_rows=4, **lossy) as loader:
         it = iter(loader)
         it.start_prefetch()
         trap.caught()
-        (worker,) = hub_of(loader)._crew.values()
-        (before,), now = asking, worker.place_of_work()
-        assert now.task == before.task is not None and now.moves > before.moves
+        (worker,) = hub_of(loader)._shared_executor.values()
+        (before,), now = asking, worker.progress()
+        assert now.task == before.task is not None and now.beats > before.beats
         trap.let_go()
         assert all_same([*it], list(numbers(24, bad_9(row), lk.Batch(4), on_record_error="replace")))
 
@@ -615,15 +615,15 @@ def test_a_worker_gets_on_when_the_trainer_says_what_to_read_instead(tmp_path, k
 def test_a_thread_that_was_set_aside_is_so_until_it_is_through(tmp_path, monkeypatch):
     """Not only until it asks what to read instead of a bad record."""
     heard = []
-    told = Pool._told
+    told = WorkerPool._told
 
     def noting(pool: Any, worker: Any, event: Any) -> None:
-        aside = worker.number == 0 and 0 in pool._casualties.aside
+        aside = worker.number == 0 and 0 in pool._supervisor.fenced
         told(pool, worker, event)
         if aside:
-            heard.append((type(event).__name__, 0 in pool._casualties.aside))
+            heard.append((type(event).__name__, 0 in pool._supervisor.fenced))
 
-    monkeypatch.setattr(Pool, "_told", noting)
+    monkeypatch.setattr(WorkerPool, "_told", noting)
     trap = Trap(tmp_path, at=9)
     options = {"worker_kind": "thread", "worker_timeout": 0.4, "on_worker_timeout": "restart", **ONE}
     with numbers(24, bad_9(trap), lk.Batch(4), task_rows=2, on_record_error="replace", **options) as loader:
@@ -634,9 +634,9 @@ def test_a_thread_that_was_set_aside_is_so_until_it_is_through(tmp_path, monkeyp
         it.close()
         assert hub_of(loader)._in_use()  # the pump waits for its end, with no stream open
         trap.let_go()
-        until(lambda: not hub_of(loader)._casualties.aside, "its end")
+        until(lambda: not hub_of(loader)._supervisor.fenced, "its end")
         until(lambda: not hub_of(loader)._in_use(), "that nothing is done any more")
-    assert heard == [("Sought", True), ("Finished", False)]
+    assert heard == [("ReplacementRequested", True), ("TaskFinished", False)]
 
 
 @pytest.mark.parametrize(
@@ -674,7 +674,7 @@ def test_a_worker_that_is_starting_has_a_minute_whatever_its_time_limit_and_is_n
     with numbers(8, Slow(tmp_path), lk.Batch(4), worker_timeout=0.3, **ONE) as loader:
         it = iter(loader)
         it.start_prefetch()
-        watch = hub_of(loader)._casualties._watch
+        watch = hub_of(loader)._supervisor._watch
         until(lambda: any(seen.seconds > 0.6 for seen in watch._seen.values()), "twice its limit")
         assert not caplog.records
         write_to(tmp_path / "go")

@@ -30,7 +30,7 @@ OF_EVERY_WORKER = {
     *(f"loaderkit.sources{name}" for name in ("", ".file_identity", ".naming", ".optional", ".protocol", ".tables")),
     *(f"loaderkit.transforms{name}" for name in (
         "", ".base", ".column", ".level", ".pace", ".padding", ".pipeline", ".run", ".seeding", ".stack", ".stages",
-        ".written",
+        ".operation_names",
     )),
 }
 # fmt: on

@@ -396,9 +396,9 @@ def test_a_worker_lost_when_nobody_waits_any_more_is_no_error_of_close():
     with numbers(10**6, row, lk.Batch(8), **WORKERS) as loader:
         it = iter(loader)
         next(it)
-        hub: Any = loader._crew._hub
-        with hub.lock:
-            hub._failed = True  # as when another worker can't run the operations
+        executor: Any = loader._shared_executor._executor
+        with executor.lock:
+            executor._failed = True  # as when another worker can't run the operations
             os.kill(worker_pids(loader)[0], signal.SIGKILL)
-        hub._ended.wait()
+        executor._ended.wait()
         it.close()

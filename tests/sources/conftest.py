@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 # Reads the pickled (source, function) as a worker does: descriptors were passed on, its folder is another.
 CHILD = """
 import pickle, sys
-from loaderkit import _memory
+from loaderkit._system import shared_memory as _memory
 with _memory.receiving([int(fd) for fd in sys.argv[1:]]):
     source, function = pickle.load(sys.stdin.buffer)
 sys.stdout.buffer.write(pickle.dumps(function(source)))

@@ -314,7 +314,7 @@ def test_clean_pipelines_pass(name, monkeypatch):
         random.Random(5).random(),
         np.random.RandomState(5).random(),
     )
-    assert loader._crew._hub is None and not loader._iterated
+    assert loader._shared_executor._executor is None and not loader._iterated
 
 
 def test_what_an_operation_raises_is_raised():

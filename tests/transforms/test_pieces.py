@@ -8,7 +8,7 @@ import loaderkit as lk
 from benchmarks.work import spin
 from loaderkit.transforms.level import Level, compile_levels
 from loaderkit.transforms.pace import PiecePace
-from loaderkit.transforms.run import Run, Singles
+from loaderkit.transforms.run import ElementRun, Singles
 
 
 class Drawn(PiecePace):
@@ -63,12 +63,12 @@ def level_of(names: list[str], fails: list[set[int]], sizes: list[int]) -> Level
     return Level(level.batch, level.label, level.stages, pace=Drawn(sizes))
 
 
-def run_of(count: int, *, changing: bool) -> Run:
+def run_of(count: int, *, changing: bool) -> ElementRun:
     indices = np.arange(100, 100 + count)
     if not changing:
-        return Run(list(range(count)), Singles(indices), None)
+        return ElementRun(list(range(count)), Singles(indices), None)
     begins = [(index,) for index in indices.tolist()]
-    return Run(list(range(count)), begins, [(index + 1,) for (index,) in begins])
+    return ElementRun(list(range(count)), begins, [(index + 1,) for (index,) in begins])
 
 
 @given(
@@ -132,13 +132,13 @@ def test_elements_that_take_longer_than_those_before_go_in_smaller_pieces():
     """Also where a whole run has become one piece: no piece is ever as large as was aimed at then."""
     level = Level(None, "", compile_levels([lk.Map(abs), lk.Map(abs)], seed=None)[0].stages)
     for _ in range(20):
-        level.work(Run([1] * 64, Singles(np.arange(64)), None), ())
+        level.work(ElementRun([1] * 64, Singles(np.arange(64)), None), ())
     assert level.pace.size > 64
     Decoded.alive = Decoded.most = 0
     slow = Level(
         None, "", compile_levels([lk.Map(Decoded), lk.Map(type)], seed=None)[0].stages, pace=level.pace
     )
-    slow.work(Run([1] * 64, Singles(np.arange(64)), None), ())
+    slow.work(ElementRun([1] * 64, Singles(np.arange(64)), None), ())
     assert level.pace.size == 1
 
 

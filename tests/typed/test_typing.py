@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import loaderkit as lk
+from loaderkit._loader import load
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("typed_script.py")
@@ -79,7 +80,7 @@ def test_load_takes_what_the_loader_takes():
 def test_load_hands_each_option_on(monkeypatch):
     """Each as it was given, none mixed up with another."""
     given: dict[str, object] = {}
-    monkeypatch.setattr(lk._load, "DataLoader", lambda **arguments: given.update(arguments))
+    monkeypatch.setattr(load, "DataLoader", lambda **arguments: given.update(arguments))
     shared = inspect.signature(lk.DataLoader).parameters.keys() - ONLY_LOADER
     values = {name: object() for name in shared}
     lk.load([1], **values)

@@ -12,7 +12,7 @@ from .waiting import Wait, named
 _PREFIX = "loaderkit/steps"
 
 
-class Companions:
+class EndOfStreamAgreement:
     """Says for one pass over the data which steps this process may hand out.
 
     Args:
@@ -32,16 +32,16 @@ class Companions:
         """Said before step number `step` (the first is 1) is handed out, a real one of `sure` that are coming."""
         self._post(self._ending.before(step, sure=sure))
 
-    def dry(self, total: int) -> None:
+    def exhausted(self, total: int) -> None:
         """Said as soon as no more rows of this process will come than those of `total` steps."""
-        self._post(self._ending.dry(total))
+        self._post(self._ending.exhausted(total))
 
     def goes_past(self, step: int, total: int) -> bool:
         """Whether step number `step` is made, of which this process has no rows; it has `total` steps.
 
         Waits until that is known. TimeoutError names the processes that don't say it, RuntimeError those that stopped.
         """
-        self.dry(total)
+        self.exhausted(total)
         verdict = self._ending.past(step)
         wait = Wait(self._store)
         while verdict not in (Verdict.MASK, Verdict.END):

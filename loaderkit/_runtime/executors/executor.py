@@ -36,7 +36,7 @@ _SEVERAL_OF = 4  # times what is handed over at once at most: with less memory t
 
 
 @dataclass(frozen=True, slots=True)
-class Elements:
+class Delivery:
     """What to hand to the user next.
 
     values    elements, in order
@@ -54,20 +54,20 @@ class Elements:
     losses: Mapping[int, tuple[Loss, ...]] | None = None
     masked: bool = False
     more: int = 0
-    dry: bool = False
+    exhausted: bool = False
 
 
-Step = Elements | Failure | End
+Step = Delivery | Failure | End
 
 # What to read instead of the record of an index, of which so many were tried: indices and record keys, (n,) int64.
 Search = Callable[[int, int], tuple[np.ndarray, np.ndarray]]
 
 
-class TornError(Exception):
+class PoisonedError(Exception):
     """An interrupt fell into a move of the hub's engine; it can't be used any more."""
 
 
-class Hub:
+class Executor:
     """Base of the ways to run a loader.
 
     Args:
@@ -107,7 +107,7 @@ class Hub:
             slots=self._slots,
             reserves=reserves,
             # Else each is looked at, or copied because the user holds so many, when it is its turn.
-            several=not program.verify and (max_memory is None or max_memory >= _SEVERAL_OF * AHEAD_NBYTES),
+            bulk=not program.verify and (max_memory is None or max_memory >= _SEVERAL_OF * AHEAD_NBYTES),
             outputs=self._outputs,
             pace=self._pace,
             new_id=itertools.count().__next__,
@@ -116,7 +116,7 @@ class Hub:
         self._leased: set[int] = set()  # tasks whose lease gives the slot of their output back
         # True while the engine is between two states. An interrupt that falls into such a move leaves it true, and
         # then nobody touches this hub again: its iterators go on with another, from their positions.
-        self.torn = False
+        self.poisoned = False
         # What was taken from it before isn't handed out any more: it was closed, or this is a fork of its process.
         self.shut = False
         self._streams: dict[int, Search] = {}
@@ -132,23 +132,23 @@ class Hub:
             search: says what to read instead of a bad record.
         """
         with self.lock:
-            self._check_whole()
+            self._check_not_poisoned()
             scheduler = make(self._context)
-            self.torn = True
+            self.poisoned = True
             self._sweep()
             stream = self._new_stream()
             self._dispatcher.open(stream, scheduler)
             self._streams[stream] = search
-            self.torn = False
+            self.poisoned = False
             return stream
 
     def close(self, stream: int) -> None:
         """Ends a stream; what is being done for it is thrown away when it comes."""
         with self.lock:
-            if not self.torn:
-                self.torn = True
+            if not self.poisoned:
+                self.poisoned = True
                 self._close(stream)
-                self.torn = False
+                self.poisoned = False
 
     def _close(self, stream: int) -> None:
         if stream in self._streams:
@@ -159,9 +159,9 @@ class Hub:
     def _recall(self, tasks: Mapping[Hashable, Sequence[tuple[int, int]]]) -> None:
         """Nobody wants these tasks any more, (task, attempt) by worker."""
 
-    def _check_whole(self) -> None:
-        if self.torn:
-            raise TornError
+    def _check_not_poisoned(self) -> None:
+        if self.poisoned:
+            raise PoisonedError
 
     def abandon(self, stream: int) -> None:
         """Closes a stream soon; may be called from anywhere, the garbage collector included."""
@@ -176,12 +176,12 @@ class Hub:
     @property
     def usable(self) -> bool:
         """Whether new streams can be opened."""
-        return not self.torn
+        return not self.poisoned
 
     @property
     def worn_out(self) -> bool:
         """Whether it has failed as a whole: its iterators go on with another, from their positions."""
-        return self.torn
+        return self.poisoned
 
     def runs(self, program: Program) -> bool:
         """Whether what is run here is that program as it is now."""
@@ -208,7 +208,7 @@ class Hub:
         raise AssertionError("a hub is Inline or a Pool")
 
     def _check_open(self, stream: int) -> None:
-        self._check_whole()
+        self._check_not_poisoned()
         if stream not in self._streams:
             raise IteratorClosedError(
                 "the iterator was closed while another thread waited for its next element"
@@ -227,15 +227,15 @@ class Hub:
                 values = self._taken(stream, ready) if ready.slot is None else self._batches(ready)
                 if isinstance(values, Failure):
                     return values
-                ahead = (ready.masked, ready.more, ready.dry)
-                return Elements(values, ready.ends, ready.begins, ready.losses, *ahead)
+                ahead = (ready.masked, ready.more, ready.exhausted)
+                return Delivery(values, ready.ends, ready.begins, ready.losses, *ahead)
 
     def _batches(self, ready: Ready) -> list[Any] | Failure:
         self._moved = True
         try:
-            return [self._batch(each) for each in (ready, *ready.along)]
+            return [self._batch(each) for each in (ready, *ready.following)]
         except ChecksumError as error:
-            assert not ready.along  # with `verify` each comes alone
+            assert not ready.following  # with `verify` each comes alone
             return Failure(error, "the check of a batch (verify=True)", ())
 
     def _batch(self, ready: Ready) -> Any:

@@ -6,12 +6,12 @@ import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._runtime.worker.program import Program
-from loaderkit._runtime.worker.task_runner import Bench, Output
+from loaderkit._runtime.worker.task_runner import Output, TaskRunner
 
-from .executor import Hub, Search, Step
+from .executor import Executor, Search, Step
 
 
-class _Memory:
+class _InlineMemory:
     """How the trainer's own work reaches what lies outside of it.
 
     It isn't the hub itself: that would be part of a cycle with who works for it.
@@ -35,7 +35,7 @@ class _Memory:
         return self.search(index, tried)
 
 
-class Inline(Hub):
+class InlineExecutor(Executor):
     """The trainer works itself: nothing is shared, nothing is started, a batch is made when it is asked for.
 
     Small batches, and elements without a Batch, are made some at a time, as many as take a few milliseconds.
@@ -55,8 +55,8 @@ class Inline(Hub):
             max_restarts=0,
             task_rows=task_rows,
         )
-        self._memory = _Memory(self._objects)
-        self._bench = Bench(program, self._memory)
+        self._memory = _InlineMemory(self._objects)
+        self._runner = TaskRunner(program, self._memory)
         self._dispatcher.ready(0)
 
     def next(self, stream: int) -> Step:
@@ -64,13 +64,13 @@ class Inline(Hub):
             self.check()
             self._check_open(stream)
             while True:
-                self.torn = True
+                self.poisoned = True
                 self._sweep()
                 step = self._pop(stream)
                 assignment = None if step is not None else self._dispatcher.assign()
                 if assignment is not None:  # else the plan has just said that there is no more
                     self._work(assignment)
-                self.torn = False
+                self.poisoned = False
                 if step is not None:
                     return step
 
@@ -78,19 +78,19 @@ class Inline(Hub):
         task = assignment.task
         self._memory.search = self._streams[assignment.stream]  # type: ignore[index]  # the numbers that we gave
         try:
-            self.torn = False
-            report, output = self._bench.do(task)
+            self.poisoned = False
+            report, output = self._runner.do(task)
         except BaseException:
             # Ctrl-C in the middle of the user's code: the task is done again when the next element is asked for.
-            self.torn = True
+            self.poisoned = True
             if (
                 not task.level
             ):  # else its rows may have been written to: they have to be made anew, in another hub
                 self._dispatcher.died(0, "interrupted")
                 self._dispatcher.ready(0)
-                self.torn = False
+                self.poisoned = False
             raise
-        self.torn = True
+        self.poisoned = True
         self._objects[task.id] = output
         self._dispatcher.done(0, task.id, assignment.attempt, report)
         self._let_go()
@@ -98,4 +98,4 @@ class Inline(Hub):
     def shut_down(self) -> None:
         """Ends the reading threads, if there are any; nothing is made any more."""
         self.shut = True
-        self._bench.reader.close()
+        self._runner.reader.close()

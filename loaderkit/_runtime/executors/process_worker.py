@@ -19,13 +19,13 @@ from loaderkit._runtime.start.launch import launched
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.exceptions import unpack_exception
 from loaderkit._runtime.transport.pickling import Packer
-from loaderkit._runtime.worker.heartbeat import MarkReader, Place
+from loaderkit._runtime.worker.heartbeat import HeartbeatReader, Progress
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.limits import naming_limits
 from loaderkit._system.platform import open_process, process_state
 from loaderkit.transforms.run import Failure
 
-from .worker import Arrived, Asked, Event, Finished, Sought, Unfit
+from .worker import Event, ReplacementRequested, SetupFailed, SpaceRequested, TaskFinished, WorkerReady
 
 _CHUNK = 1 << 20  # bytes read from a channel at once
 _MOST_LAYOUTS = 64  # that a worker remembers: batches may differ in shape one from the other, without end
@@ -45,12 +45,12 @@ class ProcessWorker:
     """
 
     def __init__(self, packed: bytes, descriptors: Sequence[int], arena: Arena, packer: Packer) -> None:
-        self._mark = MarkReader()
+        self._heartbeat = HeartbeatReader()
         try:
             with naming_limits("a worker's channel"), above_standard():
                 self.connection, theirs = socket.socketpair()
         except OSError:
-            self._mark.close()
+            self._heartbeat.close()
             raise
         self.connection.setblocking(False)
         self.open = True
@@ -60,10 +60,10 @@ class ProcessWorker:
         self._layouts: dict[BatchLayout, int] = {}
         try:
             with theirs:
-                self.process = launched((theirs.fileno(), arena.fd, self._mark.fd, *descriptors))
+                self.process = launched((theirs.fileno(), arena.fd, self._heartbeat.fd, *descriptors))
         except BaseException:
             self.connection.close()
-            self._mark.close()
+            self._heartbeat.close()
             raise
         self.name = f"worker process {self.process.pid}"
         # Its channel's end would tell too, unless a process that the user's code forked there still holds it.
@@ -144,11 +144,11 @@ class ProcessWorker:
             self.open = False
         return [_event(kind, body) for kind, body in wire.split(self._received)]
 
-    def place_of_work(self) -> Place:
-        return self._mark.place()
+    def progress(self) -> Progress:
+        return self._heartbeat.place()
 
     def doing(self) -> tuple[str, str]:
-        stacks = self._mark.stacks(self.process.pid)
+        stacks = self._heartbeat.stacks(self.process.pid)
         return process_state(self.process.pid) + ("" if stacks else ", it doesn't answer"), stacks
 
     def dismiss(self) -> None:
@@ -166,17 +166,17 @@ class ProcessWorker:
                 self.watch, signal.SIGKILL
             )  # never another process that has got its number since
 
-    def end(self, patience: float) -> str:
+    def end(self, timeout: float) -> str:
         reaped = self.process.returncode is None and _reaped_by_somebody_else(self.process.pid)
         try:
             # Dismissed, it leaves as soon as its present task allows.
-            self.process.wait(timeout=patience)
+            self.process.wait(timeout=timeout)
         except subprocess.TimeoutExpired:
             self.kill()
             with contextlib.suppress(subprocess.TimeoutExpired):  # in the kernel, in a read that never ends
                 self.process.wait(timeout=_KILL_SECONDS)
         self.connection.close()
-        self._mark.close()
+        self._heartbeat.close()
         if self.watch is not None:
             os.close(self.watch)
             self.watch = None
@@ -195,13 +195,13 @@ def _reaped_by_somebody_else(pid: int) -> bool:
 def _event(kind: int, body: bytes) -> Event:
     match kind:
         case wire.READY:
-            return Arrived()
+            return WorkerReady()
         case wire.ASK:
-            return Asked(*wire.read_numbers(body))
+            return SpaceRequested(*wire.read_numbers(body))
         case wire.SEARCH:
-            return Sought(*wire.read_numbers(body))
+            return ReplacementRequested(*wire.read_numbers(body))
         case wire.UNFIT:
-            return Unfit(unpack_exception(body))
+            return SetupFailed(unpack_exception(body))
     task, attempt, report = wire.unpack_report(body)
     task_failure = report.task_failure
     if task_failure is not None:
@@ -209,7 +209,7 @@ def _event(kind: int, body: bytes) -> Event:
         packed, label, indices = task_failure.error
         task_failure = TaskFailure(Failure(unpack_exception(packed), label, indices), task_failure.part)
         report = replace(report, task_failure=task_failure)
-    return Finished(task, attempt, report, None)
+    return TaskFinished(task, attempt, report, None)
 
 
 def _how_it_ended(code: int | None) -> str:

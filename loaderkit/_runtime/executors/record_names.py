@@ -13,13 +13,13 @@ from loaderkit.sources.naming import Namer
 _ANSWER_SECONDS = 1.0
 
 
-class Names:
+class RecordNames:
     """Asks for the names of records.
 
     Args:
         name: says what the source calls a record, None where it names none: then no thread is needed.
 
-    >>> Names({3: "cat.jpg"}.get).keyed([3, 4])
+    >>> RecordNames({3: "cat.jpg"}.get).keyed([3, 4])
     ["3 'cat.jpg'", '4']
     """
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RestartPolicy:
     """What is put up with from workers.
 
     restarts      workers that may be lost at the same records before that is an error

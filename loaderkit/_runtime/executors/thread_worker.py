@@ -18,13 +18,13 @@ from loaderkit._engine.in_flight import before, place_of
 from loaderkit._engine.task import Report, Slot, Task, TaskFailure
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.worker.bad_record_handler import NO_RECORD
-from loaderkit._runtime.worker.heartbeat import Place
+from loaderkit._runtime.worker.heartbeat import Progress
 from loaderkit._runtime.worker.program import Program
-from loaderkit._runtime.worker.task_runner import Bench, Output
+from loaderkit._runtime.worker.task_runner import Output, TaskRunner
 from loaderkit.errors import WorkerError
 from loaderkit.transforms.run import Failure
 
-from .worker import Arrived, Event, Finished, Sought, Unfit
+from .worker import Event, ReplacementRequested, SetupFailed, TaskFinished, WorkerReady
 
 
 class ThreadWorker:
@@ -51,7 +51,7 @@ class ThreadWorker:
         self._arena = arena
         self._objects = objects
         self._tell = tell
-        self._place = Place()
+        self._place = Progress()
         self._signs = 0  # of life, beside those of getting on
         self._tasks: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
         self._dismissed = False
@@ -81,13 +81,13 @@ class ThreadWorker:
         self._dismissed = True
         self._tasks.put(None)
 
-    def end(self, patience: float) -> str:
-        self._thread.join(timeout=patience)
+    def end(self, timeout: float) -> str:
+        self._thread.join(timeout=timeout)
         return "still running" if self._thread.is_alive() else "ended"
 
-    def place_of_work(self) -> Place:
+    def progress(self) -> Progress:
         place = self._place
-        return replace(place, moves=place.moves + self._signs)
+        return replace(place, beats=place.beats + self._signs)
 
     def doing(self) -> tuple[str, str]:
         frame = sys._current_frames().get(self._thread.ident or 0)
@@ -108,7 +108,9 @@ class ThreadWorker:
         assert self._assignment is not None
         self._suggested = (np.empty(0, np.int64), np.empty(0, np.int64))  # where nobody answers any more
         self._go_on()  # what it waits for the trainer isn't held against it
-        self._tell(self, Sought(self._assignment.task.id, self._assignment.attempt, index, tried))
+        self._tell(
+            self, ReplacementRequested(self._assignment.task.id, self._assignment.attempt, index, tried)
+        )
         self._go_on()
         return self._suggested  # by `suggest`, in this thread
 
@@ -116,30 +118,32 @@ class ThreadWorker:
         try:
             self._work()
         except BaseException as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
-            self._tell(self, Unfit(error if isinstance(error, Exception) else WorkerError(repr_of(error))))
+            self._tell(
+                self, SetupFailed(error if isinstance(error, Exception) else WorkerError(repr_of(error)))
+            )
 
     def _work(self) -> None:
-        bench = Bench(self._program, self)
-        bench.reader.tell_of_waits(self._go_on)
-        self._tell(self, Arrived())
+        runner = TaskRunner(self._program, self)
+        runner.reader.tell_of_waits(self._go_on)
+        self._tell(self, WorkerReady())
         waiting: deque[Assignment] = deque()
-        while self._take_in(waiting, bench):
+        while self._take_in(waiting, runner):
             self._assignment = assignment = waiting.popleft()
             attempt = (assignment.task.id, assignment.attempt)
             report = Report(())
             output: Output = []
             if attempt in self._recalled:
-                bench.reader.forget(assignment.task.id)
+                runner.reader.forget(assignment.task.id)
             else:
                 self._at(assignment.task.id, None)
-                report, output = self._done(bench, assignment)
+                report, output = self._done(runner, assignment)
                 self._at(None, None)
-            self._tell(self, Finished(*attempt, report, output))
+            self._tell(self, TaskFinished(*attempt, report, output))
             self._recalled.discard(attempt)  # told of, it isn't recalled any more
             del report, output, assignment
-        bench.reader.close()
+        runner.reader.close()
 
-    def _take_in(self, waiting: deque[Assignment], bench: Bench) -> bool:
+    def _take_in(self, waiting: deque[Assignment], runner: TaskRunner) -> bool:
         """Takes what is there, at least one; whether to go on. Reads of later tasks start early."""
         if not waiting:
             first = self._tasks.get()
@@ -157,44 +161,46 @@ class ThreadWorker:
             task = assignment.task
             wanted = (task.id, assignment.attempt) not in self._recalled
             if wanted and not task.level and not assignment.suspect:
-                bench.reader.begin(task.id, task.keys)
+                runner.reader.begin(task.id, task.keys)
         return True
 
     def _at(self, task: int | None, index: int | None, instead: tuple[int, int] | None = None) -> None:
-        self._place = Place(task, index, self._place.moves + 1, instead)
+        self._place = Progress(task, index, self._place.beats + 1, instead)
 
     def _go_on(self) -> None:
         self._signs += 1
 
-    def _done(self, bench: Bench, assignment: Assignment) -> tuple[Report, Output]:
+    def _done(self, runner: TaskRunner, assignment: Assignment) -> tuple[Report, Output]:
         task = assignment.task
 
-        def announce(index: int, instead: tuple[int, int] | None = None) -> None:
+        def on_record_start(index: int, instead: tuple[int, int] | None = None) -> None:
             self._at(task.id, None if index == NO_RECORD else index, instead)
 
         try:
-            return bench.do(task, announce if assignment.suspect else None)
+            return runner.do(task, on_record_start if assignment.suspect else None)
         except BaseException as error:  # noqa: BLE001 - sys.exit in a transform must not end the thread silently
             if task.level:  # its rows may have been written to: there is no second time
                 return Report(
-                    (), task_failure=TaskFailure(_would_have_ended(error, task, Place()), part=0)
+                    (), task_failure=TaskFailure(_would_have_ended(error, task, Progress()), part=0)
                 ), []
         try:
             # As after the death of a process: once more, and record by record, so that it can be named.
-            return bench.do(task, announce)
+            return runner.do(task, on_record_start)
         except BaseException as error:  # noqa: BLE001 - as above
             rest, part = before(task, self._place.index)
             gone = _would_have_ended(error, task, self._place)
         try:
-            report, output = bench.do(rest) if len(rest.indices) else (Report(()), [])
+            report, output = runner.do(rest) if len(rest.indices) else (Report(()), [])
         except BaseException as error:  # noqa: BLE001 - another one: nobody knows what it belongs to
-            return Report((), task_failure=TaskFailure(_would_have_ended(error, task, Place()), part=0)), []
+            return Report(
+                (), task_failure=TaskFailure(_would_have_ended(error, task, Progress()), part=0)
+            ), []
         return report if report.task_failure is not None else replace(
             report, task_failure=TaskFailure(gone, part)
         ), output
 
 
-def _would_have_ended(error: BaseException, task: Task, place: Place) -> Failure:
+def _would_have_ended(error: BaseException, task: Task, place: Progress) -> Failure:
     index = place.index
     at = slice(None) if index is None else slice(first := place_of(task, index), first + 1)
     keys, where = tuple(task.keys[at].tolist()), ""

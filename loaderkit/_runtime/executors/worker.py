@@ -8,17 +8,17 @@ import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Report, Slot
-from loaderkit._runtime.worker.heartbeat import Place
+from loaderkit._runtime.worker.heartbeat import Progress
 from loaderkit._runtime.worker.task_runner import Output
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class WorkerReady:
     """A worker can be given tasks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class TaskFinished:
     """A worker is through with a task; `output` is what it made, None where that lies in the arena."""
 
     task: int
@@ -28,7 +28,7 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SpaceRequested:
     """A worker needs room for an output."""
 
     task: int
@@ -37,7 +37,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class ReplacementRequested:
     """A worker asks what to read instead of a bad record, and tried so many already."""
 
     task: int
@@ -47,13 +47,13 @@ class Sought:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
+class SetupFailed:
     """A worker can't run the program at all."""
 
     error: Exception
 
 
-Event = Arrived | Finished | Asked | Sought | Unfit
+Event = WorkerReady | TaskFinished | SpaceRequested | ReplacementRequested | SetupFailed
 
 
 class Worker(Protocol):
@@ -77,7 +77,7 @@ class Worker(Protocol):
         """Answers what it sought: the indices to try and their record keys, none where all were tried."""
         ...
 
-    def place_of_work(self) -> Place:
+    def progress(self) -> Progress:
         """Where it is."""
         ...
 
@@ -89,7 +89,7 @@ class Worker(Protocol):
         """Tells it to go; doesn't wait."""
         ...
 
-    def end(self, patience: float) -> str:
+    def end(self, timeout: float) -> str:
         """Returns when it has ended, and how: a process by force, if it doesn't go in so many seconds.
 
         Nor does it wait for what can't be ended: a thread that is stuck, a process that is inside the kernel.

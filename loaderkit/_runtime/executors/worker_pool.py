@@ -28,7 +28,7 @@ from loaderkit._engine.stall_watch import Stall
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.start.first_messages import operations_now, packed
 from loaderkit._runtime.transport.pickling import Packer
-from loaderkit._runtime.worker.heartbeat import Place
+from loaderkit._runtime.worker.heartbeat import Progress
 from loaderkit._runtime.worker.program import Program
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.limits import is_of_limits, naming_limits, with_limits
@@ -36,13 +36,21 @@ from loaderkit.errors import IteratorClosedError, WorkerError
 from loaderkit.sources.naming import has_names
 from loaderkit.transforms.run import Failure
 
-from .executor import Hub, Search, Step
+from .executor import Executor, Search, Step
 from .process_worker import ProcessWorker
-from .record_names import Names
-from .restart_policy import Patience
-from .supervisor import Casualties
+from .record_names import RecordNames
+from .restart_policy import RestartPolicy
+from .supervisor import WorkerSupervisor
 from .thread_worker import ThreadWorker
-from .worker import Arrived, Asked, Event, Finished, Sought, Unfit, Worker
+from .worker import (
+    Event,
+    ReplacementRequested,
+    SetupFailed,
+    SpaceRequested,
+    TaskFinished,
+    Worker,
+    WorkerReady,
+)
 
 _log = logging.getLogger("loaderkit")
 IDLE_SECONDS = 30.0  # workers without an iterator wait that long for the next one
@@ -52,14 +60,14 @@ _THREAD_END_SECONDS = 1.0
 _START_SECONDS = 5.0  # for a thread that was started to run
 
 
-class Pool(Hub):
+class WorkerPool(Executor):
     """Thread or process workers for all iterators of one loader.
 
     Args:
         program: what is run.
         workers: how many.
         kind: "process" or "thread".
-        patience: with them.
+        restart_policy: how many lost and late workers are accepted.
         max_memory, task_rows: as Hub says.
     """
 
@@ -69,7 +77,7 @@ class Pool(Hub):
         *,
         workers: int,
         kind: str,
-        patience: Patience,
+        restart_policy: RestartPolicy,
         max_memory: int | None,
         task_rows: int | None,
     ) -> None:
@@ -84,23 +92,23 @@ class Pool(Hub):
             arena=arena,
             reserves=kind == "process",
             max_memory=max_memory,
-            max_restarts=patience.restarts,
+            max_restarts=restart_policy.restarts,
             task_rows=task_rows,
         )
         self._shared_arena = arena
-        self._workers = workers
+        self._worker_count = workers
         self._kind = kind
         self._pid = os.getpid()
         self._changed = threading.Condition(self.lock)
         self._waited_for: set[int] = set()  # streams that somebody waits for who wasn't woken since
-        self._crew: dict[int, Worker] = {}
-        self._casualties = Casualties(
+        self._workers: dict[int, Worker] = {}
+        self._supervisor = WorkerSupervisor(
             self._dispatcher,
-            self._crew,
-            patience,
-            workers=workers,
+            self._workers,
+            restart_policy,
+            worker_count=workers,
             kind=kind,
-            names=Names(self.record_name if has_names(program.source) else None),
+            names=RecordNames(self.record_name if has_names(program.source) else None),
         )
         self._numbers = 0
         self._failed = False
@@ -125,13 +133,13 @@ class Pool(Hub):
         with self.lock:
             if self._stopping:
                 raise IteratorClosedError("the loader was closed, and its workers have ended")
-            self._check_whole()
+            self._check_not_poisoned()
             if self._thread is None:  # first: without it there is nothing that a stream could be given
                 self._start_pump()
             stream = super().open(make, search)
-            self.torn = True
+            self.poisoned = True
             self._give_out()
-            self.torn = False
+            self.poisoned = False
             self.wake()  # workers may have to be hired
             return stream
 
@@ -144,7 +152,7 @@ class Pool(Hub):
             except OSError:
                 selector.close()
                 raise
-        self.torn = True
+        self.poisoned = True
         begun, self._ended = threading.Event(), threading.Event()
         thread = threading.Thread(
             target=_pump, args=(self, selector, begun, self._ended), name="loaderkit-pump", daemon=True
@@ -159,11 +167,11 @@ class Pool(Hub):
                 selector.close()
             if not refused:
                 raise
-            self.torn = False
+            self.poisoned = False
             raise WorkerError(
                 f"the loader's pump, a thread, can't be started: {with_limits(error)}"
             ) from error
-        self.torn = False
+        self.poisoned = False
 
     def close(self, stream: int) -> None:
         if os.getpid() == self._pid:  # in a forked child the lock may be held by a thread that isn't there
@@ -174,7 +182,7 @@ class Pool(Hub):
 
     def _recall(self, tasks: Mapping[Hashable, Sequence[tuple[int, int]]]) -> None:
         for worker, mine in tasks.items():
-            self._crew[worker].recall(mine)  # type: ignore[index]  # the numbers that we gave
+            self._workers[worker].recall(mine)  # type: ignore[index]  # the numbers that we gave
 
     def abandon(self, stream: int) -> None:
         if os.getpid() == self._pid:
@@ -189,14 +197,14 @@ class Pool(Hub):
                 if self._stopping and not self._failed:
                     raise IteratorClosedError("the loader was closed, and its workers have ended")
                 self._check_open(stream)
-                self.torn = True
+                self.poisoned = True
                 self._let_go()  # what the user let go of may be the memory that is missing
                 step = self._pop(stream)
                 if self._moved or step is None:
                     self._give_out()
                 if step is None:  # giving out may have found that there is nothing more to give
                     step = self._pop(stream)
-                self.torn = False
+                self.poisoned = False
                 if step is not None:
                     return step
                 self._waited_for.add(stream)
@@ -250,7 +258,7 @@ class Pool(Hub):
 
     def _wake_waiting(self) -> None:
         """Wakes those who wait, if there is something for one of them: each that wakes is in the workers' way."""
-        over = self._unfit is not None or self._stopping or self.torn
+        over = self._unfit is not None or self._stopping or self.poisoned
         if over or any(map(self._is_due, self._waited_for)):
             self._waited_for.clear()
             self._changed.notify_all()
@@ -263,7 +271,7 @@ class Pool(Hub):
         self._moved = False
         given: set[Worker] = set()
         while not self._failed and (assignment := self._dispatcher.assign()) is not None:
-            worker = self._crew[assignment.worker]  # type: ignore[index]  # the numbers that we gave
+            worker = self._workers[assignment.worker]  # type: ignore[index]  # the numbers that we gave
             outputs = {}
             for span in assignment.task.inputs:
                 where = None if span.slot is not None else self._outputs.slot(span.task)
@@ -278,22 +286,22 @@ class Pool(Hub):
                     self.wake()
 
     def _hear(self, number: int, event: Event) -> None:
-        worker = self._crew[number]
+        worker = self._workers[number]
         match event:
-            case Arrived():
-                self._casualties.arrived()
+            case WorkerReady():
+                self._supervisor.arrived()
                 self._dispatcher.ready(number)
-            case Asked(task, attempt, nbytes):
+            case SpaceRequested(task, attempt, nbytes):
                 slot = self._dispatcher.asks(number, task, attempt, nbytes)
                 worker.place(task, attempt, slot)
-            case Sought(task, attempt, index, tried):
+            case ReplacementRequested(task, attempt, index, tried):
                 worker.suggest(*self._search(number, task, attempt, index, tried))
-            case Finished(task, attempt, report, output):
-                self._casualties.got_on()
+            case TaskFinished(task, attempt, report, output):
+                self._supervisor.got_on()
                 if output is not None:
                     self._objects[task] = output
                 self._dispatcher.done(number, task, attempt, report)
-            case Unfit(error):
+            case SetupFailed(error):
                 self._give_up(error)
 
     def _search(
@@ -310,35 +318,35 @@ class Pool(Hub):
 
     def _lose(self, selector: selectors.BaseSelector, number: int) -> None:
         """A process has ended."""
-        worker = self._crew.pop(number, None) or self._casualties.aside[number]
+        worker = self._workers.pop(number, None) or self._supervisor.fenced[number]
         assert isinstance(worker, ProcessWorker)
         for what in (worker.connection, worker.watch):
             with contextlib.suppress(KeyError):  # it closed its channel before
                 selector.unregister(what)  # type: ignore[arg-type]  # a watch that isn't there isn't registered
-        place = worker.place_of_work()
+        place = worker.progress()
         reason = worker.end(_END_SECONDS)
-        if not self._casualties.gone(number):
-            self._casualties.died(number, worker, reason, place, missed=not (self._stopping or self._failed))
+        if not self._supervisor.release(number):
+            self._supervisor.died(number, worker, reason, place, missed=not (self._stopping or self._failed))
             self._give_up_where_hopeless()
 
     def _give_up_where_hopeless(self) -> None:
         # Not kept: its traceback will hold whatever the user's frames do.
-        error, self._casualties.hopeless = self._casualties.hopeless, None
+        error, self._supervisor.hopeless = self._supervisor.hopeless, None
         if error is not None:
             self._give_up(error)
 
     def _hire(self, selector: selectors.BaseSelector) -> None:
-        while len(self._crew) < self._workers and not self._failed:
+        while len(self._workers) < self._worker_count and not self._failed:
             number = self._numbers
             self._numbers += 1
             if self._kind == "thread":
-                self._crew[number] = thread = ThreadWorker(
+                self._workers[number] = thread = ThreadWorker(
                     self.program, self._shared_arena, self._objects, self._told, number
                 )
                 try:
                     thread.start()
                 except (RuntimeError, MemoryError) as error:
-                    del self._crew[number]
+                    del self._workers[number]
                     self._give_up(WorkerError(f"a worker thread can't be started: {with_limits(error)}"))
                     return
                 continue
@@ -347,7 +355,7 @@ class Pool(Hub):
             except (OSError, MemoryError) as error:
                 self._give_up(WorkerError(f"a worker process can't be started: {with_limits(error)}"))
                 return
-            self._crew[number] = worker
+            self._workers[number] = worker
             selector.register(worker.connection, selectors.EVENT_READ, number)
             if worker.watch is not None:
                 selector.register(worker.watch, selectors.EVENT_READ, number)
@@ -355,14 +363,14 @@ class Pool(Hub):
     def _told(self, worker: ThreadWorker, event: Event) -> None:
         # In the worker's own thread: it has its next task at once, without waiting for the pump to be scheduled.
         with self.lock:
-            if self.torn:
+            if self.poisoned:
                 return
             try:
-                if self._crew.get(worker.number) is worker:
+                if self._workers.get(worker.number) is worker:
                     self._hear(worker.number, event)
-                elif isinstance(event, Sought):
+                elif isinstance(event, ReplacementRequested):
                     return  # set aside: it goes on without an answer, and may still write
-                elif not self._casualties.gone(worker.number):
+                elif not self._supervisor.release(worker.number):
                     return  # dismissed; else it is through with what it was in, and begins nothing more
                 self._give_out()
                 self._wake_waiting()
@@ -374,7 +382,7 @@ class Pool(Hub):
         of_limits = is_of_limits(error)
         what = with_limits(error) if of_limits else f"its engine failed: {repr_of(error)}"
         self._give_up(WorkerError(f"the loader can't go on: {what}"))
-        self.torn = True
+        self.poisoned = True
         self.wake()
         if not of_limits:  # else the error says all that there is to say
             _log.error("the engine failed", exc_info=error)
@@ -383,24 +391,24 @@ class Pool(Hub):
         """One turn of the pump; whether anything happened."""
         ready = selector.select(timeout)
         with self.lock:
-            if self.torn:
+            if self.poisoned:
                 return True
             for key, mask in ready:
                 if key.data is None:
                     with contextlib.suppress(BlockingIOError):
                         self._woken.recv(4096)
-                elif key.data in self._crew or key.data in self._casualties.aside:
+                elif key.data in self._workers or key.data in self._supervisor.fenced:
                     # Else it was lost in this very turn.
                     self._attend(selector, key, mask)
             self._sweep()
             if self._streams and not self._stopping:
                 self._hire(selector)
                 self._give_out()
-            for number, crewed in self._crew.items():
-                if isinstance(crewed, ProcessWorker) and crewed.open:
-                    events = selectors.EVENT_READ | (selectors.EVENT_WRITE if crewed.blocked else 0)
-                    if selector.get_key(crewed.connection).events != events:
-                        selector.modify(crewed.connection, events, number)
+            for number, worker in self._workers.items():
+                if isinstance(worker, ProcessWorker) and worker.open:
+                    events = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.blocked else 0)
+                    if selector.get_key(worker.connection).events != events:
+                        selector.modify(worker.connection, events, number)
             if ready:
                 self._wake_waiting()
             else:
@@ -409,14 +417,14 @@ class Pool(Hub):
 
     def _attend(self, selector: selectors.BaseSelector, key: selectors.SelectorKey, mask: int) -> None:
         number: int = key.data
-        worker = self._crew.get(number) or self._casualties.aside[number]
+        worker = self._workers.get(number) or self._supervisor.fenced[number]
         assert isinstance(worker, ProcessWorker)
         if mask & selectors.EVENT_WRITE:
             worker.flush()
         if not mask & selectors.EVENT_READ:
             return
         for event in worker.read():
-            if number in self._crew:
+            if number in self._workers:
                 self._hear(number, event)
         if key.fd == worker.watch or (worker.watch is None and not worker.open):
             self._lose(selector, number)
@@ -430,20 +438,20 @@ class Pool(Hub):
     def _look_after(self) -> None:
         """Now and then: who doesn't get on is logged, and dealt with when it takes too long."""
         now = time.monotonic()
-        if self._casualties.time_to_look(now):
+        if self._supervisor.time_to_look(now):
             with self.lock:
-                stalled = self._casualties.look(now)
+                stalled = self._supervisor.look(now)
             # What a worker is doing is asked without the lock: the answer may take a while.
             self._deal_with([(stall, worker, sign, *worker.doing()) for stall, worker, sign in stalled])
 
-    def _deal_with(self, stalled: list[tuple[Stall, Worker, Place, str, str]]) -> None:
+    def _deal_with(self, stalled: list[tuple[Stall, Worker, Progress, str, str]]) -> None:
         with self.lock:
-            if self.torn or self._stopping:
+            if self.poisoned or self._stopping:
                 return
             for stall, worker, sign, state, stack in stalled:
-                if self._casualties.sign(stall.worker, worker) == sign:  # else it has just got on
-                    self._casualties.stalled(stall, worker, state, stack)
-            self._casualties.set_overdue_aside()
+                if self._supervisor.sign(stall.worker, worker) == sign:  # else it has just got on
+                    self._supervisor.stalled(stall, worker, state, stack)
+            self._supervisor.fence_overdue()
             self._give_up_where_hopeless()
             self._give_out()
             self._wake_waiting()
@@ -452,19 +460,19 @@ class Pool(Hub):
         while True:
             idle = not self._streams
             try:
-                happened = self._turn(selector, IDLE_SECONDS if idle else self._casualties.interval)
+                happened = self._turn(selector, IDLE_SECONDS if idle else self._supervisor.interval)
                 self._look_after()
             except BaseException as error:  # noqa: BLE001 - whoever waits must not wait for ever
                 self._fail(error)
                 happened = True
             with self.lock:
-                if self._failed or self.torn:
+                if self._failed or self.poisoned:
                     self._stopping = True  # nobody will get anything from these workers any more
                 if not self._stopping and (happened or not idle or self._in_use()):
                     continue
-                crew = self._dismissed()
+                workers = self._dismissed()
             try:
-                self._see_off(crew)  # not under the lock: a thread may be about to tell of its last task
+                self._see_off(workers)  # not under the lock: a thread may be about to tell of its last task
             finally:
                 selector.close()
                 with self.lock:
@@ -474,25 +482,27 @@ class Pool(Hub):
 
     def _in_use(self) -> bool:
         # Also by a task of a stream that was closed: as long as it writes, its slots are nobody else's.
-        return bool(self._streams or self._casualties.aside) or any(map(self._dispatcher.busy, self._crew))
+        return bool(self._streams or self._supervisor.fenced) or any(
+            map(self._dispatcher.busy, self._workers)
+        )
 
     def _dismissed(self) -> list[Worker]:
-        crew = [*self._crew.values()]
-        for number, worker in self._crew.items():
+        workers = [*self._workers.values()]
+        for number, worker in self._workers.items():
             worker.dismiss()
-            if not self.torn:
+            if not self.poisoned:
                 self._dispatcher.died(number, "dismissed")
-        crew += self._casualties.aside.values()
-        self._crew.clear()
-        self._casualties.clear()
+        workers += self._supervisor.fenced.values()
+        self._workers.clear()
+        self._supervisor.clear()
         if not self._stopping:
             self._thread = None  # a stream that is opened from now on starts another
         self._changed.notify_all()
-        return crew
+        return workers
 
-    def _see_off(self, crew: list[Worker]) -> None:
+    def _see_off(self, workers: list[Worker]) -> None:
         deadline = time.monotonic() + (_END_SECONDS if self._kind == "process" else _THREAD_END_SECONDS)
-        for worker in crew:
+        for worker in workers:
             worker.end(max(0.0, deadline - time.monotonic()))
 
     def _release(self) -> None:
@@ -502,7 +512,7 @@ class Pool(Hub):
         self._shared_arena.close()
 
 
-_pools: weakref.WeakSet[Pool] = weakref.WeakSet()  # of this process, for its forks
+_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()  # of this process, for its forks
 
 
 def _shut_in_child() -> None:
@@ -514,7 +524,7 @@ os.register_at_fork(after_in_child=_shut_in_child)
 
 
 def _pump(
-    pool: Pool, selector: selectors.BaseSelector, begun: threading.Event, ended: threading.Event
+    pool: WorkerPool, selector: selectors.BaseSelector, begun: threading.Event, ended: threading.Event
 ) -> None:
     begun.set()
     try:

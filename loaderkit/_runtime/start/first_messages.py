@@ -13,7 +13,7 @@ from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._runtime.worker.program import Program
 from loaderkit._system.shared_memory import sending
 from loaderkit.errors import TransportError
-from loaderkit.transforms.written import written
+from loaderkit.transforms.operation_names import named_operations
 
 from .launch import check_start
 from .preparation import Preparation
@@ -45,7 +45,9 @@ def operations_now(program: Program) -> bytes:
 def _what_cannot_travel(program: Program, error: Exception) -> str:
     said = text_of(error)
     named: list[tuple[str, Any]] = [("data_source", program.source)]
-    named += [(it.label, it.operation) for k, op in enumerate(program.operations) for it in written(k, op)]
+    named += [
+        (it.label, it.operation) for k, op in enumerate(program.operations) for it in named_operations(k, op)
+    ]
     for name, thing in named:
         if _travels(thing):
             continue

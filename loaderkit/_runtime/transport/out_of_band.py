@@ -23,7 +23,7 @@ _ALIGNMENT = 64
 _SMALL = 2048  # bytes: a buffer below that is cheaper inside the pickle
 
 
-class Parcel:
+class OutOfBandPickle:
     """An object ready to be written somewhere.
 
     Args:
@@ -32,7 +32,7 @@ class Parcel:
         verify: write a checksum, which who unpacks it compares.
 
     >>> import numpy as np
-    >>> parcel = Parcel({"x": np.arange(1000)}, Packer())
+    >>> parcel = OutOfBandPickle({"x": np.arange(1000)}, Packer())
     >>> room = bytearray(parcel.nbytes)
     >>> parcel.write(memoryview(room))
     >>> int(unpack(memoryview(room))["x"][999])

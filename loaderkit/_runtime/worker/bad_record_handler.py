@@ -23,7 +23,7 @@ from loaderkit._runtime.transport.exceptions import shortened
 from loaderkit.errors import BadRecordsError, FileChangedError
 from loaderkit.transforms.base import MapWithIndex, draws
 from loaderkit.transforms.pipeline import Pipeline
-from loaderkit.transforms.run import Failure, Run
+from loaderkit.transforms.run import ElementRun, Failure
 
 from .reading import Reader
 
@@ -39,13 +39,13 @@ _MOST_SAID = 2_000  # characters of an error in the log and the quarantine file
 _MOST_KNOWN = 100_000  # bad record keys; beyond that they are found anew
 
 
-class Announce(Protocol):
+class OnRecordStart(Protocol):
     """Takes the index of the record that is worked on next; `instead`: index and key of what is read in its place."""
 
     def __call__(self, index: int, instead: tuple[int, int] | None = None) -> None: ...
 
 
-class Mender:
+class BadRecordHandler:
     """Makes the elements before the first Batch, with what a policy puts in the place of bad records.
 
     Args:
@@ -85,7 +85,9 @@ class Mender:
         losses, self._losses = tuple(self._losses), []
         return losses
 
-    def make(self, task: Task, lo: int, hi: int, announce: Announce | None) -> tuple[Run, Failure | None]:
+    def make(
+        self, task: Task, lo: int, hi: int, on_record_start: OnRecordStart | None
+    ) -> tuple[ElementRun, Failure | None]:
         """The elements of the records lo..hi of a task; a failure comes with those before it.
 
         Args:
@@ -93,7 +95,7 @@ class Mender:
             lo, hi: places in its indices.
             announce: told each record right before it is read; None reads all at once.
         """
-        run, failure = self._whole(task, lo, hi, announce)
+        run, failure = self._whole(task, lo, hi, on_record_start)
         run, earlier = self._level.marked(run)
         if earlier is None:
             return run, failure
@@ -101,22 +103,26 @@ class Mender:
         self._losses = [loss for loss in self._losses if loss.index < index]
         return run, earlier
 
-    def _whole(self, task: Task, lo: int, hi: int, announce: Announce | None) -> tuple[Run, Failure | None]:
-        run, place, failure = Run([], [], [] if self._row_changing else None), lo, None
-        if announce is None:
+    def _whole(
+        self, task: Task, lo: int, hi: int, on_record_start: OnRecordStart | None
+    ) -> tuple[ElementRun, Failure | None]:
+        run, place, failure = ElementRun([], [], [] if self._row_changing else None), lo, None
+        if on_record_start is None:
             run, place, failure = self._at_once(task, lo, hi)
         while place < hi:
             index, key = int(task.indices[place]), int(task.keys[place])
-            made, bad = (run, failure) if failure is not None else self._one(task, index, key, announce)
+            made, bad = (
+                (run, failure) if failure is not None else self._one(task, index, key, on_record_start)
+            )
             if bad is not None:
-                made, failure = self._mended(task, place, index, key, bad, announce)
+                made, failure = self._mended(task, place, index, key, bad, on_record_start)
                 if failure is not None:
                     return run, failure
             run.add(made)
             place += 1
         return run, None
 
-    def _at_once(self, task: Task, lo: int, hi: int) -> tuple[Run, int, Failure | None]:
+    def _at_once(self, task: Task, lo: int, hi: int) -> tuple[ElementRun, int, Failure | None]:
         """What was made, the place of the first bad record, and why it is."""
         keys, indices = task.keys[lo:hi], task.indices[lo:hi]
         records, unread = self._reader.read(task.id, keys, indices)
@@ -133,17 +139,23 @@ class Mender:
         whole = sum(begin[0] < index for begin in run.begins)
         return run.head(whole), lo + int(np.searchsorted(indices, index)), failure
 
-    def _run_of(self, records: list[Any], indices: list[int]) -> Run:
+    def _run_of(self, records: list[Any], indices: list[int]) -> ElementRun:
         ends = [(index + 1,) for index in indices] if self._row_changing else None
-        return Run(records, [(index,) for index in indices], ends)
+        return ElementRun(records, [(index,) for index in indices], ends)
 
     def _one(
-        self, task: Task, index: int, key: int, announce: Announce | None, *, instead: int | None = None
-    ) -> tuple[Run, Failure | None]:
+        self,
+        task: Task,
+        index: int,
+        key: int,
+        on_record_start: OnRecordStart | None,
+        *,
+        instead: int | None = None,
+    ) -> tuple[ElementRun, Failure | None]:
         """What comes of one record in the row of an index: of its own, or of that of the index `instead`."""
         where = np.array([index], np.int64), np.array([key], np.int64)
-        if announce is not None:
-            announce(index, None if instead is None else (instead, key))
+        if on_record_start is not None:
+            on_record_start(index, None if instead is None else (instead, key))
         records, failure = self._reader.read(task.id, where[1], where[0])
         run = self._run_of(records, [index] * len(records))
         if failure is None:
@@ -155,15 +167,21 @@ class Mender:
         return run, failure
 
     def _mended(
-        self, task: Task, place: int, index: int, key: int, failure: Failure, announce: Announce | None
-    ) -> tuple[Run, Failure | None]:
+        self,
+        task: Task,
+        place: int,
+        index: int,
+        key: int,
+        failure: Failure,
+        on_record_start: OnRecordStart | None,
+    ) -> tuple[ElementRun, Failure | None]:
         """What comes in the place of a bad record, or the failure that is raised after all."""
         if not _of_a_record(failure):
-            return Run([], [], None), failure
+            return ElementRun([], [], None), failure
         instead, again = index, None
         run = self._run_of([], [])
         if self._policy == "replace":
-            run, instead, again = self._replaced(task, index, failure, announce)
+            run, instead, again = self._replaced(task, index, failure, on_record_start)
         elif callable(self._policy):
             run, again = self._asked(index, key, failure)
         if again is None:
@@ -172,8 +190,8 @@ class Mender:
         return run, again
 
     def _replaced(
-        self, task: Task, index: int, failure: Failure, announce: Announce | None
-    ) -> tuple[Run, int, Failure | None]:
+        self, task: Task, index: int, failure: Failure, on_record_start: OnRecordStart | None
+    ) -> tuple[ElementRun, int, Failure | None]:
         tried = 0
         while True:
             indices, keys = self._search(index, tried)
@@ -183,7 +201,7 @@ class Mender:
                 tried += 1
                 if key in self._bad:
                     continue
-                run, still = self._one(task, index, key, announce, instead=candidate)
+                run, still = self._one(task, index, key, on_record_start, instead=candidate)
                 if still is None:
                     return run, candidate, None
                 if not _of_a_record(still):
@@ -192,16 +210,16 @@ class Mender:
             f"index {index} can't be replaced: its own record and the {tried:,} tried instead are bad"
         )
         error.__cause__ = failure.error
-        return Run([], [], None), index, Failure(error, failure.label, failure.indices)
+        return ElementRun([], [], None), index, Failure(error, failure.label, failure.indices)
 
-    def _asked(self, index: int, key: int, failure: Failure) -> tuple[Run, Failure | None]:
+    def _asked(self, index: int, key: int, failure: Failure) -> tuple[ElementRun, Failure | None]:
         assert callable(self._policy)
         rng = None if self._seed is None else generator(self._seed, 0, index, 0)
         try:
             element = self._policy(failure.error, RecordMetadata(index, key, rng, self._reader.name(key)))
         except Exception as error:  # noqa: BLE001 - raising is how it says that the loader should
             label = failure.label if error is failure.error else "on_record_error"
-            return Run([], [], None), Failure(error, label, (index,))
+            return ElementRun([], [], None), Failure(error, label, (index,))
         return self._run_of([element], [index]), None
 
 

@@ -18,7 +18,7 @@ from loaderkit._system.shared_memory import anonymous_file, mapped
 
 # Whether it answers, things begun, task or -1, index or -1; index and record key of what is read instead, or -1.
 _WORDS = struct.Struct("=6q")
-_MOVES = struct.Struct("=q")  # the second of them
+_BEATS = struct.Struct("=q")  # the second of them
 _NOTHING = -1
 _PAGE = mmap.PAGESIZE
 # One that no library uses, where the system has more than the two for everybody.
@@ -28,7 +28,7 @@ _MOST = 1 << 16  # bytes of an answer
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Progress:
     """Where a worker is: in which task (None: in none), at which record of it (None: it wasn't told to say so).
 
     `moves` counts what it began: it is another number whenever it got on. `instead`: index and record key of what it
@@ -37,11 +37,11 @@ class Place:
 
     task: int | None = None
     index: int | None = None
-    moves: int = 0
+    beats: int = 0
     instead: tuple[int, int] | None = None
 
 
-class Mark:
+class Heartbeat:
     """The worker's side.
 
     Args:
@@ -50,7 +50,7 @@ class Mark:
 
     def __init__(self, fd: int) -> None:
         self._page = mapped(fd, _PAGE)
-        self._moves = 0
+        self._beats = 0
         self._task = _NOTHING
         os.lseek(fd, _PAGE, os.SEEK_SET)
         faulthandler.register(_ASK, file=fd, all_threads=True, chain=False)
@@ -67,8 +67,8 @@ class Mark:
 
     def go_on(self) -> None:
         """It got on, where it is; any thread of it may say so."""
-        self._moves += 1
-        _MOVES.pack_into(self._page, _MOVES.size, self._moves)
+        self._beats += 1
+        _BEATS.pack_into(self._page, _BEATS.size, self._beats)
 
     def rest(self) -> None:
         """It works on nothing."""
@@ -81,29 +81,29 @@ class Mark:
 
     def _set(self, task: int, index: int, instead: tuple[int, int] | None = None) -> None:
         self._task = task
-        self._moves += 1
-        _WORDS.pack_into(self._page, 0, 1, self._moves, task, index, *(instead or (_NOTHING, _NOTHING)))
+        self._beats += 1
+        _WORDS.pack_into(self._page, 0, 1, self._beats, task, index, *(instead or (_NOTHING, _NOTHING)))
 
 
-class MarkReader:
+class HeartbeatReader:
     """The trainer's side.
 
-    >>> reader = MarkReader()
+    >>> reader = HeartbeatReader()
     >>> reader.place()
-    Place(task=None, index=None, moves=0, instead=None)
+    Progress(task=None, index=None, moves=0, instead=None)
     >>> reader.close()
     """
 
     def __init__(self) -> None:
         self.fd = anonymous_file("mark", _PAGE)
 
-    def place(self) -> Place:
+    def place(self) -> Progress:
         """Where the worker is, or was when it ended."""
-        answers, moves, task, index, *instead = self._words()
+        answers, beats, task, index, *instead = self._words()
         if not answers:
-            return Place()
+            return Progress()
         read = None if instead[0] < 0 else (instead[0], instead[1])
-        return Place(None if task < 0 else task, None if index < 0 else index, moves, read)
+        return Progress(None if task < 0 else task, None if index < 0 else index, beats, read)
 
     def stacks(self, pid: int) -> str:
         """The stacks of the worker's threads; empty where it doesn't answer."""

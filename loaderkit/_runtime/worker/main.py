@@ -28,7 +28,7 @@ from loaderkit._runtime.memory.arena_view import ArenaView
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.exceptions import pack_exception, shortened
-from loaderkit._runtime.transport.out_of_band import Parcel, unpack
+from loaderkit._runtime.transport.out_of_band import OutOfBandPickle, unpack
 from loaderkit._runtime.transport.pickling import Packer, all_classes
 from loaderkit._system.limits import is_of_limits, with_limits
 from loaderkit._system.platform import open_process
@@ -37,9 +37,9 @@ from loaderkit.errors import LoaderkitError, TransportError, WorkerError
 from loaderkit.sources.file_identity import check_files
 from loaderkit.transforms.run import Failure
 
-from .heartbeat import Mark
+from .heartbeat import Heartbeat
 from .program import Program
-from .task_runner import Bench, Output
+from .task_runner import Output, TaskRunner
 
 _ON_IMPORTS = (
     "a worker process imports the modules that operations use by their names, with the trainer's sys.path; what only "
@@ -48,7 +48,7 @@ _ON_IMPORTS = (
 _MOST_SAID = 2_000  # characters of an error inside another one
 
 
-def main(channel: int, arena: int, mark: int, trainer: int, *descriptors: int) -> None:
+def main(channel: int, arena: int, heartbeat: int, trainer: int, *descriptors: int) -> None:
     """Runs a worker until its channel ends.
 
     Args:
@@ -64,13 +64,13 @@ def main(channel: int, arena: int, mark: int, trainer: int, *descriptors: int) -
     if os.getppid() != trainer:
         return  # it was gone before we could ask to be told
     connection = socket.socket(fileno=channel)
-    for descriptor in (channel, arena, mark, *descriptors):
+    for descriptor in (channel, arena, heartbeat, *descriptors):
         os.set_inheritable(descriptor, False)  # programs that the user's code runs have no use for them
     code = 0
     try:
         if watched is not None:
             threading.Thread(target=_end_with, args=(watched,), name="loaderkit-watch", daemon=True).start()
-        _Worker(connection, ArenaView(arena), Mark(mark), list(descriptors)).run()
+        _Worker(connection, ArenaView(arena), Heartbeat(heartbeat), list(descriptors)).run()
     except ConnectionError:
         pass  # the trainer is gone, or has had enough of us
     except (OSError, RuntimeError, MemoryError) as error:
@@ -118,11 +118,11 @@ def _end_with(watched: int) -> None:
 
 class _Worker:
     def __init__(
-        self, connection: socket.socket, arena: ArenaView, mark: Mark, descriptors: list[int]
+        self, connection: socket.socket, arena: ArenaView, heartbeat: Heartbeat, descriptors: list[int]
     ) -> None:
         self._connection = connection
         self._arena = arena
-        self._mark = mark
+        self._heartbeat = heartbeat
         self._descriptors = descriptors
         self._received = bytearray()
         # Not begun: task, attempt, whether it is suspect, where its inputs lie. What makes a batch comes first.
@@ -130,13 +130,13 @@ class _Worker:
         self._layouts: dict[int, BatchLayout] = {}
         self._places: dict[int, Slot] = {}  # of the present task
         self._opened: dict[int, Output] = {}
-        self._unplaced: tuple[int, int, Parcel, Report] | None = (
+        self._unplaced: tuple[int, int, OutOfBandPickle, Report] | None = (
             None  # task, attempt, and what has no room yet
         )
         self._packer = Packer()
         self._present: tuple[int, int] = (-1, 0)  # task and attempt worked on
         self._suggested: np.ndarray | None = None  # (2, n) int64: indices and record keys that were asked for
-        self._bench: Bench | None = None
+        self._runner: TaskRunner | None = None
         self._verify = False
 
     def run(self) -> None:
@@ -148,7 +148,7 @@ class _Worker:
                 self._work(*self._tasks.popleft())
             while self._unplaced is not None:  # until then, this is the task that we are in
                 self._take(wait=True)
-            self._mark.rest()
+            self._heartbeat.rest()
 
     # --- messages -----------------------------------------------------------------------------------------------
 
@@ -172,10 +172,10 @@ class _Worker:
                 ahead = sum(other.level > 0 for other, *_ in self._tasks) if task.level else len(self._tasks)
                 self._tasks.insert(ahead, (task, attempt, suspect, places))
                 # Not where a worker was lost: each record is told before its read.
-                if self._bench is not None and not task.level and not suspect:
-                    if self._mark.resting:
-                        self._mark.begin(task.id)
-                    self._bench.reader.begin(task.id, task.keys)
+                if self._runner is not None and not task.level and not suspect:
+                    if self._heartbeat.resting:
+                        self._heartbeat.begin(task.id)
+                    self._runner.reader.begin(task.id, task.keys)
             case wire.LAYOUT:
                 number, layout = pickle.loads(body)
                 # Perhaps in the place of another one: the tasks that came before have theirs already.
@@ -203,8 +203,8 @@ class _Worker:
             if (task.id, attempt) not in recalled:
                 self._tasks.append(waiting)
                 continue
-            if self._bench is not None:
-                self._bench.reader.forget(task.id)
+            if self._runner is not None:
+                self._runner.reader.forget(task.id)
             self._done(task.id, attempt, Report(()))
 
     def _send(self, kind: int, body: bytes = b"") -> None:
@@ -217,8 +217,8 @@ class _Worker:
             check_files(program.files)
             self._packer = Packer(all_classes())
             self._verify = program.verify
-            self._bench = Bench(program, self)
-            self._bench.reader.tell_of_waits(self._mark.go_on)
+            self._runner = TaskRunner(program, self)
+            self._runner.reader.tell_of_waits(self._heartbeat.go_on)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
             if isinstance(error, ImportError):
                 annotate(error, _ON_IMPORTS)
@@ -241,21 +241,21 @@ class _Worker:
 
     def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
         """What to read instead of a bad record of the task that is worked on; asks the trainer, and waits."""
-        self._mark.go_on()
+        self._heartbeat.go_on()
         self._send(wire.SEARCH, wire.numbers(*self._present, index, tried))
         while self._suggested is None:
             self._take(wait=True)
-        self._mark.go_on()  # what was waited for the trainer isn't held against us
+        self._heartbeat.go_on()  # what was waited for the trainer isn't held against us
         (indices, keys), self._suggested = self._suggested, None
         return indices, keys
 
     # --- work ---------------------------------------------------------------------------------------------------
 
     def _work(self, task: Task, attempt: int, suspect: bool, places: dict[int, Slot]) -> None:
-        assert self._bench is not None
-        self._mark.begin(task.id)
+        assert self._runner is not None
+        self._heartbeat.begin(task.id)
         self._places, self._present = places, (task.id, attempt)
-        report, output = self._bench.do(task, self._mark.at if suspect else None)
+        report, output = self._runner.do(task, self._heartbeat.at if suspect else None)
         self._opened.clear()
         self._finish(task, attempt, report, output)
 
@@ -265,7 +265,7 @@ class _Worker:
             return
         begun = time.perf_counter()
         try:
-            parcel = Parcel(output, self._packer, verify=self._verify)
+            parcel = OutOfBandPickle(output, self._packer, verify=self._verify)
         except Exception as error:  # noqa: BLE001 - the user's reduce may raise anything
             report, output = without_unpicklable(task, report, output, error, self._packer)
             self._finish(task, attempt, report, output)
@@ -283,7 +283,7 @@ class _Worker:
         self._unplaced = None
         self._done(task, attempt, self._written(parcel, slot, report))
 
-    def _written(self, parcel: Parcel, slot: Slot, report: Report) -> Report:
+    def _written(self, parcel: OutOfBandPickle, slot: Slot, report: Report) -> Report:
         begun = time.perf_counter()  # large outputs take longer to write than to make
         parcel.write(memoryview(self._arena.token(slot)).cast("B"))
         return replace(report, seconds=report.seconds + time.perf_counter() - begun)
@@ -307,7 +307,7 @@ def without_unpicklable(
         values = part if isinstance(part, list) else part.rows(0, part.size)
         for row, value in enumerate(values):
             try:
-                Parcel(value, packer)
+                OutOfBandPickle(value, packer)
             except Exception as unpicklable:  # noqa: BLE001 - the user's reduce may raise anything
                 begins, ends = parts[place].begins, parts[place].ends
                 index = int(begins[row, 0]) if begins is not None else _index_of(task, place, row)

@@ -15,19 +15,19 @@ from loaderkit._order.cursor import Cursor
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit.sources.optional import column_reader
 from loaderkit.transforms.pipeline import Pipeline
-from loaderkit.transforms.run import Failure, Run, Singles
+from loaderkit.transforms.run import ElementRun, Failure, Singles
 from loaderkit.transforms.stack import Block, RowSpec, as_block, collect, write
 
-from .bad_record_handler import NO_RECORD, Announce, Mender
+from .bad_record_handler import NO_RECORD, BadRecordHandler, OnRecordStart
 from .program import Program
 from .reading import Reader
 
 Output = list[Any]  # one entry a part: a list of rows or elements, or a Block of rows
 _GATHERED_NBYTES = 256 << 10  # of several small batches that a columnar source gives at once
-_Make = Callable[[int, int], tuple[Run, Failure | None]]  # rows of the records lo..hi of a task
+_Make = Callable[[int, int], tuple[ElementRun, Failure | None]]  # rows of the records lo..hi of a task
 
 
-class Memory(Protocol):
+class TaskMemory(Protocol):
     """How a worker reaches what lies outside of it."""
 
     def token(self, slot: Slot) -> Any:
@@ -43,7 +43,7 @@ class Memory(Protocol):
         ...
 
 
-class Bench:
+class TaskRunner:
     """Runs tasks of one program.
 
     Args:
@@ -51,7 +51,7 @@ class Bench:
         memory: how to reach slots and outputs.
     """
 
-    def __init__(self, program: Program, memory: Memory) -> None:
+    def __init__(self, program: Program, memory: TaskMemory) -> None:
         self._pipeline = Pipeline(program.operations, program.seed)
         self._memory = memory
         self._row_changing = program.row_changing
@@ -60,9 +60,9 @@ class Bench:
         # A columnar source fills a batch without a Python object for each row, where nobody looks at the rows.
         columnar = self._pipeline.passes_rows and self._stacks(1)
         self._take = column_reader(program.source) if columnar else None
-        self._mender: Mender | None = None
+        self._bad_record_handler: BadRecordHandler | None = None
         if program.on_record_error != "raise":
-            self._mender = Mender(
+            self._bad_record_handler = BadRecordHandler(
                 self._pipeline,
                 self.reader,
                 program.on_record_error,
@@ -71,7 +71,7 @@ class Bench:
                 row_changing=program.row_changing,
             )
 
-    def do(self, task: Task, announce: Announce | None = None) -> tuple[Report, Output]:
+    def do(self, task: Task, on_record_start: OnRecordStart | None = None) -> tuple[Report, Output]:
         """Runs a task; the report's `nbytes` is an estimate, for who doesn't store the output elsewhere.
 
         Args:
@@ -79,42 +79,44 @@ class Bench:
             announce: told each record right before it is read, one after the other; None reads all at once.
         """
         begun = time.perf_counter()
-        if self._mender is not None:
-            self._mender.take_losses()  # of a task that was interrupted
+        if self._bad_record_handler is not None:
+            self._bad_record_handler.take_losses()  # of a task that was interrupted
         if task.level:
             parts, output, task_failure, layout = self._batch(task)
         elif task.targets:
-            parts, output, task_failure, layout = self._rows(task, announce)
+            parts, output, task_failure, layout = self._rows(task, on_record_start)
         else:
-            parts, output, task_failure, layout = self._stream(task, announce)
+            parts, output, task_failure, layout = self._stream(task, on_record_start)
         failed = None if task_failure is None else TaskFailure(task_failure, part=_done_targets(task, parts))
-        losses = () if self._mender is None else self._mender.take_losses()
+        losses = () if self._bad_record_handler is None else self._bad_record_handler.take_losses()
         seconds = time.perf_counter() - begun
         nbytes = _weight(output)
         return Report(tuple(parts), failed, layout, nbytes=nbytes, seconds=seconds, losses=losses), output
 
     # --- elements and rows in order, however many come ----------------------------------------------------------
 
-    def _stream(self, task: Task, announce: Announce | None) -> "_Result":
-        if self._mender is None:
-            run, failure = self._elements(task, announce)
+    def _stream(self, task: Task, on_record_start: OnRecordStart | None) -> "_Result":
+        if self._bad_record_handler is None:
+            run, failure = self._elements(task, on_record_start)
         else:
-            run, failure = self._mender.make(task, 0, len(task.indices), announce)
+            run, failure = self._bad_record_handler.make(task, 0, len(task.indices), on_record_start)
         batched = self._pipeline.levels[-1].batch is not None
         return self._result(run, failure, as_rows=batched and self._stacks(1))
 
-    def _elements(self, task: Task, announce: Announce | None) -> tuple[Run, Failure | None]:
-        run = Run([], [], [] if self._row_changing else None)
+    def _elements(
+        self, task: Task, on_record_start: OnRecordStart | None
+    ) -> tuple[ElementRun, Failure | None]:
+        run = ElementRun([], [], [] if self._row_changing else None)
         failure: Failure | None = None
-        size = max(len(task.indices), 1) if announce is None else 1
+        size = max(len(task.indices), 1) if on_record_start is None else 1
         for lo in range(0, len(task.indices), size):
             keys, indices = task.keys[lo : lo + size], task.indices[lo : lo + size]
-            if announce is not None:
-                announce(int(indices[0]))
+            if on_record_start is not None:
+                on_record_start(int(indices[0]))
             records, unread = self.reader.read(task.id, keys, indices)
             begins = [(index,) for index in indices[: len(records)].tolist()]
             ends = [(begin[0] + 1,) for begin in begins] if self._row_changing else None
-            made, failure = self._pipeline.levels[0].run(Run(records, begins, ends), task.start)
+            made, failure = self._pipeline.levels[0].run(ElementRun(records, begins, ends), task.start)
             run.add(made)
             failure = failure or unread
             if failure is not None:
@@ -128,7 +130,7 @@ class Bench:
             rows = [self._rows_of(span, private=private) for span in task.inputs]
         except Exception as error:  # noqa: BLE001 - the user's classes are rebuilt here
             lost = Failure(error, "an element, unpickled in a worker", tuple(task.indices.tolist()))
-            return self._result(Run([], [], None if task.end is None else []), lost, as_rows=False)
+            return self._result(ElementRun([], [], None if task.end is None else []), lost, as_rows=False)
         run, failure = self._pipeline.batch_one(
             task.level, rows, Singles(task.indices), task.begin, task.end, task.start, task.fill
         )
@@ -142,7 +144,7 @@ class Bench:
         batch = self._pipeline.levels[level].batch
         return batch is not None and batch.batch_fn is None
 
-    def _result(self, run: Run, failure: Failure | None, *, as_rows: bool) -> "_Result":
+    def _result(self, run: ElementRun, failure: Failure | None, *, as_rows: bool) -> "_Result":
         part = TaskPart(len(run.values), begins=self._cursors(run.begins), ends=self._cursors(run.ends))
         rows: list[Any] | Block = as_block(run.values) if as_rows else run.values
         # Any of them may be the first of a batch, wherever the task was cut.
@@ -178,13 +180,13 @@ class Bench:
 
     # --- rows of known places -----------------------------------------------------------------------------------
 
-    def _rows(self, task: Task, announce: Announce | None) -> "_Result":
+    def _rows(self, task: Task, on_record_start: OnRecordStart | None) -> "_Result":
         if self._take is not None:
-            result = self._columns(task, announce)
+            result = self._columns(task, on_record_start)
             # A failure is of all rows at once: where single records may be bad or read again, they are read so.
-            if result[2] is None or (self._mender is None and not self.reader.retries):
+            if result[2] is None or (self._bad_record_handler is None and not self.reader.retries):
                 return result
-        make = self._maker(task, announce)
+        make = self._maker(task, on_record_start)
         parts: list[TaskPart] = []
         output: Output = []
         layout: BatchLayout | None = None
@@ -205,16 +207,20 @@ class Bench:
             first = last
         return parts, output, None, layout
 
-    def _maker(self, task: Task, announce: Announce | None) -> _Make:
-        if self._mender is not None:
-            return self._mended(task, announce, self._mender)
-        return self._made_at_once(task) if announce is None else self._made_row_by_row(task, announce)
+    def _maker(self, task: Task, on_record_start: OnRecordStart | None) -> _Make:
+        if self._bad_record_handler is not None:
+            return self._mended(task, on_record_start, self._bad_record_handler)
+        return (
+            self._made_at_once(task)
+            if on_record_start is None
+            else self._made_row_by_row(task, on_record_start)
+        )
 
-    def _mended(self, task: Task, announce: Announce | None, mender: Mender) -> _Make:
-        def make(lo: int, hi: int) -> tuple[Run, Failure | None]:
-            made = mender.make(task, lo, hi, announce)
-            if announce is not None:
-                announce(NO_RECORD)
+    def _mended(self, task: Task, on_record_start: OnRecordStart | None, handler: BadRecordHandler) -> _Make:
+        def make(lo: int, hi: int) -> tuple[ElementRun, Failure | None]:
+            made = handler.make(task, lo, hi, on_record_start)
+            if on_record_start is not None:
+                on_record_start(NO_RECORD)
             return self._pipeline.rows_of(*made)
 
         return make
@@ -222,7 +228,7 @@ class Bench:
     def _made_at_once(self, task: Task) -> _Make:
         records, unread = self.reader.read(task.id, task.keys, task.indices)
 
-        def make(lo: int, hi: int) -> tuple[Run, Failure | None]:
+        def make(lo: int, hi: int) -> tuple[ElementRun, Failure | None]:
             here = records[lo:hi]
             missing = unread if len(here) < hi - lo else None
             made = self._pipeline.make_rows(here, task.indices[lo : lo + len(here)], unread=missing)
@@ -231,38 +237,38 @@ class Bench:
 
         return make
 
-    def _made_row_by_row(self, task: Task, announce: Announce) -> _Make:
+    def _made_row_by_row(self, task: Task, on_record_start: OnRecordStart) -> _Make:
         group = self._pipeline.group
 
-        def make(lo: int, hi: int) -> tuple[Run, Failure | None]:
-            run = Run([], [], None)
+        def make(lo: int, hi: int) -> tuple[ElementRun, Failure | None]:
+            run = ElementRun([], [], None)
             for first in range(lo, hi, group):
                 last = min(first + group, hi)
                 keys, indices = task.keys[first:last], task.indices[first:last]
                 if group > 1:
-                    self._try_each(task, first, last, announce)
-                announce(int(indices[0]))
+                    self._try_each(task, first, last, on_record_start)
+                on_record_start(int(indices[0]))
                 records, unread = self.reader.read(task.id, keys, indices)
                 row, failure = self._pipeline.make_rows(records, indices[: len(records)], unread=unread)
                 run.add(row)
                 if failure is not None:
                     return run, failure
-            announce(NO_RECORD)
+            on_record_start(NO_RECORD)
             return run, None
 
         return make
 
-    def _try_each(self, task: Task, lo: int, hi: int, announce: Announce) -> None:
+    def _try_each(self, task: Task, lo: int, hi: int, on_record_start: OnRecordStart) -> None:
         """Reads and transforms records that are needed together one by one, to see which of them ends this worker."""
         for place in range(lo, hi):
             keys, indices = task.keys[place : place + 1], task.indices[place : place + 1]
-            announce(int(indices[0]))
+            on_record_start(int(indices[0]))
             records, _ = self.reader.read(task.id, keys, indices)
-            self._pipeline.levels[0].run(Run(records, [(int(indices[0]),)][: len(records)], None), ())
-        announce(NO_RECORD)
+            self._pipeline.levels[0].run(ElementRun(records, [(int(indices[0]),)][: len(records)], None), ())
+        on_record_start(NO_RECORD)
 
     def _place(
-        self, target: Target, run: Run, failure: Failure | None
+        self, target: Target, run: ElementRun, failure: Failure | None
     ) -> tuple[TaskPart | None, list[Any] | Block, Failure | None, BatchLayout | None]:
         if target.slot is not None and failure is None:
             assert isinstance(target.layout, BatchLayout)
@@ -295,7 +301,7 @@ class Bench:
         part = TaskPart(len(made.values)) if made.values else None
         return part, made.values, failure, self._layout_of_rows([rows])
 
-    def _columns(self, task: Task, announce: Announce | None) -> "_Result":
+    def _columns(self, task: Task, on_record_start: OnRecordStart | None) -> "_Result":
         """Batches of a columnar source that no operation looks at: gathered leaf by leaf, into place if there is."""
         parts: list[TaskPart] = []
         output: Output = []
@@ -305,8 +311,8 @@ class Bench:
             keys = task.keys[first : first + target.rows]
             indices = task.indices[first : first + target.rows]
             first += target.rows
-            if announce is not None:
-                self._try_each(task, first - target.rows, first, announce)
+            if on_record_start is not None:
+                self._try_each(task, first - target.rows, first, on_record_start)
             made: Block | list[Any] = []
             failure: Failure | None = None
             if target.slot is not None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import loaderkit.transforms.base as engine
-from loaderkit.transforms.written import RaisedBy, Written
+from loaderkit.transforms.operation_names import NamedOperation, RaisedBy
 
 from . import transforms
 from ._batching import CallingBatch, StackingBatch
@@ -43,7 +43,7 @@ class Compiled:
 
     def add(self, operation: engine.Transformation, steps: Sequence[Step]) -> None:
         """Another operation, and which of the user's it is."""
-        operation._written = tuple(Written(step.label, step.operation) for step in steps)
+        operation._written = tuple(NamedOperation(step.label, step.operation) for step in steps)
         self.operations.append(operation)
 
 

@@ -7,7 +7,7 @@ from loaderkit._iterator.iterator import DataLoaderIterator
 from loaderkit._iterator.quarantine import Quarantine
 from loaderkit._loader.loader import DataLoader
 from loaderkit._order.sharding import NoSharding
-from loaderkit._runtime.executors.executor import Hub
+from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions
 
@@ -36,19 +36,19 @@ class EngineLoader(DataLoader):
     def run(self, plan: LayoutPlan, layout: int) -> "EngineRun":
         """An iterator over a plan, which is that of a layout."""
         prefetch = self._prefetch if self._worker_count else 1  # nobody would work ahead
-        find_hub = partial(self._hub_for, layout)
+        find_executor = partial(self._executor_for, layout)
         return EngineRun(
-            find_hub,
+            find_executor,
             plan,  # type: ignore[arg-type]  # a plan's like
             prefetch,
             Quarantine(None),
             open_scheduler=LayoutPlan.open_scheduler,  # type: ignore[arg-type]  # of that plan
         )
 
-    def _hub_for(self, layout: int) -> Hub:
+    def _executor_for(self, layout: int) -> Executor:
         # Without worker_layout the layout would become that of worker_count=0, and the batches others.
         self._without_workers = f"work in this process with worker_count=0, worker_layout={layout}"
-        return self._crew.hub(self)
+        return self._shared_executor.executor(self)
 
 
 class EngineRun(DataLoaderIterator):

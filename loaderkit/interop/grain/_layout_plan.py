@@ -30,7 +30,7 @@ from loaderkit.transforms.base import Batch
 from ._compile import Compiled
 from ._order import Order
 
-_LEAST_PATIENCE = 100_000  # records that may pass without one left, where the source is shorter
+_LEAST_EMPTY_LIMIT = 100_000  # records that may pass without one left, where the source is shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class LayoutPlan:
             groupings=groupings,
             start=start,
             prefetch=prefetch,
-            patience=max(2 * self.num_records, _LEAST_PATIENCE) if self.endless else None,
+            empty_limit=max(2 * self.num_records, _LEAST_EMPTY_LIMIT) if self.endless else None,
         )
 
 

@@ -26,8 +26,8 @@ from loaderkit._order.metadata import RecordMetadata
 from loaderkit.samplers.protocol import seed_of
 
 from .keys import children_of_rows, keys_of, words_of
-from .meeting import Meeting
 from .placement import fitting, held_rows, is_for_devices, leaves_of, place, rows_of, spread
+from .process_checks import ProcessChecks
 from .targets import check_process_order, checked_targets, first_device, row_target, shardings_in
 
 
@@ -109,7 +109,7 @@ class DeviceIterator(Closing):
                 "keys: the sampler has no seed, give it one, for example IndexSampler(..., seed=0)"
             )
         self._it = it
-        self._meeting = Meeting(plan, shardings)
+        self._meeting = ProcessChecks(plan, shardings)
         self._ahead: Lookahead = it.wrap()
         self._coming: deque[_Coming] = deque()
         self._torn = False  # whether next() was left between taking a batch and handing one out

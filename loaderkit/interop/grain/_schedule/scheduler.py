@@ -88,7 +88,7 @@ class RoundRobinScheduler:
         share = SchedulerContext(
             slots=context.slots,
             reserves=context.reserves,
-            several=False,  # each gives one in its turn
+            bulk=False,  # each gives one in its turn
             outputs=context.outputs,
             pace=PaceShare(context.pace, len(make)),
             new_id=context.new_id,

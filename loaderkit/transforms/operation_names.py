@@ -11,7 +11,7 @@ from .base import Transformation, label_of
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class NamedOperation:
     """An operation as the user wrote it.
 
     label: what errors call it: its place in the list, and its name. operation: the object.
@@ -35,7 +35,7 @@ class RaisedBy(Exception):  # noqa: N818 - no error of its own: it says who rais
         self.error = error
 
 
-def written(place: int, operation: Transformation) -> tuple[Written, ...]:
+def named_operations(place: int, operation: Transformation) -> tuple[NamedOperation, ...]:
     """What the user wrote that this operation of a loader's is: one operation, mostly this very one.
 
     Args:
@@ -43,13 +43,13 @@ def written(place: int, operation: Transformation) -> tuple[Written, ...]:
         operation: any.
 
     >>> from loaderkit.transforms.base import Map
-    >>> [(it.label, it.operation) for it in written(1, Map(abs))]
+    >>> [(it.label, it.operation) for it in named_operations(1, Map(abs))]
     [('operations[1] Map(abs)', Map(abs))]
     """
-    return operation._written or (Written(f"operations[{place}] {label_of(operation)}", operation),)
+    return operation._written or (NamedOperation(f"operations[{place}] {label_of(operation)}", operation),)
 
 
-def called(place: int, operation: Transformation) -> str:
+def operation_name(place: int, operation: Transformation) -> str:
     """What errors call an operation: the place in the list that the user gave, and a short name.
 
     Args:
@@ -57,7 +57,7 @@ def called(place: int, operation: Transformation) -> str:
         operation: any.
 
     >>> from loaderkit.transforms.base import Batch
-    >>> called(1, Batch(8))
+    >>> operation_name(1, Batch(8))
     'operations[1] Batch(batch_size=8)'
     """
-    return ", ".join(it.label for it in written(place, operation))
+    return ", ".join(it.label for it in named_operations(place, operation))

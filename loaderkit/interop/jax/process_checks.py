@@ -19,7 +19,7 @@ from .store import store_of
 from .targets import processes_of
 
 
-class Meeting:
+class ProcessChecks:
     """What one process says to the others, where there are any.
 
     Args:
@@ -29,7 +29,7 @@ class Meeting:
     closed: set where nothing is waited for any more.
 
     >>> import loaderkit as lk
-    >>> Meeting(iter(lk.load([1, 2], batch_size=2))._plan, []).check_place({"step": "0"})
+    >>> ProcessChecks(iter(lk.load([1, 2], batch_size=2))._plan, []).check_place({"step": "0"})
     """
 
     def __init__(self, plan: StreamPlan, shardings: Sequence[Sharding]) -> None:
@@ -88,7 +88,7 @@ class Meeting:
 class _Closable:
     """A store at which nothing is waited for any more once its meeting is closed."""
 
-    def __init__(self, store: Store, meeting: Meeting) -> None:
+    def __init__(self, store: Store, meeting: ProcessChecks) -> None:
         self._store, self._meeting = store, meeting
         self.process, self.processes, self.timeout = store.process, store.processes, store.timeout
 

@@ -284,7 +284,7 @@ class Dispatcher:
         return self.died(worker, reason, begun=begun, at=at, instead=instead, retry=retry, late=late)
 
     def release(self, worker: WorkerId) -> None:
-        """A worker that was set aside can't write any more."""
+        """A worker that was fenced can't write any more."""
         for slot in self._aside.pop(worker):
             assert self._slots is not None
             self._slots.let_go(slot)

@@ -112,7 +112,7 @@ def _first(task: Task, records: int) -> tuple[Task, int]:
 def _enough_for(task: Task, records: int) -> tuple[tuple[Target, ...], int, int]:
     """The targets that so many records are enough for, how many of them are the task's whole, and their records.
 
-    The last one may be a part of a stretch: the batches of it that are.
+    The last one may be a part of an in-flight step: the batches of it that are.
     """
     group = -(-len(task.indices) // sum(target.rows for target in task.targets))
     targets: list[Target] = []

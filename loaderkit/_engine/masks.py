@@ -1,6 +1,6 @@
 """What the rows of masked batches look like: the first element of the whole data, read for it.
 
-They follow where the streams of this process are dry and other processes may have more rows.
+They follow where the streams of this process are exhausted and other processes may have more rows.
 """
 
 from collections.abc import Callable, Sequence

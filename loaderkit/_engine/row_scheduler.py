@@ -109,7 +109,7 @@ class RowScheduler:
 
     Args:
         feed: the rows of each step from the start on.
-        supplies: what the loader's schedulers share.
+        context: what the schedulers of one executor share.
         level: the last Batch's level.
         group: records of one row.
         finish: whether every batch needs a finishing look (a batch_fn, operations behind the last Batch).

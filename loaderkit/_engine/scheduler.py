@@ -55,7 +55,7 @@ class SchedulerContext:
 
     slots      where batches are written in place; None where the one worker is the trainer itself
     reserves   whether outputs lie in the arena too, so that room for them is set aside with a task
-    several    whether `pop` may give several ready batches at once
+    bulk       whether `pop` may give several ready batches at once
     new_id     gives the next task id
     """
 

@@ -48,7 +48,7 @@ class StreamScheduler:
 
     Args:
         feeds: this process's logical streams, by number, ascending.
-        supplies: what the loader's schedulers share.
+        context: what the schedulers of one executor share.
         groupings: one for each Batch; rows of the last are those that one stream gives.
         start: where each stream was entered, by number.
         prefetch: elements to make ahead of the one handed out last.
@@ -333,7 +333,7 @@ class StreamScheduler:
                 self._use(span)
 
     def _mask(self) -> None:
-        """Makes masked batches ahead, once the streams are dry and it is known what a row looks like."""
+        """Makes masked batches ahead, once the streams are exhausted and it is known what a row looks like."""
         if not self._exhausted or self._last.ended:
             return
         assert self._masks is not None

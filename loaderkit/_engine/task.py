@@ -157,11 +157,11 @@ class Ready:
               says when it took them
     ends      for each element the cursor of each stream behind it; None where the plan knows it
     begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None where the plan knows it
-    masked    no row of it is real: the streams are dry, and other processes may have rows for this step
+    masked    no row of it is real: the streams are exhausted, and other processes may have rows for this step
     more      elements with real rows that will surely come behind it, as far as is known
-    dry       whether no others with real rows will come
+    exhausted whether no others with real rows will come
     losses    by element: the bad records of its rows, and those passed without a row since the element before it
-    along     the batches behind it that are ready too, in slots and without losses, if the taker wants several at once
+    following the batches behind it that are ready too, in slots and without losses, if the taker wants several at once
     """
 
     rows: int = 0

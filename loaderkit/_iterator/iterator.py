@@ -1,4 +1,4 @@
-"""The iterator of a DataLoader: what its user may ask of a walk, and where it stands."""
+"""The iterator of a DataLoader: what its user may ask of a stream reader, and where it stands."""
 
 import warnings
 from collections.abc import Collection, Coroutine, Sequence

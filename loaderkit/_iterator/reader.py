@@ -1,4 +1,4 @@
-"""A walk along a plan: a position, and a stream of elements in the making that starts there.
+"""The reader of a stream: a position, and the stream of elements in the making that starts there.
 
 Invariants, all under one lock:
 
@@ -49,9 +49,9 @@ class Element(NamedTuple):
     behind    the position behind it
     begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None: the plan knows
     losses    the bad records that are lost with it
-    masked    no row of it is real: the streams are dry, and other processes may have rows for this step
+    masked    no row of it is real: the streams are exhausted, and other processes may have rows for this step
     more      elements with real rows that will surely come behind it, as far as is known
-    dry       whether no others with real rows will come
+    exhausted whether no others with real rows will come
     """
 
     value: Any
@@ -77,7 +77,7 @@ def _passed_with(failure: Failure) -> tuple[int, ...]:
 
 
 class _StreamHandle:
-    """A hub's stream that ends with the last reference to it."""
+    """An executor's stream that ends with the last reference to it."""
 
     def __init__(self, executor: Executor, number: int, scheduler: Scheduler) -> None:
         self.executor, self.number, self.scheduler = executor, number, scheduler
@@ -93,10 +93,10 @@ class _StreamHandle:
 
 
 class StreamReader(Closing):
-    """Goes along a plan, from any position to any other.
+    """Reads the stream of a plan, from any position to any other.
 
     Args:
-        hub: gives the one that makes the elements; another one where the last is worn out.
+        executor: gives the one that makes the elements; another one where the last is worn out.
         plan: the stream.
         prefetch: elements to make ahead.
         quarantine: is told of bad records.
@@ -126,7 +126,7 @@ class StreamReader(Closing):
         self._moves = 0  # by the user, to another place
         self._q = max(1, plan.batching.stride // plan.logical_streams)
         self._stream: _StreamHandle | None = None
-        self._upcoming: deque[Element] = deque()  # taken from the hub and not handed out
+        self._upcoming: deque[Element] = deque()  # taken from the executor and not handed out
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
         self._failed: _Failed | None = None
@@ -183,7 +183,7 @@ class StreamReader(Closing):
         self._quarantine.take_in(losses, self._executor.source_name, step)
 
     def _elements(self, step: Delivery) -> Iterator[Element]:
-        """Those that the hub gave, which come behind the position one after the other."""
+        """Those that the executor gave, which come behind the position one after the other."""
         behind = self._position
         for place, value in enumerate(step.values):
             behind = self._plan.after(behind, None if step.ends is None else step.ends[place])
@@ -221,7 +221,9 @@ class StreamReader(Closing):
         self._moving = True
         try:
             step = stream.next()
-        except PoisonedError:  # by an interrupt in this or another iterator of the loader: on with a new hub
+        except (
+            PoisonedError
+        ):  # by an interrupt in this or another iterator of the loader: on with a new executor
             self._move_to(self._position)
             return self._fill()
         except BaseException:

@@ -33,7 +33,7 @@ class ExecutorFactory(Protocol):
 
 
 class SharedExecutor:
-    """The hub that a loader and its epochs share, made when it is first needed and ended when the last of them goes."""
+    """The executor that a loader and its epochs share: made when first needed, ended when the last of them goes."""
 
     def __init__(self) -> None:
         self._executor: Executor | None = None
@@ -41,7 +41,7 @@ class SharedExecutor:
         self._lock = threading.Lock()
 
     def executor(self, loader: ExecutorFactory) -> Executor:
-        """The hub to use now; another one where the last can't be used, or runs what the operations were before."""
+        """The executor to use now: a new one where the last can't be used, or runs operations that have changed since."""
         with self._lock:
             return self._current(loader)
 

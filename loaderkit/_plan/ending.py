@@ -1,23 +1,23 @@
 """When a run ends whose processes can't know it ahead: which step each may hand out, agreed over a small store.
 
-Filter and FlatMap change the number of rows, so the streams of each process run dry at a step of their own. But
+Filter and FlatMap change the number of rows, so the streams of each process are exhausted at a step of their own. But
 processes that train together must all make a step or none. So where the last Batch pads, a process whose streams
-are dry hands out masked batches for as long as another one has rows. The rules, with steps counted from 1:
+are exhausted hands out masked batches for as long as another one has rows. The rules, with steps counted from 1:
 
     sure    steps that real rows of a process back: made, or known to come
-    total   its steps in all, known as soon as its streams are dry
+    total   its steps in all, known as soon as its streams are exhausted
 
 1. Before a process hands out the last step that it posted, it posts how many it surely has by now.
-2. It posts its total as soon as its streams are dry.
-3. A dry process hands out masked batch t when some process has posted t or more.
+2. It posts its total as soon as its streams are exhausted.
+3. An exhausted process hands out masked batch t when some process has posted t or more.
 4. It ends when the totals of all are posted and t is past the largest.
 5. Until one of the two is known, it waits in the store. It waits for no process that said it stopped early.
 
 Why nobody waits for ever, also where a trainer runs ahead of its devices: say that t is the lowest step that some
-process waits to know about. All others that are not dry were asked for step t too, or will be, for they run the same
-program and every step before t was made by all; and a process answers by posting before it hands anything out. Why
-all end equal: a post is a fact, never taken back, so masked batch t has a real one beside it, and nobody ends while
-a larger total may come. Rule 1 is "before", or a process could wait on its devices for the others, who wait for it.
+process waits to know about. All others that are not exhausted were asked for step t too, or will be, for they run the
+same program and every step before t was made by all; and a process answers by posting before it hands anything out. Why
+all end equal: a post is a fact, never taken back, so masked batch t has a real one beside it, and nobody ends while a
+larger total may come. Rule 1 is "before", or a process could wait on its devices for the others, who wait for it.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from typing import Literal
 
 State = Literal["going", "dry", "stopped"]
 GOING: State = "going"
-DRY: State = "dry"
+EXHAUSTED: State = "dry"
 STOPPED: State = "stopped"
 
 
@@ -50,13 +50,13 @@ class Announcement:
     def parse(cls, text: str) -> "Announcement":
         """The post that `text` made."""
         sure, _, state = text.partition(" ")
-        if state not in (GOING, DRY, STOPPED):
+        if state not in (GOING, EXHAUSTED, STOPPED):
             raise ValueError(f"post: expected a number and going, dry or stopped, got {text!r:.80}")
         return cls(int(sure), state)
 
 
 class Verdict(Enum):
-    """What a dry process does about its next step."""
+    """What an exhausted process does about its next step."""
 
     MASK = "hand out a masked batch: another process has rows for it"
     END = "end: no process has rows for it"
@@ -73,7 +73,7 @@ class Ending:
     >>> ending.before(1, sure=3)
     Announcement(sure=3, state='going')
     >>> ending.before(2, sure=3)
-    >>> ending.dry(3)
+    >>> ending.exhausted(3)
     Announcement(sure=3, state='dry')
     >>> ending.past(4), ending.hear({1: Announcement(4, "going")}), ending.past(4)
     (<Verdict.WAIT: ...>, None, <Verdict.MASK: ...>)
@@ -98,11 +98,11 @@ class Ending:
         return self._say(Announcement(sure, GOING)) if said is None or sure > said.sure else None
 
     def exhausted(self, total: int) -> Announcement | None:
-        """What to post when the streams of this process are dry after `total` steps."""
-        return self._say(Announcement(total, DRY)) if self._open else None
+        """What to post when the streams of this process are exhausted after `total` steps."""
+        return self._say(Announcement(total, EXHAUSTED)) if self._open else None
 
     def stop(self) -> Announcement | None:
-        """What to post when this process goes no further although its streams aren't dry; None if they are."""
+        """What to post when this process goes no further although its streams have more; None if they are."""
         said = self._said()
         return self._say(Announcement(0 if said is None else said.sure, STOPPED)) if self._open else None
 
@@ -117,7 +117,7 @@ class Ending:
         posts = self._posts.values()
         if any(post is not None and post.sure >= step for post in posts):
             return Verdict.MASK
-        if all(post is not None and post.state == DRY for post in posts):
+        if all(post is not None and post.state == EXHAUSTED for post in posts):
             return Verdict.END
         open_ = any(post is None or post.state == GOING for post in posts)
         return Verdict.WAIT if open_ else Verdict.ABANDONED

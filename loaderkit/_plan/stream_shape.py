@@ -122,7 +122,7 @@ class StreamShape:
 
     @property
     def ends(self) -> bool:
-        """Whether its streams run dry."""
+        """Whether its streams come to an end."""
         return self.stop is not None and not self.wraps
 
     @property

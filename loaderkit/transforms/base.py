@@ -27,7 +27,7 @@ class Transformation:
     _method: ClassVar[str] = ""
     _arguments: ClassVar[str] = "element"
     _function: Callable[..., Any] | None = None
-    # What stands in the list that the user gave, where that was another list than the loader's: see written.py.
+    # What stands in the list that the user gave, where that was another list than the loader's: see operation_names.py.
     _written: tuple[Any, ...] = ()
 
     def __new__(cls, *args: Any, **keywords: Any) -> Self:

@@ -1,7 +1,7 @@
 """What every way of running a loader shares: the engine, the outputs in this process, and handing elements out.
 
-A hub serves all iterators of one loader, each a *stream* of it. The trainer itself works in `Inline`; `Pool` drives
-threads or processes.
+An executor serves all iterators of one loader, each by a *stream*. In `InlineExecutor` the trainer itself works;
+`WorkerPool` drives threads or processes.
 """
 
 import itertools
@@ -43,9 +43,9 @@ class Delivery:
     ends      for each where the logical streams go on behind it; None: the plan knows
     begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None: the plan knows
     losses    by element: the bad records that are lost with it
-    masked    no row of it is real: the streams are dry, and other processes may have rows for this step
+    masked    no row of it is real: the streams are exhausted, and other processes may have rows for this step
     more      elements with real rows that will surely come behind it, as far as is known
-    dry       whether no others with real rows will come
+    exhausted  whether no others with real rows will come
     """
 
     values: Sequence[Any]
@@ -64,7 +64,7 @@ Search = Callable[[int, int], tuple[np.ndarray, np.ndarray]]
 
 
 class PoisonedError(Exception):
-    """An interrupt fell into a move of the hub's engine; it can't be used any more."""
+    """An interrupt fell into a move of the engine; it can't be used any more."""
 
 
 class Executor:
@@ -115,7 +115,7 @@ class Executor:
         self._objects: dict[int, Output] = {}  # outputs in this process: made here, or opened from the arena
         self._leased: set[int] = set()  # tasks whose lease gives the slot of their output back
         # True while the engine is between two states. An interrupt that falls into such a move leaves it true, and
-        # then nobody touches this hub again: its iterators go on with another, from their positions.
+        # then this executor is not used again: its iterators go on with another, from their positions.
         self.poisoned = False
         # What was taken from it before isn't handed out any more: it was closed, or this is a fork of its process.
         self.shut = False
@@ -189,7 +189,7 @@ class Executor:
 
     def shut_down(self) -> None:
         """Ends all that works here, and returns when it has ended."""
-        raise AssertionError("a hub is Inline or a Pool")
+        raise AssertionError("an executor is an InlineExecutor or a WorkerPool")
 
     def wake(self) -> None:
         """Makes whoever drives this look around; never waits."""
@@ -205,7 +205,7 @@ class Executor:
 
     def next(self, stream: int) -> Step:
         """The next elements of a stream, one at least, the failure in their place, or its end. Waits for it."""
-        raise AssertionError("a hub is Inline or a Pool")
+        raise AssertionError("an executor is an InlineExecutor or a WorkerPool")
 
     def _check_open(self, stream: int) -> None:
         self._check_not_poisoned()

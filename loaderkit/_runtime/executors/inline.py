@@ -14,7 +14,7 @@ from .executor import Executor, Search, Step
 class _InlineMemory:
     """How the trainer's own work reaches what lies outside of it.
 
-    It isn't the hub itself: that would be part of a cycle with who works for it.
+    It isn't the executor itself: that would be in a cycle of references with the task runner.
     """
 
     def __init__(self, objects: dict[int, Output]) -> None:
@@ -85,7 +85,7 @@ class InlineExecutor(Executor):
             self.poisoned = True
             if (
                 not task.level
-            ):  # else its rows may have been written to: they have to be made anew, in another hub
+            ):  # else its rows may have been written to: they have to be made anew, in another executor
                 self._dispatcher.died(0, "interrupted")
                 self._dispatcher.ready(0)
                 self.poisoned = False

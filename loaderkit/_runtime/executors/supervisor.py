@@ -22,7 +22,7 @@ from .worker import Worker
 
 _log = logging.getLogger("loaderkit")
 STALL_SECONDS = 60.0  # at the same work, before that is logged; and for a start to take
-KILL_SECONDS = 5.0  # for a worker that was killed to end, before it is set aside
+KILL_SECONDS = 5.0  # for a worker that was killed to end, before it is fenced
 _FAILED_STARTS = 3  # beside one for each worker: that die before they are ready, while none gets ready
 _FRUITLESS = 8  # beside the restarts of each: that die while nobody gets anything done
 _NAMED = 8  # record keys that a message names
@@ -108,7 +108,7 @@ class WorkerSupervisor:
             )
 
     def release(self, number: int) -> bool:
-        """A worker can't write any more; whether it had been set aside."""
+        """A worker can't write any more; whether it had been fenced."""
         if self.fenced.pop(number, None) is None:
             return False
         self._dispatcher.release(number)

@@ -68,7 +68,7 @@ class WorkerPool(Executor):
         workers: how many.
         kind: "process" or "thread".
         restart_policy: how many lost and late workers are accepted.
-        max_memory, task_rows: as Hub says.
+        max_memory, task_rows: as Executor says.
     """
 
     def __init__(
@@ -369,7 +369,7 @@ class WorkerPool(Executor):
                 if self._workers.get(worker.number) is worker:
                     self._hear(worker.number, event)
                 elif isinstance(event, ReplacementRequested):
-                    return  # set aside: it goes on without an answer, and may still write
+                    return  # fenced: it goes on without an answer, and may still write
                 elif not self._supervisor.release(worker.number):
                     return  # dismissed; else it is through with what it was in, and begins nothing more
                 self._give_out()

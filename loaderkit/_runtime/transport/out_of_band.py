@@ -3,7 +3,7 @@
     uint64 count | uint64 length of the pickle | uint64 size of the whole | uint64 checksum
     count times (uint64 offset, uint64 length) | the pickle | the buffers
 
-Offsets count from the parcel's first byte; each buffer starts at a multiple of 64. The checksum is one more than the
+Offsets count from the first byte; each buffer starts at a multiple of 64. The checksum is one more than the
 CRC-32 of all behind it, 0 where there is none.
 """
 
@@ -32,9 +32,9 @@ class OutOfBandPickle:
         verify: write a checksum, which who unpacks it compares.
 
     >>> import numpy as np
-    >>> parcel = OutOfBandPickle({"x": np.arange(1000)}, Packer())
-    >>> room = bytearray(parcel.nbytes)
-    >>> parcel.write(memoryview(room))
+    >>> packed = OutOfBandPickle({"x": np.arange(1000)}, Packer())
+    >>> room = bytearray(packed.nbytes)
+    >>> packed.write(memoryview(room))
     >>> int(unpack(memoryview(room))["x"][999])
     999
     """
@@ -65,7 +65,7 @@ class OutOfBandPickle:
 
 
 def unpack(room: memoryview) -> Any:
-    """The object of a parcel; its arrays look into `room` and keep it alive.
+    """The object that was packed; its arrays look into `room` and keep it alive.
 
     ChecksumError where it isn't what was written.
     """

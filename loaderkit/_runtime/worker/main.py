@@ -265,27 +265,27 @@ class _Worker:
             return
         begun = time.perf_counter()
         try:
-            parcel = OutOfBandPickle(output, self._packer, verify=self._verify)
+            packed = OutOfBandPickle(output, self._packer, verify=self._verify)
         except Exception as error:  # noqa: BLE001 - the user's reduce may raise anything
             report, output = without_unpicklable(task, report, output, error, self._packer)
             self._finish(task, attempt, report, output)
             return
-        report = replace(report, nbytes=parcel.nbytes, seconds=report.seconds + time.perf_counter() - begun)
-        if task.reserve is not None and parcel.nbytes <= task.reserve.nbytes:
-            self._done(task.id, attempt, self._written(parcel, task.reserve, report))
+        report = replace(report, nbytes=packed.nbytes, seconds=report.seconds + time.perf_counter() - begun)
+        if task.reserve is not None and packed.nbytes <= task.reserve.nbytes:
+            self._done(task.id, attempt, self._written(packed, task.reserve, report))
         else:
-            self._unplaced = (task.id, attempt, parcel, report)
-            self._send(wire.ASK, wire.numbers(task.id, attempt, parcel.nbytes))
+            self._unplaced = (task.id, attempt, packed, report)
+            self._send(wire.ASK, wire.numbers(task.id, attempt, packed.nbytes))
 
     def _store(self, task: int, attempt: int, slot: Slot) -> None:
         assert self._unplaced is not None and self._unplaced[:2] == (task, attempt)
-        _, _, parcel, report = self._unplaced
+        _, _, packed, report = self._unplaced
         self._unplaced = None
-        self._done(task, attempt, self._written(parcel, slot, report))
+        self._done(task, attempt, self._written(packed, slot, report))
 
-    def _written(self, parcel: OutOfBandPickle, slot: Slot, report: Report) -> Report:
+    def _written(self, packed: OutOfBandPickle, slot: Slot, report: Report) -> Report:
         begun = time.perf_counter()  # large outputs take longer to write than to make
-        parcel.write(memoryview(self._arena.token(slot)).cast("B"))
+        packed.write(memoryview(self._arena.token(slot)).cast("B"))
         return replace(report, seconds=report.seconds + time.perf_counter() - begun)
 
     def _done(self, task: int, attempt: int, report: Report) -> None:

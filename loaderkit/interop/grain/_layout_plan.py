@@ -54,12 +54,13 @@ class LayoutPosition:
 class LayoutPlan:
     """The stream of one loader in one layout.
 
-    sampler: as the engine asks it. deal: who gets which record, by batches of the last Batch where rows are fixed.
-    compiled: the operations. endless: whether a Filter may be waited for without end. num_records: of the source.
+    sampler: as the engine asks it. round_robin: who gets which record, by batches of the last Batch where rows are
+    fixed. compiled: the operations. endless: whether a Filter may be waited for without end. num_records: of the
+    source.
     """
 
     sampler: Order
-    deal: RoundRobin
+    round_robin: RoundRobin
     compiled: Compiled
     endless: bool
     num_records: int
@@ -70,7 +71,7 @@ class LayoutPlan:
 
     @property
     def batching(self) -> Batching:
-        """One element a step: what is consecutive is the deal's business."""
+        """One element a step: what is consecutive is the round robin's business."""
         return Batching(inner=(), rows=1, remainder="keep", batched=False)
 
     @property
@@ -81,25 +82,25 @@ class LayoutPlan:
 
     def first_position(self) -> LayoutPosition:
         """Where the stream begins."""
-        return LayoutPosition(0, 0, ((0,),) * self.deal.parts)
+        return LayoutPosition(0, 0, ((0,),) * self.round_robin.parts)
 
     def after(self, position: LayoutPosition, ends: Mapping[int, Cursor] | None) -> LayoutPosition:
         """The position behind an element; `ends`: where the layout worker that gave it goes on, if rows change."""
         if ends is not None:
             ((part, end),) = ends.items()
-            used = self.deal.place_from(part, end[0])
+            used = self.round_robin.place_from(part, end[0])
             cursor = (used, *end[1:])
-            turn = (part + 1) % self.deal.parts
+            turn = (part + 1) % self.round_robin.parts
         else:
-            drawn = self.deal.draw(_hand(position))
+            drawn = self.round_robin.draw(_state_of(position))
             assert drawn is not None
-            part, cursor, turn = drawn.part, (drawn.place + drawn.rows,), drawn.hand.turn
+            part, cursor, turn = drawn.part, (drawn.place + drawn.rows,), drawn.state.turn
         cursors = (*position.cursors[:part], cursor, *position.cursors[part + 1 :])
         return LayoutPosition(position.step + 1, turn, cursors)
 
     def index_of(self, position: LayoutPosition) -> int:
         """The lowest global index that wasn't used."""
-        return min(self.deal.index_of(part, cursor[0]) for part, cursor in enumerate(position.cursors))
+        return min(self.round_robin.index_of(part, cursor[0]) for part, cursor in enumerate(position.cursors))
 
     def search(self, position: LayoutPosition) -> Callable[[int, int], Never]:
         """Nothing is searched for: a bad record is raised here."""
@@ -113,12 +114,12 @@ class LayoutPlan:
         self, position: LayoutPosition, q: int, prefetch: int, context: SchedulerContext
     ) -> Scheduler:
         """The stream from a position on, for the engine to make."""
-        hand, batches = _hand(position), self.compiled.batches
+        state, batches = _state_of(position), self.compiled.batches
         if self.fixed and batches:
             (batch,) = batches
             behind = not isinstance(self.compiled.operations[-1], Batch)
             return RowScheduler(
-                RoundRobinBatches(self.deal, hand, self.sampler, self.num_records),
+                RoundRobinBatches(self.round_robin, state, self.sampler, self.num_records),
                 context,
                 level=1,
                 group=1,
@@ -127,14 +128,18 @@ class LayoutPlan:
                 prefetch=prefetch,
             )
         if self.fixed:
-            feed = RecordFeed(self.sampler, RoundRobinIndices(self.deal, hand, part=None), self.num_records)
+            feed = RecordFeed(
+                self.sampler, RoundRobinIndices(self.round_robin, state, part=None), self.num_records
+            )
             return self._chain({0: feed}, {0: ()}, prefetch, context)
         # One of them may be passed over for long: each makes its share of what is made ahead, one element at least.
-        share = -(-prefetch // self.deal.parts)
+        share = -(-prefetch // self.round_robin.parts)
         make: dict[int, Callable[[SchedulerContext], Scheduler]] = {}
         for part, cursor in enumerate(position.cursors):
-            start = (self.deal.index_of(part, cursor[0]), *cursor[1:])
-            feed = RecordFeed(self.sampler, RoundRobinIndices(self.deal, hand, part), self.num_records)
+            start = (self.round_robin.index_of(part, cursor[0]), *cursor[1:])
+            feed = RecordFeed(
+                self.sampler, RoundRobinIndices(self.round_robin, state, part), self.num_records
+            )
             make[part] = _maker(self, part, feed, start, share)
         return RoundRobinScheduler(make, position.turn, context)
 
@@ -165,7 +170,7 @@ def _maker(
     return lambda context: plan._chain({part: feed}, {part: start}, prefetch, context)
 
 
-def _hand(position: LayoutPosition) -> RoundRobinState:
+def _state_of(position: LayoutPosition) -> RoundRobinState:
     return RoundRobinState(tuple(cursor[0] for cursor in position.cursors), position.turn)
 
 
@@ -192,8 +197,8 @@ def layout_plan_of(
         endless: whether the sampler has no end.
     """
     parts = max(layout, 1)
-    deal = RoundRobin(parts, rows=1, keep=True, records=length, first=shard_index, stride=shard_count)
+    round_robin = RoundRobin(parts, rows=1, keep=True, records=length, first=shard_index, stride=shard_count)
     if len(compiled.batches) == 1:
         (batch,) = compiled.batches
-        deal = replace(deal, rows=batch.batch_size, keep=not batch.drop_remainder)
-    return LayoutPlan(sampler, deal, compiled, endless, num_records)
+        round_robin = replace(round_robin, rows=batch.batch_size, keep=not batch.drop_remainder)
+    return LayoutPlan(sampler, round_robin, compiled, endless, num_records)

@@ -135,7 +135,7 @@ class DataLoader:
             return self._compiled(layout)[1].run(plan, layout)
 
         def index_at(part: int, used: int) -> int | None:
-            return plan.deal.index_of(part, used) if used < plan.deal.size(part) else None
+            return plan.round_robin.index_of(part, used) if used < plan.round_robin.size(part) else None
 
         return InOrderRun(
             source=self._data_source,
@@ -178,12 +178,12 @@ class DataLoader:
         """A cursor of a document as the engine's: see `resolved`. What runs in order counts as Grain does."""
         if self._in_order or not any(cursor[1:]):
             return cursor
-        deal = self._plan(layout).deal
+        round_robin = self._plan(layout).round_robin
         sampler, size = as_ours(self._sampler), len(self._data_source)
 
         def records(first: int) -> Iterator[tuple[int, np.random.Generator | None, Any]]:
-            for used in range(first, deal.size(part)):
-                metadata = sampler[deal.index_of(part, used)]
+            for used in range(first, round_robin.size(part)):
+                metadata = sampler[round_robin.index_of(part, used)]
                 yield used, metadata.rng, self._data_source[metadata.record_key % size]
 
         levels: list[list[Step]] = [[]]

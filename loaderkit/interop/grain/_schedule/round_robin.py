@@ -1,10 +1,10 @@
-"""Records dealt to several parts in turn, like cards: which part makes the next batch, and of which records.
+"""Records that several parts get in turn, round robin: which part makes the next batch, and of which records.
 
-record  0, 1, 2, ... in the order in which they are dealt: part p of P gets the records p, p + P, p + 2P, ...
+record  0, 1, 2, ... in their order: part p of P gets the records p, p + P, p + 2P, ...
 place   the how-manieth of its part a record is: record p + t*P has the place t.
 batch   up to `rows` consecutive places of one part; the parts give one batch each in turn. A part that can't give one
         any more is passed over. So the last batches are smaller part by part, not once at the end.
-hand    what was taken so far: how many records of each part, and whose turn it is.
+state   what was taken so far: how many records of each part, and whose turn it is.
 """
 
 from dataclasses import dataclass, replace
@@ -36,11 +36,11 @@ class RoundRobin:
     parts: P. rows: of a batch. keep: whether a part's last, smaller batch is one. records: how many there are.
     first, stride: record r is index first + r * stride of the sampler.
 
-    >>> deal = RoundRobin(parts=2, rows=3, keep=True, records=10)
-    >>> batches, hand = [], deal.first_hand()
-    >>> while (drawn := deal.draw(hand)) is not None:
-    ...     batches.append(deal.indices(drawn).tolist())
-    ...     hand = drawn.hand
+    >>> round_robin = RoundRobin(parts=2, rows=3, keep=True, records=10)
+    >>> batches, state = [], round_robin.first_state()
+    >>> while (turn := round_robin.draw(state)) is not None:
+    ...     batches.append(round_robin.indices(turn).tolist())
+    ...     state = turn.state
     >>> batches
     [[0, 2, 4], [1, 3, 5], [6, 8], [7, 9]]
     """
@@ -52,7 +52,7 @@ class RoundRobin:
     first: int = 0
     stride: int = 1
 
-    def first_hand(self) -> RoundRobinState:
+    def first_state(self) -> RoundRobinState:
         """Nothing was taken yet."""
         return RoundRobinState((0,) * self.parts, 0)
 
@@ -60,20 +60,20 @@ class RoundRobin:
         """How many records a part gets."""
         return max(0, -(-(self.records - part) // self.parts))
 
-    def draw(self, hand: RoundRobinState) -> "Turn | None":
+    def draw(self, state: RoundRobinState) -> "Turn | None":
         """The next batch, None where no part can give one."""
         for ahead in range(self.parts):
-            part = (hand.turn + ahead) % self.parts
-            place = hand.taken[part]
+            part = (state.turn + ahead) % self.parts
+            place = state.taken[part]
             rows = min(self.rows, self.size(part) - place)
             if rows == self.rows or (rows > 0 and self.keep):
-                taken = (*hand.taken[:part], place + rows, *hand.taken[part + 1 :])
+                taken = (*state.taken[:part], place + rows, *state.taken[part + 1 :])
                 return Turn(part, place, rows, RoundRobinState(taken, (part + 1) % self.parts))
         return None
 
-    def indices(self, drawn: "Turn") -> NDArray[np.int64]:
+    def indices(self, turn: "Turn") -> NDArray[np.int64]:
         """The indices of a batch, (rows,) int64."""
-        return self.indices_of(drawn.part, drawn.place, drawn.rows)
+        return self.indices_of(turn.part, turn.place, turn.rows)
 
     def indices_of(self, part: int, place: int, rows: int) -> NDArray[np.int64]:
         """The indices of up to `rows` records of a part from a place on, (<=rows,) int64."""
@@ -100,29 +100,31 @@ class RoundRobin:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One batch: the part that gives it, the place of its first record there, its rows, and the hand behind it."""
+    """One batch: the part that gives it, the place of its first record there, its rows, and the state behind it."""
 
     part: int
     place: int
     rows: int
-    hand: RoundRobinState
+    state: RoundRobinState
 
 
 class RoundRobinBatches:
     """One batch after the other, record keys and all: the input of a row scheduler.
 
-    deal: who gets what. hand: where to begin. sampler: gives the record keys. num_records: the source's length.
+    round_robin: who gets what. state: where to begin. sampler: gives the record keys. num_records: the source's length.
 
     >>> from loaderkit.samplers import SequentialSampler
-    >>> deal = RoundRobin(parts=2, rows=2, keep=True, records=5)
-    >>> feed = RoundRobinBatches(deal, deal.first_hand(), SequentialSampler(5), 5)
+    >>> round_robin = RoundRobin(parts=2, rows=2, keep=True, records=5)
+    >>> feed = RoundRobinBatches(round_robin, round_robin.first_state(), SequentialSampler(5), 5)
     >>> feed.next(9).keys, feed.next(9).keys, feed.next(9)
     (array([0, 2, 1, 3]), array([4]), None)
     """
 
-    def __init__(self, deal: RoundRobin, hand: RoundRobinState, sampler: Sampler, num_records: int) -> None:
-        self._deal = deal
-        self._hand = hand
+    def __init__(
+        self, round_robin: RoundRobin, state: RoundRobinState, sampler: Sampler, num_records: int
+    ) -> None:
+        self._round_robin = round_robin
+        self._state_of = state
         self._keys = KeysAhead(sampler, num_records)
         self._ahead: list[StepRecords] = []  # the next last
 
@@ -146,18 +148,18 @@ class RoundRobinBatches:
         )
 
     def _plan(self) -> None:
-        hand, batches, count = self._hand, list[NDArray[np.int64]](), 0
-        while count < self._keys.block and (drawn := self._deal.draw(hand)) is not None:
-            batches.append(self._deal.indices(drawn))
-            count += drawn.rows
-            hand = drawn.hand
+        state, batches, count = self._state_of, list[NDArray[np.int64]](), 0
+        while count < self._keys.block and (turn := self._round_robin.draw(state)) is not None:
+            batches.append(self._round_robin.indices(turn))
+            count += turn.rows
+            state = turn.state
         if not batches:
             return
         keys = self._keys.keys(np.concatenate(batches), alone=len(batches) == 1)
         if keys is None:
             self._plan()
             return
-        self._hand = hand
+        self._state_of = state
         cuts = np.cumsum([len(batch) for batch in batches])[:-1]
         parts = zip(batches, np.split(keys, cuts), strict=True)
         self._ahead = [StepRecords(mine, of, rows=len(mine)) for mine, of in parts][::-1]
@@ -166,19 +168,19 @@ class RoundRobinBatches:
 class RoundRobinIndices:
     """The indices of one part, or of single records in turn, as many as are asked for.
 
-    deal: who gets what. hand: where to begin. part: whose; None takes one record of each part in turn.
+    round_robin: who gets what. state: where to begin. part: whose; None takes one record of each part in turn.
 
-    >>> deal = RoundRobin(parts=2, rows=1, keep=True, records=7)
+    >>> round_robin = RoundRobin(parts=2, rows=1, keep=True, records=7)
     >>> (
-    ...     RoundRobinIndices(deal, RoundRobinState((1, 0), 1), part=None).next(3),
-    ...     RoundRobinIndices(deal, RoundRobinState((1, 0), 1), part=0).next(9),
+    ...     RoundRobinIndices(round_robin, RoundRobinState((1, 0), 1), part=None).next(3),
+    ...     RoundRobinIndices(round_robin, RoundRobinState((1, 0), 1), part=0).next(9),
     ... )
     (array([1, 2, 3]), array([2, 4, 6]))
     """
 
-    def __init__(self, deal: RoundRobin, hand: RoundRobinState, part: int | None) -> None:
-        self._deal = replace(deal, rows=1, keep=True)
-        self._hand = hand
+    def __init__(self, round_robin: RoundRobin, state: RoundRobinState, part: int | None) -> None:
+        self._round_robin = replace(round_robin, rows=1, keep=True)
+        self._state_of = state
         self._part = part
 
     def next(self, n: int) -> NDArray[np.int64]:
@@ -188,31 +190,33 @@ class RoundRobinIndices:
         record = self._next_record()
         if record is None:
             return self._one_by_one(n)
-        everybody = replace(self._deal, parts=1)
+        everybody = replace(self._round_robin, parts=1)
         indices = everybody.indices_of(0, record, n)
         record += len(indices)
-        each, more = divmod(record, self._deal.parts)
-        self._hand = RoundRobinState(tuple(each + (part < more) for part in range(self._deal.parts)), more)
+        each, more = divmod(record, self._round_robin.parts)
+        self._state_of = RoundRobinState(
+            tuple(each + (part < more) for part in range(self._round_robin.parts)), more
+        )
         return indices
 
     def _of_part(self, part: int, n: int) -> NDArray[np.int64]:
-        taken = self._hand.taken
-        indices = self._deal.indices_of(part, taken[part], n)
-        self._hand = RoundRobinState(
-            (*taken[:part], taken[part] + len(indices), *taken[part + 1 :]), self._hand.turn
+        taken = self._state_of.taken
+        indices = self._round_robin.indices_of(part, taken[part], n)
+        self._state_of = RoundRobinState(
+            (*taken[:part], taken[part] + len(indices), *taken[part + 1 :]), self._state_of.turn
         )
         return indices
 
     def _next_record(self) -> int | None:
         """The next record where all before it were taken and none behind it, as is so but for odd states."""
-        turn, taken = self._hand.turn, self._hand.taken
+        turn, taken = self._state_of.turn, self._state_of.taken
         each = taken[turn]
         even = all(count == each + (part < turn) for part, count in enumerate(taken))
-        return each * self._deal.parts + turn if even else None
+        return each * self._round_robin.parts + turn if even else None
 
     def _one_by_one(self, n: int) -> NDArray[np.int64]:
         found: list[int] = []
-        while len(found) < n and (drawn := self._deal.draw(self._hand)) is not None:
-            found.append(self._deal.index_of(drawn.part, drawn.place))
-            self._hand = drawn.hand
+        while len(found) < n and (turn := self._round_robin.draw(self._state_of)) is not None:
+            found.append(self._round_robin.index_of(turn.part, turn.place))
+            self._state_of = turn.state
         return np.array(found, np.int64)

@@ -41,7 +41,7 @@ class SharedExecutor:
         self._lock = threading.Lock()
 
     def executor(self, loader: ExecutorFactory) -> Executor:
-        """The executor to use now: a new one where the last can't be used, or runs operations that have changed since."""
+        """The executor to use now: a new one where the last can't be used, or runs operations that changed since."""
         with self._lock:
             return self._current(loader)
 

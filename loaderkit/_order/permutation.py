@@ -85,7 +85,7 @@ def permute(positions: Int64Array, owners: Int64Array | None, n: int, keys: UInt
         raise IndexError(f"position {bad} is out of bounds: an order of {n} has positions in [0, {n})")
     if n <= _RANKED:
         return _by_rank(positions, owners, n, keys)
-    grid = _Grid.covering(n)
+    grid = _CipherDomain.covering(n)
     # round_keys: (rounds, m) uint64
     round_keys = mix64(mix64(keys) ^ (np.arange(1, _ROUNDS + 1, dtype=np.uint64) * _STREAM)[:, np.newaxis])
     permuted = np.empty(positions.shape, np.int64)
@@ -97,18 +97,18 @@ def permute(positions: Int64Array, owners: Int64Array | None, n: int, keys: UInt
 
 
 @dataclass(frozen=True, slots=True)
-class _Grid:
+class _CipherDomain:
     width: int  # bits of a column
     rows: int
 
     @classmethod
-    def covering(cls, n: int) -> "_Grid":
+    def covering(cls, n: int) -> "_CipherDomain":
         width = (n - 1).bit_length() // 2
         return cls(width, -(-n >> width))
 
 
 def _walk(
-    positions: Int64Array, owners: Int64Array | None, n: int, grid: _Grid, round_keys: UInt64Array
+    positions: Int64Array, owners: Int64Array | None, n: int, grid: _CipherDomain, round_keys: UInt64Array
 ) -> Int64Array:
     cells = _encrypt(positions, _keys_of(round_keys, owners), grid)
     outside = np.flatnonzero(cells >= n)
@@ -124,7 +124,7 @@ def _keys_of(round_keys: UInt64Array, owners: Int64Array | None) -> Sequence[UIn
     return list(round_keys) if owners is None else [keys[owners] for keys in round_keys]
 
 
-def _encrypt(cells: Int64Array, round_keys: Sequence[UInt64Array], grid: _Grid) -> Int64Array:
+def _encrypt(cells: Int64Array, round_keys: Sequence[UInt64Array], grid: _CipherDomain) -> Int64Array:
     rows = np.right_shift(cells, grid.width).view(np.uint64)
     columns = np.bitwise_and(cells, (1 << grid.width) - 1).view(np.uint64)
     column_mask, row_count = np.uint64((1 << grid.width) - 1), np.uint64(grid.rows)

@@ -88,7 +88,7 @@ class InMemoryDataSource:
         spans = self._spans[self._first[key] : self._first[key + 1]].tolist()
         content, *arrays = [self._block[lo:hi] for lo, hi in spans]
         if self._local:
-            return _Unpickler(content, arrays, self._local).load()
+            return _RecordUnpickler(content, arrays, self._local).load()
         return pickle.loads(content, buffers=arrays)
 
     def fingerprint(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _pickled(element: Any, local: list[Any], place: int) -> list[bytes | memoryv
     content = io.BytesIO()
     arrays: list[pickle.PickleBuffer] = []
     try:
-        _Pickler(content, arrays, local).dump(element)
+        _RecordPickler(content, arrays, local).dump(element)
         return [content.getvalue(), *[array.raw() for array in arrays]]
     except Exception as error:
         # Whatever the element's own code raises; the cause stays attached.
@@ -121,7 +121,7 @@ def _pickled(element: Any, local: list[Any], place: int) -> list[bytes | memoryv
         ) from error
 
 
-class _Pickler(pickle.Pickler):
+class _RecordPickler(pickle.Pickler):
     def __init__(self, file: io.BytesIO, arrays: list[pickle.PickleBuffer], local: list[Any]) -> None:
         super().__init__(file, protocol=5, buffer_callback=arrays.append)
         self._local = local
@@ -142,7 +142,7 @@ class _Pickler(pickle.Pickler):
         return len(self._local) - 1
 
 
-class _Unpickler(pickle.Unpickler):
+class _RecordUnpickler(pickle.Unpickler):
     def __init__(self, content: memoryview, arrays: list[memoryview], local: list[Any]) -> None:
         super().__init__(io.BytesIO(content), buffers=arrays)
         self._local = local

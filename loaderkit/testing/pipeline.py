@@ -24,7 +24,7 @@ from loaderkit.errors import PurityError
 from loaderkit.transforms.base import Transformation, label_of
 from loaderkit.transforms.operation_names import operation_name
 
-from .progress import Progress
+from .progress import ProgressLine
 from .report import PipelineReport
 from .snapshot import Difference, Snapshot, difference, snapshot_of
 from .watched_source import WatchedSource
@@ -65,7 +65,7 @@ def check_pipeline(loader: DataLoader, batches: int = 8, *, progress: bool | Non
     if progress is not None and not isinstance(progress, bool):
         raise TypeError(f"progress: expected True, False or None, got {progress!r}")
     batches = at_least("batches", batches, 2)
-    shown = Progress(shown=progress, name="check_pipeline", stages=2 + len(_WAYS))
+    shown = ProgressLine(shown=progress, name="check_pipeline", stages=2 + len(_WAYS))
     with _quiet_generators(), shown:
         return _checked(_Pipeline(loader, batches, len(loader._operations), shown))
 
@@ -108,7 +108,7 @@ class _Pipeline:
     loader: DataLoader
     batches: int
     count: int
-    progress: Progress
+    progress: ProgressLine
     last_index: int | None = None
     indices: int = 0  # that the whole one took
 

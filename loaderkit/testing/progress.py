@@ -12,7 +12,7 @@ _BETWEEN = (
 _CLEAR = "\r\x1b[K"  # to the beginning of the line, and everything behind it away
 
 
-class Progress:
+class ProgressLine:
     """A line that is written again and again on a terminal, and once for each stage elsewhere.
 
     Args:
@@ -20,7 +20,7 @@ class Progress:
         name: of the check, at the beginning of the line.
         stages: how many there will be, as far as is known.
 
-    >>> with Progress(shown=False, name="check", stages=2) as progress:
+    >>> with ProgressLine(shown=False, name="check", stages=2) as progress:
     ...     progress.stage("reading")
     ...     progress.count(1, "records")
     """

@@ -7,7 +7,7 @@ import pytest
 
 import loaderkit as lk
 from loaderkit.testing import PipelineReport, PurityError, check_pipeline, pipeline
-from loaderkit.testing.progress import Progress
+from loaderkit.testing.progress import ProgressLine
 
 
 class Terminal(io.StringIO):
@@ -91,7 +91,7 @@ def test_a_terminal_is_not_written_to_where_that_is_said(monkeypatch):
     closed.close()
     for stream, shown in ((Terminal(), False), (None, True), (closed, None), (closed, True)):
         monkeypatch.setattr("sys.stderr", stream)
-        with Progress(shown=shown, name="check", stages=1) as progress:
+        with ProgressLine(shown=shown, name="check", stages=1) as progress:
             progress.stage("reading")
             progress.count(1, "records")
         assert stream is None or stream.closed or stream.getvalue() == ""

@@ -60,7 +60,7 @@ class RoundRobin:
         """How many records a part gets."""
         return max(0, -(-(self.records - part) // self.parts))
 
-    def draw(self, state: RoundRobinState) -> "Turn | None":
+    def draw(self, state: RoundRobinState) -> "RoundRobinTurn | None":
         """The next batch, None where no part can give one."""
         for ahead in range(self.parts):
             part = (state.turn + ahead) % self.parts
@@ -68,10 +68,10 @@ class RoundRobin:
             rows = min(self.rows, self.size(part) - place)
             if rows == self.rows or (rows > 0 and self.keep):
                 taken = (*state.taken[:part], place + rows, *state.taken[part + 1 :])
-                return Turn(part, place, rows, RoundRobinState(taken, (part + 1) % self.parts))
+                return RoundRobinTurn(part, place, rows, RoundRobinState(taken, (part + 1) % self.parts))
         return None
 
-    def indices(self, turn: "Turn") -> NDArray[np.int64]:
+    def indices(self, turn: "RoundRobinTurn") -> NDArray[np.int64]:
         """The indices of a batch, (rows,) int64."""
         return self.indices_of(turn.part, turn.place, turn.rows)
 
@@ -99,7 +99,7 @@ class RoundRobin:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RoundRobinTurn:
     """One batch: the part that gives it, the place of its first record there, its rows, and the state behind it."""
 
     part: int

@@ -1,0 +1,137 @@
+"""Names of classes and files are made of plain words and of those that docs/architecture.md explains."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "loaderkit"
+PAGE = (ROOT / "docs/architecture.md").read_text()
+
+# Words of the field and of the language, with their usual meaning. One that a newcomer to data loading may not know, or
+# that means something narrower here, belongs in the glossary of docs/architecture.md instead.
+PLAIN = """
+    access agreement ahead announced any arguments array arrays assignment augment away bad base batch batches
+    batching blame blocks bound buffer by byte calling canonical center changed checkpoint checks checksum
+    children chw cipher cli closable closed closing cluster column come coming command comparison compile
+    compiled concat config constants content context coordination copy crop crops curves data dataset decode
+    decoders delivery demo descriptors device difference digits directory document domain end engine epoch
+    epochs error errors exceptions executor executors experiment experimental factory failed failure feeds file
+    files filter filters finder fingerprint finished first flat flip float folder forbidden foreign from
+    generators geometry globals grain group handle handler header hints hwc identity image importable indices
+    inline inner input installed integers interop item iterator jax joiner jpeg json keys known launch lazy leaf
+    lease lent libraries library limit limits line list load loader loaderkit log losses main map mapped masks
+    memory messages metadata miscounted mismatch missing mixing modules multiprocessing name named names naming
+    no normalize notes num on open operation operations optional options order outputs package packer padding
+    parameters part parts passed paths permutation pickler pickling pipeline pixels placement plain plan
+    platform plus policy pool positions process progress protocol purity put py python question queued raised
+    random range read reader reading ready records reducers region replacement report requested resample resize
+    resized resolved resources restart restore retry retrying rng robin round row rows run runner runtime
+    sampler samplers save saved scheduler sealed search seed seeded seeding seen segments selection sending sent
+    sequential setup shape shard sharding share shared shuffle singles slice slots snapshot source sources space
+    span spec stack stacking stages stall standard start state stateful steps stop store strange streams strict
+    strided structure subset substituted supervisor sweep system table tables target targets testing tf thread
+    timeout to train transformation transforms transport tree turn unpickler unreadable user vector verdict
+    version versions view wait waiting warning watch watched whole with workers yields
+"""
+# Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
+MAY_SHARE_NAMES = ("interop/grain/", "demo/")
+
+
+def section(title: str) -> str:
+    """The text of a section of the page, up to the next title."""
+    start = PAGE.index(f"\n{title}\n") + len(title) + 2
+    found = re.search(r"^##", PAGE[start:], re.MULTILINE)
+    return PAGE[start : start + found.start()] if found else PAGE[start:]
+
+
+def rows(title: str) -> list[list[str]]:
+    """The cells of a section's table, without its head."""
+    lines = [line for line in section(title).splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def words(name: str) -> list[str]:
+    """What a name of a class or file, or a term, is made of.
+
+    >>> words("_RowScheduler"), words("HWCToCHW"), words("out-of-band pickle")
+    (['row', 'scheduler'], ['hwc', 'to', 'chw'], ['out', 'of', 'band', 'pickle'])
+    """
+    parts = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+", name)
+    return [part.lower() for part in parts]
+
+
+def files() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def definitions(kinds: type | tuple[type, ...]) -> Iterator[tuple[Path, str]]:
+    for file in files():
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, kinds):
+                yield file, node.name  # type: ignore[attr-defined]
+
+
+TERMS = {term: row[2] for row in rows("## Glossary") for term in row[0].split(", ")}
+EXPLAINED = {word for term in TERMS for word in words(term)}
+FORMER = {
+    was for row in rows("### Words that changed") for cell in row[::2] for was in cell.split(", ") if was
+}
+
+
+def test_names_are_made_of_known_words():
+    """A new word in the name of a class or file is put in one of the two lists on purpose."""
+    known = EXPLAINED | {*PLAIN.split()}
+    names = [(file, file.stem if file.stem != "__init__" else file.parent.name) for file in files()]
+    names += definitions(ast.ClassDef)
+    strange = {f"{name} in {file.relative_to(ROOT)}" for file, name in names if {*words(name)} - known}
+    assert not strange
+    used = {word for _, name in names for word in words(name)}
+    assert {*PLAIN.split()} - used == set(), "words that no name has any more"
+    assert {*PLAIN.split()} & EXPLAINED == set(), "words in both lists"
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_term_stands_in_the_file_that_the_glossary_names(term):
+    """A term that the code doesn't use any more goes, and so does a path that isn't there."""
+    path = TERMS[term].strip("`")
+    text = " ".join(f"{path} {(PACKAGE / path).read_text()}".lower().replace("_", " ").split())
+    stem = term.split(" ", 1)[0] if term == "layout worker" else term
+    spelled = {stem, stem.replace("-", " "), stem.replace(" ", ""), stem.replace("-", "").replace(" ", "")}
+    assert any(form in text for form in spelled)
+
+
+def test_no_name_is_a_word_that_changed():
+    """A class of a former name would have two meanings for those who read older documents."""
+    classes = definitions(ast.ClassDef)
+    assert not {f"{name} in {file.relative_to(ROOT)}" for file, name in classes if name.strip("_") in FORMER}
+
+
+def test_one_name_has_one_meaning():
+    """No two classes of the package share a name."""
+    ours = [
+        name
+        for file, name in definitions(ast.ClassDef)
+        if not str(file.relative_to(PACKAGE)).startswith(MAY_SHARE_NAMES)
+    ]
+    assert [name for name, count in Counter(ours).items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    "title", ["## The contracts", "## The life of a batch", "## The life of a checkpoint"]
+)
+def test_files_that_the_page_names_exist(title):
+    """Those behind the map, too; the former paths are history."""
+    page = PAGE[: PAGE.index("### Paths that changed")]
+    named = {*re.findall(r"`([\w/]+\.py)`", section(title))} | {*re.findall(r"`([\w/]+\.py)`", page)}
+    assert [path for path in named if not (PACKAGE / path).exists() and not (ROOT / path).exists()] == []
+
+
+def test_each_file_of_today_is_where_the_map_says():
+    """The right side of the map of paths, which documents of before are read with."""
+    named = {*re.findall(r"`([\w/]+\.py)`", " ".join(row[1] for row in rows("### Paths that changed")))}
+    assert [path for path in named if not (PACKAGE / path).exists()] == []

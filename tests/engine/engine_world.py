@@ -153,7 +153,7 @@ class World(Reach):
         self.context = SchedulerContext(
             slots=self.slots,
             reserves=self.reserves,
-            several=several,
+            bulk=several,
             outputs=self.outputs,
             pace=self.pace,
             new_id=self._new_id,

@@ -68,7 +68,7 @@ class EngineMachine(RuleBasedStateMachine):
             elif of < 7 and self.world.twins:
                 self.world.pop(pick(list(self.world.twins), which))
             elif which % 2 and self.world.leases:
-                self.world.ghost_ended(pick(self.world.leases, which // 2))
+                self.world.release(pick(self.world.leases, which // 2))
             else:
                 self.world.let_go()
 

@@ -45,7 +45,7 @@ class Scripted:
 def context() -> SchedulerContext:
     pace = Pace(workers=1, task_rows=1)
     return SchedulerContext(
-        slots=None, reserves=False, several=False, outputs=Outputs(), pace=pace, new_id=count().__next__
+        slots=None, reserves=False, bulk=False, outputs=Outputs(), pace=pace, new_id=count().__next__
     )
 
 

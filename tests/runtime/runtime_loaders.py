@@ -59,7 +59,7 @@ def all_same(ones: list[Any], others: list[Any]) -> bool:
 def worker_pids(loader: lk.DataLoader) -> list[int]:
     """The pids of a loader's worker processes."""
     pool: Any = loader._shared_executor._executor
-    return [worker.process.pid for worker in pool._shared_executor.values()]
+    return [worker.process.pid for worker in pool._workers.values()]
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> None:

@@ -192,7 +192,7 @@ def test_waiting_for_the_next_attempt_is_no_standing_still(kind, threads, tmp_pa
         it.start_prefetch()
         pool: Any = loader._shared_executor._executor
         until((tmp_path / "read").exists)
-        (worker,) = pool._shared_executor.values()
+        (worker,) = pool._workers.values()
         until(lambda: worker.progress().task is not None)
         before = worker.progress()
         until(lambda: worker.progress().beats >= before.beats + 8)

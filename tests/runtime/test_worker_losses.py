@@ -85,7 +85,7 @@ def test_a_worker_killed_with_a_message_half_sent_changes_nothing(tmp_path):
         pool: Any = loader._shared_executor._executor
         with pool.lock:  # the pump can't read
             gate.touch()
-            (worker,) = pool._shared_executor.values()
+            (worker,) = pool._workers.values()
             until(lambda: unread(worker.connection) > 1 << 16, "half of a message")
             os.kill(worker.process.pid, signal.SIGKILL)
         with pytest.raises(LongWordedError) as error:
@@ -354,11 +354,11 @@ def test_a_worker_that_gets_on_while_it_is_asked_what_it_does_is_left_in_peace(t
         it.start_prefetch()
         trap.caught()
         pool = hub_of(loader)
-        ((number, worker),) = pool._shared_executor.items()
+        ((number, worker),) = pool._workers.items()
         now = worker.progress()
         before = replace(now, beats=now.beats - 1)
         pool._deal_with([(Stall(number, 2000.0, True), worker, before, "it runs", "")])
-        assert [*pool._shared_executor] == [number] and not caplog.records
+        assert [*pool._workers] == [number] and not caplog.records
         trap.let_go()
         assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
 
@@ -595,7 +595,7 @@ def test_a_worker_gets_on_when_the_trainer_says_what_to_read_instead(tmp_path, k
     search = WorkerPool._search
 
     def noting(pool: Any, worker: int, *asked: int) -> Any:
-        asking.append(pool._shared_executor[worker].progress())
+        asking.append(pool._workers[worker].progress())
         return search(pool, worker, *asked)
 
     monkeypatch.setattr(WorkerPool, "_search", noting)
@@ -605,7 +605,7 @@ def test_a_worker_gets_on_when_the_trainer_says_what_to_read_instead(tmp_path, k
         it = iter(loader)
         it.start_prefetch()
         trap.caught()
-        (worker,) = hub_of(loader)._shared_executor.values()
+        (worker,) = hub_of(loader)._workers.values()
         (before,), now = asking, worker.progress()
         assert now.task == before.task is not None and now.beats > before.beats
         trap.let_go()

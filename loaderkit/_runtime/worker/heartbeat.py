@@ -31,7 +31,7 @@ _MOST = 1 << 16  # bytes of an answer
 class Progress:
     """Where a worker is: in which task (None: in none), at which record of it (None: it wasn't told to say so).
 
-    `moves` counts what it began: it is another number whenever it got on. `instead`: index and record key of what it
+    `beats` counts what it began: it is another number whenever it made progress. `instead`: index and record key of what it
     reads in the row of a record that is bad.
     """
 
@@ -90,7 +90,7 @@ class HeartbeatReader:
 
     >>> reader = HeartbeatReader()
     >>> reader.place()
-    Progress(task=None, index=None, moves=0, instead=None)
+    Progress(task=None, index=None, beats=0, instead=None)
     >>> reader.close()
     """
 

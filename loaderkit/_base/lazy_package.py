@@ -12,7 +12,7 @@ def lazy_names(
 
     Args:
         namespace: of the package, `globals()`.
-        names: from each name to the module that has it.
+        names: from each name to the module that has it, `module:name` where it has another name there.
         rooms: modules of the package itself. AttributeError for any other name.
 
     >>> package = {"__name__": "loaderkit"}
@@ -27,7 +27,8 @@ def lazy_names(
 
     def getattribute(name: str) -> Any:
         if name in names:
-            value = getattr(import_module(names[name]), name)
+            module, _, there = names[name].partition(":")
+            value = getattr(import_module(module), there or name)
         elif name in shown:
             value = import_module(f"{package}.{name}")
         else:

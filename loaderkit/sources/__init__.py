@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from .file_identity import Files as Files
     from .file_identity import check_files as check_files
     from .fingerprint import fingerprint_of as fingerprint_of
-    from .foreign_files import foreign_files as foreign_files
     from .in_memory import InMemoryDataSource as InMemoryDataSource
     from .naming import Namer as Namer
     from .naming import has_names as has_names
@@ -45,7 +44,6 @@ else:
             "check_source": "loaderkit.sources.protocol",
             "column_reader": "loaderkit.sources.optional",
             "fingerprint_of": "loaderkit.sources.fingerprint",
-            "foreign_files": "loaderkit.sources.foreign_files",
             "has_names": "loaderkit.sources.naming",
             "many_reader": "loaderkit.sources.optional",
             "namer_of": "loaderkit.sources.naming",

@@ -64,6 +64,15 @@ print(b['x'][3, 0])""",
         0,
         "",
     ),
+    # Registered behind `import loaderkit` and before the first loader: it comes before ours, which ends the workers.
+    "exit_handler": (
+        """import atexit
+atexit.register(lambda: print(next(it)['x'][0, 0]))
+it = iter(loader())
+next(it)""",
+        0,
+        "",
+    ),
     "error": ("for batch in loader(broken):\n    pass", 1, "ValueError: the twentieth"),
 }
 # With threads there is less to end: the cases in which somebody works at the end.

@@ -3,6 +3,7 @@
 import importlib
 import multiprocessing.spawn
 import os
+import shutil
 import subprocess
 import sys
 import types
@@ -62,6 +63,27 @@ def test_no_file_of_the_user_is_taken_for_the_standard_librarys(tmp_path):
         check=False,
     )
     assert (done.stdout, done.stderr) == ("of the user True\n", "")
+
+
+def test_a_worker_runs_the_package_that_its_trainer_runs(tmp_path):
+    """One that lies beside the script and isn't installed, also where another one is."""
+    shutil.copytree(ROOT / "loaderkit", tmp_path / "loaderkit", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "script.py").write_text(
+        "import loaderkit as lk\n"
+        "def where(x):\n    import sys\n    return sys.modules['loaderkit._runtime.worker.main'].__file__\n"
+        "with lk.load([0], num_epochs=1, transformations=[where], worker_count=1) as loader:\n    print(*loader)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")],
+        cwd="/",
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        timeout=ENDS_WITHIN * 2,
+        check=False,
+    )
+    expected = tmp_path / "loaderkit/_runtime/worker/main.py"
+    assert (done.stdout, done.stderr) == (f"{expected}\n", "")
 
 
 # --- interpreters -----------------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from loaderkit.errors import WorkerError
 
 _IGNORED = {signal.SIGINT, signal.SIGTERM}  # what a terminal or a scheduler sends to the whole group
 # The modules that lead a worker to its own code: of this package, and of those that it needs.
-_FILES = [os.path.dirname(__file__), cloudpickle.__file__, np.__file__]
+_HERE = os.path.dirname(os.path.dirname(__file__))  # loaderkit/_runtime
+_FILES = [_HERE, cloudpickle.__file__, np.__file__]
 # Absolute from the first: in a zipapp they may be relative to the folder that the program was started in.
 _PACKAGES = [os.path.dirname(os.path.dirname(os.path.abspath(file))) for file in _FILES if file]
 _CODE = """\

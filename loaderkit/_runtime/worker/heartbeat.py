@@ -31,8 +31,8 @@ _MOST = 1 << 16  # bytes of an answer
 class Progress:
     """Where a worker is: in which task (None: in none), at which record of it (None: it wasn't told to say so).
 
-    `beats` counts what it began: it is another number whenever it made progress. `instead`: index and record key of what it
-    reads in the row of a record that is bad.
+    `beats` counts what it began: it is another number whenever it made progress. `instead`: index and record key of
+    what it reads in the row of a record that is bad.
     """
 
     task: int | None = None

@@ -2,41 +2,54 @@
 
 from typing import TYPE_CHECKING, Any
 
-from loaderkit.interop.grain._config import config
-from loaderkit.interop.grain._lazy import lazily
-from loaderkit.interop.grain._shared_array import SharedMemoryArray
-from loaderkit.interop.grain._shared_list import SharedMemoryDataSource as InMemoryDataSource
-from loaderkit.interop.grain.checkpoint import CheckpointHandler as PyGrainCheckpointHandler
-from loaderkit.interop.grain.constants import (
-    DATASET_INDEX,
-    EPOCH,
-    INDEX,
-    META_FEATURES,
-    RECORD,
-    RECORD_KEY,
-    SEED,
-)
-from loaderkit.interop.grain.data_loader import DataLoader, load
-from loaderkit.interop.grain.data_loader import DataLoaderIterator as PyGrainDatasetIterator
-from loaderkit.interop.grain.operations import (
-    BatchOperation,
-    FilterOperation,
-    MapOperation,
-    Operation,
-    RandomMapOperation,
-)
-from loaderkit.interop.grain.options import MultiprocessingOptions, ReadOptions
-from loaderkit.interop.grain.record import Record, RecordMetadata
-from loaderkit.interop.grain.samplers import IndexSampler, Sampler, SequentialSampler
-from loaderkit.interop.grain.sharding import NoSharding, ShardByJaxProcess, ShardOptions
-from loaderkit.interop.grain.sources import ArrayRecordDataSource, RandomAccessDataSource, RangeDataSource
-from loaderkit.interop.grain.transforms import Batch, DatasetSelectionMap, Transformation, Transformations
-from loaderkit.interop.grain.transforms import Filter as FilterTransform
-from loaderkit.interop.grain.transforms import Map as MapTransform
-from loaderkit.interop.grain.transforms import MapWithIndex as MapWithIndexTransform
-from loaderkit.interop.grain.transforms import RandomMap as RandomMapTransform
+if TYPE_CHECKING:
+    from loaderkit.interop.grain._config import config
+    from loaderkit.interop.grain._shared_array import SharedMemoryArray
+    from loaderkit.interop.grain._shared_list import SharedMemoryDataSource as InMemoryDataSource
+    from loaderkit.interop.grain.checkpoint import CheckpointHandler as PyGrainCheckpointHandler
+    from loaderkit.interop.grain.constants import (
+        DATASET_INDEX,
+        EPOCH,
+        INDEX,
+        META_FEATURES,
+        RECORD,
+        RECORD_KEY,
+        SEED,
+    )
+    from loaderkit.interop.grain.data_loader import DataLoader, load
+    from loaderkit.interop.grain.data_loader import DataLoaderIterator as PyGrainDatasetIterator
+    from loaderkit.interop.grain.operations import (
+        BatchOperation,
+        FilterOperation,
+        MapOperation,
+        Operation,
+        RandomMapOperation,
+    )
+    from loaderkit.interop.grain.options import MultiprocessingOptions, ReadOptions
+    from loaderkit.interop.grain.record import Record, RecordMetadata
+    from loaderkit.interop.grain.samplers import IndexSampler, Sampler, SequentialSampler
+    from loaderkit.interop.grain.sharding import NoSharding, ShardByJaxProcess, ShardOptions
+    from loaderkit.interop.grain.sources import ArrayRecordDataSource, RandomAccessDataSource, RangeDataSource
+    from loaderkit.interop.grain.transforms import Batch, DatasetSelectionMap, Transformation, Transformations
+    from loaderkit.interop.grain.transforms import Filter as FilterTransform
+    from loaderkit.interop.grain.transforms import Map as MapTransform
+    from loaderkit.interop.grain.transforms import MapWithIndex as MapWithIndexTransform
+    from loaderkit.interop.grain.transforms import RandomMap as RandomMapTransform
 
-from . import experimental
+    from . import experimental
+
+    PyGrainCheckpointRestore: Any
+    PyGrainCheckpointSave: Any
+else:
+    from loaderkit._base.lazy_package import lazy_names as _lazy_names
+    from loaderkit.interop.grain._lazy import lazily as _lazily
+    from loaderkit.interop.grain._names import NAMES as _NAMES
+
+    _named, __dir__ = _lazy_names(globals(), _NAMES, ["experimental"])
+
+    def __getattr__(name: str) -> Any:
+        return _named(name) if name in __all__ else _lazily(__name__, name)
+
 
 __all__ = [
     "ArrayRecordDataSource",
@@ -81,12 +94,3 @@ __all__ = [
     "experimental",
     "load",
 ]
-
-
-if TYPE_CHECKING:
-    PyGrainCheckpointRestore: Any
-    PyGrainCheckpointSave: Any
-else:  # only here: it would make every misspelled name one of ours
-
-    def __getattr__(name: str) -> Any:
-        return lazily(__name__, name)

@@ -1,0 +1,36 @@
+"""What a worker process of a Grain script imports of the package."""
+
+import sys
+from typing import Any
+
+import loaderkit.interop.grain as grain
+
+
+class Look(grain.MapTransform):
+    """What the process that runs it has imported of loaderkit."""
+
+    def map(self, element: Any) -> list[str]:
+        """In place of the element."""
+        return [name for name in sys.modules if name.partition(".")[0] == "loaderkit"]
+
+
+def test_a_worker_of_a_grain_script_imports_no_loader():
+    """What its operations need of loaderkit.interop.grain, and nothing of the side that plans and hands out."""
+    loader = grain.DataLoader(
+        data_source=grain.RangeDataSource(0, 4, 1),
+        sampler=grain.SequentialSampler(4, shard_options=grain.NoSharding()),
+        operations=[Look()],
+        worker_count=1,
+    )
+    found = next(iter(loader))
+    sides = (
+        "_plan",
+        "_iterator",
+        "_loader",
+        "_state",
+        "samplers",
+        "_runtime.executors",
+        "interop.grain.data_loader",
+    )
+    assert "loaderkit.interop.grain.transforms" in found
+    assert [name for name in found if name.startswith(tuple(f"loaderkit.{side}" for side in sides))] == []

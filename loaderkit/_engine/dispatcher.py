@@ -13,7 +13,7 @@ write, a thread that is stuck or a process that can't be killed, `fence` is told
 `release` is told. What it may still write to a batch are the rows that belong there, so the task is done again in the
 same slot; but nobody gets that slot, and the batch is copied out of it.
 
-Only the task that a lost worker had begun is suspected (see `attempts`). A suspect is given to a worker that has
+Only the task that a lost worker had begun is suspected (see in_flight.py). A suspect is given to a worker that has
 nothing else, and alone. Nothing is given out before it.
 
 Closing a stream while tasks of it are out keeps the bytes they may touch until the last of them is over.
@@ -76,7 +76,9 @@ class Dispatcher:
         self._closing: dict[StreamId, _ClosingStream] = {}
         self._workers: dict[WorkerId, dict[int, InFlightTask]] = {}  # tasks out with each, oldest first
         self._alone: set[WorkerId] = set()  # those that have a suspect
-        self._aside: dict[WorkerId, list[Slot]] = {}  # what may be written to by those who can't be stopped
+        self._fenced_slots: dict[
+            WorkerId, list[Slot]
+        ] = {}  # what may be written to by those who can't be stopped
         self._latest: WorkerId = None  # who was through with a task last
         self._again: deque[InFlightTask] = deque()
 
@@ -265,9 +267,9 @@ class Dispatcher:
         retry: bool,
         late: bool,
     ) -> list[Task]:
-        """As `died`, for a worker that can't be stopped: what it may write to is nobody else's until it is `gone`."""
+        """As `died`, for a worker that cannot be stopped: its slots are kept until `release` is called."""
         lost = self._workers.get(worker, {})
-        self._aside[worker] = held = []
+        self._fenced_slots[worker] = held = []
         for out in lost.values():
             task = out.task
             spans = [span.slot for span in task.inputs if span.slot is not None]
@@ -285,7 +287,7 @@ class Dispatcher:
 
     def release(self, worker: WorkerId) -> None:
         """A worker that was fenced can't write any more."""
-        for slot in self._aside.pop(worker):
+        for slot in self._fenced_slots.pop(worker):
             assert self._slots is not None
             self._slots.let_go(slot)
 

@@ -19,7 +19,7 @@ from .task import Task
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """A Batch as the chain sees it: rows it takes from each stream, and what becomes of a last one that lacks some.
+    """A Batch for the StreamScheduler: rows it takes from each stream, and what becomes of a last one that lacks some.
 
     keep   it is smaller; only of a single stream
     drop   there is none

@@ -101,7 +101,7 @@ class InFlightStep:
 
 
 _ANY = 1 << 62
-_SEVERAL = 8  # batches handed out in one go: more would make one next() in many a slow one
+_BULK = 8  # batches handed out in one go: more would make one next() in many a slow one
 
 
 class RowScheduler:
@@ -144,7 +144,7 @@ class RowScheduler:
         self._enough = _ANY  # with so many ahead, nothing is opened
         self._most_at_once = 1  # batches to give in one go
         # Batches that were given in one go with the one before them: not counted as handed out yet.
-        self._along = 0
+        self._following = 0
         self._ended = False
         self._failed = False
 
@@ -176,7 +176,7 @@ class RowScheduler:
         if self._ended or self._ahead >= self._enough:
             return False
         window = self._window()
-        self._most_at_once = self._several(window)
+        self._most_at_once = self._most_in_bulk(window)
         # Once it is full, work is given out again when half of it was used: many tasks in a message, not one each time.
         full = self._ahead >= window
         self._enough = window - window // 2 + 1 if full else _ANY
@@ -198,10 +198,10 @@ class RowScheduler:
         self._to_assign.append(step)
         return True
 
-    def _several(self, window: int) -> int:
+    def _most_in_bulk(self, window: int) -> int:
         if not self._context.bulk or self._layout is None:
             return 1
-        return max(1, min(window // 2, _SEVERAL, AHEAD_NBYTES // max(self._layout.nbytes(self._batch), 1)))
+        return max(1, min(window // 2, _BULK, AHEAD_NBYTES // max(self._layout.nbytes(self._batch), 1)))
 
     def _window(self) -> int:
         pace = self._context.pace
@@ -389,8 +389,8 @@ class RowScheduler:
         return self._steps[0].outcome is not None if self._steps else self._ended
 
     def pop(self) -> Outcome | None:
-        self._ahead -= self._along
-        self._along = 0
+        self._ahead -= self._following
+        self._following = 0
         if not self._steps:
             return End() if self._ended else None
         outcome = self._steps[0].outcome
@@ -415,7 +415,7 @@ class RowScheduler:
                 break
             others.append(step.outcome)
             self._steps.popleft()
-        self._along = len(others)
+        self._following = len(others)
         return replace(first, following=tuple(others)) if others else first
 
     def delivered(self, ready: Ready) -> None:

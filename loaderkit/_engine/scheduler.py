@@ -1,8 +1,8 @@
 """What a scheduler is: one open stream, asked by the dispatcher for work and told what came of it.
 
-Two kinds exist. A *row scheduler* serves pipelines whose every row has a place before it is read: batches whose rows
-several workers write at once. A *chain* serves the others, elements without a Batch among them: runs of elements in
-order, regrouped by what is there. Both give the same answers to the same calls.
+`RowScheduler` serves pipelines whose every row has a place before it is read: batches whose rows several workers write
+at once. `StreamScheduler` serves the others, elements without a Batch among them: runs of elements in order, regrouped
+by what is there. `RoundRobinScheduler` (interop/grain/_schedule/scheduler.py) lets several of them take turns.
 """
 
 from collections.abc import Callable

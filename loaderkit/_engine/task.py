@@ -133,7 +133,7 @@ class Report:
     """What a worker says of a finished task.
 
     parts     one for each target begun
-    trouble   what ended it early, or None
+    task_failure  what ended it early, or None
     layout    what the rows of a batch look like, when the worker found the guess missing or wrong; else None
     nbytes    how much of `reserve` (or of the room it asked for) the output takes
     seconds   time spent on it

@@ -1,4 +1,4 @@
 """The DataLoader: what a user says of a stream, checked and joined with the workers that its iterators share.
 
-The only room that knows all parts.
+Joins the parts, and decides none of them.
 """

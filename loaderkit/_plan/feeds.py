@@ -1,4 +1,4 @@
-"""The plan as a worker's supply: what comes next, record keys and all, planned in blocks and handed out in pieces.
+"""The plan as a scheduler's input: what comes next, record keys and all, planned in blocks and handed out in pieces.
 
 A feed moves on with every call; to start elsewhere, make another.
 """

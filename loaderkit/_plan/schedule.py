@@ -1,4 +1,4 @@
-"""Which records a shard reads in which step: a frozen value, and a steps_ahead that works on blocks of steps.
+"""Which records a shard reads in which step: a frozen value, and `StepsAhead`, which works on blocks of steps.
 
 index      global place of a record in the endless stream of all epochs; a step is named by its first index.
 record_key row in the data source that an index reads.

@@ -1,4 +1,4 @@
-"""The old name of `loaderkit.samplers`: its names come from there, with a warning. It goes with 0.2."""
+"""The old name of `loaderkit.samplers`: its names come from there, with a warning. It goes with 0.2.0."""
 
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ if not TYPE_CHECKING:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
         warnings.warn(
-            f"loaderkit.plan.samplers.{name} is loaderkit.samplers.{name} now; the old name goes with 0.2",
+            f"loaderkit.plan.samplers.{name} is loaderkit.samplers.{name} now; the old name goes with 0.2.0",
             DeprecationWarning,
             stacklevel=2,
         )

@@ -9,7 +9,7 @@ import loaderkit as lk
 import loaderkit._runtime.worker.bad_record_handler as mending
 from loaderkit._engine.task import Task
 from loaderkit._runtime.worker.bad_record_handler import BadRecordHandler
-from loaderkit._runtime.worker.reading import Reader, ReadOptions
+from loaderkit._runtime.worker.reading import ReadOptions, RecordReader
 from loaderkit.transforms.pipeline import Pipeline
 
 CANDIDATES = 8
@@ -46,7 +46,7 @@ class Searching:
 
 
 def handler(source, *operations, policy="replace", seed=None):
-    reader = Reader(source, ReadOptions(), copy=True)
+    reader = RecordReader(source, ReadOptions(), copy=True)
     return BadRecordHandler(
         Pipeline(operations, seed), reader, policy, Searching(), seed=seed, row_changing=False
     )

@@ -14,7 +14,7 @@ from runtime_loaders import numbers
 
 import loaderkit as lk
 from loaderkit._runtime.worker.read_ahead import ReadAhead
-from loaderkit._runtime.worker.reading import Reader
+from loaderkit._runtime.worker.reading import RecordReader
 
 PATIENCE_S = 20.0
 
@@ -148,7 +148,7 @@ class Broken:
 def test_a_failing_batched_read_is_repeated_record_by_record(batched, options):
     """The error is that of the record, with those before it; every way to read says the same."""
     source = Broken(13, batched=batched)
-    reader = Reader(source, options, copy=False)
+    reader = RecordReader(source, options, copy=False)
     keys, indices = np.array([11, 12, 13, 14]), np.array([100, 101, 102, 103])
     records, failure = reader.read(0, keys, indices)
     assert records == [11, 12]
@@ -177,7 +177,7 @@ def test_a_batched_read_that_gives_too_few_records_is_an_error():
         def _all(self, keys: list[int]) -> Any:
             return keys[1:]
 
-    records, failure = Reader(Short(-1, batched=True), lk.ReadOptions(), copy=False).read(
+    records, failure = RecordReader(Short(-1, batched=True), lk.ReadOptions(), copy=False).read(
         0, np.arange(3), np.arange(3)
     )
     assert records == [] and failure is not None and "gave 2 records for 3 keys" in str(failure.error)

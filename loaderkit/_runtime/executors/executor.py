@@ -57,7 +57,7 @@ class Delivery:
     exhausted: bool = False
 
 
-Step = Delivery | Failure | End
+NextResult = Delivery | Failure | End
 
 # What to read instead of the record of an index, of which so many were tried: indices and record keys, (n,) int64.
 Search = Callable[[int, int], tuple[np.ndarray, np.ndarray]]
@@ -203,7 +203,7 @@ class Executor:
         if self.shut:
             raise IteratorClosedError("the loader was closed")
 
-    def next(self, stream: int) -> Step:
+    def next(self, stream: int) -> NextResult:
         """The next elements of a stream, one at least, the failure in their place, or its end. Waits for it."""
         raise AssertionError("an executor is an InlineExecutor or a WorkerPool")
 
@@ -214,7 +214,7 @@ class Executor:
                 "the iterator was closed while another thread waited for its next element"
             )
 
-    def _pop(self, stream: int) -> Step | None:
+    def _pop(self, stream: int) -> NextResult | None:
         """What there is to hand out, None while it isn't there. A failure stays where it is."""
         match self._dispatcher.pop(stream):
             case None:

@@ -8,7 +8,7 @@ from loaderkit._engine.dispatcher import Assignment
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
 
-from .executor import Executor, Search, Step
+from .executor import Executor, NextResult, Search
 
 
 class _InlineMemory:
@@ -59,7 +59,7 @@ class InlineExecutor(Executor):
         self._runner = TaskRunner(program, self._memory)
         self._dispatcher.ready(0)
 
-    def next(self, stream: int) -> Step:
+    def next(self, stream: int) -> NextResult:
         with self.lock:
             self.check()
             self._check_open(stream)

@@ -145,7 +145,7 @@ class ProcessWorker:
         return [_event(kind, body) for kind, body in wire.split(self._received)]
 
     def progress(self) -> Progress:
-        return self._heartbeat.place()
+        return self._heartbeat.progress()
 
     def doing(self) -> tuple[str, str]:
         stacks = self._heartbeat.stacks(self.process.pid)

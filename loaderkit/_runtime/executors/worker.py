@@ -74,7 +74,7 @@ class Worker(Protocol):
         ...
 
     def suggest(self, indices: np.ndarray, keys: np.ndarray) -> None:
-        """Answers what it sought: the indices to try and their record keys, none where all were tried."""
+        """Answers a ReplacementRequested: the indices to try and their record keys, none where all were tried."""
         ...
 
     def progress(self) -> Progress:

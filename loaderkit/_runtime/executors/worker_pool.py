@@ -36,7 +36,7 @@ from loaderkit.errors import IteratorClosedError, WorkerError
 from loaderkit.sources.naming import has_names
 from loaderkit.transforms.run import Failure
 
-from .executor import Executor, Search, Step
+from .executor import Executor, NextResult, Search
 from .process_worker import ProcessWorker
 from .record_names import RecordNames
 from .restart_policy import RestartPolicy
@@ -178,7 +178,7 @@ class WorkerPool(Executor):
             super().close(stream)
             if not self._streams:
                 self._unfit = None  # its traceback would keep alive whatever the user's frames hold
-            self.wake()  # also where an interrupt tore the engine: the pump ends the workers then
+            self.wake()  # also where an interrupt poisoned the executor: the pump ends the workers then
 
     def _recall(self, tasks: Mapping[Hashable, Sequence[tuple[int, int]]]) -> None:
         for worker, mine in tasks.items():
@@ -188,7 +188,7 @@ class WorkerPool(Executor):
         if os.getpid() == self._pid:
             super().abandon(stream)
 
-    def next(self, stream: int) -> Step:
+    def next(self, stream: int) -> NextResult:
         self._check_process()
         with self.lock:
             while True:

@@ -178,7 +178,7 @@ def _number(layout: Any, layouts: dict[BatchLayout, int]) -> int:
 
 
 def pack_report(task: int, attempt: int, report: Report, packer: Packer) -> bytes:
-    """A report as a body; its trouble must be portable already."""
+    """A report as a body; its task_failure must be portable already."""
     rare = b""
     if report.task_failure is not None or report.layout is not None or report.losses:
         rare = packer.dumps((report.task_failure, report.layout, report.losses))

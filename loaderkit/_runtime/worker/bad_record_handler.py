@@ -25,7 +25,7 @@ from loaderkit.transforms.base import MapWithIndex, draws
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun, Failure
 
-from .reading import Reader
+from .reading import RecordReader
 
 NO_RECORD = -1  # announced where it is several
 OnRecordError = str | Callable[[Exception, RecordMetadata], Any]
@@ -60,7 +60,7 @@ class BadRecordHandler:
     def __init__(
         self,
         pipeline: Pipeline,
-        reader: Reader,
+        reader: RecordReader,
         policy: OnRecordError,
         search: _Search,
         *,
@@ -93,7 +93,7 @@ class BadRecordHandler:
         Args:
             task: of level 0.
             lo, hi: places in its indices.
-            announce: told each record right before it is read; None reads all at once.
+            on_record_start: told each record right before it is read; None reads all at once.
         """
         run, failure = self._whole(task, lo, hi, on_record_start)
         run, earlier = self._level.marked(run)

@@ -89,7 +89,7 @@ class HeartbeatReader:
     """The trainer's side.
 
     >>> reader = HeartbeatReader()
-    >>> reader.place()
+    >>> reader.progress()
     Progress(task=None, index=None, beats=0, instead=None)
     >>> reader.close()
     """
@@ -97,7 +97,7 @@ class HeartbeatReader:
     def __init__(self) -> None:
         self.fd = anonymous_file("mark", _PAGE)
 
-    def place(self) -> Progress:
+    def progress(self) -> Progress:
         """Where the worker is, or was when it ended."""
         answers, beats, task, index, *instead = self._words()
         if not answers:

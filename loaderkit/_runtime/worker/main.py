@@ -54,7 +54,7 @@ def main(channel: int, arena: int, heartbeat: int, trainer: int, *descriptors: i
     Args:
         channel: descriptor of our end of the socket pair.
         arena: descriptor of the loader's memory.
-        mark: descriptor of the page where we say what we work on.
+        heartbeat: descriptor of the page where we say what we work on.
         trainer: pid of the process that started us.
         descriptors: those that the program's pickle mentions, in order.
     """

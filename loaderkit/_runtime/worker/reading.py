@@ -64,7 +64,7 @@ def reads_in_flight(source: Any, options: ReadOptions) -> int:
     return min(options.num_threads, options.prefetch_buffer_size)
 
 
-class Reader:
+class RecordReader:
     """Reads from one source, for one worker.
 
     Args:

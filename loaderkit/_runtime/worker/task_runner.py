@@ -20,7 +20,7 @@ from loaderkit.transforms.stack import Block, RowSpec, as_block, collect, write
 
 from .bad_record_handler import NO_RECORD, BadRecordHandler, OnRecordStart
 from .program import Program
-from .reading import Reader
+from .reading import RecordReader
 
 Output = list[Any]  # one entry a part: a list of rows or elements, or a Block of rows
 _GATHERED_NBYTES = 256 << 10  # of several small batches that a columnar source gives at once
@@ -56,7 +56,7 @@ class TaskRunner:
         self._memory = memory
         self._row_changing = program.row_changing
         self._verify = program.verify
-        self.reader = Reader(program.source, program.read_options, copy=not self._pipeline.passes_rows)
+        self.reader = RecordReader(program.source, program.read_options, copy=not self._pipeline.passes_rows)
         # A columnar source fills a batch without a Python object for each row, where nobody looks at the rows.
         columnar = self._pipeline.passes_rows and self._stacks(1)
         self._take = column_reader(program.source) if columnar else None
@@ -76,7 +76,7 @@ class TaskRunner:
 
         Args:
             task: what to do.
-            announce: told each record right before it is read, one after the other; None reads all at once.
+            on_record_start: told each record right before it is read, one after the other; None reads all at once.
         """
         begun = time.perf_counter()
         if self._bad_record_handler is not None:

@@ -131,7 +131,7 @@ class LayoutPlan:
             feed = RecordFeed(
                 self.sampler, RoundRobinIndices(self.round_robin, state, part=None), self.num_records
             )
-            return self._chain({0: feed}, {0: ()}, prefetch, context)
+            return self._stream_scheduler({0: feed}, {0: ()}, prefetch, context)
         # One of them may be passed over for long: each makes its share of what is made ahead, one element at least.
         share = -(-prefetch // self.round_robin.parts)
         make: dict[int, Callable[[SchedulerContext], Scheduler]] = {}
@@ -143,7 +143,7 @@ class LayoutPlan:
             make[part] = _maker(self, part, feed, start, share)
         return RoundRobinScheduler(make, position.turn, context)
 
-    def _chain(
+    def _stream_scheduler(
         self,
         feeds: dict[int, RecordFeed],
         start: dict[int, Cursor],
@@ -167,7 +167,7 @@ class LayoutPlan:
 def _maker(
     plan: LayoutPlan, part: int, feed: RecordFeed, start: Cursor, prefetch: int
 ) -> Callable[[SchedulerContext], Scheduler]:
-    return lambda context: plan._chain({part: feed}, {part: start}, prefetch, context)
+    return lambda context: plan._stream_scheduler({part: feed}, {part: start}, prefetch, context)
 
 
 def _state_of(position: LayoutPosition) -> RoundRobinState:

@@ -16,7 +16,7 @@ _counts: Counter[tuple[tuple[int, ...], str]] = Counter()
 
 
 class CoordinationStore:
-    """`loaderkit._plan.ending.Store` over JAX's coordination service.
+    """`loaderkit._order.store.Store` over JAX's coordination service.
 
     Args:
         members: the JAX processes that load together, ascending; this one is among them.

@@ -1,10 +1,16 @@
 """A deterministic, checkpointable data loading engine for training in JAX."""
 
 import atexit as _atexit
+import logging as _logging  # noqa: F401 - its exit handler has to come behind ours, which may log
+import os as _os
 import sys as _sys
 from typing import TYPE_CHECKING, Any
 
 from loaderkit._base.version import __version__ as __version__
+from loaderkit._system import start_folder as _start_folder  # noqa: F401 - takes the folder of now
+
+# Names are imported later, when the program may have left the folder that a relative path means.
+__path__[:] = map(_os.path.abspath, __path__)
 
 __all__ = [
     "ArenaMemoryError",
@@ -164,11 +170,15 @@ def _end_workers() -> None:
 
 
 if not TYPE_CHECKING:  # where it would make every misspelled name one of ours
+    from importlib import import_module as _import_module
+
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
     _named, _directory = _lazy_names(globals(), _NAMES, _ROOMS)
 
     def __getattr__(name: str) -> Any:
+        if name == "plan":  # an old name, for one release
+            return _import_module("loaderkit.plan")
         if name not in _NAMES and name not in _ROOMS:
             from loaderkit._base.hints import foreign_attribute
 

@@ -52,7 +52,11 @@ def test_import_leaves_the_rooms_of_optional_libraries_alone(fresh):
 def test_import_brings_in_nothing(fresh):
     """Beyond the standard library all waits until it is used, our own modules too."""
     ours = {module for module in fresh["modules"] if module.startswith("loaderkit")}
-    assert ours == {"loaderkit", *(f"loaderkit._base{name}" for name in ("", ".lazy_package", ".version"))}
+    assert ours == {
+        "loaderkit",
+        *(f"loaderkit._base{name}" for name in ("", ".lazy_package", ".version")),
+        *(f"loaderkit._system{name}" for name in ("", ".start_folder")),
+    }
     known = {*sys.stdlib_module_names, "loaderkit"}
     loaded = {module.partition(".")[0] for module in fresh["modules"]}
     assert {name for name in loaded - known if not name.startswith("_")} == set()
@@ -124,6 +128,42 @@ def test_a_star_import_brings_the_core():
         *("ShardByJaxProcess", "ShardBySharding", "device_iterator", "__version__"),
         *("errors", "interop", "samplers", "sources", "testing", "transforms"),
     }
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.parent.name)
+def test_a_star_import_of_a_room_brings_its_names(path):
+    """Whatever of them was used before."""
+    name = ".".join(path.parent.relative_to(Path(lk.__file__).parents[1]).parts)
+    namespace: dict[str, object] = {}
+    exec(f"from {name} import *", namespace)
+    package = importlib.import_module(name)
+    assert {*package.__all__} == {each for each in namespace if each != "__builtins__"} <= {*dir(package)}
+    assert len(package.__all__) > 2 or name == "loaderkit.interop"
+
+
+def test_a_misspelled_name_comes_with_a_suggestion():
+    """Python's own, which looks at what the package has."""
+    for script in ("loaderkit.DataLoadr", "loaderkit.transforms.Filtr"):
+        command = [
+            sys.executable,
+            "-c",
+            f"import loaderkit; loaderkit.Filter, loaderkit.DataLoader; {script}",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert "Did you mean: '" in done.stderr
+
+
+def test_the_old_place_of_the_samplers_is_an_attribute():
+    """As it was, for scripts that ask for it by the way."""
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        "import loaderkit as lk; print(lk.plan.samplers.IndexSampler)",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{lk.IndexSampler}\n"
 
 
 def test_the_old_place_of_the_samplers_warns():

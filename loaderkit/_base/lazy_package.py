@@ -1,5 +1,6 @@
 """Packages whose names are imported when they are first asked for (PEP 562)."""
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
@@ -9,6 +10,8 @@ def lazy_names(
     namespace: dict[str, Any], names: Mapping[str, str], rooms: Iterable[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package. A name is imported once and then stands in the namespace.
+
+    A star import brings the names, unless the package has an `__all__` of its own.
 
     Args:
         namespace: of the package, `globals()`.
@@ -24,6 +27,7 @@ def lazy_names(
     """
     package = namespace["__name__"]
     shown = sorted({*names, *rooms})
+    namespace.setdefault("__all__", sorted(names))
 
     def getattribute(name: str) -> Any:
         if name in names:
@@ -32,7 +36,10 @@ def lazy_names(
         elif name in shown:
             value = import_module(f"{package}.{name}")
         else:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+            # With `obj` Python suggests the name that was meant.
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules.get(package)
+            )
         namespace[name] = value
         return value
 

@@ -1,6 +1,6 @@
 """What the plan knows of an operation: which kind it is and what it is called, never what it does."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -19,7 +19,9 @@ class BatchShape:
 
 @dataclass(frozen=True, slots=True)
 class OperationShape:
-    """One operation. `label` is its name in errors and in what processes compare; `batch` is None but for a Batch.
+    """One operation. `label` is its name in what processes compare; `batch` is None but for a Batch.
+
+    `shown` is how it shows itself in errors, where it changes the number of rows; it is no part of what it is.
 
     >>> OperationShape("filter", "Filter(isalpha)").changes_rows
     True
@@ -28,6 +30,7 @@ class OperationShape:
     kind: Literal["map", "random_map", "filter", "flat_map", "batch"]
     label: str
     batch: BatchShape | None = None
+    shown: str = field(default="", compare=False)
 
     @property
     def changes_rows(self) -> bool:

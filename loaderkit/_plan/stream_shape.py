@@ -133,7 +133,7 @@ class StreamShape:
 
     def why_unknown(self, what: str) -> str:
         """Why something that needs known rows can't be said."""
-        culprits = [op.label for op in self.operations if op.changes_rows]
+        culprits = [op.shown for op in self.operations if op.changes_rows]
         culprit = next(iter(culprits), "on_record_error='skip'")
         return (
             f"{what} isn't known: {culprit} changes the number of rows, so how many records a step takes "
@@ -200,7 +200,7 @@ class StreamShape:
         after = [op for op in self.operations[self.last_batch + 1 :] if op.changes_rows]
         if batching.batched and after:
             raise ValueError(
-                f"{after[0].label} stands behind the last Batch: it would drop or multiply batches that every shard "
+                f"{after[0].shown} stands behind the last Batch: it would drop or multiply batches that every shard "
                 f"has a part of. Put it before the Batch, or use one shard and logical_streams=1 (they are "
                 f"{self.shard.shard_count} and {count})"
             )

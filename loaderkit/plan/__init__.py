@@ -1,1 +1,3 @@
 """The old place of `loaderkit.samplers`, for one release."""
+
+from loaderkit.plan import samplers as samplers

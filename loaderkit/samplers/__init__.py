@@ -12,11 +12,9 @@ if TYPE_CHECKING:
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
-    __getattr__, __dir__ = _lazy_names(
-        globals(),
-        {
-            "IndexSampler": "loaderkit.samplers.epochs",
-            "Sampler": "loaderkit.samplers.protocol",
-            "SequentialSampler": "loaderkit.samplers.epochs",
-        },
-    )
+    _NAMES = {
+        "IndexSampler": "loaderkit.samplers.epochs",
+        "Sampler": "loaderkit.samplers.protocol",
+        "SequentialSampler": "loaderkit.samplers.epochs",
+    }
+    __getattr__, __dir__ = _lazy_names(globals(), _NAMES)

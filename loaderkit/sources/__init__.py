@@ -28,27 +28,25 @@ if TYPE_CHECKING:
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
-    __getattr__, __dir__ = _lazy_names(
-        globals(),
-        {
-            "ArrayDataSource": "loaderkit.sources.arrays",
-            "ArrayRecordDataSource": "loaderkit.sources.array_record",
-            "ConcatDataSource": "loaderkit.sources.concat",
-            "Files": "loaderkit.sources.file_identity",
-            "InMemoryDataSource": "loaderkit.sources.in_memory",
-            "Namer": "loaderkit.sources.naming",
-            "RandomAccessDataSource": "loaderkit.sources.protocol",
-            "RangeDataSource": "loaderkit.sources.range",
-            "SubsetDataSource": "loaderkit.sources.subset",
-            "check_files": "loaderkit.sources.file_identity",
-            "check_source": "loaderkit.sources.protocol",
-            "column_reader": "loaderkit.sources.optional",
-            "fingerprint_of": "loaderkit.sources.fingerprint",
-            "has_names": "loaderkit.sources.naming",
-            "many_reader": "loaderkit.sources.optional",
-            "namer_of": "loaderkit.sources.naming",
-            "read_only": "loaderkit.sources.protocol",
-            "read_record": "loaderkit.sources.protocol",
-            "read_records": "loaderkit.sources.protocol",
-        },
-    )
+    _NAMES = {
+        "ArrayDataSource": "loaderkit.sources.arrays",
+        "ArrayRecordDataSource": "loaderkit.sources.array_record",
+        "ConcatDataSource": "loaderkit.sources.concat",
+        "Files": "loaderkit.sources.file_identity",
+        "InMemoryDataSource": "loaderkit.sources.in_memory",
+        "Namer": "loaderkit.sources.naming",
+        "RandomAccessDataSource": "loaderkit.sources.protocol",
+        "RangeDataSource": "loaderkit.sources.range",
+        "SubsetDataSource": "loaderkit.sources.subset",
+        "check_files": "loaderkit.sources.file_identity",
+        "check_source": "loaderkit.sources.protocol",
+        "column_reader": "loaderkit.sources.optional",
+        "fingerprint_of": "loaderkit.sources.fingerprint",
+        "has_names": "loaderkit.sources.naming",
+        "many_reader": "loaderkit.sources.optional",
+        "namer_of": "loaderkit.sources.naming",
+        "read_only": "loaderkit.sources.protocol",
+        "read_record": "loaderkit.sources.protocol",
+        "read_records": "loaderkit.sources.protocol",
+    }
+    __getattr__, __dir__ = _lazy_names(globals(), _NAMES)

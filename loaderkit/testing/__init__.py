@@ -10,11 +10,9 @@ if TYPE_CHECKING:
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
-    __getattr__, __dir__ = _lazy_names(
-        globals(),
-        {
-            "PipelineReport": "loaderkit.testing.report",
-            "PurityError": "loaderkit.errors",
-            "check_pipeline": "loaderkit.testing.pipeline",
-        },
-    )
+    _NAMES = {
+        "PipelineReport": "loaderkit.testing.report",
+        "PurityError": "loaderkit.errors",
+        "check_pipeline": "loaderkit.testing.pipeline",
+    }
+    __getattr__, __dir__ = _lazy_names(globals(), _NAMES)

@@ -17,16 +17,13 @@ if TYPE_CHECKING:
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
-    __getattr__, __dir__ = _lazy_names(
-        globals(),
-        {
-            "Batch": "loaderkit.transforms.base",
-            "Filter": "loaderkit.transforms.base",
-            "FlatMap": "loaderkit.transforms.base",
-            "Map": "loaderkit.transforms.base",
-            "MapWithIndex": "loaderkit.transforms.base",
-            "RandomMap": "loaderkit.transforms.base",
-            "Transformation": "loaderkit.transforms.base",
-        },
-        ["image"],
-    )
+    _NAMES = {
+        "Batch": "loaderkit.transforms.base",
+        "Filter": "loaderkit.transforms.base",
+        "FlatMap": "loaderkit.transforms.base",
+        "Map": "loaderkit.transforms.base",
+        "MapWithIndex": "loaderkit.transforms.base",
+        "RandomMap": "loaderkit.transforms.base",
+        "Transformation": "loaderkit.transforms.base",
+    }
+    __getattr__, __dir__ = _lazy_names(globals(), _NAMES, ["image"])

@@ -27,7 +27,17 @@ def _shape_of(operation: Transformation) -> OperationShape:
             operation.batch_fn is not None,
         )
         return OperationShape("batch", label_of(operation), batch)
-    return OperationShape(_kind_of(operation), label_of(operation))
+    kind, label = _kind_of(operation), label_of(operation)
+    return OperationShape(
+        kind, label, shown=_shown(operation, label) if kind in ("filter", "flat_map") else ""
+    )
+
+
+def _shown(operation: Transformation, label: str) -> str:
+    try:
+        return repr(operation)
+    except Exception:  # noqa: BLE001 - a user's repr; it is asked for long before an error needs it
+        return label
 
 
 def _kind_of(operation: Transformation) -> Literal["map", "random_map", "filter", "flat_map"]:

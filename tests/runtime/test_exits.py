@@ -106,6 +106,32 @@ def test_a_script_ends_cleanly(folder, kind, ending):
         script.stop()
 
 
+LOGS_AT_THE_END = """
+import logging
+logging.getLogger("loaderkit").addHandler(logging.FileHandler(os.path.join(folder, "log"), mode="w"))
+it = iter(loader())
+next(it)
+from loaderkit._loader import shared_executor
+ends = shared_executor.end_workers
+
+def logged():
+    logging.getLogger("loaderkit").warning("while the workers end")
+    ends()
+
+shared_executor.end_workers = logged
+"""
+
+
+def test_what_is_logged_while_the_workers_end_is_written(folder):
+    """The workers end before logging does, whichever of the two was imported first."""
+    script = start(folder, HEAD + LOGS_AT_THE_END, folder, "process", 1)
+    try:
+        code, _, err = script.finish()
+        assert (code, err, (folder / "log").read_text()) == (0, "", "while the workers end\n")
+    finally:
+        script.stop()
+
+
 INTERRUPTED = """
 it = iter(loader(stuck))
 try:

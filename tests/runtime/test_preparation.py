@@ -140,13 +140,38 @@ def test_filters_of_warnings_travel_without_the_modules_of_their_categories():
 
 def test_a_path_relative_to_a_folder_that_was_left_means_that_folder(tmp_path, monkeypatch):
     """What the trainer imported by it, a worker still finds; the empty entry is the current directory."""
-    monkeypatch.setattr(preparation, "_AT_IMPORT", str(tmp_path))
+    monkeypatch.setattr(preparation, "START_FOLDER", str(tmp_path))
     (tmp_path / "before").mkdir()
     (tmp_path / "now" / "present").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "now")
     monkeypatch.setattr(sys, "path", ["before", "", "present", "/a", "nowhere", tmp_path, "app.zip"])
     taken = Preparation.of_this_process(()).path
     assert taken == [str(tmp_path / "before"), "", "present", "/a", "nowhere", "app.zip"]
+
+
+def test_a_relative_path_is_that_of_the_folder_where_the_package_was_imported(tmp_path):
+    """Also where its names are first used after the program has left that folder."""
+    (tmp_path / "libs").mkdir()
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "libs/beside.py").write_text("def double(x):\n    return 2 * x\n")
+    (tmp_path / "script.py").write_text(
+        "import os, sys\n"
+        "sys.path.insert(0, 'libs')\n"
+        "import beside, loaderkit as lk\n"
+        "os.chdir('outputs')\n"
+        "with lk.load([1, 2], num_epochs=1, transformations=[beside.double], worker_count=1) as loader:\n"
+        "    print(*loader)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=ENDS_WITHIN * 2,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("2 4\n", "")
 
 
 def test_the_present_folder_may_be_gone(tmp_path, monkeypatch):

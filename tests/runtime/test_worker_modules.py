@@ -19,6 +19,7 @@ OF_EVERY_WORKER = {
     *(f"loaderkit._order{name}" for name in ("", ".cursor", ".fill", ".loss", ".metadata", ".mixing", ".rng")),
     *(f"loaderkit._system{name}" for name in (
         "", ".byte_order", ".descriptors", ".importable", ".limits", ".platform", ".shared_memory",
+        ".start_folder",
     )),
     *(f"loaderkit._runtime{name}" for name in (
         "", ".memory", ".memory.arena_view", ".memory.batch_layout", ".start", ".start.preparation",

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from typing import Any
 
+from loaderkit._system.start_folder import START_FOLDER, present_folder
+
 from .standard_library import StandardModules
 from .warning_filters import WarningFilter, present_filters, set_filters
 
@@ -66,7 +68,7 @@ class Preparation:
             modules=StandardModules.of_this_process(),
             by_value=frozenset(by_value),
             arguments=None if arguments is None else [str(argument) for argument in arguments],
-            folder=_present_folder(),
+            folder=present_folder(),
             main={
                 name: value for name in _MAIN if isinstance(value := vars(main).get(name, ...), str | None)
             },
@@ -120,20 +122,10 @@ def _entries(path: list[Any]) -> list[str]:
 
 def _as_found(entry: str) -> str:
     # It may be relative to the folder that the program was started in, and has left since; "" is the present one.
-    if not entry or os.path.isabs(entry) or os.path.exists(entry) or _AT_IMPORT is None:
+    if not entry or os.path.isabs(entry) or os.path.exists(entry) or START_FOLDER is None:
         return entry
-    before = os.path.join(_AT_IMPORT, entry)
+    before = os.path.join(START_FOLDER, entry)
     return before if os.path.exists(before) else entry
-
-
-def _present_folder() -> str | None:
-    try:
-        return os.getcwd()
-    except OSError:
-        return None
-
-
-_AT_IMPORT = _present_folder()
 
 
 def _spec_of(main: Any) -> tuple[str, str | None, bool] | None:

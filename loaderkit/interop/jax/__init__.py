@@ -10,12 +10,10 @@ if TYPE_CHECKING:
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
-    __getattr__, __dir__ = _lazy_names(
-        globals(),
-        {
-            "DeviceIterator": "loaderkit.interop.jax.device",
-            "ShardByJaxProcess": "loaderkit.interop.jax.sharding",
-            "ShardBySharding": "loaderkit.interop.jax.sharding",
-            "device_iterator": "loaderkit.interop.jax.device",
-        },
-    )
+    _NAMES = {
+        "DeviceIterator": "loaderkit.interop.jax.device",
+        "ShardByJaxProcess": "loaderkit.interop.jax.sharding",
+        "ShardBySharding": "loaderkit.interop.jax.sharding",
+        "device_iterator": "loaderkit.interop.jax.device",
+    }
+    __getattr__, __dir__ = _lazy_names(globals(), _NAMES)

@@ -15,17 +15,15 @@ if TYPE_CHECKING:
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
-    __getattr__, __dir__ = _lazy_names(
-        globals(),
-        {
-            "Decode": "loaderkit.transforms.image.decode",
-            "DecodeCenterCrop": "loaderkit.transforms.image.crops",
-            "DecodeRandomResizedCrop": "loaderkit.transforms.image.crops",
-            "HWCToCHW": "loaderkit.transforms.image.pixels",
-            "Normalize": "loaderkit.transforms.image.pixels",
-            "RandomCrop": "loaderkit.transforms.image.geometry",
-            "RandomFlip": "loaderkit.transforms.image.geometry",
-            "Resize": "loaderkit.transforms.image.geometry",
-            "ToFloat": "loaderkit.transforms.image.pixels",
-        },
-    )
+    _NAMES = {
+        "Decode": "loaderkit.transforms.image.decode",
+        "DecodeCenterCrop": "loaderkit.transforms.image.crops",
+        "DecodeRandomResizedCrop": "loaderkit.transforms.image.crops",
+        "HWCToCHW": "loaderkit.transforms.image.pixels",
+        "Normalize": "loaderkit.transforms.image.pixels",
+        "RandomCrop": "loaderkit.transforms.image.geometry",
+        "RandomFlip": "loaderkit.transforms.image.geometry",
+        "Resize": "loaderkit.transforms.image.geometry",
+        "ToFloat": "loaderkit.transforms.image.pixels",
+    }
+    __getattr__, __dir__ = _lazy_names(globals(), _NAMES)

@@ -1,0 +1,58 @@
+"""What the plan of a stream is told of its operations, and how they show themselves in its errors."""
+
+from dataclasses import dataclass
+
+import pytest
+
+import loaderkit as lk
+from loaderkit.transforms.shape import shape_of
+
+
+@dataclass
+class AtLeast(lk.Filter):
+    """With a repr of its own, which says its parameter."""
+
+    least: int
+
+    def filter(self, element: int) -> bool:
+        """As the name says."""
+        return element >= self.least
+
+
+class Unspeakable(lk.Filter):
+    """Its repr raises."""
+
+    def filter(self, element: int) -> bool:
+        """All."""
+        return True
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def loader_of(operation: lk.Transformation) -> lk.DataLoader:
+    return lk.DataLoader(
+        data_source=lk.RangeDataSource(0, 9, 1),
+        sampler=lk.SequentialSampler(9),
+        operations=[operation, lk.Batch(2)],
+    )
+
+
+def test_an_operation_shows_itself_in_errors_as_its_class_says():
+    """With its parameters, where rows can't be counted because of it."""
+    with pytest.raises(TypeError, match=r"AtLeast\(least=3\) changes the number of rows"):
+        len(loader_of(AtLeast(3)))
+
+
+def test_a_repr_that_raises_is_no_error_of_the_loader():
+    """The class's name is said instead."""
+    loader = loader_of(Unspeakable())
+    assert [batch.tolist() for batch in loader][:2] == [[0, 1], [2, 3]]
+    with pytest.raises(TypeError, match="Unspeakable changes the number of rows"):
+        len(loader)
+
+
+def test_what_processes_compare_has_no_repr():
+    """A repr may hold an address; two shapes with other reprs are the same."""
+    one, other = shape_of([AtLeast(3)])[0], shape_of([AtLeast(4)])[0]
+    assert one == other and (one.label, one.shown) == ("AtLeast", "AtLeast(least=3)")

@@ -76,9 +76,8 @@ class Dispatcher:
         self._closing: dict[StreamId, _ClosingStream] = {}
         self._workers: dict[WorkerId, dict[int, InFlightTask]] = {}  # tasks out with each, oldest first
         self._alone: set[WorkerId] = set()  # those that have a suspect
-        self._fenced_slots: dict[
-            WorkerId, list[Slot]
-        ] = {}  # what may be written to by those who can't be stopped
+        # What may be written to by workers that can't be stopped.
+        self._fenced_slots: dict[WorkerId, list[Slot]] = {}
         self._latest: WorkerId = None  # who was through with a task last
         self._again: deque[InFlightTask] = deque()
 

@@ -167,7 +167,7 @@ class RowScheduler:
         return self._rows_task(steps, first.total)
 
     def _at_once(self) -> int:
-        """Steps to open as one step: as many as make a task, where batches have no slots of their own."""
+        """Steps of the plan to open as one in-flight step: as many as make a task, where batches have no own slots."""
         if self._slots is not None or not self._batch:
             return 1
         return max(1, self._reserve.task_rows(self._batch) // self._batch)
@@ -310,9 +310,8 @@ class RowScheduler:
                 uses += self._filled(task, step, place, target, report.parts[place])
             else:
                 self._fail(step, target.first, task_failure.error)
-                if (
-                    place == task_failure.part < len(report.parts)
-                ):  # batches of a step that are before the failure
+                if place == task_failure.part < len(report.parts):
+                    # Batches of a step that are before the failure.
                     uses += self._filled(task, step, place, target, report.parts[place])
                     broken = InFlightStep(_NO_ROWS, outcome=StreamFailure(task_failure.error))
                     self._steps.insert(self._steps.index(step) + 1, broken)
@@ -399,7 +398,7 @@ class RowScheduler:
             self._ahead -= step.rows.steps
             if step.losses:
                 losses = {
-                    step: tuple(sorted(lost, key=attrgetter("index"))) for step, lost in step.losses.items()
+                    place: tuple(sorted(lost, key=attrgetter("index"))) for place, lost in step.losses.items()
                 }
                 return replace(outcome, losses=losses)
             if outcome.slot is not None:

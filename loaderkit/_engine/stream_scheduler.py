@@ -90,9 +90,8 @@ class StreamScheduler:
         self._last = ElementQueue() if groupings else next(iter(self._streams.values())).queues[0]
         self._reserves = [Reserve(context) for _ in range(len(groupings) + 1)]
         self._pending: deque[Task] = deque()  # batches ready to be made
-        self._work: dict[
-            int, tuple[ElementQueue, QueuedRun, LogicalStream]
-        ] = {}  # task id -> queue, run, one of its streams
+        # Task id -> queue, run, one of its streams.
+        self._work: dict[int, tuple[ElementQueue, QueuedRun, LogicalStream]] = {}
         self._uses: dict[int, int] = {}  # task id -> elements of its output that are still to be used
         self._arriving: int | None = None  # the task whose output isn't counted yet
 

@@ -221,9 +221,8 @@ class StreamReader(Closing):
         self._moving = True
         try:
             step = stream.next()
-        except (
-            PoisonedError
-        ):  # by an interrupt in this or another iterator of the loader: on with a new executor
+        except PoisonedError:
+            # By an interrupt in this or another iterator of the loader: on with a new executor.
             self._move_to(self._position)
             return self._fill()
         except BaseException:

@@ -1,5 +1,6 @@
 """What the plan knows of an operation: which kind it is and what it is called, never what it does."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -21,7 +22,7 @@ class BatchShape:
 class OperationShape:
     """One operation. `label` is its name in what processes compare; `batch` is None but for a Batch.
 
-    `shown` is how it shows itself in errors, where it changes the number of rows; it is no part of what it is.
+    `show` gives how it shows itself in errors. It is called for an error only: the repr of a user's class may be long.
 
     >>> OperationShape("filter", "Filter(isalpha)").changes_rows
     True
@@ -30,12 +31,17 @@ class OperationShape:
     kind: Literal["map", "random_map", "filter", "flat_map", "batch"]
     label: str
     batch: BatchShape | None = None
-    shown: str = field(default="", compare=False)
+    show: Callable[[], str] | None = field(default=None, compare=False, repr=False)
 
     @property
     def changes_rows(self) -> bool:
         """Whether it gives other rows in number than it takes."""
         return self.kind in ("filter", "flat_map")
+
+    @property
+    def shown(self) -> str:
+        """What errors call it."""
+        return self.label if self.show is None else self.show()
 
     @property
     def draws(self) -> bool:

@@ -1,6 +1,7 @@
 """The shape of a list of operations: what the plan of a stream, its states and its identity need to know of them."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from loaderkit._order.operation_shape import BatchShape, OperationShape
@@ -27,17 +28,14 @@ def _shape_of(operation: Transformation) -> OperationShape:
             operation.batch_fn is not None,
         )
         return OperationShape("batch", label_of(operation), batch)
-    kind, label = _kind_of(operation), label_of(operation)
-    return OperationShape(
-        kind, label, shown=_shown(operation, label) if kind in ("filter", "flat_map") else ""
-    )
+    return OperationShape(_kind_of(operation), label_of(operation), show=partial(_shown, operation))
 
 
-def _shown(operation: Transformation, label: str) -> str:
+def _shown(operation: Transformation) -> str:
     try:
         return repr(operation)
-    except Exception:  # noqa: BLE001 - a user's repr; it is asked for long before an error needs it
-        return label
+    except Exception:  # noqa: BLE001 - a user's repr, in the middle of another error
+        return label_of(operation)
 
 
 def _kind_of(operation: Transformation) -> Literal["map", "random_map", "filter", "flat_map"]:

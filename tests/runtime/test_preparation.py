@@ -7,7 +7,7 @@ import sys
 import warnings
 
 import pytest
-from child_scripts import ENDS_WITHIN, ROOT
+from child_scripts import ENDS_WITHIN, ROOT, run
 from runtime_loaders import numbers
 
 from loaderkit._runtime.start import preparation
@@ -154,24 +154,17 @@ def test_a_relative_path_is_that_of_the_folder_where_the_package_was_imported(tm
     (tmp_path / "libs").mkdir()
     (tmp_path / "outputs").mkdir()
     (tmp_path / "libs/beside.py").write_text("def double(x):\n    return 2 * x\n")
-    (tmp_path / "script.py").write_text(
+    out = run(
+        tmp_path,
         "import os, sys\n"
+        "os.chdir(os.path.dirname(__file__))\n"
         "sys.path.insert(0, 'libs')\n"
         "import beside, loaderkit as lk\n"
         "os.chdir('outputs')\n"
         "with lk.load([1, 2], num_epochs=1, transformations=[beside.double], worker_count=1) as loader:\n"
-        "    print(*loader)\n"
+        "    print(*loader)\n",
     )
-    done = subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=ENDS_WITHIN * 2,
-        check=False,
-    )
-    assert (done.stdout, done.stderr) == ("2 4\n", "")
+    assert out == "2 4\n"
 
 
 def test_the_present_folder_may_be_gone(tmp_path, monkeypatch):

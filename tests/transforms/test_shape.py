@@ -56,3 +56,24 @@ def test_what_processes_compare_has_no_repr():
     """A repr may hold an address; two shapes with other reprs are the same."""
     one, other = shape_of([AtLeast(3)])[0], shape_of([AtLeast(4)])[0]
     assert one == other and (one.label, one.shown) == ("AtLeast", "AtLeast(least=3)")
+
+
+def test_a_repr_is_asked_for_by_an_error_only():
+    """That of an operation with a long list takes as long as reading an epoch may."""
+
+    class Counted(lk.Filter):
+        asked = 0
+
+        def filter(self, element: int) -> bool:
+            return True
+
+        def __repr__(self) -> str:
+            Counted.asked += 1
+            return "Counted"
+
+    loader = loader_of(Counted())
+    next(iter(loader))
+    assert Counted.asked == 0
+    with pytest.raises(TypeError, match="Counted changes"):
+        len(loader)
+    assert Counted.asked == 1

@@ -83,9 +83,8 @@ class InlineExecutor(Executor):
         except BaseException:
             # Ctrl-C in the middle of the user's code: the task is done again when the next element is asked for.
             self.poisoned = True
-            if (
-                not task.level
-            ):  # else its rows may have been written to: they have to be made anew, in another executor
+            # At a higher level its rows may have been written to: they have to be made anew, in another executor.
+            if not task.level:
                 self._dispatcher.died(0, "interrupted")
                 self._dispatcher.ready(0)
                 self.poisoned = False

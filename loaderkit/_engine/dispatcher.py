@@ -26,12 +26,14 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
+from loaderkit._order.failure import Failure
+
 from .in_flight import InFlightTask
 from .outputs import Outputs
 from .pace import Pace
-from .scheduler import Scheduler
+from .scheduler import NO_RECORDS, Records, Scheduler
 from .slots import Slots
-from .task import Outcome, Ready, Report, Slot, StreamFailure, Task, TaskFailure
+from .task import Outcome, Ready, Report, Slot, Task
 
 WorkerId = Hashable
 StreamId = Hashable
@@ -117,7 +119,7 @@ class Dispatcher:
         """The next thing to hand to the stream's user, None while it isn't there."""
         outcome = self._streams[stream].pop()
         if outcome is None and self._is_stuck(stream):
-            return StreamFailure(self._no_memory[stream][0])
+            return Failure(self._no_memory[stream][0])
         return outcome
 
     def due(self, stream: StreamId) -> bool:
@@ -214,7 +216,7 @@ class Dispatcher:
             room = self._slots.alloc(nbytes)
         except MemoryError as error:
             self._take_from(worker, task)
-            self._end_task(out, Report((), task_failure=TaskFailure(error, part=0)))
+            self._end_task(out, Report((), Failure(error)))
             return None
         out.task = replace(out.task, reserve=room)
         return room
@@ -299,10 +301,15 @@ class Dispatcher:
         """The tasks that are out with a worker, oldest first."""
         return [out.task for out in self._workers.get(worker, {}).values()]
 
-    def stream_of(self, worker: WorkerId, task: int, attempt: int) -> StreamId | None:
-        """Whose task that is; None if that attempt isn't the one that is out, or nobody wants it any more."""
+    def replacement(self, worker: WorkerId, task: int, attempt: int, index: int, tried: int) -> Records:
+        """What a worker may read instead of a bad record of its task, as `Scheduler.replacement` says.
+
+        None where that attempt isn't the one that is out, and where the task's stream was closed.
+        """
         out = self._current(worker, task, attempt)
-        return None if out is None or out.stream in self._closing else out.stream
+        if out is None or out.stream in self._closing:
+            return NO_RECORDS
+        return self._streams[out.stream].replacement(index, tried)
 
     def _current(self, worker: WorkerId, task: int, attempt: int) -> InFlightTask | None:
         out = self._workers.get(worker, {}).get(task)

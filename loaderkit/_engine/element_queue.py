@@ -5,12 +5,13 @@ or at a failure, which stays at the front once all before it was taken.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from loaderkit._base.notes import keyed
 from loaderkit._order.cursor import Cursor
+from loaderkit._order.failure import Failure
 from loaderkit._order.loss import Loss
 from loaderkit.errors import BadRecordsError
 
@@ -40,8 +41,8 @@ class QueuedRun:
     group_passes  of a batch: the pass numbers of the cursors behind it, by stream
     rows      of a batch: (n, depth + 1) int64, the cursor where each of its rows begins
     masked    a batch without a real row
+    after     of a batch: the cursors after it, by stream
     failed    what ended it
-    behind    of a batch, or of a failure that comes from one: the cursors behind it, by stream
     """
 
     task: int
@@ -64,8 +65,12 @@ class QueuedRun:
     group_passes: dict[int, int] | None = None
     rows: np.ndarray | None = None
     masked: bool = False
-    failed: object | None = None
-    behind: dict[int, Cursor] | None = None
+    after: dict[int, Cursor] | None = None
+    failed: Failure | None = None
+
+    def fail(self, failure: Failure) -> None:
+        """Ends it; after a batch that failed the streams go on after that batch."""
+        self.failed = failure if self.after is None else replace(failure, cursors=self.after)
 
     def pass_after(self, stream: int, place: int) -> int:
         """The pass number of a stream's cursor behind an element."""
@@ -124,9 +129,9 @@ class ElementQueue:
         self.runs.append(run)
         return run
 
-    def fail(self, error: object, behind: dict[int, Cursor] | None = None) -> None:
-        """Ends the queue with a failure that is no task's; `behind`: the cursors behind it, if they are known."""
-        self.runs.append(QueuedRun(-1, done=True, failed=error, behind=behind))
+    def fail(self, failure: Failure) -> None:
+        """Ends the queue with a failure that is no task's."""
+        self.runs.append(QueuedRun(-1, done=True, failed=failure))
         self.ended = True
 
     def size(self, of_batch: float = 1) -> float:
@@ -147,11 +152,11 @@ class ElementQueue:
         """Whether nothing will come behind the elements that are ready, but perhaps a failure."""
         return self.ended and all(run.done for run in self.runs)
 
-    def failure(self) -> QueuedRun | None:
-        """The run with the failure right behind the elements that are ready."""
+    def failure(self) -> Failure | None:
+        """The failure right after the elements that are ready."""
         for run in self.runs:
             if not run.done or run.failed is not None:
-                return None if run.failed is None else run
+                return run.failed
         return None
 
     def take(self, count: int) -> QueueSlice:
@@ -203,11 +208,11 @@ class ElementQueue:
                 gaps = gaps[:-1]  # its last records weren't looked at
             if np.any(gaps >= limit):
                 run.size = int(np.argmax(gaps >= limit))
-                run.behind = None
-                run.failed = ValueError(
+                error = ValueError(
                     f"{limit:,} {what} in a row gave no element: the Filters and FlatMaps let nothing pass, "
                     "and the sampler is endless"
                 )
+                run.failed = Failure(error)
                 self.ended = True
 
     def give_up_lost(self, most: int) -> None:
@@ -225,10 +230,11 @@ class ElementQueue:
                 if self._lost >= most:
                     assert run.begins is not None
                     run.size = int(np.searchsorted(run.begins[:, 0], loss.index))
-                    run.failed = BadRecordsError(
+                    error = BadRecordsError(
                         f"{most:,} records in a row are bad, the last of them at index {loss.index} "
                         f"(record_key {keyed(loss.record_key, loss.name)}): {loss.error}, raised by {loss.label}"
                     )
+                    run.failed = Failure(error)
                     self.ended = True
                     return
             if next_place < run.records:

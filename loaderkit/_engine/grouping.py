@@ -75,7 +75,7 @@ def batch_of(
     run = queue.add(task_id, expected=1)
     run.rows = _spread(begins, fill, stop) if fill else begins
     run.reaches = {number: part.reach for number, part in taken.items()}
-    run.behind = ends
+    run.after = ends
     run.pass_number = next(iter(taken.values())).pass_number
     run.group_passes = {number: part.end_pass for number, part in taken.items()}
     if len(taken) > 1:

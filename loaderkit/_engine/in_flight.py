@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from loaderkit._order.failure import Failure
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
-from .task import Report, Target, Task, TaskFailure
+from .task import Report, Target, Task
 
 _WITHOUT_A_PATTERN = 4  # times as many losses, at ever other records, are too many as well
 _NAMED = 8  # record keys that an error names
@@ -85,9 +86,10 @@ class InFlightTask:
 
     def completed(self, report: Report) -> Report:
         """What a worker says, with the error behind the records that were left."""
-        if self.error is None or report.task_failure is not None:
+        if self.error is None or report.failure is not None:
             return report
-        return replace(report, task_failure=TaskFailure(self.error, _first(self.task, self.cut or 0)[1]))
+        failure = Failure(self.error, indices=self.error.indices)
+        return replace(report, failure=failure, failed_part=_first(self.task, self.cut or 0)[1])
 
 
 def before(task: Task, index: int | None) -> tuple[Task, int]:

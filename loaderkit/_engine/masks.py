@@ -4,6 +4,7 @@ They follow where the streams of this process are exhausted and other processes 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from .element_queue import ElementQueue, QueueSlice
 from .logical_stream import LogicalStream, RecordInput, stream_of
@@ -34,7 +35,7 @@ class Masks:
         if queue.ready:
             self.shape = queue.take(1)
         elif (failure := queue.failure()) is not None:
-            last.fail(failure.failed)
+            last.fail(replace(failure, cursors=None))  # of the sample, not of this place in the streams
         elif queue.at_end():
             last.ended = True  # nobody has a row
         return self.shape

@@ -23,11 +23,13 @@ from typing import Protocol
 
 import numpy as np
 
+from loaderkit._order.facts import Facts
+from loaderkit._order.failure import Failure
 from loaderkit._order.fill import Fill
 from loaderkit._order.loss import Loss
 
-from .scheduler import AHEAD_NBYTES, Reserve, SchedulerContext
-from .task import End, Layout, Outcome, Ready, Report, Slot, Span, StreamFailure, Target, Task, TaskPart
+from .scheduler import AHEAD_NBYTES, Replacement, Reserve, SchedulerContext, no_replacement
+from .task import End, Layout, Outcome, Ready, Report, Slot, Span, Target, Task, TaskPart
 
 
 class StepRows(Protocol):
@@ -87,8 +89,8 @@ class InFlightStep:
     assigned: int = 0  # rows that tasks were made of
     out: int = 0  # tasks out for it
     spans: dict[int, Span] = field(default_factory=dict)  # first row -> where those rows are
-    failed: tuple[int, object] | None = None  # (row, error): the lowest so far
-    outcome: Ready | StreamFailure | None = None
+    failed: tuple[int, Failure] | None = None  # (row, failure): the lowest row so far
+    outcome: Ready | Failure | None = None
     losses: dict[int, list[Loss]] = field(default_factory=dict)  # by step of the plan
 
     @property
@@ -115,6 +117,7 @@ class RowScheduler:
         finish: whether every batch needs a finishing look (a batch_fn, operations behind the last Batch).
         in_place: whether rows may be written to slots at all (there is no batch_fn).
         prefetch: batches to make ahead of the one handed out last.
+        replacement: says what is read instead of a bad record.
     """
 
     def __init__(
@@ -127,7 +130,9 @@ class RowScheduler:
         finish: bool,
         in_place: bool,
         prefetch: int,
+        replacement: Replacement = no_replacement,
     ) -> None:
+        self.replacement = replacement
         self._feed = feed
         self._context = context
         self._level, self._group, self._finish = level, group, finish
@@ -186,7 +191,7 @@ class RowScheduler:
             rows = self._feed.next(1 if self._slots is not None else min(most, window - self._ahead))
         except Exception as error:  # noqa: BLE001 - a user's sampler may raise anything
             self._ended = True
-            self._steps.append(InFlightStep(_NO_ROWS, outcome=StreamFailure(error)))
+            self._steps.append(InFlightStep(_NO_ROWS, outcome=Failure(error)))
             return False
         if rows is None:
             self._ended = True
@@ -305,16 +310,16 @@ class RowScheduler:
         uses = 0
         for place, (step, target) in enumerate(zip(steps, task.targets, strict=True)):
             step.out -= 1
-            task_failure = report.task_failure
-            if task_failure is None or place < task_failure.part:
+            failure = report.failure
+            if failure is None or place < report.failed_part:
                 uses += self._filled(task, step, place, target, report.parts[place])
             else:
-                self._fail(step, target.first, task_failure.error)
-                if place == task_failure.part < len(report.parts):
+                self._fail(step, target.first, failure)
+                if place == report.failed_part < len(report.parts):
                     # Batches of a step that are before the failure.
                     uses += self._filled(task, step, place, target, report.parts[place])
-                    broken = InFlightStep(_NO_ROWS, outcome=StreamFailure(task_failure.error))
-                    self._steps.insert(self._steps.index(step) + 1, broken)
+                    failed = InFlightStep(_NO_ROWS, outcome=failure)
+                    self._steps.insert(self._steps.index(step) + 1, failed)
             self._settle(step)
         if report.losses:
             self._lose(task, steps, report.losses)
@@ -355,23 +360,23 @@ class RowScheduler:
                 self._context.outputs.drop(span.task)
         step.spans.clear()
         self._free(step)
-        if report.task_failure is not None:
-            self._fail(step, 0, report.task_failure.error)
+        if report.failure is not None:
+            self._fail(step, 0, report.failure)
             self._settle(step)
             return 0
         step.outcome = Ready(task=task.id)
         return 1
 
-    def _fail(self, step: InFlightStep, row: int, error: object) -> None:
+    def _fail(self, step: InFlightStep, row: int, failure: Failure) -> None:
         if step.failed is None or row < step.failed[0]:
-            step.failed = (row, error)
+            step.failed = (row, failure)
         self._ended = self._failed = True
 
     def _settle(self, step: InFlightStep) -> None:
         if step.outcome is not None or step.out:
             return
         if step.failed is not None:
-            step.outcome = StreamFailure(step.failed[1])
+            step.outcome = step.failed[1]
         elif step.filled:
             if self._finish or any(span.slot is None for span in step.spans.values()):
                 self._to_finish.append(step)
@@ -400,7 +405,7 @@ class RowScheduler:
                 losses = {
                     place: tuple(sorted(lost, key=attrgetter("index"))) for place, lost in step.losses.items()
                 }
-                return replace(outcome, losses=losses)
+                return replace(outcome, facts=Facts(losses=losses))
             if outcome.slot is not None:
                 return self._with_others(outcome)
         return outcome

@@ -9,10 +9,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from .outputs import Outputs
 from .pace import Pace
 from .slots import Slots
 from .task import Outcome, Ready, Report, Slot, Task
+
+Records = tuple[np.ndarray, np.ndarray]  # indices and record keys, (n,) int64 each
+Replacement = Callable[[int, int], Records]  # as `Scheduler.replacement`
+NO_RECORDS: Records = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def no_replacement(index: int, tried: int) -> Records:
+    """The replacement of a stream whose bad records are errors: it is never asked."""
+    raise AssertionError("a bad record of this stream is raised")
 
 
 class Scheduler(Protocol):
@@ -27,6 +38,13 @@ class Scheduler(Protocol):
 
     def done(self, task: Task, report: Report) -> int:
         """Takes in what came of a task of ours, once; answers how many uses its output has."""
+        ...
+
+    def replacement(self, index: int, tried: int) -> Records:
+        """What may be read instead of the bad record of an index, of which so many were tried; empty behind the last.
+
+        A call back up: the answer is the plan's, which may ask the user's sampler.
+        """
         ...
 
     def pop(self) -> Outcome | None:

@@ -28,14 +28,16 @@ from dataclasses import replace
 import numpy as np
 
 from loaderkit._order.cursor import Cursor
+from loaderkit._order.facts import Facts
+from loaderkit._order.failure import Failure
 
 from .element_queue import ElementQueue, QueuedRun
 from .grouping import Grouping, batch_of, end_like, masked_batch
 from .logical_stream import LogicalStream, RecordInput, stream_of
 from .masks import Masks
 from .passed_losses import losses_left, losses_of
-from .scheduler import AHEAD_NBYTES, Reserve, SchedulerContext
-from .task import End, Outcome, Ready, Report, Slot, Span, StreamFailure, Task
+from .scheduler import AHEAD_NBYTES, Replacement, Reserve, SchedulerContext, no_replacement
+from .task import End, Outcome, Ready, Report, Slot, Span, Task
 from .yields import Outlook, Yield
 
 # Of a stream's first task: what an element takes is only known when some records are done. A task of cheap rows that is
@@ -57,6 +59,7 @@ class StreamScheduler:
         again: gives the feed of a stream from its first index on, for "wrap".
         sample: gives a feed of the whole data; masked batches follow on the last padded one, and look like these.
         tolerance: bad records in a row that may be left out before that is an error, None where none is left out.
+        replacement: says what is read instead of a bad record.
     """
 
     def __init__(
@@ -72,9 +75,9 @@ class StreamScheduler:
         again: Callable[[int], RecordInput] | None = None,
         sample: Callable[[], RecordInput] | None = None,
         tolerance: int | None = None,
+        replacement: Replacement = no_replacement,
     ) -> None:
-        # Behind a batch that failed and was reached: the cursors of the streams that it had rows of.
-        self.behind_failure: Mapping[int, Cursor] | None = None
+        self.replacement = replacement
         self._stop, self._again = stop, again
         self._exhausted = self._wrapped = False
         self._empty_limit = empty_limit
@@ -160,7 +163,7 @@ class StreamScheduler:
         try:
             records = stream.records or stream.feed.next(rows)
         except Exception as error:  # noqa: BLE001 - a user's sampler may raise anything
-            queue.fail(error)
+            queue.fail(Failure(error))
             records = None
         if records is None:
             queue.ended = True
@@ -200,8 +203,8 @@ class StreamScheduler:
                 run.records = 1 if task.level else len(task.indices)
                 firsts = part.begins[:, 0]
                 run.places = np.zeros_like(firsts) if task.level else np.searchsorted(task.indices, firsts)
-        if report.task_failure is not None:
-            run.failed = report.task_failure.error
+        if report.failure is not None:
+            run.fail(report.failure)
             queue.ended = True
         if task.level:
             last = task.level == len(self._groupings)
@@ -270,7 +273,7 @@ class StreamScheduler:
             if source.ready < grouping.rows:
                 failure = source.failure()
                 if failure is not None:
-                    queue.fail(failure.failed, failure.behind)
+                    queue.fail(failure)
                     return False
                 if not source.at_end():
                     return False
@@ -316,12 +319,11 @@ class StreamScheduler:
                     self._begin_again()
             case "fail":
                 number = min(number for number, count in counts.items() if count < grouping.rows)
-                queue.fail(
-                    ValueError(
-                        f"logical stream {number} has too few rows left for this step, and num_steps asks for it: use "
-                        "remainder='wrap', or fewer steps, or remainder='pad' without num_steps"
-                    )
+                error = ValueError(
+                    f"logical stream {number} has too few rows left for this step, and num_steps asks for it: use "
+                    "remainder='wrap', or fewer steps, or remainder='pad' without num_steps"
                 )
+                queue.fail(Failure(error))
         return False
 
     def _begin_again(self) -> None:
@@ -367,8 +369,7 @@ class StreamScheduler:
         if not run.done:
             return None
         if run.taken == run.size:
-            self.behind_failure = run.behind
-            return StreamFailure(run.failed)
+            return run.failed
         place, run.taken = run.taken, run.size
         queue.drop_used()
         ends = None
@@ -377,18 +378,16 @@ class StreamScheduler:
         elif run.ends is not None:
             (stream, *_) = self._streams
             ends = [{stream: tuple(end)} for end in run.ends[place : run.size].tolist()]
-        ready = Ready(
-            task=run.task,
-            place=place,
-            count=run.size - place,
+        others_wait = self._masks is not None  # other processes ask what will follow
+        facts = Facts(
             ends=ends,
             begins=run.rows,
             losses=losses_of(run, place, ends, self._streams, left_out=self._tolerance is not None),
+            masked=run.masked,
+            more=sum(not run.masked and run.failed is None for run in queue.runs) if others_wait else 0,
+            exhausted=self._exhausted,
         )
-        if self._masks is None:
-            return ready
-        more = sum(not run.masked and run.failed is None for run in queue.runs)
-        return replace(ready, masked=run.masked, more=more, exhausted=self._exhausted)
+        return Ready(task=run.task, place=place, count=run.size - place, facts=facts)
 
     def delivered(self, ready: Ready) -> None:
         self._use(Span(ready.task, 0, ready.place, ready.place + ready.count))

@@ -6,13 +6,14 @@ earlier tasks made and runs what follows Batch j. What a task makes stays where 
 by the task's id until the engine releases it; the engine moves ids, sizes and cursors, never rows.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from loaderkit._order.cursor import Cursor
+from loaderkit._order.facts import PLANNED, Facts
+from loaderkit._order.failure import Failure
 from loaderkit._order.fill import Fill
 from loaderkit._order.loss import Loss
 
@@ -116,24 +117,13 @@ class TaskPart:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskFailure:
-    """A user's function failed: the parts before it are good, the one at this place ends with it.
-
-    A target of several batches may end with those before the failure: then the last of the report's parts is its part.
-
-    `error` is opaque to the engine; it is handed to whoever iterates when all before it was.
-    """
-
-    error: object
-    part: int
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """What a worker says of a finished task.
 
     parts     one for each target begun
-    task_failure  what ended it early, or None
+    failure   what ended it early, or None; the parts before `failed_part` are good
+    failed_part  the place of the target that the failure ended. A target of several batches may end with the batches
+              before the failure: then the last of `parts` is its part
     layout    what the rows of a batch look like, when the worker found the guess missing or wrong; else None
     nbytes    how much of `reserve` (or of the room it asked for) the output takes
     seconds   time spent on it
@@ -141,7 +131,8 @@ class Report:
     """
 
     parts: tuple[TaskPart, ...]
-    task_failure: TaskFailure | None = None
+    failure: Failure | None = None
+    failed_part: int = 0
     layout: Layout | None = None
     nbytes: int = 0
     seconds: float = 0.0
@@ -155,13 +146,8 @@ class Ready:
     slot      a batch of `rows` rows written in place; the taker owns the slot now
     task, part, place, count   else: so many elements from `place` on of part `part` of that task's output; the taker
               says when it took them
-    ends      for each element the cursor of each stream behind it; None where the plan knows it
-    begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None where the plan knows it
-    masked    no row of it is real: the streams are exhausted, and other processes may have rows for this step
-    more      elements with real rows that will surely come behind it, as far as is known
-    exhausted whether no others with real rows will come
-    losses    by element: the bad records of its rows, and those passed without a row since the element before it
-    following the batches behind it that are ready too, in slots and without losses, if the taker wants several at once
+    facts     what is known of them
+    following the batches after it that are ready too, in slots and without losses, if the taker wants several at once
     """
 
     rows: int = 0
@@ -171,27 +157,15 @@ class Ready:
     part: int = 0
     place: int = 0
     count: int = 1
-    ends: Sequence[Mapping[int, Cursor]] | None = None
-    begins: np.ndarray | None = None
-    masked: bool = False
-    more: int = 0
-    exhausted: bool = False
-    losses: Mapping[int, tuple[Loss, ...]] | None = None
+    facts: Facts = PLANNED
     following: tuple["Ready", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class StreamFailure:
-    """The stream can't go on: the error that belongs in this place."""
-
-    error: object
-
-
-@dataclass(frozen=True, slots=True)
 class End:
-    """The stream is over; `losses` are the bad records behind its last element."""
+    """The stream is over; `losses` are the bad records after its last element."""
 
     losses: tuple[Loss, ...] = ()
 
 
-Outcome = Ready | StreamFailure | End
+Outcome = Ready | Failure | End

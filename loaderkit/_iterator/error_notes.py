@@ -5,21 +5,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from loaderkit._base.notes import annotate, keyed, notes_of, text_of
+from loaderkit._order.failure import Failure
 from loaderkit._order.metadata import RecordMetadata
-from loaderkit._plan.bad_records import with_substitutions
-from loaderkit._plan.position import Position
-from loaderkit._plan.stream_plan import StreamPlan
+from loaderkit._plan.stream_plan import P, StreamPlan
 from loaderkit._system.limits import limits_behind
 from loaderkit.errors import LoaderkitError, WorkerError
-from loaderkit.samplers.protocol import record_keys_of
 from loaderkit.sources.naming import Namer
-from loaderkit.transforms.run import Failure
 
 _MENTIONED = 8  # records that an error names
 
 
 def explained(
-    failure: Failure, plan: StreamPlan, position: Position, source_name: str, record_name: Namer
+    failure: Failure, plan: StreamPlan[P], position: P, source_name: str, record_name: Namer
 ) -> Exception:
     """The error to raise for what a user's function, or the batching, raised: as it came, with notes of where that was.
 
@@ -30,7 +27,7 @@ def explained(
         source_name: of the data source.
         record_name: says what the source calls a record.
     """
-    error = failure.error
+    error: Exception = failure.error
     if isinstance(error, StopIteration):
         # As it is, it would end the user's loop without a word.
         ended, error = error, RuntimeError("StopIteration was raised where an element is made")
@@ -68,19 +65,18 @@ def named(records: list[RecordMetadata], record_name: Namer) -> list[RecordMetad
 
 
 def _named(
-    indices: Sequence[int], plan: StreamPlan, position: Position, source_name: str, record_name: Namer
+    indices: Sequence[int], plan: StreamPlan[P], position: P, source_name: str, record_name: Namer
 ) -> str:
     if not indices:
         return ""
     shown = np.array(indices[:_MENTIONED], np.int64)
-    ledger = position.losses.ledger
     try:
-        keys = record_keys_of(with_substitutions(plan.sampler, ledger), shown)
+        keys, instead = plan.record_keys(position, shown)
     except Exception:  # noqa: BLE001 - a user's sampler may raise anything; the user's error must be heard
         return f"for index {shown[0]}, "
     read = [
-        f"record_key {keyed(k, record_name(k))}{', read instead of its own' if ledger.get(i, i) != i else ''}"
-        for i, k in zip(shown.tolist(), keys.tolist(), strict=True)
+        f"record_key {keyed(key, record_name(key))}{', read instead of its own' if other else ''}"
+        for key, other in zip(keys.tolist(), instead, strict=True)
     ]
     said = ", ".join(f"index {i} ({what})" for i, what in zip(shown.tolist(), read, strict=True))
     return f"for {said}{', …' if len(indices) > _MENTIONED else ''} of {source_name}, "

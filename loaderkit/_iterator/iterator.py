@@ -4,11 +4,12 @@ import warnings
 from collections.abc import Collection, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 
+from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_method
 from loaderkit._base.integers import at_least
-from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._plan.position import Position
+from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._state.comparison import compare
 from loaderkit._state.document import dumps, loads
 from loaderkit._state.positions import check_cursors, check_ordinals, position_of, state_of
@@ -31,7 +32,7 @@ else:
     T_co = TypeVar("T_co", covariant=True)
 
 
-class DataLoaderIterator(StreamReader, Generic[T_co]):
+class DataLoaderIterator(Closing, Generic[T_co]):
     """Goes through a loader's elements; its state is a small JSON document that says where it stands.
 
     Made by `iter(loader)`. A context manager: leaving it closes it. It is always true, and stands at the same place
@@ -53,6 +54,11 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
 
     allow: Collection[str] = ()
 
+    def __init__(self, reader: StreamReader[Position], plan: SeekablePlan) -> None:
+        """Made by `iter(loader)`: the reader of a loader's stream, and the plan of that stream."""
+        self._reader = reader
+        self._plan = plan
+
     # --- elements -----------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Self:
@@ -62,10 +68,7 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
         return True
 
     def __next__(self) -> T_co:
-        with self._lock:
-            if self._received is not None:
-                self._refuse_wrapped()
-            return self._take(tell=True).value  # type: ignore[no-any-return]  # the type is the user's word
+        return self._reader.take().value  # type: ignore[no-any-return]  # the type is the user's word
 
     def peek(self) -> T_co:
         """The element that next() will give; the position stays. Raises what next() would.
@@ -75,20 +78,36 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
         >>> it.peek(), it.step, next(it)
         (5, 0, 5)
         """
-        with self._lock:
-            if self._received is not None:
-                self._refuse_wrapped()
-            self._reach()
-            if self._upcoming[0].losses:
-                self._check_losses(self._upcoming[0])
-            return self._upcoming[0].value  # type: ignore[no-any-return]  # as above
+        return self._reader.peek().value  # type: ignore[no-any-return]  # as above
+
+    def start_prefetch(self) -> None:
+        """Begins to make elements now instead of at the first next().
+
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load([5, 6]))
+        >>> it.start_prefetch()
+        >>> next(it)
+        5
+        """
+        self._reader.start_prefetch()
+
+    def close(self) -> None:
+        """Ends the making of elements; the position can still be asked for. Closing twice does nothing.
+
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load([5, 6]))
+        >>> it.close()
+        >>> it.step
+        0
+        """
+        self._reader.close()
 
     # --- where it stands ----------------------------------------------------------------------------------------
 
     @property
     def step(self) -> int:
         """Elements handed out so far by this run, resumed ones included."""
-        return self._standing.step
+        return self._reader.standing.step
 
     @property
     def remaining(self) -> int | None:
@@ -103,7 +122,7 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
         >>> it.remaining, len(it), iter(lk.load([5, 6, 7])).remaining
         (2, 2, None)
         """
-        return self._plan.steps_left(self._standing)
+        return self._plan.steps_left(self._reader.standing)
 
     def __len__(self) -> int:
         steps = self.remaining
@@ -114,7 +133,7 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
     @property
     def index(self) -> int:
         """The index of the next record: its place in the endless stream of all epochs."""
-        return self._plan.index_of(self._standing)
+        return self._plan.index_of(self._reader.standing)
 
     @property
     def epoch(self) -> int | None:
@@ -133,8 +152,7 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
         >>> list(it), it.bad_records
         ([6, 3], 1)
         """
-        at_end = self._standing is self._position  # not where a wrapper has met it ahead of its user
-        return self._standing.losses.count + (self._behind_last if at_end else 0)
+        return self._reader.at_end.losses.count
 
     def get_state(self) -> bytes:
         """The position as indented JSON; possible at any time, also after an error or close().
@@ -143,8 +161,8 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
         >>> b'"step": 0' in iter(lk.load([5, 6])).get_state()
         True
         """
-        with self._lock:
-            return dumps(state_of(self._plan, self._standing, self._q, present_versions()))
+        with self._reader.lock:
+            return dumps(state_of(self._plan, self._reader.standing, present_versions()))
 
     def state_past_error(self) -> bytes:
         """The state behind the record or batch that next() failed on, for `set_state`; possible after close().
@@ -170,17 +188,19 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
         >>> list(it)
         [3]
         """
-        with self._lock:
-            failed = self._failed
-            if failed is None or failed.position is not self._standing:
-                raise ValueError("state_past_error(): next() hasn't failed here on a record or a batch")
-            position = self._plan.after_failure(failed.position, failed.indices, failed.behind, self._q)
+        with self._reader.lock:
+            try:
+                position = self._reader.after_failure
+            except LookupError:
+                raise ValueError(
+                    "state_past_error(): next() hasn't failed here on a record or a batch"
+                ) from None
             if position is None:
                 raise ValueError(
                     "state_past_error(): the error names no single record or step, so what is behind it isn't known; "
                     "set_state(get_state()) tries again"
                 )
-            return dumps(state_of(self._plan, position, self._q, present_versions()))
+            return dumps(state_of(self._plan, position, present_versions()))
 
     def set_state(self, state: bytes | Sequence[bytes], allow: Collection[str] = ()) -> None:
         """Goes to the position that `get_state` gave, of this iterator or of another of the same stream.
@@ -195,17 +215,16 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
         """
         documents: list[Any] = [*state] if isinstance(state, list | tuple) else [state]
         saved = merge([_loaded(document, place, len(documents)) for place, document in enumerate(documents)])
-        with self._lock:
-            self._check_open()
-            notices = compare(saved, state_of(self._plan, self._position, self._q, present_versions()), allow)
+        with self._reader.lock:
+            self._reader.check_open()
+            notices = compare(saved, state_of(self._plan, self._reader.position, present_versions()), allow)
             if saved.digest_missing:
                 notices.append("the state has no digest: it was edited by hand and is taken as it is")
             if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere
                 check_cursors(self._plan, saved)
             if "operations" not in allow:
                 check_ordinals(self._plan, saved)
-            position = position_of(self._plan, saved)
-            self._go_to(position, self._q if saved.streams is None else saved.streams.q)
+            self._reader.go_to(position_of(self._plan, saved))
         for notice in notices:
             warnings.warn(notice, stacklevel=2)
 
@@ -220,7 +239,7 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
         >>> iter(lk.load([5, 6])).writers_needed([])
         set()
         """
-        owned = self._plan.owned_streams(self._q)
+        owned = self._plan.owned_streams(self._reader.position.q)
         return {writers[stream] for stream in owned} if len(writers) == self._plan.logical_streams else set()
 
     def seek(self, step: int) -> None:
@@ -234,17 +253,10 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
         >>> next(it)
         7
         """
-        with self._lock:
-            self._check_open()
+        with self._reader.lock:
+            self._reader.check_open()
             self._check_known("seek(step)")
-            step = at_least("step", step, 0)
-            num_steps = self._plan.num_steps
-            if num_steps is not None and step > num_steps:
-                raise IndexError(f"step: {step} doesn't exist, the run ends after num_steps={num_steps}")
-            segments = self._standing.segments
-            index = segments.seek(step, self._plan.batching.stride)
-            self._check_exists(step, index, f"step: {step} doesn't exist")
-            self._go_to(Position(step, segments, None, self._standing.losses), self._q)
+            self._reader.go_to(self._plan.seek(self._reader.standing, at_least("step", step, 0)))
 
     def skip(self, n: int) -> None:
         """Leaves the next n steps out: the step stays, the data moves on.
@@ -257,15 +269,10 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
         >>> it.step, next(it)
         (0, 7)
         """
-        with self._lock:
-            self._check_open()
+        with self._reader.lock:
+            self._reader.check_open()
             self._check_known("skip(n)")
-            n = at_least("n", n, 0)
-            position = self._standing
-            segments = position.segments.skip(position.step, self._plan.index_of(position), n)
-            index = segments.index_of(position.step)
-            self._check_exists(position.step, index, f"n: there are no {n} steps left")
-            self._go_to(Position(position.step, segments, None, position.losses), self._q)
+            self._reader.go_to(self._plan.skip(self._reader.standing, at_least("n", n, 0)))
 
     def records(self, step: int) -> list[RecordMetadata]:
         """Metadata of every record of a step over all shards, in order, as planned; reads no data.
@@ -279,23 +286,15 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
         """
         self._check_known("records(step)")
         return named(
-            self._plan.records(self._standing, at_least("step", step, 0)), self._executor.record_name
+            self._plan.records(self._reader.standing, at_least("step", step, 0)),
+            self._reader.executor.record_name,
         )
 
     def _check_known(self, what: str) -> None:
         if self._plan.row_changing:
             raise ValueError(self._plan.why_unknown(what))
 
-    def _check_exists(self, step: int, index: int, complaint: str) -> None:
-        # The place right behind the last step is fine: next() then ends.
-        if not self._plan.reaches(index):
-            raise IndexError(f"{complaint}, the stream ends at index {self._plan.stop}")
-        if index < self._plan.start:  # of a state that was restored with another sampler
-            raise IndexError(f"{complaint}, the stream begins at index {self._plan.start}")
-        if step > MOST_INDEX or (self._plan.stop is None and index > MOST_INDEX):
-            raise IndexError(f"{complaint}, a run may go to step and index 2**62")
-
-    # --- somebody who takes elements ahead of the user ----------------------------------------------------------
+    # --- a wrapper that takes elements ahead of the user --------------------------------------------------------
 
     def wrap(self) -> "Lookahead":
         """Hands the elements to a wrapper that takes them ahead; from now on the position is what its user received.
@@ -305,25 +304,15 @@ class DataLoaderIterator(StreamReader, Generic[T_co]):
         >>> import loaderkit as lk
         >>> it = iter(lk.load([5, 6]))
         >>> ahead = it.wrap()
-        >>> taken = ahead.take()
-        >>> taken.element.value, it.step
+        >>> item = ahead.take()
+        >>> item.element.value, it.step
         (5, 0)
-        >>> ahead.received(taken)
+        >>> ahead.received(item)
         >>> it.step
         1
         """
-        with self._lock:
-            self._check_open()
-            if self._received is not None:
-                self._refuse_wrapped()
-            self._received = self._position
-            return Lookahead(self)
-
-    def _refuse_wrapped(self) -> Never:
-        raise RuntimeError(
-            "this iterator is wrapped, and its elements go to the wrapper: take them there. Its position, state, "
-            "seek and close work here too"
-        )
+        self._reader.wrap()
+        return Lookahead(self._reader, self._plan)
 
     # --- Orbax's newer interface --------------------------------------------------------------------------------
 

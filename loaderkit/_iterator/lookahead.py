@@ -1,8 +1,9 @@
-"""Somebody who takes elements ahead of the user: what a wrapper of an iterator sees of it."""
+"""Elements taken ahead of the user: what a wrapper of an iterator, as `device_iterator`, sees of it."""
 
 from dataclasses import dataclass
 
 from loaderkit._plan.position import Position
+from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._state.identity import place_of
 
 from .reader import Element, StreamReader
@@ -12,46 +13,50 @@ from .reader import Element, StreamReader
 class LookaheadItem:
     """An element taken ahead, and the position before it."""
 
-    element: Element
+    element: Element[Position]
     before: Position
 
 
 class Lookahead:
     """What `DataLoaderIterator.wrap` gives: the iterator's elements, before its user has them.
 
-    lock: held by whoever moves the iterator. plan: the stream.
+    The reader's position runs ahead of the user, whose own is what was `received`.
+
+    Args:
+        reader: of the iterator.
+        plan: its stream.
     """
 
-    def __init__(self, iterator: StreamReader) -> None:
-        self._iterator = iterator
-        self.lock = iterator._lock
-        self.plan = iterator._plan
+    def __init__(self, reader: StreamReader[Position], plan: SeekablePlan) -> None:
+        self._reader = reader
+        self.plan = plan
+        self.lock = reader.lock  # held while the iterator is moved
 
     @property
     def moves(self) -> int:
         """A number that changes when the iterator is moved: what was taken before is then void."""
-        return self._iterator._moves
+        return self._reader.moves
 
     @property
     def place(self) -> dict[str, str]:
         """What of the user's position has to be the same in all processes that load together, field to text."""
-        return place_of(self.plan, self._iterator._standing, self._iterator._q)
+        return place_of(self.plan, self._reader.standing)
+
+    def check_open(self) -> None:
+        """Raises IteratorClosedError after close()."""
+        self._reader.check_open()
 
     def take(self) -> LookaheadItem:
         """The next element. Raises what next() would."""
-        iterator = self._iterator
         with self.lock:
-            before = iterator._position
-            element = iterator._take(tell=False)
-            return LookaheadItem(element, before)
+            before = self._reader.position
+            return LookaheadItem(self._reader.take(ahead=True), before)
 
     def go_back(self) -> None:
         """To where the user stands: what was taken since then comes again."""
         with self.lock:
-            self._iterator._move_to(self._iterator._standing)
+            self._reader.go_back()
 
-    def received(self, taken: LookaheadItem) -> None:
+    def received(self, item: LookaheadItem) -> None:
         """The user has this element now."""
-        if taken.element.losses:
-            self._iterator._tell(taken.element.losses, taken.before.step)
-        self._iterator._received = taken.element.behind
+        self._reader.receive(item.element, item.before)

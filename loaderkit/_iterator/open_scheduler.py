@@ -12,30 +12,28 @@ from loaderkit._plan.bad_records import with_substitutions
 from loaderkit._plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices
 from loaderkit._plan.logical_streams import LogicalStreams
 from loaderkit._plan.position import Position
-from loaderkit._plan.stream_plan import StreamPlan
+from loaderkit._plan.seekable_plan import SeekablePlan
 
 _LEAST_EMPTY_LIMIT = 100_000  # records that may pass without one left, where an epoch is shorter
 
 
 def open_scheduler(
-    plan: StreamPlan, position: Position, q: int, prefetch: int, context: SchedulerContext
+    plan: SeekablePlan, prefetch: int, position: Position, context: SchedulerContext
 ) -> Scheduler:
     """The scheduler of a stream from a position on.
 
     Args:
         plan: the stream.
-        position: where it begins.
-        q: of the logical streams.
         prefetch: elements to make ahead.
+        position: where it begins.
         context: what the schedulers of one executor share.
     """
-    if plan.batching.batched and not plan.row_changing:
-        return _row_scheduler(plan, position, prefetch, context)
-    return _stream_scheduler(plan, position, q, prefetch, context)
+    of_steps = plan.batching.batched and not plan.row_changing
+    return (_row_scheduler if of_steps else _stream_scheduler)(plan, prefetch, position, context)
 
 
 def _row_scheduler(
-    plan: StreamPlan, position: Position, prefetch: int, context: SchedulerContext
+    plan: SeekablePlan, prefetch: int, position: Position, context: SchedulerContext
 ) -> RowScheduler:
     place = plan.last_batch
     last = plan.operations[place].batch
@@ -49,11 +47,12 @@ def _row_scheduler(
         finish=last.has_function or place + 1 < len(plan.operations),
         in_place=not last.has_function,
         prefetch=prefetch,
+        replacement=plan.search(position),
     )
 
 
 def _stream_scheduler(
-    plan: StreamPlan, position: Position, q: int, prefetch: int, context: SchedulerContext
+    plan: SeekablePlan, prefetch: int, position: Position, context: SchedulerContext
 ) -> StreamScheduler:
     indices: dict[int, Indices]
     start: dict[int, Cursor]
@@ -62,7 +61,7 @@ def _stream_scheduler(
         start = {0: ()}
         indices = {0: ShardIndices(position.segments, step=position.step, stop=plan.stop, shard=plan.shard)}
     else:
-        streams = plan.streams_in_blocks(q)
+        streams = plan.streams_in_blocks(position.q)
         start = dict(position.cursors)
         again = plan.wraps
         indices = {
@@ -86,12 +85,13 @@ def _stream_scheduler(
         empty_limit=None if plan.ends else max(2 * plan.num_records, _LEAST_EMPTY_LIMIT),
         tolerance=plan.bad_in_a_row if plan.tolerance.skips else None,
         stop=plan.stop,
-        again=lambda stream: records(StreamIndices(plan.streams_in_blocks(q), stream, plan.start)),
+        again=lambda stream: records(StreamIndices(plan.streams_in_blocks(position.q), stream, plan.start)),
         sample=sample if plan.asks_others else None,
+        replacement=plan.search(position),
     )
 
 
-def _groupings(plan: StreamPlan) -> tuple[Grouping, ...]:
+def _groupings(plan: SeekablePlan) -> tuple[Grouping, ...]:
     batching = plan.batching
     if not batching.batched:
         return ()

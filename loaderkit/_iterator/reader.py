@@ -1,9 +1,9 @@
-"""The reader of a stream: a position, and the stream of elements in the making that starts there.
+"""The reader of a stream: a position, and the open stream whose elements follow it.
 
-Invariants, all under one lock:
+`DataLoaderIterator`, `Lookahead` and the iterator of Grain's names hold one. Invariants, all under one lock:
 
     the position moves when an element is handed out, and at no other time
-    the elements at the position and right behind it are upcoming; the stream, if there is one, gives those behind them
+    the elements right after the position are ready; the open stream, if there is one, gives those after them
     an error belongs to a position: the next element raises it again until the position is set anew
 
 With a lookahead (lookahead.py) the position runs ahead of the user, whose place is then what was received.
@@ -11,324 +11,327 @@ With a lookahead (lookahead.py) the position runs ahead of the user, whose place
 
 import contextlib
 import threading
-import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Never
 
-import numpy as np
-
-from loaderkit._base.closing import Closing
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
-from loaderkit._engine.stream_scheduler import StreamScheduler
 from loaderkit._engine.task import End
-from loaderkit._order.cursor import Cursor
+from loaderkit._order.facts import Facts
+from loaderkit._order.failure import Failure
 from loaderkit._order.loss import Loss
-from loaderkit._plan.bad_record_limit import check_losses, with_losses
-from loaderkit._plan.bad_records import BadRecords
-from loaderkit._plan.position import Position
-from loaderkit._plan.stream_plan import StreamPlan
+from loaderkit._plan.stream_plan import P, StreamPlan
 from loaderkit._runtime.cluster.end_of_stream import EndOfStreamAgreement
-from loaderkit._runtime.executors.executor import Delivery, Executor, PoisonedError
-from loaderkit._state.identity import name_of
-from loaderkit.errors import BadRecordsError, IteratorClosedError, WorkerError
-from loaderkit.transforms.run import Failure
+from loaderkit._runtime.executors.executor import Delivery, Executor, PoisonedError, Stream
+from loaderkit.errors import BadRecordsError, IteratorClosedError
 
 from .error_notes import explained
-from .open_scheduler import open_scheduler
 from .quarantine import Quarantine
 
-OpenScheduler = Callable[[StreamPlan, Position, int, int, SchedulerContext], Scheduler]
 
-
-class Element(NamedTuple):
+class Element(NamedTuple, Generic[P]):
     """Something to hand to the user.
 
-    value     it
-    behind    the position behind it
-    begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None: the plan knows
-    losses    the bad records that are lost with it
-    masked    no row of it is real: the streams are exhausted, and other processes may have rows for this step
-    more      elements with real rows that will surely come behind it, as far as is known
-    exhausted whether no others with real rows will come
+    value   it
+    after   the position after it
+    losses  the bad records that are lost with it
+    facts   what else the scheduler knows of it
     """
 
     value: Any
-    behind: Position
-    begins: np.ndarray | None
+    after: P
     losses: tuple[Loss, ...]
-    masked: bool
-    more: int
-    exhausted: bool
+    facts: Facts
 
 
-class _Failed(NamedTuple):
-    """What next() failed on: where that was, the indices it names, and the cursors behind it if it was a batch."""
-
-    position: Position
-    indices: tuple[int, ...]
-    behind: Mapping[int, Cursor] | None
-
-
-def _passed_with(failure: Failure) -> tuple[int, ...]:
-    # Workers are lost at a task, and nothing of that was handed out: behind it is behind its last record.
-    return failure.indices[-1:] if isinstance(failure.error, WorkerError) else failure.indices
-
-
-class _StreamHandle:
-    """An executor's stream that ends with the last reference to it."""
-
-    def __init__(self, executor: Executor, number: int, scheduler: Scheduler) -> None:
-        self.executor, self.number, self.scheduler = executor, number, scheduler
-        self._end = weakref.finalize(self, executor.abandon, number)
-        self._end.atexit = False
-
-    def next(self) -> Any:
-        return self.executor.next(self.number)
-
-    def close(self) -> None:
-        if self._end.detach() is not None:
-            self.executor.close(self.number)
-
-
-class StreamReader(Closing):
+class StreamReader(Generic[P]):
     """Reads the stream of a plan, from any position to any other.
 
     Args:
-        executor: gives the one that makes the elements; another one where the last is worn out.
+        find_executor: gives the one that makes the elements; another one where the last can't go on. It holds the
+            loader's workers, which end with the last reference to them.
         plan: the stream.
-        prefetch: elements to make ahead.
+        open_scheduler: gives the scheduler of the stream from a position on.
         quarantine: is told of bad records.
-        open_scheduler: gives the scheduler of the plan from a position on.
-        alone: whether nobody else has to make the same steps.
+        agreement: makes what agrees with other processes on the last step; None where no other makes the same steps.
     """
 
     def __init__(
         self,
-        executor: Callable[[], Executor],
-        plan: StreamPlan,
-        prefetch: int,
+        find_executor: Callable[[], Executor],
+        plan: StreamPlan[P],
+        open_scheduler: Callable[[P, SchedulerContext], Scheduler],
         quarantine: Quarantine,
         *,
-        open_scheduler: OpenScheduler = open_scheduler,
-        alone: bool = False,
+        agreement: Callable[[], EndOfStreamAgreement] | None = None,
     ) -> None:
-        self._open_scheduler = open_scheduler
-        self._find_executor = executor  # holds the loader's workers, which end when nobody does
+        self._find_executor = find_executor
         self._plan = plan
-        self._executor = executor()
-        self._prefetch = prefetch
+        self._open_scheduler = open_scheduler
         self._quarantine = quarantine
-        self._lock = threading.RLock()
-        self._position = plan.first_position()
-        self._received: Position | None = None  # the user's place, while somebody takes elements ahead
-        self._moves = 0  # by the user, to another place
-        self._q = max(1, plan.batching.stride // plan.logical_streams)
-        self._stream: _StreamHandle | None = None
-        self._upcoming: deque[Element] = deque()  # taken from the executor and not handed out
+        self._make_agreement = agreement
+        self._agreement: EndOfStreamAgreement | None = None
+        # Whether an element that is ready may be handed out without asking anything else.
+        self._unhindered = agreement is None and plan.num_steps is None
+        self.lock = threading.RLock()
+        self.executor = find_executor()
+        self.position = plan.first_position()
+        self.moves = 0  # by the user, to another place
+        self._received: P | None = None  # the user's place, while a lookahead takes elements ahead
+        self._at_end: P | None = (
+            None  # once the end was met: the position with the bad records after the last element
+        )
+        self._stream: Stream | None = None
+        self._ready: deque[Element[P]] = deque()  # taken from the stream and not handed out
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
-        self._failed: _Failed | None = None
+        self._failed: tuple[P, P | None] | None = (
+            None  # the position that next() failed at, and the one after that
+        )
         self._moving = False
         self._closed = False
-        self._alone = alone or not plan.asks_others  # nobody else has to make the same steps
-        # Whether an element that is there may be handed out without asking anything else.
-        self._unhindered = self._alone and plan.num_steps is None
-        self._end_agreement: EndOfStreamAgreement | None = None
-        self._behind_last = 0  # lost behind the last element, once the end was met
 
-    def _take(self, *, tell: bool) -> Element:
-        # Few calls where the element is there: after a long step each of them is in nobody's cache any more.
-        if not (self._upcoming and self._unhindered) or self._moving or self._executor.shut:
+    # --- elements -----------------------------------------------------------------------------------------------
+
+    def take(self, *, ahead: bool = False) -> Element[P]:
+        """The next element; the position moves on. Raises what next() does.
+
+        Args:
+            ahead: whether a lookahead takes it. The user then hears of its bad records when it is received.
+        """
+        with self.lock:
+            if not ahead and self._received is not None:
+                self._refuse_wrapped()
+            # Keep this path short: after a long training step a call costs about 8 us, for its code has left the cache.
+            if not (self._ready and self._unhindered) or self._moving or self.executor.shut:
+                self._reach()
+            element = self._ready[0]
+            if element.losses:
+                self._check_losses(element.after, element.losses[-1])
+                if not ahead:  # before it moves: that may be interrupted, and tells each once
+                    self._tell(element.losses, self.position)
+            self._moving = True
+            self._ready.popleft()
+            self.position = element.after
+            self._moving = False
+            return element
+
+    def peek(self) -> Element[P]:
+        """The element that `take` will give; the position stays. Raises what next() does."""
+        with self.lock:
+            if self._received is not None:
+                self._refuse_wrapped()
             self._reach()
-        element = self._upcoming[0]
-        if element.losses:
-            self._check_losses(element)
-            if tell:  # before it moves: that may be interrupted, and tells each once
-                self._tell(element.losses, self._position.step)
-        self._moving = True
-        self._upcoming.popleft()
-        self._position = element.behind
-        self._moving = False
-        return element
+            element = self._ready[0]
+            if element.losses:
+                self._check_losses(element.after, element.losses[-1])
+            return element
 
     def _reach(self) -> None:
-        """Sees to it that an element is there to hand out, and may be: StopIteration where the run ends."""
+        """Makes the next element ready, and sure that it may be handed out: StopIteration where the run ends."""
         num_steps = self._plan.num_steps
-        if num_steps is not None and self._position.step >= num_steps and not self._closed:
+        if num_steps is not None and self.position.step >= num_steps and not self._closed:
             raise StopIteration
         self._fill()
-        if not self._alone:
-            self._agree(self._upcoming[0])
+        if self._make_agreement is not None:
+            self._agree(self._ready[0].facts, self._agreed_with(self._make_agreement))
 
-    def _agree(self, element: Element) -> None:
+    def _agree(self, facts: Facts, others: EndOfStreamAgreement) -> None:
         # Here and not when the position moves: what was agreed is agreed, also for an element that is only looked at.
-        step, others = self._position.step + 1, self._others()
-        if not element.masked:
-            others.before(step, sure=step + element.more)
-            if element.exhausted:
-                others.exhausted(step + element.more)
+        step = self.position.step + 1
+        if not facts.masked:
+            others.before(step, sure=step + facts.more)
+            if facts.exhausted:
+                others.exhausted(step + facts.more)
         elif not others.goes_past(step, total=step - 1):
             raise StopIteration
 
-    def _others(self) -> EndOfStreamAgreement:
-        if self._end_agreement is None:
-            store = self._plan.shard.store
-            assert store is not None
-            self._end_agreement = EndOfStreamAgreement(store, name_of(self._plan))
-        return self._end_agreement
+    def _agreed_with(self, make: Callable[[], EndOfStreamAgreement]) -> EndOfStreamAgreement:
+        if self._agreement is None:
+            self._agreement = make()
+        return self._agreement
 
-    def _tell(self, losses: tuple[Loss, ...], step: int) -> None:
-        self._quarantine.take_in(losses, self._executor.source_name, step)
+    def _tell(self, losses: tuple[Loss, ...], at: P) -> None:
+        self._quarantine.take_in(losses, self.executor.source_name, at.step)
 
-    def _elements(self, step: Delivery) -> Iterator[Element]:
-        """Those that the executor gave, which come behind the position one after the other."""
-        behind = self._position
-        for place, value in enumerate(step.values):
-            behind = self._plan.after(behind, None if step.ends is None else step.ends[place])
-            losses = () if step.losses is None else step.losses.get(place, ())
-            if losses:
-                behind = behind._replace(losses=with_losses(self._plan, behind.losses, losses, self._q))
-            yield Element(value, behind, step.begins, losses, step.masked, step.more, step.exhausted)
-
-    def _check_losses(self, element: Element) -> None:
-        self._refuse_losses(element.behind, element.behind.losses, element.losses[-1])
-
-    def _refuse_losses(self, behind: Position, losses: BadRecords, latest: Loss) -> None:
+    def _check_losses(self, at: P, latest: Loss) -> None:
         try:
-            check_losses(self._plan, behind, losses, latest)
+            self._plan.check_bad_records(at, latest)
         except BadRecordsError as error:
-            self._move_to(self._position)
+            self._move_to(self.position)
             self._error, self._raised_at = error, error.__traceback__
             raise
 
     def _fill(self) -> None:
-        """Sees to it that an element is there."""
-        if self._closed:
-            raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
-        if self._upcoming and not self._moving:
-            self._executor.check()
-            return None
+        """Makes the next element ready."""
+        self.check_open()
+        if self._ready and not self._moving:
+            self.executor.check()
+            return
         if self._moving:
             # An interrupt fell between taking an element and moving on, or into a move to another place: what the
             # stream gives next is uncertain.
-            self._move_to(self._position)
+            self._move_to(self.position)
         if self._error is not None:
             # Raised again as it came, or its traceback would grow with every call.
             raise BaseException.with_traceback(self._error, self._raised_at)
-        stream = self._running()
+        stream = self._opened()
         self._moving = True
         try:
-            step = stream.next()
+            result = stream.next()
         except PoisonedError:
             # By an interrupt in this or another iterator of the loader: on with a new executor.
-            self._move_to(self._position)
-            return self._fill()
+            self._move_to(self.position)
+            self._fill()
+            return
         except BaseException:
-            self._move_to(self._position)
+            self._move_to(self.position)
             raise
-        if isinstance(step, Delivery):
-            self._upcoming.extend(self._elements(step))
+        if isinstance(result, Delivery):
+            self._ready.extend(self._elements(result))
             self._moving = False
-            return None
+            return
         self._moving = False
-        if isinstance(step, End):
-            if step.losses:
-                known = with_losses(self._plan, self._position.losses, step.losses, self._q)
-                self._refuse_losses(self._position, known, step.losses[-1])
-                self._tell(step.losses, self._position.step)
-                self._behind_last = known.count - self._position.losses.count
-            raise StopIteration
-        if not self._alone:
-            self._others().stop()
-        # Nothing comes behind a failure. A stream that still held it would hold us too, through its traceback.
-        scheduler = stream.scheduler
-        behind = scheduler.behind_failure if isinstance(scheduler, StreamScheduler) else None
-        self._move_to(self._position)
-        self._failed = _Failed(self._position, _passed_with(step), behind)
+        if isinstance(result, End):
+            self._end(result.losses)
+        self._fail(result)
+
+    def _elements(self, delivery: Delivery) -> Iterator[Element[P]]:
+        """What was delivered, each with the position after it."""
+        plan, facts, after = self._plan, delivery.facts, self.position
+        for k, value in enumerate(delivery.values):
+            after = plan.after(after, facts, k)
+            yield Element(value, after, () if facts.losses is None else facts.losses.get(k, ()), facts)
+
+    def _end(self, losses: tuple[Loss, ...]) -> Never:
+        if losses:
+            at_end = self._plan.after_losses(self.position, losses)
+            self._check_losses(at_end, losses[-1])
+            self._tell(losses, self.position)
+            self._at_end = at_end
+        raise StopIteration
+
+    def _fail(self, failure: Failure) -> Never:
+        if self._make_agreement is not None:
+            self._agreed_with(self._make_agreement).stop()
+        # Nothing comes after a failure. A stream that still held it would hold this reader too, by its traceback.
+        self._move_to(self.position)
+        # The failure itself isn't kept, for its traceback holds the frames of the user.
+        self._failed = self.position, self._plan.after_failure(self.position, failure)
         self._error = explained(
-            step, self._plan, self._position, self._executor.source_name, self._executor.record_name
+            failure, self._plan, self.position, self.executor.source_name, self.executor.record_name
         )
         self._raised_at = self._error.__traceback__
         raise self._error
 
-    def _running(self) -> _StreamHandle:
+    def _opened(self) -> Stream:
         if self._stream is None:
-            if self._executor.worn_out:
-                self._executor = self._find_executor()
-            plan, position, q, prefetch = self._plan, self._position, self._q, self._prefetch
-            made: list[Scheduler] = []
-
-            def make(context: SchedulerContext) -> Scheduler:
-                made.append(self._open_scheduler(plan, position, q, prefetch, context))
-                return made[0]
-
-            number = self._executor.open(make, plan.search(position))
-            self._stream = _StreamHandle(self._executor, number, made[0])
+            if self.executor.worn_out:
+                self.executor = self._find_executor()
+            open_scheduler, position = self._open_scheduler, self.position
+            self._stream = self.executor.open(lambda context: open_scheduler(position, context))
         return self._stream
 
     def start_prefetch(self) -> None:
-        """Begins to make elements now instead of at the first next().
+        """Begins to make elements now instead of at the first `take`."""
+        with self.lock:
+            self.check_open()
+            self._opened()
 
-        >>> import loaderkit as lk
-        >>> it = iter(lk.load([5, 6]))
-        >>> it.start_prefetch()
-        >>> next(it)
-        5
+    # --- where it stands ----------------------------------------------------------------------------------------
+
+    @property
+    def standing(self) -> P:
+        """Where the user stands."""
+        return self.position if self._received is None else self._received
+
+    @property
+    def at_end(self) -> P:
+        """Where the user stands, with the bad records after the last element once the end was met."""
+        if (
+            self._at_end is None or self.standing is not self.position
+        ):  # a lookahead has met it ahead of the user
+            return self.standing
+        return self._at_end
+
+    @property
+    def after_failure(self) -> P | None:
+        """The position after what next() failed on; None where that isn't known.
+
+        Raises LookupError where the user doesn't stand at a failure.
         """
-        with self._lock:
-            if self._closed:
-                raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
-            self._running()
+        if self._failed is None or self._failed[0] is not self.standing:
+            raise LookupError("next() hasn't failed here")
+        return self._failed[1]
+
+    def go_to(self, position: P) -> None:
+        """Goes to a position, as the user says. IteratorClosedError after close()."""
+        with self.lock:
+            self.check_open()
+            # Whatever line an interrupt falls on, it stands where it stood or there, and so does a lookahead: all that
+            # says where is set in one statement without a call.
+            others = self._agreement
+            there = position, None if self._received is None else position, self.moves + 1, None
+            self._moving = True  # until it is there: what was made for the place before isn't handed out
+            self.position, self._received, self.moves, self._agreement = there
+            self._move_to(position)
+            _leave(others)
+
+    def _move_to(self, position: P) -> None:
+        stream, self._stream = self._stream, None
+        # All of it before the position: an interrupt must leave nothing that belongs elsewhere.
+        self._ready.clear()
+        self._error = self._raised_at = self._failed = self._at_end = None
+        self.position, self._moving = position, False
+        if stream is not None:
+            stream.close()
+
+    # --- a lookahead --------------------------------------------------------------------------------------------
+
+    def wrap(self) -> None:
+        """From now on a lookahead takes the elements. RuntimeError where one does already."""
+        with self.lock:
+            self.check_open()
+            if self._received is not None:
+                self._refuse_wrapped()
+            self._received = self.position
+
+    def receive(self, element: Element[P], before: P) -> None:
+        """The user has an element that was taken ahead at a position."""
+        if element.losses:
+            self._tell(element.losses, before)
+        self._received = element.after
+
+    def go_back(self) -> None:
+        """To where the user stands: what was taken ahead comes again."""
+        self._move_to(self.standing)
+
+    def _refuse_wrapped(self) -> Never:
+        raise RuntimeError(
+            "this iterator is wrapped, and its elements go to the wrapper: take them there. Its position, state, "
+            "seek and close work here too"
+        )
+
+    # --- the end ------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends the making of elements; the position can still be asked for. Closing twice does nothing.
-
-        >>> import loaderkit as lk
-        >>> it = iter(lk.load([5, 6]))
-        >>> it.close()
-        >>> it.step
-        0
-        """
+        """Ends the making of elements; the position can still be asked for. Closing twice does nothing."""
         # Before the lock: another thread may wait in next() with it.
         stream = self._stream
         if stream is not None:
             stream.close()
-        if (others := self._end_agreement) is not None:
+        if (others := self._agreement) is not None:
             others.closed = True
-        with self._lock:
+        with self.lock:
             failed = self._failed
-            self._move_to(self._position)
+            self._move_to(self.position)
             self._failed, self._closed = failed, True
-            others, self._end_agreement = self._end_agreement, None
+            others, self._agreement = self._agreement, None
             _leave(others)
 
-    @property
-    def _standing(self) -> Position:
-        return self._position if self._received is None else self._received
-
-    def _go_to(self, position: Position, q: int) -> None:
-        # The user's move, with q of the streams from there on. Whatever line an interrupt falls on, it stands where it
-        # stood or there, and so does a wrapper: all that says where is set in one statement without a call.
-        others = self._end_agreement
-        there = position, None if self._received is None else position, self._moves + 1, q, None
-        self._moving = True  # until it is there: what was made for the place before isn't handed out
-        self._position, self._received, self._moves, self._q, self._end_agreement = there
-        self._move_to(position)
-        _leave(others)
-
-    def _move_to(self, position: Position) -> None:
-        stream, self._stream = self._stream, None
-        # All of it before the position: an interrupt must leave nothing that belongs elsewhere.
-        self._upcoming.clear()
-        self._error = self._raised_at = self._failed = None
-        self._behind_last = 0
-        self._position, self._moving = position, False
-        if stream is not None:
-            stream.close()
-
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raises IteratorClosedError after close()."""
         if self._closed:
             raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
 

@@ -13,13 +13,16 @@ from loaderkit._base.hints import refuse_foreign_method, refusing_foreign_argume
 from loaderkit._base.integers import at_least
 from loaderkit._iterator.error_notes import named
 from loaderkit._iterator.iterator import DataLoaderIterator, T_co
+from loaderkit._iterator.open_scheduler import open_scheduler
 from loaderkit._iterator.quarantine import Quarantine
+from loaderkit._iterator.reader import StreamReader
 from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.sharding import Sharding, ShardOptions
-from loaderkit._plan.stream_plan import StreamPlan
+from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._plan.stream_shape import batching_of, changes_rows, check_reach
 from loaderkit._runtime.cluster.agreement import agree
+from loaderkit._runtime.cluster.end_of_stream import EndOfStreamAgreement
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.executors.inline import InlineExecutor
 from loaderkit._runtime.executors.restart_policy import RestartPolicy
@@ -27,7 +30,7 @@ from loaderkit._runtime.executors.worker_pool import WorkerPool
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions
-from loaderkit._state.identity import agreement_of, notes_of
+from loaderkit._state.identity import agreement_of, name_of, notes_of
 from loaderkit._system.resources import available_cpus, available_memory
 from loaderkit._system.versions import present_versions
 from loaderkit.errors import TransportError
@@ -193,11 +196,19 @@ class DataLoader(Closing, Generic[T_co]):
         self._agree(plan)
         self._warn_of_unequal_steps(plan)
         prefetch = self._prefetch if self._worker_count else 1  # nobody would work ahead
-        return DataLoaderIterator(
-            partial(self._shared_executor.executor, self), plan, prefetch, Quarantine(self._quarantine)
+        store = plan.shard.store
+        reader = StreamReader(
+            partial(self._shared_executor.executor, self),
+            plan,
+            partial(open_scheduler, plan, prefetch),
+            Quarantine(self._quarantine),
+            agreement=partial(EndOfStreamAgreement, store, name_of(plan))
+            if plan.asks_others and store is not None
+            else None,
         )
+        return DataLoaderIterator(reader, plan)
 
-    def _agree(self, plan: StreamPlan) -> None:
+    def _agree(self, plan: SeekablePlan) -> None:
         store = plan.shard.store
         if self._to_agree[0] and store is not None and store.processes > 1:
             advice = (
@@ -287,7 +298,8 @@ class DataLoader(Closing, Generic[T_co]):
         executor = InlineExecutor(self._program(), task_rows=None)
         try:
             plan = self._plan()
-            first = DataLoaderIterator(lambda: executor, plan, 1, Quarantine(None), alone=True).peek()
+            reader = StreamReader(lambda: executor, plan, partial(open_scheduler, plan, 1), Quarantine(None))
+            first = reader.peek().value
         except StopIteration:
             raise ValueError("element_spec: the loader gives no element") from None
         finally:
@@ -364,14 +376,14 @@ class DataLoader(Closing, Generic[T_co]):
 
     # --- the stream ---------------------------------------------------------------------------------------------
 
-    def _plan(self) -> StreamPlan:
+    def _plan(self) -> SeekablePlan:
         shard = self._sharding.resolve()
         sampler, start, stop = self._sampler, 0, length_of(self._sampler)
         if self._epoch is not None:
             records = num_records_of(sampler) or 0
             start, stop = self._epoch * records, (self._epoch + 1) * records
             sampler = _endless(sampler)
-        return StreamPlan(
+        return SeekablePlan(
             sampler=sampler,
             operations=shape_of(self._operations),
             shard=shard,
@@ -395,7 +407,7 @@ class DataLoader(Closing, Generic[T_co]):
     def _parameters(self) -> list[dict[str, Any]]:
         return parameters_of(self._operations)
 
-    def _warn_of_unequal_steps(self, plan: StreamPlan) -> None:
+    def _warn_of_unequal_steps(self, plan: SeekablePlan) -> None:
         if plan.stop is None or plan.row_changing:
             return
         stride = plan.batching.stride

@@ -16,10 +16,12 @@ class Position(NamedTuple):
     segments   which indices belong to which step (see _plan/segments.py)
     cursors    by logical stream, where it goes on; only where operations change the number of rows, for elsewhere
                the segments say it
+    q          of the logical streams from here on (see _plan/logical_streams.py)
     losses     the bad records of the rows handed out
     """
 
     step: int
     segments: Segments
     cursors: Mapping[int, Cursor] | None
+    q: int
     losses: BadRecords = NO_BAD_RECORDS

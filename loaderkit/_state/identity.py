@@ -5,13 +5,13 @@ from typing import Any
 
 from loaderkit._base.canonical_json import canonical, digest
 from loaderkit._plan.position import Position
-from loaderkit._plan.stream_plan import StreamPlan
+from loaderkit._plan.seekable_plan import SeekablePlan
 
 from .data_fingerprint import same_on_all_hosts
 from .document import STREAM_VERSION
 
 
-def operations_fingerprint(plan: StreamPlan) -> list[dict[str, Any]]:
+def operations_fingerprint(plan: SeekablePlan) -> list[dict[str, Any]]:
     """The operations as a state says them: that one is there, and where; what users' functions do isn't compared."""
     said: list[dict[str, Any]] = [{"op": "skip bad records"}] if plan.tolerance.skips else []
     for place, op in enumerate(plan.operations):
@@ -25,7 +25,7 @@ def operations_fingerprint(plan: StreamPlan) -> list[dict[str, Any]]:
     return said
 
 
-def name_of(plan: StreamPlan) -> str:
+def name_of(plan: SeekablePlan) -> str:
     """The same for all processes of a run, and for no other stream."""
     said = {
         "sampler": plan.sampler_fingerprint,
@@ -38,7 +38,7 @@ def name_of(plan: StreamPlan) -> str:
     return digest(said).removeprefix("sha256:")[:32]
 
 
-def agreement_of(plan: StreamPlan, versions: Mapping[str, str]) -> dict[str, str]:
+def agreement_of(plan: SeekablePlan, versions: Mapping[str, str]) -> dict[str, str]:
     """What all processes that load together have to say alike, field to text.
 
     The algorithms too: another `stream_version` is another shuffle, and numpy may draw other numbers from the same
@@ -65,7 +65,7 @@ def agreement_of(plan: StreamPlan, versions: Mapping[str, str]) -> dict[str, str
     }
 
 
-def notes_of(plan: StreamPlan, versions: Mapping[str, str]) -> dict[str, str]:
+def notes_of(plan: SeekablePlan, versions: Mapping[str, str]) -> dict[str, str]:
     """What processes mostly have alike and needn't, field to text: where it differs, that is told.
 
     A parameter may be a path or a device of its host. Versions of loaderkit with the same `stream_version` give the
@@ -97,8 +97,8 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def place_of(plan: StreamPlan, position: Position, q: int) -> dict[str, str]:
+def place_of(plan: SeekablePlan, position: Position) -> dict[str, str]:
     """What of a position all processes that load together have to say alike, field to text."""
     if position.cursors is not None:  # each process has streams of its own, and where they go on differs
-        return {"step": str(position.step), "q": str(q)}
+        return {"step": str(position.step), "q": str(position.q)}
     return {"step": str(position.step), "index": str(plan.index_of(position))}

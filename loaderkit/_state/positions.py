@@ -7,7 +7,7 @@ from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._plan.bad_records import NO_BAD_RECORDS
 from loaderkit._plan.ledger import Ledger
 from loaderkit._plan.position import Position
-from loaderkit._plan.stream_plan import StreamPlan
+from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit.errors import StateError
 
 from .comparison import same_data
@@ -15,7 +15,7 @@ from .identity import operations_fingerprint
 from .state import SavedStreams, State
 
 
-def state_of(plan: StreamPlan, position: Position, q: int, versions: Mapping[str, str]) -> State:
+def state_of(plan: SeekablePlan, position: Position, versions: Mapping[str, str]) -> State:
     """The document of a position; versions: of the libraries that run now."""
     batching, count = plan.batching, plan.logical_streams
     cursors: Mapping[int, Cursor] = position.cursors or {0: (plan.index_of(position),)}
@@ -29,7 +29,7 @@ def state_of(plan: StreamPlan, position: Position, q: int, versions: Mapping[str
         operations=operations_fingerprint(plan),
         rows=batching.rows,
         stride=batching.stride,
-        streams=SavedStreams(count, q, tuple(writers[s // per_block] for s in range(count)))
+        streams=SavedStreams(count, position.q, tuple(writers[s // per_block] for s in range(count)))
         if plan.row_changing
         else None,
         epoch=plan.epoch,
@@ -39,7 +39,7 @@ def state_of(plan: StreamPlan, position: Position, q: int, versions: Mapping[str
     )
 
 
-def position_of(plan: StreamPlan, state: State) -> Position:
+def position_of(plan: SeekablePlan, state: State) -> Position:
     """The position in a document that was compared with this plan before; a new G starts a new segment.
 
     Raises StateError where it holds a number that no position of this plan has.
@@ -62,10 +62,11 @@ def position_of(plan: StreamPlan, state: State) -> Position:
     stride = plan.batching.stride
     if segments.stride_of(state.step) != stride:
         segments = segments.resize(state.step, None if cursors is not None else state.cursors[0][0], stride)
-    return Position(state.step, segments, cursors, losses)
+    q = plan.first_q if state.streams is None else state.streams.q
+    return Position(state.step, segments, cursors, q, losses)
 
 
-def check_cursors(plan: StreamPlan, state: State) -> None:
+def check_cursors(plan: SeekablePlan, state: State) -> None:
     """Raises StateError where a cursor can't be one of this plan, of the same sampler and source.
 
     Where rows keep their number, step and segments give it: another one would be two positions in one. Elsewhere it
@@ -83,7 +84,7 @@ def check_cursors(plan: StreamPlan, state: State) -> None:
             )
 
 
-def check_ordinals(plan: StreamPlan, state: State) -> None:
+def check_ordinals(plan: SeekablePlan, state: State) -> None:
     """Raises StateError where a cursor names children of more FlatMaps than this plan, of like operations, has."""
     depth = sum(op.kind == "flat_map" for op in plan.operations)
     for stream, cursor in state.cursors.items():
@@ -93,7 +94,7 @@ def check_ordinals(plan: StreamPlan, state: State) -> None:
             )
 
 
-def _check_reach(plan: StreamPlan, state: State) -> None:
+def _check_reach(plan: SeekablePlan, state: State) -> None:
     """Nothing near 2**63, where the next step, or the keys planned behind it, would have no number any more."""
     counts = {"step": state.step}
     counts |= {f"bad_records.skipped.{stream}": count for stream, count in state.losses.skipped.items()}
@@ -113,7 +114,7 @@ def _check_reach(plan: StreamPlan, state: State) -> None:
             raise StateError(f"segments: expected step {state.step} at an index up to 2**62, got {index}")
 
 
-def _check_ledger(plan: StreamPlan, ledger: Ledger) -> None:
+def _check_ledger(plan: SeekablePlan, ledger: Ledger) -> None:
     stop = MOST_INDEX if plan.stop is None else plan.stop
     for entry in ledger.items():
         if not all(plan.start <= index < stop for index in entry):

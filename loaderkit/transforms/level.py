@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loaderkit._order.cursor import Cursor
+from loaderkit._order.failure import Failure
 from loaderkit._order.fill import Fill
 
 from .base import Batch, FlatMap, Transformation, draws
 from .operation_names import RaisedBy, operation_name
 from .pace import PiecePace
 from .padding import spread, spread_rows, valid_rows, with_valid
-from .run import ElementRun, Failure
+from .run import ElementRun
 from .stack import Block
 from .stages import MapStage, Stage, Stop, stage_of
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from loaderkit._order.cursor import Cursor
+from loaderkit._order.failure import Failure
 from loaderkit._order.fill import Fill
 
 from .base import Batch, FlatMap, Transformation
 from .level import Level, NoBatch, compile_levels
-from .run import ElementRun, Failure, Singles
+from .run import ElementRun, Singles
 from .stack import Block
 
 

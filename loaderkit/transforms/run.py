@@ -22,15 +22,6 @@ import numpy as np
 from loaderkit._order.cursor import Cursor
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """What a user's function or the batching raised, and where: enough for the trainer to say which record it was."""
-
-    error: Exception
-    label: str
-    indices: tuple[int, ...]
-
-
 class Singles(Sequence[Cursor]):
     """The cursors `(index,)` of records straight from the source, made only when somebody asks for them."""
 

@@ -16,8 +16,9 @@ from loaderkit._engine.grouping import Grouping
 from loaderkit._engine.row_scheduler import RowScheduler
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stream_scheduler import StreamScheduler
-from loaderkit._engine.task import Report, Slot, Span, Task, TaskFailure, TaskPart
+from loaderkit._engine.task import Report, Slot, Span, Task, TaskPart
 from loaderkit._order.cursor import Cursor
+from loaderkit._order.failure import Failure
 from loaderkit._order.fill import Fill
 
 ROW_NBYTES = 1024
@@ -216,11 +217,11 @@ class GridSpec:
                     output.append(batches)
                 if error is not None:
                     failed = len(parts) - bool(batches)
-                    return Report(tuple(parts), TaskFailure(error, failed), layout), output
+                    return Report(tuple(parts), Failure(error), failed, layout), output
                 continue
             bad = [index for index in indices.tolist() if index in self.fails]
             if bad:
-                return Report(tuple(parts), TaskFailure(("record", bad[0]), len(parts)), layout), output
+                return Report(tuple(parts), Failure(("record", bad[0])), len(parts), layout), output
             rows = self._grouped(indices)
             assert len(rows) == target.rows
             odd = not self.odd.isdisjoint(indices.tolist())
@@ -237,12 +238,12 @@ class GridSpec:
                 try:
                     batch = self._batch(self.step_of(int(indices[0])), rows)
                 except BoomError as boom:
-                    return Report(tuple(parts), TaskFailure(boom.args[0], len(parts)), layout), output
+                    return Report(tuple(parts), Failure(boom.args[0]), len(parts), layout), output
                 parts.append(TaskPart(1))
                 output.append([batch])
                 layout = layout if odd else RowLayout()
         assert first == len(task.indices)
-        return Report(tuple(parts), None, layout), output
+        return Report(tuple(parts), layout=layout), output
 
     def _batches(self, indices: np.ndarray, size: int) -> tuple[list[Any], object]:
         made: list[Any] = []
@@ -268,9 +269,9 @@ class GridSpec:
         try:
             batch = self._batch(step, rows)
         except BoomError as boom:
-            return Report((TaskPart(0),), TaskFailure(boom.args[0], 0)), [[]]
+            return Report((TaskPart(0),), Failure(boom.args[0])), [[]]
         odd = not self.odd.isdisjoint(indices.tolist())
-        return Report((TaskPart(1),), None, None if odd else RowLayout()), [[batch]]
+        return Report((TaskPart(1),), layout=None if odd else RowLayout()), [[batch]]
 
 
 # --- runs of elements in order, regrouped by what is there ------------------------------------------------------
@@ -511,7 +512,7 @@ class ChainSpec:
             begins=self._cursors([e.begin for e in made]),
             ends=self._cursors([e.end for e in made]),
         )
-        return Report((part,), None if error is None else TaskFailure(error, 0)), [[e.value for e in made]]
+        return Report((part,), None if error is None else Failure(error)), [[e.value for e in made]]
 
     def _cursors(self, cursors: list[Cursor]) -> np.ndarray | None:
         if self.plain:

@@ -3,7 +3,7 @@ are told when the test says so, users who hold what they were handed.
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine_twins import ROW_NBYTES, BoomError, Popped, Reach, RowLayout, Spec
@@ -13,7 +13,8 @@ from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.scheduler import SchedulerContext
 from loaderkit._engine.slots import PAGE, Slots
-from loaderkit._engine.task import End, Ready, Report, Slot, StreamFailure
+from loaderkit._engine.task import End, Ready, Report, Slot
+from loaderkit._order.failure import Failure
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
 MAX_RESTARTS = 2
@@ -226,13 +227,13 @@ class World(Reach):
         if isinstance(outcome, Ready):
             values = self._taken(stream, outcome)
             self.popped += len(values)
-            for value, ends in zip(values, outcome.ends or [None] * len(values), strict=True):
+            for value, ends in zip(values, outcome.facts.ends or [None] * len(values), strict=True):
                 popped, expected = Popped(value, ends), self._expected(stream)
                 assert popped == expected, f"{popped} where the naive stream has {expected}"
             return True
         expected = self._expected(stream)
         self.ended[stream] = outcome
-        said = _said(outcome.error) if isinstance(outcome, StreamFailure) else outcome
+        said = _said(outcome.error) if isinstance(outcome, Failure) else outcome
         assert said == expected, f"{said} where the naive stream has {expected}"
         return True
 
@@ -325,7 +326,7 @@ class World(Reach):
             return made
         # What a user's objects weigh may differ from one time to the next.
         nbytes = elements * spec.nbytes * (1 + assignment.attempt % 2) + UNIT
-        made.report = Report(report.parts, report.task_failure, report.layout, nbytes)
+        made.report = replace(report, nbytes=nbytes)
         made.room = task.reserve
         if task.reserve is None or task.reserve.nbytes < nbytes:
             self.slots.asked = True
@@ -349,9 +350,7 @@ class World(Reach):
         del hand.made[assignment.task.id]
         self._write(made)
         seconds = row_seconds * len(assignment.task.indices)
-        report = Report(
-            made.report.parts, made.report.task_failure, made.report.layout, made.report.nbytes, seconds
-        )
+        report = replace(made.report, seconds=seconds)
         if not self.reserves:
             self.objects[assignment.task.id] = made.output
         assert self.dispatcher.done(worker, assignment.task.id, assignment.attempt, report)
@@ -512,7 +511,7 @@ def pick(among: list[Any], which: int) -> Any:
 
 def _is_want_of_memory(outcome: Any) -> bool:
     """Whether the engine had no memory to set aside; what a worker asked for in vain has its place in the stream."""
-    error = outcome.error if isinstance(outcome, StreamFailure) else None
+    error = outcome.error if isinstance(outcome, Failure) else None
     return isinstance(error, MemoryError) and error.args == (SET_ASIDE,)
 
 

@@ -5,7 +5,8 @@ from engine_twins import ChainSpec, GridSpec
 from engine_world import MAX_RESTARTS, World, drain
 
 from loaderkit._engine.slots import PAGE
-from loaderkit._engine.task import Report, StreamFailure
+from loaderkit._engine.task import Report
+from loaderkit._order.failure import Failure
 from loaderkit.errors import WorkerError
 
 
@@ -149,7 +150,7 @@ def test_what_was_only_queued_is_never_suspected():
         world.die(world.busy[0], scribbling=True)
         world.hire()
     drain(world, stream)
-    assert not isinstance(world.ended[stream], StreamFailure)
+    assert not isinstance(world.ended[stream], Failure)
 
 
 def test_a_slot_of_somebody_stuck_is_nobody_elses_until_he_is_gone():

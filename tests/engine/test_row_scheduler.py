@@ -9,7 +9,8 @@ from engine_world import World, drain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._engine.task import Report, StreamFailure, TaskFailure
+from loaderkit._engine.task import Report
+from loaderkit._order.failure import Failure
 from loaderkit.errors import WorkerError
 
 
@@ -51,7 +52,7 @@ def test_no_row_is_given_out_twice_or_left_out(spec, task_rows, random):
     tasks += [assignment.task for hand in world.hands.values() for assignment in hand.tasks]
     rows = Counter(index for task in tasks if task.level == 0 for index in task.indices.tolist())
     assert set(rows.values()) <= {1}
-    if isinstance(world.ended[stream], StreamFailure):
+    if isinstance(world.ended[stream], Failure):
         assert sorted(rows) == list(range(len(rows))), "a gap before the error"
     else:
         assert sorted(rows) == [i for step in range(spec.steps) for i in spec.plan(step).tolist()]
@@ -177,7 +178,7 @@ def test_the_first_failing_row_is_the_error_whoever_was_quicker():
         for place in reversed(range(len(world.hands[worker].tasks))):
             world.finish(worker, place)
     drain(world, stream)
-    assert world.ended[stream] == StreamFailure(("record", 5))
+    assert world.ended[stream].error == ("record", 5)
 
 
 def test_behind_a_failing_step_nothing_is_begun():
@@ -188,7 +189,7 @@ def test_behind_a_failing_step_nothing_is_begun():
     while world.pop(stream) and stream not in world.ended:
         pass
     assert not world.give()
-    assert world.ended[stream] == StreamFailure(("record", 0))
+    assert world.ended[stream].error == ("record", 0)
 
 
 def test_a_task_that_ends_early_keeps_the_batches_before_the_failure():
@@ -196,7 +197,7 @@ def test_a_task_that_ends_early_keeps_the_batches_before_the_failure():
     world = world_of(1, task_rows=6)
     stream = world.open(GridSpec(rows=2, steps=3, last_rows=2, fails=frozenset([3]), prefetch=3))
     assert drain(world, stream) == 1
-    assert world.ended[stream] == StreamFailure(("record", 3))
+    assert world.ended[stream].error == ("record", 3)
 
 
 def test_what_is_made_ahead_is_bounded():
@@ -250,9 +251,9 @@ def test_a_report_of_trouble_without_parts_breaks_the_first_of_its_batches():
     stream = world.open(GridSpec(rows=2, steps=2, last_rows=2))
     assignment = world.dispatcher.assign()
     error = WorkerError("gone")
-    world.dispatcher.done(assignment.worker, assignment.task.id, 0, Report((), TaskFailure(error, 0)))
-    assert world.dispatcher.pop(stream) == StreamFailure(error)
-    assert world.dispatcher.pop(stream) == StreamFailure(error)
+    world.dispatcher.done(assignment.worker, assignment.task.id, 0, Report((), Failure(error)))
+    assert world.dispatcher.pop(stream).error == error
+    assert world.dispatcher.pop(stream).error == error
 
 
 @pytest.mark.parametrize("in_place", [True, False])

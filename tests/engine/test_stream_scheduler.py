@@ -10,7 +10,7 @@ from engine_world import World, drain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._engine.task import End, StreamFailure
+from loaderkit._engine.task import End
 
 CUTS = {
     "workers": st.integers(0, 3),
@@ -88,7 +88,7 @@ def test_a_failure_comes_behind_all_before_it(at, task_rows):
     world = world_of(2, "all", task_rows=task_rows)
     stream = world.open(ChainSpec(groupings=((3, True),), stop=12, fails=frozenset([(0, at)])))
     assert drain(world, stream) == at // 3
-    assert world.ended[stream] == StreamFailure(("stage", 0, at))
+    assert world.ended[stream].error == ("stage", 0, at)
 
 
 @pytest.mark.parametrize("level", [1, 2])
@@ -103,7 +103,7 @@ def test_a_failure_behind_an_inner_batch_keeps_the_rows_before_it(level):
     )
     stream = world.open(spec)
     assert drain(world, stream) == 3
-    assert world.ended[stream] == StreamFailure(("stage", level, 12))
+    assert world.ended[stream].error == ("stage", level, 12)
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
@@ -123,7 +123,7 @@ def test_where_one_of_several_streams_fails_the_others_are_read_until_its_batch(
     )
     stream = world.open(spec)
     popped = drain(world, stream, turns=2000)
-    assert world.ended[stream] == StreamFailure(("stage", 0, 60 + failing))
+    assert world.ended[stream].error == ("stage", 0, 60 + failing)
     assert popped == 2
 
 
@@ -142,7 +142,7 @@ def test_of_two_failing_streams_the_first_is_the_error_whoever_was_quicker():
     for place in reversed(range(len(world.hands[world.busy[0]].tasks))):
         world.finish(world.busy[0], place)
     drain(world, stream)
-    assert world.ended[stream] == StreamFailure(("stage", 0, 2))
+    assert world.ended[stream].error == ("stage", 0, 2)
 
 
 @pytest.mark.parametrize("keep", [True, False])

@@ -52,7 +52,7 @@ def in_order(loader, layout: int) -> list[str]:
     elements = []
     for _ in range(LIMIT):
         try:
-            elements.append(spelled(next(run)))
+            elements.append(spelled(run.take().value))
         except StopIteration:
             return [*elements, "end"]
         except Exception:  # noqa: BLE001 - what the operations raise on what they are given

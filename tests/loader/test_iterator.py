@@ -190,7 +190,7 @@ def test_two_iterators_at_once(running):
     expected, _ = outcomes(NUMBERS.twin())
     with running.loader(NUMBERS) as loader:
         one, two = iter(loader), iter(loader)
-        assert one._executor is two._executor
+        assert one._reader.executor is two._reader.executor
         found = [[], []]
         for who in (0, 0, 1, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1):
             found[who].append(next((one, two)[who]))
@@ -206,8 +206,8 @@ def test_an_iterator_outlives_its_loaders_name():
     it = iter(loader_of(Running(2), lk.Batch(3)))
     gc.collect()
     assert len(list(it)) == 7
-    executor = weakref.ref(it._executor)
-    thread = it._executor._thread
+    executor = weakref.ref(it._reader.executor)
+    thread = it._reader.executor._thread
     del it
     gc.collect()
     thread.join(30)
@@ -240,7 +240,7 @@ def test_start_prefetch_begins_work(running):
         it = iter(loader)
         it.start_prefetch()
         it.start_prefetch()
-        assert it._executor._streams
+        assert it._reader.executor._streams
         assert_same(list(it), expected)
 
 

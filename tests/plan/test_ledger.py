@@ -15,7 +15,7 @@ from loaderkit._order.loss import Loss
 from loaderkit._plan.bad_record_limit import check_losses, with_losses
 from loaderkit._plan.ledger import Ledger
 from loaderkit._plan.position import Position
-from loaderkit._plan.stream_plan import StreamPlan
+from loaderkit._plan.seekable_plan import SeekablePlan
 
 MANY = 100_000
 LAST = MANY // 100 - 1  # hundred
@@ -99,7 +99,7 @@ def test_a_hundred_thousand_losses_cost_as_much_each_as_the_first():
     assert positions[499].losses.ledger == {first: first + 1, **{2 * k: 2 * k + 1 for k in range(1, 500)}}
 
 
-def with_lost(plan: StreamPlan, position: Position, lost: list[Loss]) -> Position:
+def with_lost(plan: SeekablePlan, position: Position, lost: list[Loss]) -> Position:
     """The position behind an element, and behind what was lost with it."""
     behind = plan.after(position, None)
     return behind._replace(losses=with_losses(plan, behind.losses, lost, 1))

@@ -172,7 +172,7 @@ it = iter(loader(stuck))
 it.start_prefetch()
 while not os.path.exists(os.path.join(folder, "inside")):
     pass
-hub = it._executor
+hub = it._reader.executor
 worker = hub._workers[0].process.pid
 os.write(1, f"workers {worker}\\n".encode())
 main, ready = threading.main_thread().ident, []
@@ -193,7 +193,7 @@ while not ready:
 ready.append("to end")
 if sys.argv[4] == "close":
     try:
-        it._find_executor.args[0].close()
+        it._reader._find_executor.args[0].close()
     except KeyboardInterrupt:
         alive = os.path.exists(f"/proc/{worker}")
         os.write(1, b"again, too early\\n" if alive else b"again\\n")
@@ -248,7 +248,8 @@ if sys.argv[4] == "forked":
         with open(os.path.join(folder, "never")) as never:
             never.read()
         os._exit(0)
-os.write(1, f"workers {' '.join(str(worker.process.pid) for worker in it._executor._workers.values())}\\n".encode())
+workers = it._reader.executor._workers.values()
+os.write(1, f"workers {' '.join(str(worker.process.pid) for worker in workers)}\\n".encode())
 for batch in it:
     pass
 """
@@ -280,8 +281,9 @@ def test_a_worker_that_is_starting_does_not_outlive_its_trainer(folder):
     text = (
         # A worker takes numpy from where the trainer has it.
         f"import numpy\nnumpy.__file__ = '{folder}/slow/numpy/__init__.py'\n{HEAD}"
-        "it = iter(loader())\nit.start_prefetch()\nwhile len(it._executor._workers) < 2:\n    pass\n"
-        "print('workers', *(worker.process.pid for worker in it._executor._workers.values()), flush=True)\nnext(it)\n"
+        "it = iter(loader())\nit.start_prefetch()\npool = it._reader.executor\n"
+        "while len(pool._workers) < 2:\n    pass\n"
+        "print('workers', *(worker.process.pid for worker in pool._workers.values()), flush=True)\nnext(it)\n"
     )
     script = start(folder, text, folder, "process", 2)
     try:

@@ -173,7 +173,7 @@ def test_a_preempted_run_saves_closes_and_goes_on(tmp_path):
 HELD = """
 it = iter(loader())
 kept = [next(it) for _ in range(8)]
-print(*(worker.process.pid for worker in it._executor._workers.values()), flush=True)
+print(*(worker.process.pid for worker in it._reader.executor._workers.values()), flush=True)
 sys.stdin.read()
 """
 

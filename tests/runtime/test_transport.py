@@ -18,7 +18,8 @@ from runtime_loaders import all_same, numbers, same
 
 import loaderkit as lk
 from loaderkit._base.tree import structure_of
-from loaderkit._engine.task import Report, Slot, Span, Target, Task, TaskFailure, TaskPart
+from loaderkit._engine.task import Report, Slot, Span, Target, Task, TaskPart
+from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory import arena
 from loaderkit._runtime.memory.batch_layout import ALIGNMENT, BatchLayout
 from loaderkit._runtime.transport import wire
@@ -317,25 +318,26 @@ def test_a_task_arrives_as_it_was_sent(task, attempt, suspect, data):
 
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.sampled_from([None, 1, 2])), max_size=4),
-    st.sampled_from([None, TaskFailure((b"packed", "label", (1, 2)), 1)]),
+    st.sampled_from([None, Failure(b"packed", "label", (1, 2))]),
     st.sampled_from([None, LAYOUT]),
 )
-def test_a_report_arrives_as_it_was_sent(parts, task_failure, layout):
-    """Parts with and without cursors, trouble, and what the rows look like."""
+def test_a_report_arrives_as_it_was_sent(parts, failure, layout):
+    """Parts with and without cursors, a failure, and what the rows look like."""
     made = []
     for size, in_place, width in parts:
         begins = None if width is None else np.arange(size * width).reshape(size, width)
         made.append(TaskPart(size, in_place, begins, None if begins is None else begins + 1))
-    report = Report(tuple(made), task_failure, layout, 12345, 0.25)
+    failed_part = 0 if failure is None else 1
+    report = Report(tuple(made), failure, failed_part, layout, 12345, 0.25)
     task, attempt, back = wire.unpack_report(wire.pack_report(3, 4, report, Packer()))
-    assert (task, attempt, back.task_failure, back.layout, back.nbytes, back.seconds) == (
+    assert (task, attempt, back.failure, back.failed_part, back.layout) == (
         3,
         4,
-        task_failure,
+        failure,
+        failed_part,
         layout,
-        12345,
-        0.25,
     )
+    assert (back.nbytes, back.seconds) == (12345, 0.25)
     for one, other in zip(back.parts, report.parts, strict=True):
         assert (one.size, one.in_place) == (other.size, other.in_place)
         for name in ("begins", "ends"):

@@ -148,10 +148,10 @@ def test_rows_that_change_before_a_batch_is_finished_are_a_failure():
     inputs = tuple(Span(-1, 0, lo, lo + 2, slot, 4, layout) for lo in (0, 2))
     finish = Task(9, 1, keys, np.empty(0, np.int64), (), inputs, begin=(0,))
     report, output = runner.do(finish)
-    assert report.task_failure is None and output[0][0]["x"].shape == (4, 16)
+    assert report.failure is None and output[0][0]["x"].shape == (4, 16)
     room.bytes[70] ^= 4
     report, _ = runner.do(finish)
-    assert isinstance(report.task_failure.error.error, lk.ChecksumError)
+    assert isinstance(report.failure.error, lk.ChecksumError)
 
 
 @given(st.data())

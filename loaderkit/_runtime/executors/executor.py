@@ -6,12 +6,10 @@ An executor serves all iterators of one loader, each by a *stream*. In `InlineEx
 
 import itertools
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from loaderkit._base.tree import unflatten
 from loaderkit._engine.dispatcher import Dispatcher
@@ -19,9 +17,9 @@ from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.scheduler import AHEAD_NBYTES, Scheduler, SchedulerContext
 from loaderkit._engine.slots import Slots
-from loaderkit._engine.task import End, Ready, StreamFailure
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.loss import Loss
+from loaderkit._engine.task import End, Ready
+from loaderkit._order.facts import Facts
+from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.transport.out_of_band import unpack
@@ -30,41 +28,49 @@ from loaderkit._runtime.worker.reading import reads_in_flight
 from loaderkit._runtime.worker.task_runner import Output
 from loaderkit.errors import ChecksumError, IteratorClosedError
 from loaderkit.sources.naming import namer_of
-from loaderkit.transforms.run import Failure
 
 _SEVERAL_OF = 4  # times what is handed over at once at most: with less memory than that, it is one by one
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """What to hand to the user next.
-
-    values    elements, in order
-    ends      for each where the logical streams go on behind it; None: the plan knows
-    begins    of a batch: the cursor where each of its rows begins, (n, depth + 1) int64; None: the plan knows
-    losses    by element: the bad records that are lost with it
-    masked    no row of it is real: the streams are exhausted, and other processes may have rows for this step
-    more      elements with real rows that will surely come behind it, as far as is known
-    exhausted  whether no others with real rows will come
-    """
+class Delivery(NamedTuple):
+    """Elements to hand to the user next, in order, and what is known of them."""
 
     values: Sequence[Any]
-    ends: Sequence[Mapping[int, Cursor]] | None
-    begins: np.ndarray | None
-    losses: Mapping[int, tuple[Loss, ...]] | None = None
-    masked: bool = False
-    more: int = 0
-    exhausted: bool = False
+    facts: Facts
 
 
 NextResult = Delivery | Failure | End
 
-# What to read instead of the record of an index, of which so many were tried: indices and record keys, (n,) int64.
-Search = Callable[[int, int], tuple[np.ndarray, np.ndarray]]
-
 
 class PoisonedError(Exception):
     """An interrupt fell into a move of the engine; it can't be used any more."""
+
+
+class Stream:
+    """One open stream of an executor: it is closed with `close`, or soon after the last reference to it is gone.
+
+    Args:
+        executor: runs it.
+        number: of the stream there.
+    """
+
+    def __init__(self, executor: "Executor", number: int) -> None:
+        self._executor, self._number = executor, number
+        # A finalizer may run anywhere, so it only puts the number in a queue.
+        self._end = weakref.finalize(self, executor.abandon, number)
+        self._end.atexit = False
+
+    def next(self) -> NextResult:
+        """The next elements, one at least, the failure in their place, or the end. Waits for it.
+
+        Raises PoisonedError where the executor can't go on: the stream is opened again, in another, at the position.
+        """
+        return self._executor.next(self._number)
+
+    def close(self) -> None:
+        """Ends it; what is being made for it is discarded when it is finished."""
+        if self._end.detach() is not None:
+            self._executor.close(self._number)
 
 
 class Executor:
@@ -119,28 +125,27 @@ class Executor:
         self.poisoned = False
         # What was taken from it before isn't handed out any more: it was closed, or this is a fork of its process.
         self.shut = False
-        self._streams: dict[int, Search] = {}
+        self._streams: set[int] = set()
         self._moved = False  # something was used up: there may be room for further tasks
         self._abandoned: deque[int] = deque()  # streams whose iterator was garbage
         self._new_stream = itertools.count().__next__
 
-    def open(self, make: Callable[[SchedulerContext], Scheduler], search: Search) -> int:
-        """Begins a stream; returns its number.
+    def open(self, make: Callable[[SchedulerContext], Scheduler]) -> Stream:
+        """Begins a stream.
 
         Args:
             make: makes its scheduler.
-            search: says what to read instead of a bad record.
         """
         with self.lock:
             self._check_not_poisoned()
             scheduler = make(self._context)
             self.poisoned = True
             self._sweep()
-            stream = self._new_stream()
-            self._dispatcher.open(stream, scheduler)
-            self._streams[stream] = search
+            number = self._new_stream()
+            self._dispatcher.open(number, scheduler)
+            self._streams.add(number)
             self.poisoned = False
-            return stream
+            return Stream(self, number)
 
     def close(self, stream: int) -> None:
         """Ends a stream; what is being done for it is thrown away when it comes."""
@@ -152,12 +157,12 @@ class Executor:
 
     def _close(self, stream: int) -> None:
         if stream in self._streams:
-            del self._streams[stream]
+            self._streams.discard(stream)
             self._recall(self._dispatcher.close(stream))
             self._let_go()
 
     def _recall(self, tasks: Mapping[Hashable, Sequence[tuple[int, int]]]) -> None:
-        """Nobody wants these tasks any more, (task, attempt) by worker."""
+        """Cancels queued tasks, (task, attempt) by worker; running ones are discarded when they finish."""
 
     def _check_not_poisoned(self) -> None:
         if self.poisoned:
@@ -217,18 +222,11 @@ class Executor:
     def _pop(self, stream: int) -> NextResult | None:
         """What there is to hand out, None while it isn't there. A failure stays where it is."""
         match self._dispatcher.pop(stream):
-            case None:
-                return None
-            case End() as end:
-                return end
-            case StreamFailure(error):
-                return as_failure(error)
             case Ready() as ready:
                 values = self._taken(stream, ready) if ready.slot is None else self._batches(ready)
-                if isinstance(values, Failure):
-                    return values
-                ahead = (ready.masked, ready.more, ready.exhausted)
-                return Delivery(values, ready.ends, ready.begins, ready.losses, *ahead)
+                return values if isinstance(values, Failure) else Delivery(values, ready.facts)
+            case outcome:
+                return outcome
 
     def _batches(self, ready: Ready) -> list[Any] | Failure:
         self._moved = True
@@ -236,7 +234,7 @@ class Executor:
             return [self._batch(each) for each in (ready, *ready.following)]
         except ChecksumError as error:
             assert not ready.following  # with `verify` each comes alone
-            return Failure(error, "the check of a batch (verify=True)", ())
+            return Failure(error, "the check of a batch (verify=True)")
 
     def _batch(self, ready: Ready) -> Any:
         assert self._arena is not None and self._slots is not None and ready.slot is not None
@@ -263,7 +261,7 @@ class Executor:
                 output = self._objects[ready.task] = self._opened(ready.task)
             except Exception as error:  # noqa: BLE001 - the user's classes are rebuilt here
                 self._dispatcher.delivered(stream, ready)
-                return Failure(error, "the element, unpickled in the trainer", ())
+                return Failure(error, "the element, unpickled in the trainer")
         part = output[ready.part]
         assert isinstance(part, list)
         here = slice(ready.place, ready.place + ready.count)
@@ -301,11 +299,3 @@ class Executor:
         if self._arena is not None and self._slots is not None:
             for slot in self._arena.expired():
                 self._slots.free(slot)
-
-
-def as_failure(error: object) -> Failure:
-    """What the engine calls an error, as the failure that it is."""
-    if isinstance(error, Failure):
-        return error
-    assert isinstance(error, Exception)
-    return Failure(error, "", getattr(error, "indices", ()))

@@ -1,5 +1,7 @@
 """The trainer's own process as the worker: no process, no thread, no shared memory."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,7 @@ from loaderkit._engine.dispatcher import Assignment
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
 
-from .executor import Executor, NextResult, Search
+from .executor import Executor, NextResult
 
 
 class _InlineMemory:
@@ -19,7 +21,9 @@ class _InlineMemory:
 
     def __init__(self, objects: dict[int, Output]) -> None:
         self._objects = objects
-        self.search: Search | None = None  # of the stream that is worked for
+        self.replacement: Callable[[int, int], tuple[np.ndarray, np.ndarray]] | None = (
+            None  # of the present task
+        )
 
     def token(self, slot: Any) -> Any:
         """There are no slots here."""
@@ -31,8 +35,8 @@ class _InlineMemory:
 
     def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
         """What to read instead of a bad record of the task that is worked on."""
-        assert self.search is not None
-        return self.search(index, tried)
+        assert self.replacement is not None
+        return self.replacement(index, tried)
 
 
 class InlineExecutor(Executor):
@@ -76,7 +80,7 @@ class InlineExecutor(Executor):
 
     def _work(self, assignment: Assignment) -> None:
         task = assignment.task
-        self._memory.search = self._streams[assignment.stream]  # type: ignore[index]  # the numbers that we gave
+        self._memory.replacement = partial(self._dispatcher.replacement, 0, task.id, assignment.attempt)
         try:
             self.poisoned = False
             report, output = self._runner.do(task)

@@ -12,7 +12,7 @@ from itertools import chain
 import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
-from loaderkit._engine.task import Slot, Task, TaskFailure
+from loaderkit._engine.task import Slot, Task
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.start.launch import launched
@@ -23,7 +23,6 @@ from loaderkit._runtime.worker.heartbeat import HeartbeatReader, Progress
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.limits import naming_limits
 from loaderkit._system.platform import open_process, process_state
-from loaderkit.transforms.run import Failure
 
 from .worker import Event, ReplacementRequested, SetupFailed, SpaceRequested, TaskFinished, WorkerReady
 
@@ -203,12 +202,9 @@ def _event(kind: int, body: bytes) -> Event:
         case wire.UNFIT:
             return SetupFailed(unpack_exception(body))
     task, attempt, report = wire.unpack_report(body)
-    task_failure = report.task_failure
-    if task_failure is not None:
-        assert isinstance(task_failure.error, tuple)
-        packed, label, indices = task_failure.error
-        task_failure = TaskFailure(Failure(unpack_exception(packed), label, indices), task_failure.part)
-        report = replace(report, task_failure=task_failure)
+    failure = report.failure
+    if failure is not None:
+        report = replace(report, failure=replace(failure, error=unpack_exception(failure.error)))
     return TaskFinished(task, attempt, report, None)
 
 

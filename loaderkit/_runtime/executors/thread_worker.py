@@ -15,14 +15,14 @@ import numpy as np
 from loaderkit._base.notes import repr_of
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.in_flight import before, place_of
-from loaderkit._engine.task import Report, Slot, Task, TaskFailure
+from loaderkit._engine.task import Report, Slot, Task
+from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.worker.bad_record_handler import NO_RECORD
 from loaderkit._runtime.worker.heartbeat import Progress
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
 from loaderkit.errors import WorkerError
-from loaderkit.transforms.run import Failure
 
 from .worker import Event, ReplacementRequested, SetupFailed, TaskFinished, WorkerReady
 
@@ -180,9 +180,7 @@ class ThreadWorker:
             return runner.do(task, on_record_start if assignment.suspect else None)
         except BaseException as error:  # noqa: BLE001 - sys.exit in a transform must not end the thread silently
             if task.level:  # its rows may have been written to: there is no second time
-                return Report(
-                    (), task_failure=TaskFailure(_would_have_ended(error, task, Progress()), part=0)
-                ), []
+                return Report((), _would_have_ended(error, task, Progress())), []
         try:
             # As after the death of a process: once more, and record by record, so that it can be named.
             return runner.do(task, on_record_start)
@@ -192,11 +190,9 @@ class ThreadWorker:
         try:
             report, output = runner.do(rest) if len(rest.indices) else (Report(()), [])
         except BaseException as error:  # noqa: BLE001 - another one: nobody knows what it belongs to
-            return Report(
-                (), task_failure=TaskFailure(_would_have_ended(error, task, Progress()), part=0)
-            ), []
-        return report if report.task_failure is not None else replace(
-            report, task_failure=TaskFailure(gone, part)
+            return Report((), _would_have_ended(error, task, Progress())), []
+        return report if report.failure is not None else replace(
+            report, failure=gone, failed_part=part
         ), output
 
 

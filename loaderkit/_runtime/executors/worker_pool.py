@@ -20,11 +20,10 @@ import time
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-import numpy as np
-
 from loaderkit._base.notes import repr_of
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stall_watch import Stall
+from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.start.first_messages import operations_now, packed
 from loaderkit._runtime.transport.pickling import Packer
@@ -34,9 +33,8 @@ from loaderkit._system.descriptors import above_standard
 from loaderkit._system.limits import is_of_limits, naming_limits, with_limits
 from loaderkit.errors import IteratorClosedError, WorkerError
 from loaderkit.sources.naming import has_names
-from loaderkit.transforms.run import Failure
 
-from .executor import Executor, NextResult, Search
+from .executor import Executor, NextResult, Stream
 from .process_worker import ProcessWorker
 from .record_names import RecordNames
 from .restart_policy import RestartPolicy
@@ -128,7 +126,7 @@ class WorkerPool(Executor):
 
     # --- for iterators ------------------------------------------------------------------------------------------
 
-    def open(self, make: Callable[[SchedulerContext], Scheduler], search: Search) -> int:
+    def open(self, make: Callable[[SchedulerContext], Scheduler]) -> Stream:
         self._check_process()
         with self.lock:
             if self._stopping:
@@ -136,7 +134,7 @@ class WorkerPool(Executor):
             self._check_not_poisoned()
             if self._thread is None:  # first: without it there is nothing that a stream could be given
                 self._start_pump()
-            stream = super().open(make, search)
+            stream = super().open(make)
             self.poisoned = True
             self._give_out()
             self.poisoned = False
@@ -193,7 +191,7 @@ class WorkerPool(Executor):
         with self.lock:
             while True:
                 if self._unfit is not None:
-                    return Failure(self._unfit, "", ())
+                    return Failure(self._unfit)
                 if self._stopping and not self._failed:
                     raise IteratorClosedError("the loader was closed, and its workers have ended")
                 self._check_open(stream)
@@ -295,7 +293,7 @@ class WorkerPool(Executor):
                 slot = self._dispatcher.asks(number, task, attempt, nbytes)
                 worker.place(task, attempt, slot)
             case ReplacementRequested(task, attempt, index, tried):
-                worker.suggest(*self._search(number, task, attempt, index, tried))
+                worker.suggest(*self._dispatcher.replacement(number, task, attempt, index, tried))
             case TaskFinished(task, attempt, report, output):
                 self._supervisor.got_on()
                 if output is not None:
@@ -303,15 +301,6 @@ class WorkerPool(Executor):
                 self._dispatcher.done(number, task, attempt, report)
             case SetupFailed(error):
                 self._give_up(error)
-
-    def _search(
-        self, worker: int, task: int, attempt: int, index: int, tried: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """What a worker asks for; nothing where nobody wants its task any more."""
-        stream = self._dispatcher.stream_of(worker, task, attempt)
-        if stream is None:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        return self._streams[stream](index, tried)  # type: ignore[index]  # the numbers that we gave
 
     def _give_up(self, error: Exception) -> None:
         self._unfit, self._failed = error, True

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._engine.task import Report, Slot, Span, Target, Task, TaskFailure, TaskPart
+from loaderkit._engine.task import Report, Slot, Span, Target, Task, TaskPart
+from loaderkit._order.failure import Failure
 from loaderkit._order.fill import Fill
 from loaderkit._order.loss import Loss
 from loaderkit._runtime.memory.batch_layout import BatchLayout
@@ -178,10 +179,10 @@ def _number(layout: Any, layouts: dict[BatchLayout, int]) -> int:
 
 
 def pack_report(task: int, attempt: int, report: Report, packer: Packer) -> bytes:
-    """A report as a body; its task_failure must be portable already."""
+    """A report as a body; its failure must be portable already."""
     rare = b""
-    if report.task_failure is not None or report.layout is not None or report.losses:
-        rare = packer.dumps((report.task_failure, report.layout, report.losses))
+    if report.failure is not None or report.layout is not None or report.losses:
+        rare = packer.dumps((report.failure, report.failed_part, report.layout, report.losses))
     values = array(
         "q", (task, attempt, report.nbytes, int(report.seconds * 1e9), len(report.parts), len(rare))
     )
@@ -210,9 +211,10 @@ def unpack_report(body: bytes) -> tuple[int, int, Report]:
             ends = np.frombuffer(body, np.int64, size * width, place).reshape(size, width)
             place += ends.nbytes
         parts.append(TaskPart(size, bool(in_place), begins, ends))
-    task_failure: TaskFailure | None = None
-    layout = None
+    failure: Failure | None = None
+    failed_part, layout = 0, None
     losses: tuple[Loss, ...] = ()
     if n_rare:
-        task_failure, layout, losses = pickle.loads(body[place:])
-    return task, attempt, Report(tuple(parts), task_failure, layout, nbytes, nanoseconds / 1e9, losses)
+        failure, failed_part, layout, losses = pickle.loads(body[place:])
+    report = Report(tuple(parts), failure, failed_part, layout, nbytes, nanoseconds / 1e9, losses)
+    return task, attempt, report

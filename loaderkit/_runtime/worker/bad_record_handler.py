@@ -16,6 +16,7 @@ import numpy as np
 
 from loaderkit._base.notes import text_of
 from loaderkit._engine.task import Task
+from loaderkit._order.failure import Failure
 from loaderkit._order.loss import Loss
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.rng import generator
@@ -23,7 +24,7 @@ from loaderkit._runtime.transport.exceptions import shortened
 from loaderkit.errors import BadRecordsError, FileChangedError
 from loaderkit.transforms.base import MapWithIndex, draws
 from loaderkit.transforms.pipeline import Pipeline
-from loaderkit.transforms.run import ElementRun, Failure
+from loaderkit.transforms.run import ElementRun
 
 from .reading import RecordReader
 

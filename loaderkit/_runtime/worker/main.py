@@ -23,7 +23,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from loaderkit._base.notes import annotate, text_of
-from loaderkit._engine.task import Report, Slot, Task, TaskFailure
+from loaderkit._engine.task import Report, Slot, Task
+from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.arena_view import ArenaView
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.transport import wire
@@ -35,7 +36,6 @@ from loaderkit._system.platform import open_process
 from loaderkit._system.shared_memory import receiving
 from loaderkit.errors import LoaderkitError, TransportError, WorkerError
 from loaderkit.sources.file_identity import check_files
-from loaderkit.transforms.run import Failure
 
 from .heartbeat import Heartbeat
 from .program import Program
@@ -289,12 +289,10 @@ class _Worker:
         return replace(report, seconds=report.seconds + time.perf_counter() - begun)
 
     def _done(self, task: int, attempt: int, report: Report) -> None:
-        task_failure = report.task_failure
-        if task_failure is not None:
-            failure = task_failure.error
-            assert isinstance(failure, Failure)
-            packed = (pack_exception(failure.error, self._packer), failure.label, failure.indices)
-            report = replace(report, task_failure=TaskFailure(packed, task_failure.part))
+        failure = report.failure
+        if failure is not None:
+            packed = pack_exception(failure.error, self._packer)
+            report = replace(report, failure=replace(failure, error=packed))
         self._send(wire.DONE, wire.pack_report(task, attempt, report, self._packer))
 
 
@@ -311,11 +309,11 @@ def without_unpicklable(
             except Exception as unpicklable:  # noqa: BLE001 - the user's reduce may raise anything
                 begins, ends = parts[place].begins, parts[place].ends
                 index = int(begins[row, 0]) if begins is not None else _index_of(task, place, row)
-                task_failure = TransportError(
+                refused = TransportError(
                     f"an element of type {type(value).__qualname__} can't be sent by the worker: "
                     f"{shortened(text_of(unpicklable), _MOST_SAID)}"
                 )
-                task_failure.__cause__ = unpicklable
+                refused.__cause__ = unpicklable
                 kept = replace(
                     parts[place],
                     size=row,
@@ -328,8 +326,8 @@ def without_unpicklable(
                     elements = task.targets[place].whole
                 cut = (*parts[:place], kept) if elements else tuple(parts[:place])
                 made = [*output[:place], values[:row]] if elements else output[:place]
-                failure = Failure(task_failure, "the element", (index,))
-                return replace(report, parts=cut, task_failure=TaskFailure(failure, place)), made
+                failure = Failure(refused, "the element", (index,))
+                return replace(report, parts=cut, failure=failure, failed_part=place), made
     raise error  # each alone can travel and all together can't: nothing sensible is left to say
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.tree import own_each
+from loaderkit._order.failure import Failure
 from loaderkit.sources.naming import namer_of
 from loaderkit.sources.optional import many_reader
 from loaderkit.sources.protocol import read_only
-from loaderkit.transforms.run import Failure
 
 from .read_ahead import ReadAhead
 from .retrying import Retry, Retrying

@@ -10,12 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from loaderkit._base.tree import flatten, structure_of
-from loaderkit._engine.task import Report, Slot, Span, Target, Task, TaskFailure, TaskPart
+from loaderkit._engine.task import Report, Slot, Span, Target, Task, TaskPart
 from loaderkit._order.cursor import Cursor
+from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit.sources.optional import column_reader
 from loaderkit.transforms.pipeline import Pipeline
-from loaderkit.transforms.run import ElementRun, Failure, Singles
+from loaderkit.transforms.run import ElementRun, Singles
 from loaderkit.transforms.stack import Block, RowSpec, as_block, collect, write
 
 from .bad_record_handler import NO_RECORD, BadRecordHandler, OnRecordStart
@@ -82,16 +83,18 @@ class TaskRunner:
         if self._bad_record_handler is not None:
             self._bad_record_handler.take_losses()  # of a task that was interrupted
         if task.level:
-            parts, output, task_failure, layout = self._batch(task)
+            parts, output, failure, layout = self._batch(task)
         elif task.targets:
-            parts, output, task_failure, layout = self._rows(task, on_record_start)
+            parts, output, failure, layout = self._rows(task, on_record_start)
         else:
-            parts, output, task_failure, layout = self._stream(task, on_record_start)
-        failed = None if task_failure is None else TaskFailure(task_failure, part=_done_targets(task, parts))
+            parts, output, failure, layout = self._stream(task, on_record_start)
+        failed_part = 0 if failure is None else _done_targets(task, parts)
         losses = () if self._bad_record_handler is None else self._bad_record_handler.take_losses()
         seconds = time.perf_counter() - begun
-        nbytes = _weight(output)
-        return Report(tuple(parts), failed, layout, nbytes=nbytes, seconds=seconds, losses=losses), output
+        report = Report(
+            tuple(parts), failure, failed_part, layout, nbytes=_weight(output), seconds=seconds, losses=losses
+        )
+        return report, output
 
     # --- elements and rows in order, however many come ----------------------------------------------------------
 

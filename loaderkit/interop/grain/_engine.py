@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Any
 
-from loaderkit._iterator.iterator import DataLoaderIterator
 from loaderkit._iterator.quarantine import Quarantine
+from loaderkit._iterator.reader import StreamReader
 from loaderkit._loader.loader import DataLoader
 from loaderkit._order.sharding import NoSharding
 from loaderkit._runtime.executors.executor import Executor
@@ -33,38 +33,20 @@ class EngineLoader(DataLoader):
 
     _cursors = True
 
-    def run(self, plan: LayoutPlan, layout: int) -> "EngineRun":
-        """An iterator over a plan, which is that of a layout."""
-        prefetch = self._prefetch if self._worker_count else 1  # nobody would work ahead
-        find_executor = partial(self._executor_for, layout)
-        return EngineRun(
-            find_executor,
-            plan,  # type: ignore[arg-type]  # a plan's like
-            prefetch,
+    def reader(self, plan: LayoutPlan, layout: int) -> StreamReader[LayoutPosition]:
+        """The stream of a plan, which is that of a layout, from its beginning."""
+        prefetch = self._prefetch if self._worker_count else 1  # without workers nothing is made ahead
+        return StreamReader(
+            partial(self._executor_for, layout),
+            plan,
+            partial(plan.open_scheduler, prefetch),
             Quarantine(None),
-            open_scheduler=LayoutPlan.open_scheduler,  # type: ignore[arg-type]  # of that plan
         )
 
     def _executor_for(self, layout: int) -> Executor:
         # Without worker_layout the layout would become that of worker_count=0, and the batches others.
         self._without_workers = f"work in this process with worker_count=0, worker_layout={layout}"
         return self._shared_executor.executor(self)
-
-
-class EngineRun(DataLoaderIterator):
-    """An iterator whose position is a layout's."""
-
-    def position(self) -> LayoutPosition:
-        """Where it stands."""
-        position: Any = self._position
-        assert isinstance(position, LayoutPosition)
-        return position
-
-    def go_to(self, position: LayoutPosition) -> None:
-        """Goes to a position of the same layout."""
-        with self._lock:
-            self._check_open()
-            self._move_to(position)  # type: ignore[arg-type]  # what a plan calls a position is its own business
 
 
 def engine_loader(

@@ -12,7 +12,9 @@ from types import TracebackType
 from typing import Any
 
 from loaderkit._base.notes import annotate, keyed
+from loaderkit._iterator.reader import Element
 from loaderkit._order.cursor import Cursor
+from loaderkit._order.facts import PLANNED
 from loaderkit.errors import IteratorClosedError
 from loaderkit.sources.naming import Namer, namer_of
 
@@ -30,7 +32,9 @@ _Place = Callable[[], Cursor]  # where a stream stands
 
 
 class InOrderRun:
-    """An iterator over a pipeline run in order; an error is raised again until the position is set anew.
+    """Reads a pipeline that is run in order, as a `StreamReader` reads the engine's.
+
+    An error is raised again until the position is set anew.
 
     Args:
         source: where records come from; a record_key is taken modulo its length.
@@ -59,57 +63,51 @@ class InOrderRun:
         self._blame = _Blame(lambda record_key: name(record_key % len(source)))
         self._layout = layout
         self._index_at = index_at
-        self._position = LayoutPosition(0, 0, ((0,),) * max(layout, 1))
+        self.position = LayoutPosition(0, 0, ((0,),) * max(layout, 1))
         self._over: set[int] = set()  # layout workers whose streams have ended
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
         self._moving = self._closed = False
         self._streams: list[tuple[Iterator[Record[Any]], _Place]] = []
-        self.go_to(self._position)
+        self.go_to(self.position)
 
-    def __iter__(self) -> "InOrderRun":
-        return self
-
-    def __next__(self) -> Any:
+    def take(self) -> Element[LayoutPosition]:
+        """The next element; the position moves on."""
         self._check_open()
         if self._error is not None:
             # Raised again as it came, or its traceback would grow with every call.
             raise BaseException.with_traceback(self._error, self._raised_at)
         if self._moving:
             # An interrupt fell into the callables, and ended them.
-            self.go_to(self._position)
+            self.go_to(self.position)
         parts = len(self._streams)
         for ahead in range(parts):
-            part = (self._position.turn + ahead) % parts
+            part = (self.position.turn + ahead) % parts
             if part in self._over:
                 continue
             stream, place = self._streams[part]
             self._moving = True
             try:
-                element = next(stream).data
+                value = next(stream).data
             except StopIteration:
                 self._over.add(part)
                 self._moving = False
                 continue
             except Exception as error:
-                self._blame.said(error, self._position.step)
+                self._blame.said(error, self.position.step)
                 self._error, self._raised_at = error, error.__traceback__
                 raise
-            before = self._position
+            before = self.position
             cursors = (*before.cursors[:part], place(), *before.cursors[part + 1 :])
-            self._position = LayoutPosition(before.step + 1, (part + 1) % parts, cursors)
+            self.position = LayoutPosition(before.step + 1, (part + 1) % parts, cursors)
             self._moving = False
-            return element
+            return Element(value, self.position, (), PLANNED)
         raise StopIteration
-
-    def position(self) -> LayoutPosition:
-        """Where it stands."""
-        return self._position
 
     def go_to(self, position: LayoutPosition) -> None:
         """Goes to a position; what the callables held back is gone."""
         self._check_open()
-        self._position = position
+        self.position = position
         self._over = set()
         self._error = None
         self._raised_at = None

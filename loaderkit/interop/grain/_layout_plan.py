@@ -6,17 +6,20 @@ layout worker how many of its records were used, and, behind FlatMaps, the ordin
 same numbers in its checkpoints.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Never
+
+import numpy as np
+from numpy.typing import NDArray
 
 from loaderkit._engine.grouping import Grouping
 from loaderkit._engine.row_scheduler import RowScheduler
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stream_scheduler import StreamScheduler
 from loaderkit._order.cursor import Cursor
-from loaderkit._plan.bad_records import NO_BAD_RECORDS, BadRecords
-from loaderkit._plan.batching import Batching
+from loaderkit._order.facts import Facts
+from loaderkit._order.failure import Failure
+from loaderkit._order.loss import Loss
 from loaderkit._plan.feeds import RecordFeed
 from loaderkit.interop.grain._schedule.round_robin import (
     RoundRobin,
@@ -25,6 +28,7 @@ from loaderkit.interop.grain._schedule.round_robin import (
     RoundRobinState,
 )
 from loaderkit.interop.grain._schedule.scheduler import RoundRobinScheduler
+from loaderkit.samplers.protocol import record_keys_of
 from loaderkit.transforms.base import Batch
 
 from ._compile import Compiled
@@ -44,11 +48,6 @@ class LayoutPosition:
     turn: int
     cursors: tuple[Cursor, ...]
 
-    @property
-    def losses(self) -> BadRecords:
-        """None: behind Grain's names a record that can't be read is always an error."""
-        return NO_BAD_RECORDS
-
 
 @dataclass(frozen=True, slots=True)
 class LayoutPlan:
@@ -65,14 +64,7 @@ class LayoutPlan:
     endless: bool
     num_records: int
 
-    logical_streams = 1
     num_steps = None
-    asks_others = False
-
-    @property
-    def batching(self) -> Batching:
-        """One element a step: what is consecutive is the round robin's business."""
-        return Batching(inner=(), rows=1, remainder="keep", batched=False)
 
     @property
     def fixed(self) -> bool:
@@ -84,36 +76,44 @@ class LayoutPlan:
         """Where the stream begins."""
         return LayoutPosition(0, 0, ((0,),) * self.round_robin.parts)
 
-    def after(self, position: LayoutPosition, ends: Mapping[int, Cursor] | None) -> LayoutPosition:
-        """The position behind an element; `ends`: where the layout worker that gave it goes on, if rows change."""
-        if ends is not None:
-            ((part, end),) = ends.items()
+    def after(self, at: LayoutPosition, facts: Facts, k: int) -> LayoutPosition:
+        """The position after element k of those that facts are of, delivered at a position."""
+        if facts.ends is not None:
+            ((part, end),) = facts.ends[k].items()
             used = self.round_robin.place_from(part, end[0])
             cursor = (used, *end[1:])
             turn = (part + 1) % self.round_robin.parts
         else:
-            drawn = self.round_robin.draw(_state_of(position))
+            drawn = self.round_robin.draw(_state_of(at))
             assert drawn is not None
             part, cursor, turn = drawn.part, (drawn.place + drawn.rows,), drawn.state.turn
-        cursors = (*position.cursors[:part], cursor, *position.cursors[part + 1 :])
-        return LayoutPosition(position.step + 1, turn, cursors)
+        cursors = (*at.cursors[:part], cursor, *at.cursors[part + 1 :])
+        return LayoutPosition(at.step + 1, turn, cursors)
 
-    def index_of(self, position: LayoutPosition) -> int:
-        """The lowest global index that wasn't used."""
-        return min(self.round_robin.index_of(part, cursor[0]) for part, cursor in enumerate(position.cursors))
+    def after_losses(self, at: LayoutPosition, losses: Sequence[Loss]) -> LayoutPosition:
+        """The same: under Grain's names a record that can't be read is always an error."""
+        return at
 
-    def search(self, position: LayoutPosition) -> Callable[[int, int], Never]:
-        """Nothing is searched for: a bad record is raised here."""
+    def after_failure(self, at: LayoutPosition, failure: Failure) -> None:
+        """None: Grain's iterator has no state past an error."""
 
-        def none(index: int, tried: int) -> Never:
-            raise AssertionError("a bad record is raised under Grain's names")
+    def check_bad_records(self, at: LayoutPosition, latest: Loss) -> None:
+        """Nothing: there are none."""
 
-        return none
+    def record_keys(
+        self, at: LayoutPosition, indices: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], Sequence[bool]]:
+        """The record keys of indices, (n,) int64 each; none is read instead of another."""
+        return record_keys_of(self.sampler, indices), [False] * len(indices)
 
-    def open_scheduler(
-        self, position: LayoutPosition, q: int, prefetch: int, context: SchedulerContext
-    ) -> Scheduler:
-        """The stream from a position on, for the engine to make."""
+    def open_scheduler(self, prefetch: int, position: LayoutPosition, context: SchedulerContext) -> Scheduler:
+        """The stream from a position on, for the engine to make.
+
+        Args:
+            prefetch: elements to make ahead.
+            position: where it begins.
+            context: what the schedulers of one executor share.
+        """
         state, batches = _state_of(position), self.compiled.batches
         if self.fixed and batches:
             (batch,) = batches

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._iterator.reader import StreamReader
 from loaderkit._order.cursor import Cursor
 from loaderkit.errors import CheckpointMismatchError
 
 from . import sharding
 from ._compile import Compiled, compiled
-from ._engine import EngineLoader, EngineRun, engine_loader
+from ._engine import EngineLoader, engine_loader
 from ._in_order import InOrderRun
 from ._layout_plan import LayoutPlan, LayoutPosition, layout_plan_of
 from ._order import as_ours, generators_of, order_of
@@ -128,11 +129,11 @@ class DataLoader:
             self._multiprocessing_options.num_workers if self._worker_layout is None else self._worker_layout
         )
 
-    def _run(self, layout: int) -> EngineRun | InOrderRun:
+    def _reader(self, layout: int) -> StreamReader[LayoutPosition] | InOrderRun:
         """The stream of a layout, from its beginning."""
         plan = self._plan(layout)
         if not self._in_order:
-            return self._compiled(layout)[1].run(plan, layout)
+            return self._compiled(layout)[1].reader(plan, layout)
 
         def index_at(part: int, used: int) -> int | None:
             return plan.round_robin.index_of(part, used) if used < plan.round_robin.size(part) else None
@@ -226,7 +227,7 @@ class DataLoaderIterator(collections.abc.Iterator[Any]):
         self._data_loader = data_loader
         self._validate_state = validate_state
         self._layout = data_loader._own_layout
-        self._run = data_loader._run(self._layout)
+        self._reader = data_loader._reader(self._layout)
         if state is not None:
             import json
 
@@ -236,11 +237,11 @@ class DataLoaderIterator(collections.abc.Iterator[Any]):
         return self
 
     def __next__(self) -> Any:
-        return next(self._run)
+        return self._reader.take().value
 
     def get_state(self) -> bytes:
         """Where it stands, as the JSON that Grain writes."""
-        return written(self._run.position(), self._layout, self._data_loader._identity())
+        return written(self._reader.position, self._layout, self._data_loader._identity())
 
     def set_state(self, state: bytes) -> None:
         """Goes to where a state stands: one of ours or of Grain's, of any worker_count.
@@ -261,23 +262,23 @@ class DataLoaderIterator(collections.abc.Iterator[Any]):
                 "then a state brings its own"
             )
         cursors = document.cursors(identity, loader._length)
-        run = self._run if document.layout == self._layout else loader._run(document.layout)
+        reader = self._reader if document.layout == self._layout else loader._reader(document.layout)
         if identity.flat_maps:
             cursors = tuple(
                 loader._resolved(part, cursor, document.layout) for part, cursor in enumerate(cursors)
             )
-        run.go_to(LayoutPosition(0, document.turn, cursors))
-        if run is not self._run:
-            self._run.close()
-            self._run, self._layout = run, document.layout
+        reader.go_to(LayoutPosition(0, document.turn, cursors))
+        if reader is not self._reader:
+            self._reader.close()
+            self._reader, self._layout = reader, document.layout
 
     def start_prefetch(self) -> None:
         """Begins to make elements now instead of at the first next(); calling it again does nothing."""
-        self._run.start_prefetch()
+        self._reader.start_prefetch()
 
     def close(self) -> None:
         """Ends the making of elements; the state can still be asked for."""
-        self._run.close()
+        self._reader.close()
 
     async def save(self, directory: Any) -> Any:
         """Orbax's StatefulCheckpointable: takes the state now, writes it in what is returned."""

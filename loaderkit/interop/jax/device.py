@@ -127,7 +127,7 @@ class DeviceIterator(Closing):
 
     def __next__(self) -> Any:
         with self._ahead.lock:
-            self._it._check_open()
+            self._ahead.check_open()
             if self._moves != self._ahead.moves:
                 self._forget()
                 # Every move asks, also one to where the process stands: whether it stands there need not be the same
@@ -194,7 +194,7 @@ class DeviceIterator(Closing):
 
     def _with_keys(self, batch: Any, taken: LookaheadItem, rows: int, held: np.ndarray, total: int) -> Any:
         assert self._keys is not None and self._seed is not None
-        begins = taken.element.begins
+        begins = taken.element.facts.begins
         if begins is None:
             begins = self._ahead.plan.begins_of(taken.before)
         if len(begins) != rows:

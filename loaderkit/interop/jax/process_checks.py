@@ -8,7 +8,7 @@ from jax.sharding import Sharding
 from numpy.typing import NDArray
 
 from loaderkit._order.store import Store
-from loaderkit._plan.stream_plan import StreamPlan
+from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.cluster.agreement import agree
 from loaderkit._state.identity import agreement_of
 from loaderkit._system.versions import present_versions
@@ -32,7 +32,7 @@ class ProcessChecks:
     >>> ProcessChecks(iter(lk.load([1, 2], batch_size=2))._plan, []).check_place({"step": "0"})
     """
 
-    def __init__(self, plan: StreamPlan, shardings: Sequence[Sharding]) -> None:
+    def __init__(self, plan: SeekablePlan, shardings: Sequence[Sharding]) -> None:
         self.closed = False
         self._plan = plan
         store = plan.shard.store

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from loaderkit._engine.pace import Pace
-from loaderkit._engine.scheduler import Scheduler, SchedulerContext
+from loaderkit._engine.scheduler import Records, Scheduler, SchedulerContext, no_replacement
 from loaderkit._engine.task import End, Outcome, Ready, Report, Slot, Task
 
 
@@ -65,9 +65,10 @@ class _Stream:
 
 
 def _single(ready: Ready, number: int) -> Ready:
-    ends = None if ready.ends is None else ready.ends[number : number + 1]
-    lost = None if ready.losses is None else {0: ready.losses.get(number, ())}
-    return replace(ready, place=ready.place + number, count=1, ends=ends, losses=lost)
+    facts = ready.facts
+    if facts.ends is not None:
+        facts = replace(facts, ends=facts.ends[number : number + 1])
+    return replace(ready, place=ready.place + number, count=1, facts=facts)
 
 
 class RoundRobinScheduler:
@@ -109,6 +110,9 @@ class RoundRobinScheduler:
 
     def done(self, task: Task, report: Report) -> int:
         return self._work.pop(task.id).scheduler.done(task, report)
+
+    def replacement(self, index: int, tried: int) -> Records:
+        return no_replacement(index, tried)
 
     def due(self) -> bool:
         return not self._turn or self._turn[0].due()

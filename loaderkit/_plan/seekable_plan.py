@@ -1,0 +1,237 @@
+"""The plan of an iterator: sampler, operations and shards of a loader joined, once the shards are known.
+
+A plan knows its whole stream and holds no position: it says how one follows on another (position.py) and which
+indices a step has. What the engine makes of it is decided in _iterator/open_scheduler.py.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._order.facts import Facts
+from loaderkit._order.failure import Failure
+from loaderkit._order.index_limits import MOST_INDEX
+from loaderkit._order.loss import Loss
+from loaderkit._order.metadata import RecordMetadata
+from loaderkit._order.rng import generator
+from loaderkit._order.sharding import ShardOptions
+from loaderkit.errors import WorkerError
+from loaderkit.samplers import Sampler
+from loaderkit.samplers.protocol import record_keys_of, seed_of
+
+from .bad_record_limit import check_losses, with_losses
+from .bad_records import ReplacementSearch, with_substitutions
+from .batching import shard_rows
+from .logical_streams import stream_block
+from .position import Position
+from .schedule import Schedule
+from .segments import Segments
+from .stream_shape import StreamShape
+
+Keys = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeekablePlan(StreamShape):
+    """One loader's stream under known shards: a shape, and what fills it.
+
+    sampler: the order. num_records: the source's length. sampler_fingerprint, source_fingerprint: for states.
+    parameters: of the operations, for states. epoch: e of `epoch(e)`.
+    """
+
+    sampler: Sampler
+    num_records: int
+    sampler_fingerprint: Mapping[str, Any]
+    source_fingerprint: Mapping[str, Any]
+    parameters: Sequence[Mapping[str, Any]]
+    epoch: int | None
+
+    @property
+    def schedule(self) -> Schedule:
+        return Schedule(self.sampler, self.batching, self.shard, self.start, self.stop)
+
+    # --- positions ----------------------------------------------------------------------------------------------
+
+    def first_position(self) -> Position:
+        """Where the stream begins."""
+        if not self.row_changing:
+            return Position(0, Segments(((0, self.start, self.batching.stride),)), None, self.first_q)
+        cursors = dict.fromkeys(self.owned_streams(self.first_q), (self.start,))
+        return Position(0, Segments(((0, None, self.batching.stride),)), cursors, self.first_q)
+
+    @property
+    def first_q(self) -> int:
+        """The q of the logical streams until a restore brings another."""
+        return stream_block(self.logical_streams, self.batching) if self.row_changing else 1
+
+    def index_of(self, position: Position) -> int:
+        """The next index: of the step, or the first of those where this process's streams go on."""
+        if position.cursors is not None:
+            return min(cursor[0] for cursor in position.cursors.values())
+        index = position.segments.index_of(position.step)
+        return index if self.stop is None else min(index, self.stop)
+
+    def after(self, at: Position, facts: Facts, k: int) -> Position:
+        """The position after element k of those that facts are of, delivered at a position."""
+        cursors = at.cursors if facts.ends is None else facts.ends[k]
+        losses = at.losses
+        if facts.losses is not None and k in facts.losses:
+            losses = with_losses(self, losses, facts.losses[k], at.q)
+        return Position(at.step + 1, at.segments, cursors, at.q, losses)
+
+    def after_losses(self, at: Position, losses: Sequence[Loss]) -> Position:
+        """The position with the bad records after the last element."""
+        return at._replace(losses=with_losses(self, at.losses, losses, at.q)) if losses else at
+
+    def after_failure(self, at: Position, failure: Failure) -> Position | None:
+        """The position after what failed at a position; None where the failure doesn't say what that was.
+
+        Where rows keep their number that is the step. Else it is the batch, whose cursors are known, or the record: its
+        stream goes on at the next index.
+        """
+        indices = failure.indices
+        if isinstance(failure.error, WorkerError):
+            # Workers are lost at a task, and nothing of it was delivered: the stream goes on after its last record.
+            indices = indices[-1:]
+        if at.cursors is None:
+            first = self.index_of(at)
+            if not indices or max(indices) >= first + self.batching.stride:
+                return None  # of several steps that were made at once
+            return at._replace(segments=at.segments.skip(at.step, first, 1))
+        after = failure.cursors
+        if after is None:
+            if len(indices) != 1:
+                return None
+            index = indices[0]
+            stream = self.streams_in_blocks(at.q).stream_of(index)
+            if stream not in at.cursors:
+                return None
+            after = {stream: (index + 1,)}
+            if self.stop is not None and self.ends and index < at.cursors[stream][0]:
+                # Of the last batch, which is filled up from the first index on: after it the stream has ended.
+                after = {stream: (self.stop,)}
+        return at._replace(cursors={**at.cursors, **after})
+
+    def seek(self, at: Position, step: int) -> Position:
+        """The position at a step, earlier or later. IndexError where there is no such step."""
+        if self.num_steps is not None and step > self.num_steps:
+            raise IndexError(f"step: {step} doesn't exist, the run ends after num_steps={self.num_steps}")
+        index = at.segments.seek(step, self.batching.stride)
+        self._check_exists(step, index, f"step: {step} doesn't exist")
+        return Position(step, at.segments, None, at.q, at.losses)
+
+    def skip(self, at: Position, n: int) -> Position:
+        """The position with the next n steps left out. IndexError where the stream ends before."""
+        segments = at.segments.skip(at.step, self.index_of(at), n)
+        self._check_exists(at.step, segments.index_of(at.step), f"n: there are no {n} steps left")
+        return Position(at.step, segments, None, at.q, at.losses)
+
+    def _check_exists(self, step: int, index: int, complaint: str) -> None:
+        # The position after the last step is fine: next() then ends.
+        if not self.reaches(index):
+            raise IndexError(f"{complaint}, the stream ends at index {self.stop}")
+        if index < self.start:  # of a state that was restored with another sampler
+            raise IndexError(f"{complaint}, the stream begins at index {self.start}")
+        if step > MOST_INDEX or (self.stop is None and index > MOST_INDEX):
+            raise IndexError(f"{complaint}, a run may go to step and index 2**62")
+
+    # --- bad records --------------------------------------------------------------------------------------------
+
+    def check_bad_records(self, at: Position, latest: Loss) -> None:
+        """Raises BadRecordsError where more were lost up to a position than is allowed; latest: the last of them."""
+        check_losses(self, at, latest, index=self.index_of(at), num_records=self.num_records)
+
+    def record_keys(self, at: Position, indices: Keys) -> tuple[Keys, Sequence[bool]]:
+        """The record keys that are read at indices, (n,) int64 each, and whether each is read instead of a bad one."""
+        ledger = at.losses.ledger
+        instead = [ledger.get(index, index) != index for index in indices.tolist()]
+        return record_keys_of(with_substitutions(self.sampler, ledger), indices), instead
+
+    # --- which indices ------------------------------------------------------------------------------------------
+
+    def steps(self) -> int | None:
+        """Steps that this shard makes in all; None where there is no end, or none that is known."""
+        if self.row_changing:
+            return self.num_steps if self.lasts else None
+        return self.steps_left(self.first_position())
+
+    def steps_left(self, position: Position) -> int | None:
+        """The same from a position on; up to a later segment with another global batch size, where next() raises."""
+        run = None if self.num_steps is None else max(0, self.num_steps - position.step)
+        if self.row_changing:
+            return run if self.lasts else None
+        left = None if self.stop is None else self._steps_there(position)
+        return min((steps for steps in (run, left) if steps is not None), default=None)
+
+    def _steps_there(self, position: Position) -> int:
+        """The same of a finite sampler, whatever num_steps says: segment by segment, as the steps are made."""
+        schedule, segments, step = self.schedule, position.segments, position.step
+        while True:
+            index, stride = segments.span_of(step)
+            if stride != self.batching.stride:
+                return step - position.step
+            behind = segments.end_of(step)
+            made = schedule.steps_from(index) or 0
+            if behind is None or step + made < behind:
+                return step + made - position.step
+            step = behind
+
+    def begins_of(self, position: Position) -> np.ndarray:
+        """The cursors where this shard's rows of the step at a position begin, (n, 1) int64, filled up ones included.
+
+        For pipelines that keep the number of rows.
+        """
+        index, schedule = position.segments.index_of(position.step), self.schedule
+        rows = np.concatenate([np.arange(*span, dtype=np.int64) for span in schedule.spans_at(index)])
+        return schedule.firsts_at(index, rows)[:, None]
+
+    def reaches(self, index: int) -> bool:
+        """Whether a step that starts at `index` exists for any shard, or is the one right behind the last."""
+        if self.stop is None or index <= self.start:
+            return True
+        batching, shard = self.batching, self.shard
+        records = max(0, min(batching.stride, self.stop - (index - batching.stride)))  # of the step before it
+        last = ShardOptions(shard.shard_count - 1, shard.shard_count, shard.drop_remainder)
+        rows = batching.count_rows(records)
+        return shard_rows(rows, batching.rows, shard=last, remainder=batching.remainder)[1] > 0
+
+    def records(self, position: Position, step: int) -> list[RecordMetadata]:
+        """What the sampler says of every record of a step over all shards; IndexError behind the last step."""
+        index, stride = position.segments.span_of(step)
+        if self.num_steps is not None and step >= self.num_steps:
+            raise IndexError(f"step: {step} doesn't exist, the run ends after num_steps={self.num_steps}")
+        rows, left = divmod(stride, self.batching.group)
+        # Where it isn't a multiple, other Batches stood before the last then, and were allowed to differ.
+        batching = (
+            replace(self.batching, inner=(), rows=stride) if left else replace(self.batching, rows=rows)
+        )
+        # Another G than ours needn't divide among our shards: then it is asked as the only shard there is.
+        shard = self.shard if batching.rows % self.shard.shard_count == 0 else ShardOptions(0, 1)
+        part = Schedule(self.sampler, batching, shard, self.start, self.stop).all_rows(index)
+        if part is None:
+            raise IndexError(f"step: {step} doesn't exist, the stream ends before it")
+        seed, named = seed_of(self.sampler), zip(part.indices.tolist(), part.keys.tolist(), strict=True)
+        return [
+            RecordMetadata(index, key, None if seed is None else generator(seed, 0, index, 0))
+            for index, key in named
+        ]
+
+    def search(self, position: Position) -> ReplacementSearch:
+        """What to read instead of bad records, in a stream that starts at a position."""
+        return ReplacementSearch(
+            self.sampler,
+            self.start,
+            self.stop,
+            num_records=self.num_records,
+            ledger=position.losses.ledger,
+            most=self.bad_in_a_row,
+        )
+
+    @property
+    def bad_in_a_row(self) -> int:
+        """Bad records that may follow one another."""
+        length = None if self.stop is None else self.stop - self.start
+        return self.tolerance.in_a_row(num_records=self.num_records, length=length)

@@ -1,20 +1,19 @@
-"""What holds for every test, doctests included: where it starts from, how long it may take, and what it leaves behind.
+"""Rules for every test, doctests included: its signals at the start, its time limit, and what it may leave behind.
 
-It starts with no signal ignored or blocked. A process that was started by nohup, in the background of a script or by
-many CI systems has inherited some that way, and so would all children of the tests.
+A test starts with no signal ignored or blocked. A process that was started by nohup, in the background of a script or
+by many CI systems inherits ignored signals, and would pass them on to all children of the tests.
 
-It takes no longer than its limit: then it fails with the stacks of all threads. `timeout` in pyproject.toml is the
-limit, pytest-timeout the plugin that reads it, its option and its marker; the timer is this file's, for three reasons.
-The exception that ends the test is none that hypothesis takes for a failure: it would try the example again, and hang.
-The stacks are in the report, which xdist's workers send. And where the main thread doesn't come back, inside a C
-function or in a `finally`, the process writes its stacks and exits: xdist then goes on with another.
+A test that exceeds its time limit fails with the stacks of all threads. `timeout` in pyproject.toml is the limit, and
+pytest-timeout reads it, its option and its marker. The timer is in this file, for three reasons. The exception that
+ends the test isn't one that hypothesis takes for a failure: it would try the example again, and hang. The stacks are
+in the report, which xdist's workers send. And if the main thread doesn't return, inside a C function or in a
+`finally`, the process writes its stacks and exits: xdist then continues with another one.
 
-Nothing that it started or opened is left behind. Looked at are child processes, Python threads, file descriptors,
-mappings of loaderkit's anonymous memory, names in /dev/shm, the handlers and the mask of signals. What ends a moment
-later (a pump thread that saw its iterator go, a worker that is being reaped, a cycle that holds a slot) is given a
-bounded wait and a garbage collection, and only a test that left something pays for them. Everything comes from /proc,
-so that the check costs a millisecond or two and can run thousands of times; without /proc, threads and signals
-alone are checked.
+A test leaves nothing behind that it started or opened. Checked are child processes, Python threads, file descriptors,
+mappings of loaderkit's anonymous memory, names in /dev/shm, and the handlers and the mask of signals. Some of them end
+a moment later (a pump thread whose iterator was dropped, a worker that is being reaped, a cycle that holds a slot): if
+anything is left, the check waits for a limited time and collects garbage. It reads /proc, so it costs a millisecond or
+two and can run for thousands of tests; without /proc only threads and signals are checked.
 """
 
 import contextlib
@@ -34,7 +33,7 @@ import pytest
 import pytest_timeout
 
 PATIENCE_S = 10.0
-# Beyond a test's limit, for the failure to be reported and the fixtures to end; then the process exits.
+# Time after a test's limit to report the failure and to end the fixtures; then the process exits.
 GRACE_S = 60.0
 NIGHTLY_LIMIT_S = 3600.0
 RUNNER = {"_pytest", "pluggy", "xdist", "execnet"}
@@ -46,7 +45,7 @@ LASTING_THREADS = {
     "IPythonHistorySavingThread": "IPython's, in a process that shows a notebook",
 }
 LASTING_THREAD_TYPES = {
-    "TMonitor": "tqdm starts one monitor for all its bars and never ends it",
+    "TMonitor": "tqdm starts one monitor thread for all its bars and never ends it",
 }
 
 # Children that serve the whole process for the standard library or joblib, by a word of their command line.
@@ -59,7 +58,7 @@ LASTING_CHILDREN = {
 # Files that a library opens once and keeps, by the beginning of what the descriptor points to.
 LASTING_FILES = {
     "/dev/urandom": "a source of entropy that native libraries keep open",
-    "/proc/": "native allocators and schedulers keep files of theirs open",
+    "/proc/": "native allocators and schedulers keep some of its files open",
     "/sys/": "native libraries keep the CPU topology open",
 }
 
@@ -68,10 +67,10 @@ over_time = pytest.StashKey[bool]()
 terminal = pytest.StashKey[int]()
 
 
-# --- where a test starts from -----------------------------------------------------------------------------------
+# --- signals at the start ---------------------------------------------------------------------------------------
 
-# SIGHUP stays ignored, that is what nohup is for, and what would stop a run in the background. Python itself ignores
-# the last two, and resets them for children.
+# SIGHUP stays ignored, since nohup is used for that, and so do the signals that would stop a run in the background.
+# Python itself ignores the last two, and resets them for children.
 LEFT_IGNORED = {
     *(signal.SIGHUP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU),
     *(signal.SIGPIPE, signal.SIGXFSZ),
@@ -79,9 +78,9 @@ LEFT_IGNORED = {
 
 
 def restore_signals() -> None:
-    """Nothing is ignored or blocked any more that this process was started with."""
+    """Undoes the ignored and blocked signals that this process inherited."""
     if threading.current_thread() is not threading.main_thread():
-        return  # of a worker of xdist, whose process inherited what its parent had restored
+        return  # in a worker of xdist: its process inherited the restored signals
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for number in signal.valid_signals() - LEFT_IGNORED:
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -92,10 +91,10 @@ def restore_signals() -> None:
 
 restore_signals()
 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly":
-    os.environ.setdefault("PYTEST_TIMEOUT", str(NIGHTLY_LIMIT_S))  # before the ini file's, behind the option
+    os.environ.setdefault("PYTEST_TIMEOUT", str(NIGHTLY_LIMIT_S))  # overrides the ini file, and the option overrides it
 
 
-# --- how long it may take ---------------------------------------------------------------------------------------
+# --- the time limit ---------------------------------------------------------------------------------------------
 
 
 class TimeLimitError(BaseException):
@@ -103,7 +102,7 @@ class TimeLimitError(BaseException):
 
 
 def pytest_configure(config):
-    config.stash[terminal] = os.dup(2)  # while nothing is captured
+    config.stash[terminal] = os.dup(2)  # before pytest captures it
 
 
 def pytest_unconfigure(config):
@@ -121,7 +120,7 @@ def pytest_timeout_set_timer(item, settings):
         item.stash[over_time] = True
         found = stacks()
         item.add_report_section("call", "stacks at the time limit", found)
-        # In the report they may come too late: the process exits where the test can't be ended.
+        # Also to the terminal: if the test can't be ended, the process exits before the report is sent.
         with contextlib.suppress(OSError):
             os.write(item.config.stash[terminal], f"\n{item.nodeid} is over its time limit\n{found}".encode())
         raise TimeLimitError(f"the test took longer than its limit of {settings.timeout:g} s")
@@ -134,7 +133,7 @@ def pytest_timeout_set_timer(item, settings):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_timeout_cancel_timer(item):
-    """Called at a failure already; its fixtures have yet to end, within the same limit."""
+    """Keeps the timer: pytest-timeout calls this at a failure, before the fixtures end, which have the same limit."""
     return True
 
 
@@ -156,7 +155,7 @@ def pytest_runtest_protocol(item):
 
 
 def exit_after(seconds: float, config: pytest.Config) -> None:
-    # By a native thread, which needs no lock of the interpreter.
+    # A native thread does it, which doesn't need the GIL.
     faulthandler.dump_traceback_later(seconds, exit=True, file=config.stash[terminal])
 
 
@@ -168,7 +167,7 @@ def cancel_timers() -> None:
 
 
 def stacks() -> str:
-    """Where every thread is, without the frames of the test runner, and which child processes there are."""
+    """The stack of every thread, without the frames of the test runner, and the child processes."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     found = []
     for ident, frame in sys._current_frames().items():
@@ -181,7 +180,7 @@ def stacks() -> str:
 
 
 def end_children(before: "Resources") -> None:
-    """Ends what a test started that couldn't end it itself: it would work or wait as long as the tests run."""
+    """Ends the processes of a test that was cut off at its time limit: they would run as long as the tests do."""
     for pid in set(children()) - before.children:
         with contextlib.suppress(ProcessLookupError):
             if is_lasting_child(pid):
@@ -199,7 +198,7 @@ def pytest_xdist_make_scheduler(config, log):
     from xdist.scheduler import LoadFileScheduling
 
     class OnceOnly(LoadFileScheduling):
-        """A test that ended its process isn't run again in the worker that takes its place, and in all behind it."""
+        """Doesn't run a test again that ended its process: it would end each worker that takes the place."""
 
         def remove_node(self, node):
             units = self.assigned_work.get(node, {}).values()
@@ -214,12 +213,12 @@ def pytest_xdist_make_scheduler(config, log):
     return OnceOnly(config, log)
 
 
-# --- what it leaves behind --------------------------------------------------------------------------------------
+# --- what a test leaves behind ----------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resources:
-    """What this process holds at one moment, in sets whose difference says what was added."""
+    """The resources of this process at one moment, as sets: the difference of two is what was added."""
 
     children: frozenset[int]
     threads: frozenset[threading.Thread]
@@ -229,7 +228,7 @@ class Resources:
     signals: tuple[object, ...]
 
     def added_since(self, before: "Resources") -> list[str]:
-        """One line for each thing that is here and was not there before."""
+        """One line for each resource that is in this snapshot and not in `before`."""
         lines = [describe_child(pid) for pid in self.children - before.children if not is_lasting_child(pid)]
         lines += [f"thread {t!r}" for t in self.threads - before.threads if not is_lasting_thread(t)]
         lines += [
@@ -263,7 +262,7 @@ def children() -> Iterator[int]:
     if not LINUX:
         return
     for task in os.listdir("/proc/self/task"):
-        # A thread may end between the listing and the reading; its children then belong to another one.
+        # A thread may end between the listing and the reading; its children then belong to another thread.
         with contextlib.suppress(OSError):
             yield from map(int, Path(f"/proc/self/task/{task}/children").read_bytes().split())
 
@@ -272,7 +271,7 @@ def descriptors() -> Iterator[tuple[int, str]]:
     if not LINUX:
         return
     for name in os.listdir("/proc/self/fd"):
-        # The descriptor of the listing itself is gone by now.
+        # The descriptor of the listing itself is closed by now.
         with contextlib.suppress(OSError):
             yield int(name), os.readlink(f"/proc/self/fd/{name}")
 
@@ -335,7 +334,7 @@ def nothing_left_behind(request):
     yield
     if request.node.stash.get(over_time, False):
         end_children(before)
-    # A failed test's traceback holds its frames and all that they hold: its own failure is what to report.
+    # A failed test's traceback keeps its frames and their objects alive: report only the failure.
     if not request.node.stash.get(outcome, False):
         return
     if look().added_since(before) and (left := wait_until_gone(before)):

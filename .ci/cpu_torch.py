@@ -1,8 +1,8 @@
-"""Prints the requirement by which pip installs PyTorch's build for CPUs here; exits with 1 where there is none.
+"""Prints the requirement by which pip installs PyTorch's build for CPUs here; exits with 1 if pip can't find one.
 
-The registry's Linux wheel of the plain name brings CUDA's packages, several gigabytes of them. A build for CPUs is
-known by its version (2.13.0+cpu), or by asking for none of these packages on this machine. Each question has a time
-limit, and what can't be found out counts as no.
+On Linux the wheel of the plain name requires CUDA's packages, several gigabytes of them. A build for CPUs is one whose
+version says so (2.13.0+cpu), or one that requires none of these packages on this machine. Each query has a time limit;
+one that fails counts as no.
 """
 
 import json
@@ -46,7 +46,7 @@ def labelled(listed: str) -> str | None:
 
 
 def is_for_cpus(report: str) -> bool:
-    """Whether what `pip install --dry-run --report` would install asks for nothing of CUDA on this machine."""
+    """Whether the package that `pip install --dry-run --report` would install requires no CUDA on this machine."""
     try:
         from pip._vendor.packaging.requirements import Requirement
 

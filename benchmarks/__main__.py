@@ -20,12 +20,12 @@ from benchmarks.workloads import NAMES, benchmarks_of
 
 PEERS = tuple(name for name in LIBRARIES if name not in ("bare", "loaderkit"))
 
-# What isn't measured as the workloads are, and is never run by "all".
+# Tables that aren't workloads; "all" doesn't run them.
 OTHER_TABLES = ("conformance", "grain-scripts")
 
 
 def other_tables(asked: argparse.Namespace, peers: set[str]) -> None:
-    """Prints those that were asked for."""
+    """Prints the tables that were asked for."""
     if "conformance" in asked.names:
         print(conformance_table(peers, smoke=asked.smoke, say=say))
     if "grain-scripts" in asked.names:
@@ -33,7 +33,7 @@ def other_tables(asked: argparse.Namespace, peers: set[str]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs what the command line asks for; 1 where a contender failed."""
+    """Runs what the command line asks for; 1 if a contender failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "names",
@@ -41,13 +41,17 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="NAME",
         help=f"{', '.join(NAMES)}, all of these, conformance, or grain-scripts",
     )
-    parser.add_argument("--peers", help=f"some of {','.join(PEERS)}; all that are installed if not given")
+    parser.add_argument("--peers", help=f"some of {','.join(PEERS)}; by default all that are installed")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="rounds (5)")
-    parser.add_argument("--seconds", type=float, default=2.0, metavar="S", help="of a steady window (2)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every round's figures there")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help=f"of real photographs (or ${VARIABLE})")
     parser.add_argument(
-        "--smoke", action="store_true", help="only see that everything runs: the figures mean nothing"
+        "--seconds", type=float, default=2.0, metavar="S", help="length of a steady window (2)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file for every round's figures")
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help=f"folder of real photographs (or ${VARIABLE})"
+    )
+    parser.add_argument(
+        "--smoke", action="store_true", help="only check that everything runs: the figures mean nothing"
     )
     asked = parser.parse_args(arguments)
     names = NAMES if asked.names in ([], ["all"]) else tuple(n for n in asked.names if n not in OTHER_TABLES)
@@ -90,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """Everything that was measured, and what was made of it."""
+    """Every measured figure, and the comparisons made of them."""
     comparisons = []
     for comparison in outcome.benchmark.comparisons:
         summary = summarised(comparison, outcome.rounds)
@@ -120,7 +124,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def say(line: str) -> None:
-    """Progress, beside the tables and not among them."""
+    """Prints progress to stderr, since stdout has the tables."""
     print(line, file=sys.stderr, flush=True)
 
 

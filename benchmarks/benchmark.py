@@ -1,4 +1,4 @@
-"""What is measured, by whom, and which ratios are reported."""
+"""A benchmark: what is measured, its contenders, and the ratios that are reported."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Size:
 
     Args:
         seconds: of the steady window; a benchmark with slow batches takes a multiple of it.
-        smoke: only see that it runs: few records, one batch.
+        smoke: only check that it runs: few records, one batch.
         folder: for data files, shared by all contenders of a run.
     """
 
@@ -31,13 +31,13 @@ class Size:
     folder: Path
 
     def pick(self, full: int, smoke: int) -> int:
-        """`full`, or the little that a smoke run takes."""
+        """`full`, or the small number for a smoke run."""
         return smoke if self.smoke else full
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A figure to reach: the median at least (">=") or at most ("<=") `value`, where given the interval's end `floor`.
+    """A figure to reach: the median at least (">=") or at most ("<=") `value`, and the interval's end `floor`.
 
     >>> Bound(">=", 0.95, floor=0.9).holds(0.97, (0.91, 1.0)), str(Bound("<=", 0.6))
     (True, '<= 0.6')
@@ -64,9 +64,9 @@ class Comparison:
 
     Args:
         label: what is over what, in words that name both.
-        value: from a round; KeyError where one that it needs isn't in it.
+        value: from a round; KeyError if a contender that it needs isn't in it.
         bound: the figure to reach, if one was set.
-        beside: the peer's name where 1 means "as good as the peer", so that the table can list who is ahead.
+        beside: the peer's name where 1 means "as good as the peer", so that the table can list where a peer is ahead.
     """
 
     label: str
@@ -97,12 +97,12 @@ class Benchmark:
 def speedup(
     of: Contender, *to: Contender, bound: Bound | None = None, best_of: str = "", metric: str = PER_SECOND
 ) -> Comparison:
-    """How many times the others' rate `of` has; of several others the fastest of each round counts.
+    """The rate of `of` over the rate of the others; of several others the fastest of each round counts.
 
     Args:
         of, to: contenders; where their worker counts differ the label says so.
         bound: the figure to reach.
-        best_of: names the others in the label where they are several.
+        best_of: names the others in the label if they are several.
         metric: one of which more is better.
     """
 
@@ -126,7 +126,7 @@ def shortening(
 def cost(
     of: Contender, *to: Contender, metric: str, bound: Bound | None = None, best_of: str = ""
 ) -> Comparison:
-    """The inverse of `shortening`: the time of `of` over the others' best one, for figures written that way."""
+    """The inverse of `shortening`: the time of `of` over the others' best one, for figures in that form."""
 
     def value(results: Round) -> float:
         return results[of.name][metric] / min(results[other][metric] for other in _present(to, results))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
-# The peers, and the distribution and module that each of them needs; what has none is always there.
+# The peers, and the distribution and module that each of them needs; a peer without them is always installed.
 LIBRARIES: dict[str, tuple[str, str] | None] = {
     "bare": None,
     "loaderkit": None,
@@ -21,11 +21,11 @@ class Contender:
     """A name for the tables, the peer, and its settings.
 
     Args:
-        name: says how many workers there are, so that a table never compares 0 with 2 unsaid.
+        name: says how many workers there are, so that a table shows a comparison of 0 with 2.
         peer: a key of LIBRARIES.
         workers: 0 for the calling thread alone.
         kind: "process" or "thread".
-        options: what the peer's module understands besides.
+        options: further settings, read by the peer's module.
     """
 
     name: str
@@ -42,12 +42,12 @@ def installed(peer: str) -> bool:
 
 
 def bare(name: str = "bare loop", **options: Any) -> Contender:
-    """The loop that one would write without a loader."""
+    """The loop that a user would write without a loader."""
     return Contender(name, "bare", options=options)
 
 
 def bare_parallel(workers: int, kind: str) -> Contender:
-    """The same loop, independently in several processes or threads; what they make is dropped where it was made."""
+    """The same loop, independently in several processes or threads; each drops the rows that it makes."""
     plural = {"process": "processes", "thread": "threads"}[kind]
     return Contender(f"bare loop, {workers} {plural}", "bare", workers, kind)
 
@@ -59,7 +59,7 @@ def ours(workers: int = 0, kind: str = "process", *, label: str = "", **options:
 
 
 def grain_tuned(workers: int, api: str = "DataLoader") -> tuple[Contender, ...]:
-    """Grain with each of the read options that pay somewhere, and two batches ahead a worker."""
+    """Grain with each of the read options that are the fastest somewhere, and two batches ahead a worker."""
     return tuple(
         Contender(
             f"grain {api} ({threads},{buffer}), {workers_in_words(workers)}",
@@ -72,13 +72,13 @@ def grain_tuned(workers: int, api: str = "DataLoader") -> tuple[Contender, ...]:
 
 
 def grain_default(workers: int, api: str = "DataLoader") -> Contender:
-    """Grain as it comes."""
+    """Grain with its default options."""
     name = f"grain {api} default, {workers_in_words(workers)}"
     return Contender(name, "grain", workers, options={"api": api})
 
 
 def grain(*worker_counts: int) -> tuple[Contender, ...]:
-    """Both of Grain's interfaces, as they come and tuned, with each of these worker counts."""
+    """Both of Grain's interfaces, with default options and tuned, with each of these worker counts."""
     return tuple(
         contender
         for workers in worker_counts
@@ -88,7 +88,7 @@ def grain(*worker_counts: int) -> tuple[Contender, ...]:
 
 
 def torch(*worker_counts: int) -> tuple[Contender, ...]:
-    """PyTorch's DataLoader as it comes."""
+    """PyTorch's DataLoader with its default options."""
     return tuple(Contender(f"torch, {workers_in_words(n)}", "torch", n) for n in worker_counts)
 
 
@@ -103,5 +103,5 @@ def workers_in_words(workers: int, kind: str = "process") -> str:
 
 
 def named(contenders: tuple[Contender, ...], *words: str) -> tuple[Contender, ...]:
-    """Those of the contenders whose name has all these words."""
+    """The contenders whose names have all these words."""
     return tuple(contender for contender in contenders if all(word in contender.name for word in words))

@@ -1,4 +1,4 @@
-"""ArrayRecord files of a run, each written by the first contender that needs it, outside of every clock."""
+"""ArrayRecord files of a run, each written by the first contender that needs it, while no clock runs."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,9 +8,9 @@ from benchmarks.forking import fork, wait_for
 
 
 def record_file(path: Path, records: Callable[[], Iterable[bytes]]) -> Path:
-    """The file, written with one record a group if it isn't there yet."""
+    """The file, written with one record in each group if it doesn't exist yet."""
     if not path.exists():
-        # In a child: the writer starts threads, and bare loops that fork could then not read with the library.
+        # In a child process: the writer starts threads, and after that a bare loop that forks couldn't read with it.
         wait_for(fork(lambda: _write(path, records())))
     return path
 
@@ -27,7 +27,7 @@ def _write(path: Path, records: Iterable[bytes]) -> None:
 
 
 def array_record_reader(path: Path) -> Any:
-    """ArrayRecord's own data source: what everyone but loaderkit reads through, `__getitems__` included."""
+    """ArrayRecord's own data source: every contender but loaderkit reads through it, with `__getitems__`."""
     from array_record.python.array_record_data_source import ArrayRecordDataSource
 
     return ArrayRecordDataSource(str(path))

@@ -1,4 +1,4 @@
-"""Where and with what a run was made."""
+"""The machine and the versions of a run."""
 
 import os
 import platform
@@ -26,7 +26,7 @@ LIBRARIES = (
 
 
 def versions() -> dict[str, str]:
-    """Of loaderkit with its commit, Python, and what took part or could have; "not installed" where it isn't."""
+    """Versions of loaderkit with its commit, of Python, and of each library; "not installed" for a missing one."""
     found = {"loaderkit": f"{loaderkit.__version__}{_commit()}", "Python": platform.python_version()}
     for name in LIBRARIES:
         found[name] = "not installed"
@@ -48,7 +48,7 @@ def machine() -> dict[str, str]:
 
 
 def load() -> str:
-    """What else the machine does: runnable processes in the last minute, this suite's own included."""
+    """The load of the machine: runnable processes in the last minute, this suite's own included."""
     return f"{os.getloadavg()[0]:.2f}"
 
 

@@ -16,7 +16,7 @@ from benchmarks.pipeline import Pipeline
 
 
 class Made(int):
-    """What a bare parallel loop gives in place of a batch: so many rows were made, and dropped."""
+    """A bare parallel loop gives it in place of a batch: the number of rows that were made, and dropped."""
 
 
 def open_loader(pipeline: Pipeline, contender: Contender) -> AbstractContextManager[Any]:
@@ -27,13 +27,13 @@ def open_loader(pipeline: Pipeline, contender: Contender) -> AbstractContextMana
 
 
 def warm_up_library(contender: Contender) -> None:
-    """Imports the peer's library, so that no clock sees it."""
+    """Imports the peer's library, so that no clock measures that."""
     import_module(f"benchmarks.peers.{contender.peer}")
 
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """What `steady` saw."""
+    """The result of `steady`."""
 
     first_s: float
     records: int
@@ -41,7 +41,7 @@ class Steady:
     cpu_s: float
 
     def metrics(self) -> Metrics:
-        """By the names that the tables use."""
+        """The metrics, by the names that the tables use."""
         return {
             PER_SECOND: self.records / self.seconds,
             CPU: self.cpu_s / self.records * 1e6,
@@ -59,7 +59,7 @@ def stream(make: Callable[[Size], Pipeline], *, windows: float = 1.0) -> Callabl
 
 
 def steady(pipeline: Pipeline, contender: Contender, size: Size, *, windows: float = 1.0) -> Steady:
-    """Runs a pipeline: the first batch, a warm-up, then a window in which nothing but batches is taken.
+    """Runs a pipeline: the first batch, a warm-up, then a window in which it only takes batches.
 
     Args:
         windows: length of the window in `size.seconds`; the warm-up is half of it.
@@ -81,7 +81,7 @@ def steady(pipeline: Pipeline, contender: Contender, size: Size, *, windows: flo
 
 
 def take(batches: Iterator[Any], pipeline: Pipeline, *, seconds: float, least: int) -> tuple[int, float]:
-    """Takes batches for so long, at least so many; the records they held and the seconds it took."""
+    """Takes batches for `seconds`, at least `least`; gives the number of their records and the seconds."""
     records = taken = 0
     begin = now = time.perf_counter()
     while now - begin < seconds or taken < least:
@@ -93,12 +93,12 @@ def take(batches: Iterator[Any], pipeline: Pipeline, *, seconds: float, least: i
 
 
 def rows_of(batch: Any, pipeline: Pipeline) -> int:
-    """Records in what an iterator gave."""
+    """Number of records in an element of an iterator."""
     return int(batch) if type(batch) is Made else pipeline.rows
 
 
 def cpu_seconds() -> float:
-    """User and system seconds of this process and all that live below it."""
+    """User and system seconds of this process and all its descendants."""
     children = 0.0
     for child in psutil.Process().children(recursive=True):
         try:
@@ -110,7 +110,7 @@ def cpu_seconds() -> float:
 
 
 def pss_bytes() -> int:
-    """Proportional set size of this process and all that live below it: shared pages count once."""
+    """Proportional set size of this process and all its descendants: shared pages count once."""
     me = psutil.Process()
     return sum(_pss_of(process.pid) for process in [me, *me.children(recursive=True)])
 

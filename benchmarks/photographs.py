@@ -1,4 +1,4 @@
-"""Compressed photographs: a folder of real ones where there is one, else crops of scikit-learn's samples."""
+"""Compressed photographs: a folder of real ones if there is one, else crops of scikit-learn's samples."""
 
 import os
 from itertools import islice
@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 VARIABLE = "LOADERKIT_IMAGENET_SAMPLE"
-# Beside the clone, where the measurements that the README cites have them.
+# Beside the clone, as in the measurements that the README cites.
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data" / "imagenet-sample"
 
 

@@ -16,7 +16,7 @@ class Each:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A step that draws: `function(element, rng)` gives the next element."""
+    """A random step: `function(element, rng)` gives the next element."""
 
     function: Callable[..., Any]
 
@@ -29,14 +29,14 @@ class Pipeline:
     """An endless stream of batches: read a record, take the steps, stack the rows.
 
     Args:
-        sources: the data by the name of who reads it; "" is for all who have no source of their own. Each is made in
+        sources: the data, by the name of the peer that reads it; "" is for all peers without their own. Each is made in
             the process that reads it, by a call without arguments.
-        steps: what is done to a record, in order.
+        steps: the functions that a record goes through, in order.
         batch: rows of a batch; None gives elements.
         shuffle: read in a new random order each epoch, otherwise in order.
-        columns: the same data as a tree of arrays, for those who work on whole columns.
-        records: how many records there are, where opening the source to ask it would start threads before a fork.
-        graph: the steps as one function of TensorFlow tensors, where tf.data takes part with columns or files.
+        columns: the same data as a tree of arrays, for contenders that work on whole columns.
+        records: how many records there are, if opening the source to ask it would start threads before a fork.
+        graph: the steps as one function of TensorFlow tensors, if tf.data takes part with columns or files.
         transforms: loaderkit's own for the same work, by the contender's option "transforms".
     """
 
@@ -56,11 +56,11 @@ class Pipeline:
         return self.batch or 1
 
     def source(self, name: str) -> Any:
-        """The data as that peer, or that contender's option "source", reads it."""
+        """The data for a peer, or for the name in a contender's option "source"."""
         return self.sources.get(name, self.sources[""])()
 
     def orders(self, records: int) -> Iterator[np.ndarray]:
-        """The record keys of one epoch after the other, for who has no sampler: (records,) int64 each."""
+        """The record keys of one epoch after the other, for contenders without a sampler: (records,) int64 each."""
         rng = np.random.default_rng(self.seed)
         while True:
             yield rng.permutation(records) if self.shuffle else np.arange(records)

@@ -30,7 +30,7 @@ def main(paths: list[str]) -> int:
 
 
 def outcome_of(found: dict[str, object]) -> Outcome:
-    """What `--json` wrote of a benchmark, with that benchmark as it is now."""
+    """The result of a benchmark that `--json` wrote, with the present definition of that benchmark."""
     workload, name = str(found["workload"]), str(found["name"])
     (benchmark,) = [benchmark for benchmark in benchmarks_of(workload) if benchmark.name == name]
     rounds, failed, not_run = found["rounds"], found["failed"], found["not run"]

@@ -24,11 +24,11 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Outcome:
-    """What the rounds of one benchmark gave.
+    """The results of the rounds of one benchmark.
 
     Args:
-        rounds: the metrics of all contenders that ran, by name, a round each.
-        failures: why a contender gave nothing, by name; one that failed isn't tried again.
+        rounds: the metrics of all contenders that ran, by name, for each round.
+        failures: why a contender failed, by name; it isn't tried again.
         left_out: contenders whose peer isn't installed or wasn't asked for, and why.
     """
 
@@ -42,7 +42,7 @@ class Outcome:
 def run(
     workload: str, benchmark: Benchmark, *, peers: set[str], repeats: int, size: Size, say: Say
 ) -> Outcome:
-    """All rounds of a benchmark: every contender once, then again, in turned order each other round.
+    """All rounds of a benchmark: every contender once in each round, in reverse order in every other round.
 
     Args:
         peers: those that take part besides the bare loop and loaderkit.
@@ -59,7 +59,7 @@ def run(
             outcome.left_out[contender.name] = reason
     for number in range(repeats):
         results: dict[str, Metrics] = {}
-        # Turned round each time: what drifts (heat, neighbours) then falls on all alike.
+        # Every other round in reverse order: a drift of the machine's speed (heat, neighbours) then affects all alike.
         for group in _groups(taking_part if number % 2 == 0 else taking_part[::-1], size):
             group = [contender for contender in group if contender.name not in outcome.failures]
             names = [contender.name for contender in group]
@@ -77,19 +77,19 @@ def run(
 
 
 def _groups(contenders: list[Contender], size: Size) -> list[list[Contender]]:
-    # A smoke run measures nothing, so one process may take all; loops that fork go first, before any thread.
+    # A smoke run measures nothing, so one process runs all contenders; loops that fork go first, before any thread.
     if size.smoke:
         return [sorted(contenders, key=lambda contender: not forks(contender))]
     return [[contender] for contender in contenders]
 
 
 def forks(contender: Contender) -> bool:
-    """Whether it forks the process that it runs in."""
+    """Whether the contender forks the process that it runs in."""
     return contender.peer == "bare" and contender.workers > 0 and contender.kind == "process"
 
 
 def why_left_out(contender: Contender, peers: set[str]) -> str | None:
-    """Why a contender doesn't take part, None where it does."""
+    """Why a contender doesn't take part, None if it does."""
     if contender.peer in ("bare", "loaderkit"):
         return None
     if contender.peer not in peers:
@@ -101,7 +101,7 @@ def why_left_out(contender: Contender, peers: set[str]) -> str | None:
 def in_fresh_process(
     workload: str, benchmark: Benchmark, contenders: list[Contender], size: Size
 ) -> Mapping[str, Metrics] | str:
-    """The metrics by contender, or why there are none."""
+    """The metrics by contender, or the reason why there are none."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "metrics.json"
         command = [
@@ -122,7 +122,7 @@ def in_fresh_process(
 
 
 def _environment() -> dict[str, str]:
-    # Worker processes of every peer find the functions by their module, wherever the suite was started.
+    # Worker processes of every peer find the functions by their module, in any current directory.
     paths = [str(WITHOUT_PROMETHEUS), str(ROOT), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 

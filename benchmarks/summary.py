@@ -12,12 +12,12 @@ CONFIDENCE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The values of a comparison, one a round, and what they say.
+    """The values of a comparison, one for each round, with median and interval.
 
     Args:
         values: in the order of the rounds.
         median: of them.
-        interval: two of the values, which hold the true median with probability `confidence`.
+        interval: two of the values, which enclose the true median with probability `confidence`.
         confidence: needs no assumption about how the values are distributed.
     """
 
@@ -28,7 +28,7 @@ class Summary:
 
 
 def summarised(comparison: Comparison, rounds: Sequence[Round]) -> Summary | None:
-    """The comparison over the rounds that hold all that it needs; None where no round does."""
+    """The comparison over the rounds that have all values it needs; None if no round does."""
     values = []
     for results in rounds:
         try:
@@ -44,7 +44,7 @@ def summarised(comparison: Comparison, rounds: Sequence[Round]) -> Summary | Non
 
 
 def _inset(count: int) -> tuple[int, float]:
-    """How many values may be left out at each end, and the confidence of what remains: CONFIDENCE, if it can be.
+    """How many values may be left out at each end, and the confidence of the rest: at least CONFIDENCE, if possible.
 
     >>> _inset(5), _inset(9)
     ((0, 0.9375), (1, 0.9609375))

@@ -1,4 +1,4 @@
-"""The results as Markdown, which is also readable as it is."""
+"""The results as Markdown, aligned to be read as plain text, too."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,13 +8,13 @@ from benchmarks.summary import Summary, medians, summarised
 
 
 def heading(machine: dict[str, str], versions: dict[str, str], *, repeats: int, seconds: float) -> str:
-    """Machine, versions, and how the figures came about."""
+    """Machine, versions, and how the figures were measured."""
     rounds = f"{repeats} round{'' if repeats == 1 else 's'}"
     how = (
-        f"{rounds}, in each of them every contender once in a fresh process, warm; windows of {seconds:g} s or the "
-        "multiple that a benchmark names. Rates and times are medians over the rounds. A ratio is taken inside each "
-        "round; of the ratios the median and, in brackets, an interval that holds the true one with at least 90% "
-        "confidence (from 5 rounds on; with fewer, lowest and highest)."
+                f"{rounds}; each runs every contender once, in a fresh process, after a warm-up, over windows of {seconds:g} s "
+        "or the multiple that a benchmark names. Rates and times are medians over the rounds. A ratio is taken inside "
+        "each round; the table has the median of the ratios and, in brackets, an interval that contains the true "
+        "median with at least 90% confidence (from 5 rounds on; with fewer rounds, the lowest and the highest ratio)."
     )
     lines = ["## Machine and versions", listed(machine), listed(versions), how]
     return "\n\n".join(lines)
@@ -26,7 +26,7 @@ def listed(values: dict[str, str]) -> str:
 
 
 def of_outcome(outcome: Outcome) -> str:
-    """One benchmark: what is measured, each contender's medians, the comparisons, and who is missing."""
+    """One benchmark: what is measured, each contender's medians, the comparisons, and missing contenders."""
     benchmark, rounds = outcome.benchmark, outcome.rounds
     parts = [f"## {benchmark.name}", benchmark.what.strip(), _contenders(outcome)]
     if rows := [
@@ -68,12 +68,12 @@ def ahead(outcomes: Sequence[Outcome]) -> str:
 
 
 def is_peer_ahead(comparison: Comparison, summary: Summary) -> bool:
-    """Whether a peer did better in the median."""
+    """Whether a peer is better in the median."""
     return comparison.beside is not None and summary.median < 1
 
 
 def number(value: float) -> str:
-    """Three or four figures, thousands set apart.
+    """Three or four figures, with separators for thousands.
 
     >>> number(1234567.0), number(1.2345), number(0.01234)
     ('1,234,567', '1.23', '0.0123')

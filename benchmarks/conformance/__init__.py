@@ -1,6 +1,6 @@
-"""What loaders do when something goes wrong, as a table: `python -m benchmarks conformance`.
+"""How loaders behave under faults, as a table: `python -m benchmarks conformance`.
 
-A *subject* (one module in `subjects/`) makes that library's loader of a list of numbers. A *probe* (`probes.py`) does
-something to it and says what came of it. Each runs in a process of its own, with a time limit: who is still
-running then hangs.
+A *subject* (one module in `subjects/`) makes that library's loader of a list of numbers. A *probe* (`probes.py`) causes
+a fault and gives the loader's behaviour as the answer. Each probe runs in a process of its own; one that exceeds its
+time limit is reported as "hangs".
 """

@@ -8,7 +8,7 @@ from benchmarks.conformance.probes import PROBES, trainer
 
 
 def main(name: str, probe: str) -> None:
-    """Runs it and ends, whatever threads and processes the library would still wait for."""
+    """Runs the probe and exits without waiting for threads and processes of the library."""
     subject = import_module(f"benchmarks.conformance.subjects.{name}")
     if probe == "(trainer)":
         trainer(subject)

@@ -1,8 +1,8 @@
-"""What is done to each subject, and what is made of what it does. One function a row of the table.
+"""The probes: each function causes a fault in a subject, judges its behaviour, and gives one row of the table.
 
-Each is called in a process of its own with the subject's module, and returns the answer: it begins with "yes" where
-the subject does what one would want, with "no" where it doesn't, or is a figure. Who raises answers "no: " and the
-error, who doesn't return in time "hangs".
+Each is called in a process of its own with the subject's module, and returns the answer: it begins with "yes" if the
+subject behaves as a user would want, with "no" if it doesn't, or is a figure. A probe that raises gives "no: " and the
+error, one that doesn't return in time "hangs".
 """
 
 import json
@@ -45,7 +45,7 @@ def probe(name: str) -> Callable[[Probe], Probe]:
 
 
 def numbers_of(batch: Any) -> list[Any]:
-    """The rows of a batch of numbers, whatever the library makes of it."""
+    """The rows of a batch of numbers, for the batch type of any library."""
     found: list[Any] = np.asarray(batch).ravel().tolist()
     return found
 
@@ -56,7 +56,7 @@ def stream(loader: Any) -> list[list[Any]]:
 
 
 def slow(value: Any) -> Any:
-    """So that workers have something to do when they are killed."""
+    """Takes a while, so that workers are busy when they are killed."""
     time.sleep(0.005)
     return value
 
@@ -183,7 +183,7 @@ def _killed(subject: Any, everyone: bool) -> str:
 
 @probe("one worker killed")
 def one_killed(subject: Any) -> str:
-    """SIGKILL to one of 2 workers after 5 batches: the stream goes on as if nothing had been."""
+    """SIGKILL to one of 2 workers after 5 batches: the stream goes on unchanged."""
     return _killed(subject, everyone=False)
 
 
@@ -195,7 +195,7 @@ def all_killed(subject: Any) -> str:
 
 @probe("trainer killed: orphans after 3 s")
 def orphans(subject: Any) -> str:
-    """SIGKILL to the process that iterates with 2 workers: how many of its processes live 3 seconds later."""
+    """SIGKILL to the process that iterates with 2 workers: how many of its processes are alive 3 seconds later."""
     name = subject.__name__.rpartition(".")[2]
     trainer = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.conformance.child", name, "(trainer)"],
@@ -277,7 +277,7 @@ def _alarm(number: int, frame: Any) -> None:
 
 @probe("`next()` after an error")
 def after_an_error(subject: Any) -> str:
-    """A function fails at one record with 2 workers; the next() behind the error raises it again."""
+    """A function fails at one record with 2 workers; the next() after the error raises it again."""
     it = iter(subject.make(Asked(function=fails), 2))
     got: list[Any] = []
     try:
@@ -329,7 +329,7 @@ def kept(subject: Any) -> str:
 
 @probe("size of a state")
 def size(subject: Any) -> str:
-    """Bytes, after 11 batches with 2 workers: as it is where it is bytes, else pickled."""
+    """Bytes of the state after 11 batches with 2 workers, pickled unless it is bytes."""
     saved = _saved(subject)
     if saved is None:
         return "none"

@@ -41,13 +41,13 @@ def run(peers: set[str], *, smoke: bool, say: Callable[[str], None]) -> str:
     """The table as Markdown: a row for each probe, a column for each subject, and what each row does.
 
     Args:
-        peers: those that take part, where they are installed.
+        peers: the subjects that take part, if they are installed.
         smoke: a few probes of loaderkit alone.
         say: takes a line of progress.
     """
     subjects = installed(set() if smoke else peers)
     names = _SMOKE if smoke else tuple(PROBES)
-    # What a probe waits for is mostly a time limit: two at once on a machine of two cores.
+    # Probes mostly wait for a time limit: two can run at once on a machine of two cores.
     with ThreadPoolExecutor(2) as pool:
         futures = {
             (name, subject): pool.submit(answer, subject, name) for name in names for subject in subjects
@@ -67,7 +67,7 @@ def run(peers: set[str], *, smoke: bool, say: Callable[[str], None]) -> str:
 
 
 def answer(subject: str, name: str) -> str:
-    """What one subject does under one probe, in a process of its own; "hangs" if it is there too long."""
+    """The answer of one probe for one subject, in a process of its own; "hangs" if it exceeds its time limit."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with tempfile.TemporaryFile() as out:
@@ -93,7 +93,7 @@ def answer(subject: str, name: str) -> str:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Whatever the library has left in the probe's session ends with it."""
+    """Ends the probe, and all processes that the library has left in the probe's session."""
     for other in psutil.process_iter():
         try:
             if os.getsid(other.pid) == process.pid:

@@ -1,1 +1,1 @@
-"""Scripts written for Grain, run with it and with loaderkit, the import line apart: same batches, time of both."""
+"""Scripts written for Grain, run with Grain and, with another import line, with loaderkit: same batches, both times."""

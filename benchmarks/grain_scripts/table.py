@@ -1,8 +1,8 @@
 """Runs the scripts and prints their table.
 
-The scripts beside this file import Grain. Each is run as it is, and once more with its import line changed, in turns.
+The scripts beside this file import Grain. Each runs unchanged and with its import line changed, in turns.
 A script prints the sha256 of all its batches, their number, and the seconds from making the iterator to the last
-batch; the start and the imports of its own process don't count for either.
+batch; the start and the imports of its process don't count.
 """
 
 import os
@@ -65,7 +65,7 @@ def make_data(folder: Path, *, photographs: int, tokens: int) -> dict[str, str]:
     pictures.mkdir()
     for number, encoded in enumerate(encoded_photographs(photographs)):
         (pictures / f"{number:05d}.jpg").write_bytes(encoded)
-    # Words as frequent as in a language: a few very often, most of them seldom.
+    # Words with the frequencies of a language: a few are very frequent, most are rare.
     words = np.minimum(np.random.default_rng(0).zipf(1.1, tokens), 50_000).astype(np.uint16)
     words.tofile(folder / "tokens.bin")
     return {"images": str(pictures), "tokens": str(folder / "tokens.bin"), "guide": ""}

@@ -1,4 +1,4 @@
-"""The loops that one would write without a loader: the limit of what a loader can reach.
+"""The loops that a user would write without a loader: the limit of what a loader can reach.
 
 Options of a contender: `loop`, one of
 
@@ -7,8 +7,8 @@ Options of a contender: `loop`, one of
     gather    keys of `loaderkit.IndexSampler` in blocks of 16,384, one numpy gather a column and block, cut in batches
     flight    reads in a pool of `threads` threads, one batch and the next in flight, steps in the calling thread
 
-With workers the plain loop runs in that many processes or threads, each on whole batches of its own share of the
-order. What they make is dropped where it was made: no transport, no order, perfect balance.
+With workers the plain loop runs in that many processes or threads, each on whole batches of its own share of the order.
+Each drops the rows that it makes: no transport, no order, perfect balance.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -54,7 +54,7 @@ def open_loader(pipeline: Pipeline, contender: Contender) -> Iterator[Any]:
 
 
 def plain(pipeline: Pipeline, stack: Callable[[list[Any]], Any]) -> Iterator[Any]:
-    """Reads (all of a batch at once where the source can), takes the steps, stacks."""
+    """Reads (a whole batch in one call if the source can), takes the steps, stacks."""
     source = pipeline.source("bare")
     made = rows_made(pipeline)
     for indices, keys in batches_of_keys(pipeline, len(source)):
@@ -72,13 +72,13 @@ def batches_of_keys(pipeline: Pipeline, records: int) -> Iterator[tuple[range, l
 
 
 def read(source: Any, keys: list[int]) -> Any:
-    """Those records, by one call where the source offers it."""
+    """The records of these keys, in one call if the source offers it."""
     batched = getattr(source, "__getitems__", None)
     return batched(keys) if batched is not None else [source[key] for key in keys]
 
 
 def rows_made(pipeline: Pipeline) -> RowsMade:
-    """A function from records and their indices to rows; each shape of pipeline as one would write it by hand."""
+    """A function from records and their indices to rows; each shape of pipeline as a user would write it by hand."""
     functions = [step.function for step in pipeline.steps]
     draws = [isinstance(step, Draw) for step in pipeline.steps]
     generator_at = one_generator(pipeline.seed)

@@ -1,7 +1,7 @@
-"""The plain loop in several processes or threads at once, and the barest way to hand arrays from one process on.
+"""The plain loop in several processes or threads at once, and the least that hands arrays from one process to another.
 
-Workers tell the consumer by one byte in a pipe of each row that they made, so that the count is exact at any moment;
-where no step is taken, of a batch's rows at once.
+A worker writes one byte to a pipe for each row that it made, so that the count is exact at any moment; without steps it
+writes the bytes of a batch at once.
 """
 
 import mmap
@@ -60,10 +60,10 @@ def make_share(
     """Makes every `workers`-th batch, from the `worker`-th on, until told to end."""
     from benchmarks.peers.bare import batches_of_keys, read, stacked
 
-    source = pipeline.source("bare")  # here, since a reader's own threads don't live on in a forked child
+    source = pipeline.source("bare")  # here, since the threads of a reader don't exist in a forked child
     for indices, keys in islice(batches_of_keys(pipeline, len(source)), worker, None, workers):
         records = read(source, keys)
-        # Where no step takes any time, a write a row would be most of the work.
+        # Without steps a write for each row would be most of the work.
         several = 1 if pipeline.steps else len(indices)
         rows: list[Any] = []
         for lo in range(0, len(indices), several):
@@ -100,7 +100,7 @@ def _threads(
         yield
     finally:
         stop.set()
-        os.close(reading)  # who waits for room in the pipe gets an error now
+        os.close(reading)  # a worker that waits for room in the pipe gets an error now
         for thread in threads:
             thread.join()
         os.close(writing)

@@ -1,7 +1,7 @@
 """Grain as a contender, by its DataLoader or its MapDataset.
 
 Options of a contender: `api`, "DataLoader" or "MapDataset"; `read`, (num_threads, prefetch_buffer_size);
-`worker_buffer_size`. What isn't given is left as Grain has it.
+`worker_buffer_size`. By default they are Grain's.
 
 absl's flags are marked as parsed, without which Grain's workers don't start outside an absl application, and
 prometheus_client is kept out (`without_prometheus/`), whose counters cost Grain a large part of a cheap record.

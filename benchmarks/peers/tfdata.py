@@ -1,6 +1,6 @@
 """tf.data with AUTOTUNE as a contender: its own parallel map, interleave and prefetch, in C++ threads.
 
-It takes part where the pipeline gives it columns and, for steps, a graph: a Python function a record isn't its work.
+It takes part if the pipeline has columns and, for steps, a graph: tf.data isn't made for a Python function per record.
 """
 
 from collections.abc import Iterator

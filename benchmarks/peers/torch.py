@@ -1,7 +1,7 @@
-"""torch.utils.data.DataLoader as a contender, as it comes, with its own collate function: batches are tensors.
+"""torch.utils.data.DataLoader as a contender, with default options and its own collate function: batches are tensors.
 
-Its sampler is endless, which spares it the new start that an epoch's end is otherwise, and workers persist. Steps that
-draw get one generator a worker: less work than a generator that is a function of the record, and not repeatable.
+Its sampler is endless, which spares it a new start at the end of each epoch, and workers persist. Steps that draw get
+one generator a worker: less work than a generator that is a function of the record, and not repeatable.
 """
 
 import os
@@ -18,8 +18,8 @@ from benchmarks.contender import Contender
 from benchmarks.peers.bare import read
 from benchmarks.pipeline import Draw, Pipeline
 
-# As in torch's own workers. Two threads that stack a batch fight with all else on a machine of two cores: in a trainer
-# with 0 workers the rate fell to a third.
+# As in torch's own workers. On a machine of two cores two threads that stack a batch compete with the rest: in a
+# trainer with 0 workers the rate fell to a third.
 torch.set_num_threads(1)
 
 # Arrays that belong to a source are read-only, and default_collate copies them anyway.
@@ -28,7 +28,7 @@ warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
 
 class _Dataset:
     def __init__(self, pipeline: Pipeline) -> None:
-        # Files are opened by who reads them, as ArrayRecord's threads don't live on in a forked worker; data in memory
+        # Each process opens files itself, as ArrayRecord's threads don't exist in a forked worker; data in memory
         # is made before the fork, so that workers share it.
         self._pipeline = pipeline
         self._opened: tuple[int, Any] | None = None

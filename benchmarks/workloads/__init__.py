@@ -1,4 +1,4 @@
-"""One module a workload, loaded when it is asked for: its data, its functions, its benchmarks."""
+"""One module for each workload, loaded on demand: its data, its functions, its benchmarks."""
 
 from importlib import import_module
 

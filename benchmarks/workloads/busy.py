@@ -1,8 +1,8 @@
-"""A trainer whose step takes 33 ms, and 32 ms of work a batch for 2 workers: does data ever keep it waiting?
+"""A trainer whose step takes 33 ms, and 32 ms of work a batch for 2 workers: does the trainer ever wait for data?
 
 Batch(16), each record 2 ms of CPU. Two kinds of step: one that waits without the GIL, as for an accelerator
 (time.sleep), and one that holds the GIL throughout (usleep through ctypes.PyDLL), in which no other thread of the
-trainer can run. Milliseconds from step to step, `next()` included, in the mean over the window, after a warm-up of ten
+trainer can run. Milliseconds from step to step, `next()` included, averaged over the window, after a warm-up of ten
 steps. The ideal is the same step without a loader.
 """
 

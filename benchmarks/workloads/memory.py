@@ -2,8 +2,8 @@
 
 250,000 records, each 4,096 bytes of uint8, rows of one array: loaderkit's InMemoryDataSource, a Python list for the
 others. The sum of the proportional set sizes (PSS, pages shared by n processes count 1/n in each) of the trainer and
-all its children, in MB: after 1,000 batches, and after 100,000 or what 60 seconds allow (the column "batches" says).
-The array that loaderkit's source was made from is gone by then.
+all its children, in MB: after 1,000 batches, and after 100,000 or as many as 60 seconds allow (see the column
+"batches"). The array from which loaderkit's source was made is freed before.
 """
 
 import time
@@ -37,7 +37,7 @@ def pipeline(size: Size) -> Pipeline:
 
 
 def measure(contender: Contender, size: Size) -> Metrics:
-    """The two sums, and how far it came."""
+    """The two sums, and the number of batches."""
     early, late = size.pick(1_000, 2), size.pick(100_000, 4)
     with open_loader(pipeline(size), contender) as loader:
         batches = iter(loader)

@@ -17,7 +17,7 @@ BATCH = 32
 
 
 def columns(records: int) -> dict[str, np.ndarray]:
-    """The data by column: noise has the shape of it."""
+    """The data by column: noise of this shape."""
     rng = np.random.default_rng(0)
     return {
         "image": rng.integers(0, 256, (records, 28, 28, 1), np.uint8),

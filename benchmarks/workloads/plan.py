@@ -1,10 +1,10 @@
 """Time to get shuffled record keys, nothing else: no data is read.
 
 loaderkit: `IndexSampler(n, shuffle=True).record_keys(indices)` for consecutive indices, in blocks of 100,000 and in
-calls of 256. Grain: `IndexSampler(n, shuffle=True)[index].record_key`, the only way it offers. Both hold nothing in
-memory. Beside them what holds all keys: numpy's `Generator.permutation(n).tolist()` and torch's `randperm(n).tolist()`,
-made once an epoch and counted. n is 1,000,000, and 2^20 + 1, where a bijection walks through the most places that
-aren't keys. The rate is of the fastest of five passes over 200,000 indices (Grain: 20,000).
+calls of 256. Grain: `IndexSampler(n, shuffle=True)[index].record_key`, its only interface. Neither holds the keys in
+memory. For comparison two that do: numpy's `Generator.permutation(n).tolist()` and torch's `randperm(n).tolist()`, made
+once an epoch and counted. n is 1,000,000, and 2^20 + 1, where a bijection visits the most numbers that aren't keys. The
+rate is of the fastest of five passes over 200,000 indices (Grain: 20,000).
 """
 
 import time
@@ -27,7 +27,7 @@ BLOCKS, CALLS = "keys/s in blocks of 100,000", "keys/s in calls of 256"
 
 
 def fastest(run: Callable[[], object], keys: int) -> float:
-    """Keys a second in the best pass: what disturbs a pass of milliseconds only ever adds."""
+    """Keys a second in the fastest pass: a disturbance can only make a pass of milliseconds slower."""
     seconds = []
     for _ in range(PASSES):
         begin = time.perf_counter()

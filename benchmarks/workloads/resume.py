@@ -2,7 +2,7 @@
 
 The small pipeline (Batch(256), 0 workers); the Filter keeps every record. Two clocks: `set_state` on a fresh iterator,
 and the `next()` after it; the median of 20 fresh iterators of one loader, in milliseconds. The states of far steps are
-that of step 10 with its step and index multiplied, which is what a run that got there would have saved. Also the size
+that of step 10 with its step and index multiplied, as a run that reached that step would have saved it. Also the size
 of the state in bytes. Grain's DataLoader is given its state in the same way.
 """
 
@@ -26,7 +26,7 @@ STATE = "state bytes"
 
 
 def every(record: Any) -> bool:
-    """Keeps all: the positions stay comparable, the machinery is that of any Filter."""
+    """Keeps all records, so that positions stay comparable; the code path is that of any Filter."""
     return True
 
 
@@ -92,7 +92,7 @@ def _ours(contender: Contender, work: Pipeline) -> tuple[Any, Callable[[bytes, i
 
 
 def scaled(cursors: Any, factor: int) -> Any:
-    """Cursors, lists of one index each, that far from the beginning."""
+    """Cursors, lists of one index each, multiplied."""
     if isinstance(cursors, dict):
         return {stream: [index * factor] for stream, (index,) in cursors.items()}
     return [[index * factor] for (index,) in cursors]

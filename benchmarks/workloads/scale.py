@@ -1,16 +1,16 @@
 """The plan alone at the size of a large cluster: 4,096 hosts with 64 workers each, 10^12 shuffled records.
 
-Nothing is read. One host's part is planned, as each of them does it alone: a worker plans nothing, so the workers add
-nothing. A global batch has 262,144 rows, one for each worker.
+No data is read. The plan of one host is measured, since each host plans alone, and workers plan nothing. A global batch
+has 262,144 rows, one for each worker.
 
 step: a step of one host in a run of consecutive ones. far step: the first step after a jump, 10^6 steps ahead. restore:
 `set_state` of a state at step 10^6, and resize: of one saved with half the global batch size on other hosts, both with
 parsing, comparing and the first step's plan. streams: with a Filter, 4,096 logical streams, restored on 2,048 hosts
-from the two documents that hold a host's streams. memory: the most that Python held for all of it, and the size of a
-state.
+from the two documents that hold a host's streams. memory: the peak that Python allocated for all of it, and the size of
+a state.
 
-For sampled steps, far ones among them, the rows of all hosts are put together: every index of the step is there once,
-and no record key twice in an epoch; else the benchmark fails.
+For sampled steps, far ones among them, the rows of all hosts are put together: every index of the step has to be there
+once, and no record key twice in an epoch, or the benchmark fails.
 """
 
 import time
@@ -55,7 +55,7 @@ def _microseconds(run: Callable[[], object], times: int) -> float:
 
 
 def measure(contender: Contender, size: Size) -> Metrics:
-    """Times of one host in the middle, and what they need."""
+    """Times and memory of one host in the middle."""
     from loaderkit._plan.schedule import StepsAhead
 
     host, rows, times = HOSTS // 2 + 1, HOSTS * WORKERS, size.pick(20, 1)
@@ -108,7 +108,7 @@ def _some() -> Any:
 
 
 def _check_steps(rows: int, *, sampled: int, hosts: int) -> None:
-    """Puts the rows of all hosts together, for some steps; AssertionError where one is missing or there twice."""
+    """Puts the rows of all hosts together, for some steps; AssertionError if one is missing or there twice."""
     rows = rows // HOSTS * hosts
     schedules = [iter(_loader(rows, host, hosts))._plan.schedule for host in range(hosts)]
     last = RECORDS // rows - 1

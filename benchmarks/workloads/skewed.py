@@ -1,8 +1,8 @@
-"""1 record in 50 takes 50 times as long, 2 workers: who waits for the slow one?
+"""1 record in 50 takes 50 times as long, 2 workers: how much time is lost in waiting for slow records?
 
-A record is its key; the Map works for 0.2 ms of CPU, or 10 ms where key % 50 == 0 (0.396 ms in the mean). Shuffled.
-The bare pool is two processes that each work through their own share without ever waiting for the other. Steady
-records a second, over a window twice the usual one.
+A record is its key; the Map works for 0.2 ms of CPU, or 10 ms where key % 50 == 0 (0.396 ms in the mean). Shuffled. The
+bare pool is two processes that each work through their own share and never wait for each other. Steady records a
+second, over a window twice the usual one.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def work(key: int) -> int:
 
 
 def pipeline(rows: int) -> Callable[[Size], Pipeline]:
-    """The keys and the work, in batches of so many."""
+    """The keys and the work, in batches of `rows` rows."""
     return lambda size: Pipeline({"": lambda: range(100_000)}, (Each(work),), size.pick(rows, 4))
 
 

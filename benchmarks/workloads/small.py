@@ -1,4 +1,4 @@
-"""Small records of a Python source, where nothing but the loader costs.
+"""Small records of a Python source, so that nearly all the cost is the loader's.
 
 Read: `source[k]` gives `{"x": k, "y": float32[16]}` (a Python int, a row of one array). Map: y * 2. Shuffled, 256 rows
 a batch. Steady records a second, CPU of all processes, and time to the first batch. The bare loop is

@@ -1,7 +1,7 @@
 """numpy arrays of 2, 8 and 32 MiB from one worker process to the consumer, and no other work.
 
 Each record is a view of one uint8 array, held by the worker; there is no Batch, so an element is one array. GiB a
-second that the consumer is given; it holds each array until the next is there and doesn't read it. The bare loop is the
+second at the consumer, which holds each array until the next one arrives and doesn't read it. The bare loop is the
 least that moves an array: a process that copies it into a ring of four slots of shared memory, with one byte in a pipe
 each way. torch gives tensors. For comparison, SPDL's documents state 3.2 to 6 GiB/s for its pool of shared segments, on
 another machine.
@@ -33,7 +33,7 @@ class Same:
     def __getitem__(self, key: int) -> np.ndarray:
         return (
             self.array.view()
-        )  # another object each time: the very same would travel once with several others
+        )  # a new object each time: several references to one object would travel as one
 
 
 def measure(contender: Contender, size: Size) -> Metrics:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-# What a probe may look at, by name: the library's distribution, None where it is always there.
+# The subjects, by name: the library's distribution, None for loaderkit, which is always installed.
 SUBJECTS: dict[str, str | None] = {
     "loaderkit": None,
     "grain": "grain",
@@ -37,7 +37,7 @@ class Asked:
 
 
 class Source:
-    """Records by key. Its repr says its length: what a library can know of it without reading."""
+    """Records by key. Its repr has the length, which a library can compare without reading."""
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked

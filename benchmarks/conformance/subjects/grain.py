@@ -1,4 +1,4 @@
-"""Grain's DataLoader as it comes; absl's flags are marked as parsed, without which its workers don't start."""
+"""Grain's DataLoader with its default options; absl's flags are marked as parsed, or its workers don't start."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ class Function(grain.MapTransform):
         self._function = function
 
     def map(self, element: Any) -> Any:
-        """What the function gives."""
+        """The result of the function."""
         return self._function(element)
 
 

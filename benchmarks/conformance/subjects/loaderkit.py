@@ -1,4 +1,4 @@
-"""loaderkit as it comes."""
+"""loaderkit with its default options."""
 
 from typing import Any
 

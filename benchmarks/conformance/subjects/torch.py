@@ -1,4 +1,4 @@
-"""PyTorch's DataLoader as it comes, with a seeded generator."""
+"""PyTorch's DataLoader with its default options and a seeded generator."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ class Dataset:
 
 
 def arguments(asked: Asked, workers: int) -> dict[str, Any]:
-    """What its DataLoader is made with."""
+    """The arguments of its DataLoader."""
     generator = torch.Generator()
     generator.manual_seed(0)
     return {

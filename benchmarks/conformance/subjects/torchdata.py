@@ -1,4 +1,4 @@
-"""torchdata's StatefulDataLoader as it comes."""
+"""torchdata's StatefulDataLoader with its default options."""
 
 from typing import Any
 

@@ -11,9 +11,9 @@ in the report, which xdist's workers send. And if the main thread doesn't return
 
 A test leaves nothing behind that it started or opened. Checked are child processes, Python threads, file descriptors,
 mappings of loaderkit's anonymous memory, names in /dev/shm, and the handlers and the mask of signals. Some of them end
-a moment later (a pump thread whose iterator was dropped, a worker that is being reaped, a cycle that holds a slot): if
-anything is left, the check waits for a limited time and collects garbage. It reads /proc, so it costs a millisecond or
-two and can run for thousands of tests; without /proc only threads and signals are checked.
+a moment later (a pump thread after its iterator was dropped, a worker that is being reaped, a cycle that holds a
+slot). If anything is left, the check waits for a limited time and collects garbage. It reads /proc, so it costs a
+millisecond or two and can run for thousands of tests; without /proc only threads and signals are checked.
 """
 
 import contextlib
@@ -91,7 +91,7 @@ def restore_signals() -> None:
 
 restore_signals()
 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly":
-    os.environ.setdefault("PYTEST_TIMEOUT", str(NIGHTLY_LIMIT_S))  # overrides the ini file, and the option overrides it
+    os.environ.setdefault("PYTEST_TIMEOUT", str(NIGHTLY_LIMIT_S))  # above the ini file, below the option
 
 
 # --- the time limit ---------------------------------------------------------------------------------------------

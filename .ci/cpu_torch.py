@@ -1,7 +1,7 @@
 """Prints the requirement by which pip installs PyTorch's build for CPUs here; exits with 1 if pip can't find one.
 
-On Linux the wheel of the plain name requires CUDA's packages, several gigabytes of them. A build for CPUs is one whose
-version says so (2.13.0+cpu), or one that requires none of these packages on this machine. Each query has a time limit;
+On Linux the wheel of the plain name requires CUDA's packages, several gigabytes of them. A build for CPUs has a
+version that says so (2.13.0+cpu), or requires none of these packages on this machine. Each query has a time limit;
 one that fails counts as no.
 """
 

@@ -103,7 +103,7 @@ def speedup(
         of, to: contenders; where their worker counts differ the label says so.
         bound: the figure to reach.
         best_of: names the others in the label if they are several.
-        metric: one of which more is better.
+        metric: its name; more is better.
     """
 
     def value(results: Round) -> float:
@@ -115,7 +115,7 @@ def speedup(
 def shortening(
     of: Contender, *to: Contender, metric: str, bound: Bound | None = None, best_of: str = ""
 ) -> Comparison:
-    """As `speedup`, for a metric of which less is better: the others' best time over that of `of`."""
+    """As `speedup`, for a metric where less is better: the others' best time over that of `of`."""
 
     def value(results: Round) -> float:
         return min(results[other][metric] for other in _present(to, results)) / results[of.name][metric]

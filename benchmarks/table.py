@@ -11,7 +11,7 @@ def heading(machine: dict[str, str], versions: dict[str, str], *, repeats: int, 
     """Machine, versions, and how the figures were measured."""
     rounds = f"{repeats} round{'' if repeats == 1 else 's'}"
     how = (
-                f"{rounds}; each runs every contender once, in a fresh process, after a warm-up, over windows of {seconds:g} s "
+        f"{rounds}; each runs every contender once, in a fresh process, after a warm-up, over {seconds:g} s "
         "or the multiple that a benchmark names. Rates and times are medians over the rounds. A ratio is taken inside "
         "each round; the table has the median of the ratios and, in brackets, an interval that contains the true "
         "median with at least 90% confidence (from 5 rounds on; with fewer rounds, the lowest and the highest ratio)."

@@ -4,7 +4,7 @@ Options of a contender: `api`, "DataLoader" or "MapDataset"; `read`, (num_thread
 `worker_buffer_size`. By default they are Grain's.
 
 absl's flags are marked as parsed, without which Grain's workers don't start outside an absl application, and
-prometheus_client is kept out (`without_prometheus/`), whose counters cost Grain a large part of a cheap record.
+prometheus_client is kept out (`without_prometheus/`): its counters take much of its time for a cheap record.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A trainer whose step takes 33 ms, and 32 ms of work a batch for 2 workers: does the trainer ever wait for data?
+"""A training step of 33 ms, and 32 ms of work a batch for 2 workers: does the trainer ever wait for data?
 
 Batch(16), each record 2 ms of CPU. Two kinds of step: one that waits without the GIL, as for an accelerator
 (time.sleep), and one that holds the GIL throughout (usleep through ctypes.PyDLL), in which no other thread of the

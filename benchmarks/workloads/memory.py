@@ -24,7 +24,7 @@ EARLY, LATE, BATCHES = "PSS MB early", "PSS MB late", "batches"
 
 
 def records(count: int) -> list[np.ndarray]:
-    """Rows of one array, whose memory goes back to the system when the last of them goes."""
+    """Rows of one array; its memory is freed with the last row."""
     return list(np.random.default_rng(0).integers(0, 256, (count, 4096), np.uint8))
 
 

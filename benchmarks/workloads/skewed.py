@@ -19,7 +19,7 @@ FEW = "Batch(8): one batch in seven has a slow record, and takes seven times as 
 
 
 def work(key: int) -> int:
-    """One Map, of which 1 in 50 is slow."""
+    """The Map: slow for 1 record in 50."""
     spin(SLOW_S if key % 50 == 0 else USUAL_S)
     return key
 

@@ -1,15 +1,18 @@
-"""Train a classifier on any number of hosts. Kill it at any time and start it again, on as many hosts as you like.
+"""Train a classifier on any number of hosts. Kill it at any time and start it again, with any number of hosts.
+
+On one host run
 
     python train_many_hosts.py 'DATA/train-*.array_record' RUN_DIRECTORY
 
-That is one host. Several run the same line each, and add --distributed on a cluster that JAX knows (Slurm, Open MPI,
-Kubernetes, Cloud TPU), or elsewhere, with another --process each:
+On several hosts run the same line on each, with --distributed if JAX knows the cluster (Slurm, Open MPI, Kubernetes,
+Cloud TPU). Otherwise give each host its own --process:
 
     --distributed --coordinator HOST:PORT --processes 4 --process 0
 
 It needs JAX, Orbax, Flax and Optax: pip install '.[train]' in a clone of loaderkit.
 
-A record is 64 pixels of 0 to 16, then the digit. RUN_DIRECTORY lies on storage that all hosts share.
+A record is 64 bytes, the pixels with values of 0 to 16, then a byte for the digit. RUN_DIRECTORY has to be on storage
+that all hosts share.
 """
 
 import argparse
@@ -48,7 +51,7 @@ class Decode(lk.Map):
 
 
 def augment(image, key):
-    """Runs on the devices, jitted: shift the picture by a pixel and change its contrast, by the key of its record."""
+    """Runs on the devices, jitted: shifts the picture by a pixel and changes its contrast, with the key of its record."""
     shift, gain = jax.random.split(key)
     y, x = jax.random.randint(shift, (2,), 0, 3)
     image = jax.lax.dynamic_slice(jnp.pad(image, 1), (y, x), (8, 8))
@@ -83,7 +86,7 @@ def train_step(graph, state, batch):
 
 
 def train(settings: Settings, on_step: Callable[[int, float, dict], None]) -> None:
-    # The batch is split over all devices, the model lies on each of them.
+    # The batch is split over all devices, the model is replicated on each of them.
     mesh = Mesh(jax.devices(), "data")
     split, everywhere = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
     graph, shapes = nnx.eval_shape(new_state)
@@ -125,7 +128,7 @@ def say(step, loss, batch):
 def main():
     parser = argparse.ArgumentParser(description="Train a classifier of handwritten digits on many hosts.")
     parser.add_argument("data", help="pattern of the ArrayRecord files")
-    parser.add_argument("run", type=Path, help="directory for the checkpoints; a run that is there goes on")
+    parser.add_argument("run", type=Path, help="directory for the checkpoints; continues the run that is there")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--save-every", type=int, default=100)
     parser.add_argument("--worker-count", type=int, default=2)

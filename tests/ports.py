@@ -4,7 +4,7 @@ import socket
 
 
 def free_port() -> int:
-    """One of this machine that nobody listens at."""
+    """A port of this machine on which no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

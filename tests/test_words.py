@@ -106,7 +106,7 @@ def test_a_term_stands_in_the_file_that_the_glossary_names(term):
 
 
 def test_no_name_is_a_word_that_changed():
-    """A class of a former name would have two meanings for those who read older documents."""
+    """A class with a former name would have two meanings for readers of older documents."""
     classes = definitions(ast.ClassDef)
     assert not {f"{name} in {file.relative_to(ROOT)}" for file, name in classes if name.strip("_") in FORMER}
 

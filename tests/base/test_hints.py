@@ -53,7 +53,7 @@ def test_every_keyword_of_a_call_is_named() -> None:
     ],
 )
 def test_a_name_of_another_package_gets_ours(name: str, ours: str | None) -> None:
-    """And None stands for a name that nobody has."""
+    """And None for a name that no library has."""
     assert foreign_attribute(name) == ours
 
 

@@ -232,7 +232,7 @@ def die_at(event, args):
     if event == moment and any(str(directory) in str(argument) for argument in args):
         os.kill(os.getpid(), signal.SIGKILL)
 
-if moment.isdigit():  # die in the middle of the write: the system kills whoever exceeds this file size
+if moment.isdigit():  # die in the middle of the write: the system kills a process that exceeds this file size
     import resource
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -258,7 +258,7 @@ def test_a_killed_writer_leaves_no_half_document(tmp_path, moment, old):
     else:
         with pytest.raises(StateError, match="no data loader state"):
             read_state(tmp_path)
-    write_document(tmp_path, b"next")  # what the killed writer left is in nobody's way
+    write_document(tmp_path, b"next")  # the killed writer's leftovers don't disturb it
     assert [entry.name for entry in tmp_path.iterdir()] == ["process_0-of-1.json"]
     assert read_state(tmp_path) == b"next"
 

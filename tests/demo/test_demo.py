@@ -46,7 +46,7 @@ def test_the_demo_resumes_exactly(tmp_path):
 
 
 def test_a_training_that_fails_shows_the_end_of_its_errors(tmp_path):
-    """What went wrong in the child is in the parent's error, so nobody has to look for a log."""
+    """The error of the child is in the parent's error, so a user needs no log."""
     with pytest.raises(RuntimeError, match=r"(?s)exit status 1.*train-\*\.array_record"):
         train(tmp_path, tmp_path / "run", Workers(0, "process"), epochs=4, title="fails", kill_at=None)
 

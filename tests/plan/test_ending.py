@@ -1,4 +1,4 @@
-"""Processes agree on the end: all orders of events end equal, nothing is made up, and nobody waits for ever."""
+"""Processes agree on the end: in every order of events the same end, no invented step, and no endless wait."""
 
 import random
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ def run(
     owns: list[int], aheads: list[int], depths: list[int], first: int, chance: random.Random
 ) -> list[Process]:
     """All processes until all have ended, in any order. A step's collective is over when all have begun it, and a
-    trainer stops asking while more than `depth` of its steps aren't over; an assertion where nobody can move.
+    trainer stops asking while more than `depth` of its steps aren't over; AssertionError if no process can move.
     """
     store: dict[int, str] = {}
     processes = [
@@ -84,7 +84,7 @@ def run(
             if not process.ended and len(process.handed) - over <= depth
         ]
         chance.shuffle(moves)
-        assert any(move() for move in moves), "nobody can move"
+        assert any(move() for move in moves), "no process can move"
     return processes
 
 
@@ -144,7 +144,7 @@ def test_posts_are_few():
 
 
 def test_who_stopped_early_is_not_waited_for():
-    """A process that stops says so; then the end can't be known, and those who are dry say whom that is due to."""
+    """A process that stops posts that; then the end can't be known, and the exhausted processes name that one."""
     exhausted, stopped = Ending(0, 2), Ending(1, 2)
     stopped.before(1, sure=2)
     exhausted.exhausted(1)

@@ -117,7 +117,7 @@ def test_a_sequential_sampler_is_one_unshuffled_epoch():
 
 @given(samplers(), st.integers(0, 7))
 def test_a_sharding_changes_no_key(sampler, shard):
-    """One space of indices for all shards: who reads an index never decides what it reads."""
+    """One space of indices for all shards: the process that reads an index doesn't change which record it is."""
     sharded = IndexSampler(
         sampler.num_records, ShardOptions(shard, 8), sampler.shuffle, sampler.num_epochs, sampler.seed
     )

@@ -19,7 +19,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs; one that nobody has reaped yet doesn't."""
+    """Whether a process runs; a zombie, which ended and isn't reaped yet, doesn't."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -28,7 +28,7 @@ def lives(pid: int) -> bool:
 
 
 def send(pid: int, number: signal.Signals) -> bool:
-    """Sends a signal; whether there was somebody to get it."""
+    """Sends a signal; False if the process doesn't exist."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:

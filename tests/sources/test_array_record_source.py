@@ -285,7 +285,7 @@ def test_closing_closes_the_files(shards):
 
 
 def test_the_library_is_loaded_when_a_source_is_made():
-    """Importing the sources doesn't load array_record: who reads no such file doesn't pay for it."""
+    """Importing the sources doesn't load array_record: a user without such files doesn't wait for the import."""
     code = "import sys, loaderkit.sources; sys.exit('array_record' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -116,7 +116,7 @@ def test_a_subset_of_a_concatenation_of_subsets():
     "own", [[np.zeros(2), {"x": np.zeros(2)}], (np.zeros(2), [np.zeros(2)]), np.zeros((2, 2))]
 )
 def test_the_users_own_arrays_come_back_read_only(own):
-    """A list hands out the arrays that it holds; through a source of ours nobody can write in them by mistake."""
+    """A list gives its own arrays; through a source of ours they are read-only for operations."""
     for source in (ConcatDataSource([own]), SubsetDataSource(own, [1, 0]), SubsetDataSource(own, 1.0)):
         for record in [*source, *source.__getitems__([0, 1])]:
             arrays, _ = flatten(record)

@@ -45,7 +45,7 @@ def test_any_elements_come_back(elements):
 
 @given(st.lists(st.tuples(ARRAYS, ARRAYS), min_size=1, max_size=4))
 def test_arrays_come_back_exactly_and_read_only(pairs):
-    """Value, dtype and shape, whatever the layout was; nobody can write to the one copy."""
+    """Value, dtype and shape stay for every memory layout; the shared copy is read-only."""
     elements = [[a, b.T, b[..., ::-1] if b.ndim else b] for a, b in pairs]
     for expected_row, row in zip(elements, InMemoryDataSource(elements), strict=True):
         for expected, got in zip(expected_row, row, strict=True):

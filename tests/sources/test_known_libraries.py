@@ -184,7 +184,7 @@ class Tfds:
         return len(self.data_source)
 
     def __getitem__(self, key):
-        raise AssertionError("decoded before anybody iterates")
+        raise AssertionError("decoded before the loader is iterated")
 
     __getitems__ = __getitem__
 

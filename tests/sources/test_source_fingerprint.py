@@ -117,13 +117,13 @@ class Remote(Plain):
     """Every record costs a request, or is drawn anew."""
 
     def __getitem__(self, key):
-        raise AssertionError("read before anybody iterates")
+        raise AssertionError("read before the loader is iterated")
 
     __getitems__ = take = __getitem__
 
 
 def test_no_record_of_a_users_source_is_read_for_it():
-    """What a read would cost, or give the next time, nobody knows: class, length and repr are all that is compared."""
+    """A read may be slow, or give another record the next time, so only class, length and repr are compared."""
     assert fingerprint_of(Remote()) == {"kind": "foreign", "type": f"{__name__}.Remote", "records": 3}
 
 

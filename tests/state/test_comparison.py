@@ -110,7 +110,7 @@ def test_another_epoch_or_number_of_streams_says_where_to_restore() -> None:
 
 
 def test_q_and_writers_are_no_part_of_the_stream() -> None:
-    """q is kept from the state and who wrote which cursor doesn't matter, so neither is compared."""
+    """q is taken from the state, and any process may have written a cursor, so neither is compared."""
     assert compare(STREAMED, replace(STREAMED, streams=SavedStreams(2, 9, (1, 0)))) == []
 
 

@@ -41,12 +41,12 @@ class InterruptAt:
 
 
 def next_interrupted(it: Any, line: int) -> bool:
-    """Asks for an element and interrupts that at a line; whether it came so far."""
+    """Asks for an element and interrupts that at a line; False if the call ended before that line."""
     return interrupted(lambda: next(it), line)
 
 
 def interrupted(act: Callable[[], Any], line: int, inside: str | None = None) -> bool:
-    """Does something and interrupts it at a line, counted as InterruptAt says; whether it came so far."""
+    """Runs a function and interrupts it at a line, counted as in InterruptAt; False if it ended before that line."""
     tracer = sys.gettrace()
     sys.settrace(InterruptAt(line, inside))
     try:

@@ -39,7 +39,7 @@ class MemoryStore:
         return [cls(process, processes, timeout, board) for process in range(processes)]
 
     def count(self, name: str) -> int:
-        """How often this was asked for that name before."""
+        """How often this method was called with the name before."""
         self._counts[name] += 1
         return self._counts[name] - 1
 

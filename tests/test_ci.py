@@ -29,7 +29,7 @@ CUDA = 'nvidia-cudnn-cu13==9.26.0.51; platform_system == "%s"'
     ],
 )
 def test_the_newest_version_for_cpus_is_chosen(listed, version):
-    """Of those that can be had; the one that is installed may be of another place."""
+    """Of the available builds; the installed one may come from elsewhere."""
     assert cpu_torch.labelled(listed) == version
 
 
@@ -51,7 +51,7 @@ def report(*requires):
     ],
 )
 def test_a_plain_wheel_is_taken_only_where_it_asks_for_nothing_of_cuda(text, is_one):
-    """On this machine; what can't be found out, or not in time, counts as no."""
+    """On this machine; a query that fails or takes too long counts as no."""
     pytest.importorskip("pip", reason="pip reads the requirements")
     assert cpu_torch.is_for_cpus(text) is is_one
 
@@ -62,7 +62,7 @@ def test_a_question_that_isnt_answered_in_time_is_a_no():
 
 
 def test_the_run_asks():
-    """The script installs what was answered, and goes on without."""
+    """The script installs the build that was found, or continues without one."""
     assert "python .ci/cpu_torch.py" in (ROOT / ".ci/run").read_text()
     assert ".ci/cpu_torch.py" in (ROOT / "CONTRIBUTING.md").read_text()
 

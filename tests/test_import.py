@@ -113,7 +113,7 @@ def test_what_type_checkers_see_is_what_runs(path):
 
 
 def test_a_name_is_looked_up_once():
-    """Then it stands in the package, as if it had been imported there."""
+    """After that it is an attribute of the package, as if it had been imported there."""
     lk.DataLoader  # noqa: B018  (the look-up is the test)
     assert vars(lk)["DataLoader"] is lk.DataLoader
 
@@ -132,7 +132,7 @@ def test_a_star_import_brings_the_core():
 
 @pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.parent.name)
 def test_a_star_import_of_a_room_brings_its_names(path):
-    """Whatever of them was used before."""
+    """In any order of use."""
     name = ".".join(path.parent.relative_to(Path(lk.__file__).parents[1]).parts)
     namespace: dict[str, object] = {}
     exec(f"from {name} import *", namespace)
@@ -154,7 +154,7 @@ def test_a_misspelled_name_comes_with_a_suggestion():
 
 
 def test_the_old_place_of_the_samplers_is_an_attribute():
-    """As it was, for scripts that ask for it by the way."""
+    """The attribute is still there, for scripts that use it."""
     command = [
         sys.executable,
         "-W",

@@ -265,7 +265,7 @@ def test_array_record_is_read_in_one_room():
 
 
 def test_the_log_says_the_packages_name_once():
-    """As the logger's name, which handlers show and filter by; the text doesn't say it again."""
+    """The logger has it as its name, which handlers show and filter by; the text doesn't repeat it."""
     for file in files():
         for node in ast.walk(ast.parse(file.read_bytes())):
             match node:

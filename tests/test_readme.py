@@ -52,7 +52,7 @@ def test_the_blocks_of_a_document_run_in_order(document, tmp_path, monkeypatch):
     namespace.clear()
 
 
-# What the example calls "yours". `train_step` writes down what it got, and dies where the test says.
+# The parts that the reader writes. `train_step` writes down what it got, and dies where the test says.
 YOURS = """
 import hashlib, json, os, signal, sys
 import jax.numpy as jnp

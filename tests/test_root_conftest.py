@@ -1,4 +1,4 @@
-"""What the root conftest promises for every test: its limit, and the signals that it starts with."""
+"""The root conftest's rules for every test: its limit, and the signals that it starts with."""
 
 import os
 import signal
@@ -74,7 +74,7 @@ def test_after_the_exit():
 
 
 def as_by_nohup() -> None:
-    """A start that gives a process what many give it, and all that none should."""
+    """Starts a process with signals ignored and blocked, as many launchers do."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})

@@ -1,4 +1,4 @@
-"""Scripts written for another loader are told our spelling."""
+"""An error for a script written for another loader shows our spelling."""
 
 import inspect
 
@@ -32,7 +32,7 @@ def test_a_known_keyword_gets_ours(keyword: str, ours: str) -> None:
 
 
 def test_every_keyword_of_a_call_is_named() -> None:
-    """Several at once are answered at once; an unknown one is refused without advice; none is fine."""
+    """The error names several at once, and has no advice for an unknown one; without any there is no error."""
     with pytest.raises(TypeError) as error:
         refuse_foreign_keywords("load", {"num_workers": 1, "colour": 2, "drop_last": True})
     message = str(error.value)
@@ -89,7 +89,7 @@ def test_every_entry_says_what_to_write() -> None:
     ],
 )
 def test_calls_say_it_and_keep_their_signatures(call, says) -> None:
-    """Before what is missing is looked for; a signature holds its own arguments alone, as a type checker reads them."""
+    """They are checked before missing arguments; the signature has only its own arguments, for type checkers."""
     with pytest.raises(TypeError, match=says):
         call()
     for function in (lk.load, lk.DataLoader.__init__, lk.Batch.__init__):

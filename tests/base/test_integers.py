@@ -12,7 +12,7 @@ def check(value: object) -> int:
 
 @pytest.mark.parametrize("value", [1, 7, np.int8(7), np.uint64(7), (1 << 32) - 1])
 def test_integers_of_python_and_numpy_come_back_as_plain_int(value):
-    """What is in range is accepted whatever its integer type, and is an int from then on."""
+    """A number in range is accepted with any integer type, and becomes an int."""
     number = check(value)
     assert type(number) is int
     assert number == value
@@ -29,6 +29,6 @@ def test_what_is_no_integer_is_a_type_error(value):
     ("value", "bound"), [(0, "at least 1"), (-5, "at least 1"), (1 << 32, r"less than 2\*\*32")]
 )
 def test_what_is_out_of_range_is_a_value_error(value, bound):
-    """The error says the bound, in a readable form, and what came."""
+    """The error has the bound, in a readable form, and the value."""
     with pytest.raises(ValueError, match=f"size must be {bound}, got {value}: give a small int"):
         check(value)

@@ -1,4 +1,4 @@
-"""Elements taken apart and put together: nothing is lost, and the columns of many are the leaves of each."""
+"""Elements are flattened and rebuilt without loss, and columns have the leaves of each element."""
 
 import copy
 import dataclasses

@@ -1,4 +1,4 @@
-"""The benchmark suite runs, and its arithmetic is right. What it measures here means nothing: see its README."""
+"""The benchmark suite runs, and its arithmetic is right. The figures of a test run mean nothing: see its README."""
 
 import json
 import subprocess
@@ -62,7 +62,7 @@ def test_every_benchmark_runs_and_every_metric_is_a_positive_number(name, smoke)
 
 @pytest.mark.slow
 def test_what_takes_no_part_is_listed(smoke):
-    """Who wasn't run is named in the tables and in the file, with the reason."""
+    """The tables and the file name the contenders that didn't run, with the reason."""
     figures, printed = smoke
     (small,) = (entry for entry in figures if entry["name"] == "small")
     assert small["not run"]["torch, 0 workers"] == "not asked for"
@@ -85,7 +85,7 @@ def test_the_conformance_table_is_made():
 
 
 def test_names_are_unique_and_comparisons_speak_of_contenders_that_exist():
-    """A ratio never goes missing because of a name that no contender has."""
+    """Every comparison names contenders that exist, so no ratio is missing."""
     names = [benchmark.name for name in NAMES for benchmark in benchmarks_of(name)]
     assert len(set(names)) == len(names)
     for name in NAMES:
@@ -147,7 +147,7 @@ def test_the_best_of_several_counts_in_each_round():
 
 
 def test_different_worker_counts_are_said():
-    """0 workers are never compared with 2 without a word."""
+    """A comparison of 0 workers with 2 says so."""
     assert "worker counts differ" in speedup(ours(2), *torch(0)).label
     assert "worker counts differ" not in speedup(ours(2), *torch(2)).label
 

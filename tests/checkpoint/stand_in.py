@@ -1,4 +1,4 @@
-"""The smallest iterator with a position: all that the checkpoint code may assume of a loader's iterator."""
+"""The smallest iterator with a position: the methods of a loader's iterator that the checkpoint code may use."""
 
 import json
 import threading

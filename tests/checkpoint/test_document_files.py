@@ -1,4 +1,4 @@
-"""The JSON documents on disk: which names are read, and that half a document never is."""
+"""The JSON documents on disk: the names that are read, and that half a document is never read."""
 
 import asyncio
 import contextlib
@@ -74,7 +74,7 @@ def test_the_documents_of_the_named_writers_are_read_too(tmp_path):
     "document", [b"", b"\xff", b"[]", b'{"streams": 1}', b'{"streams": {"writers": 1}}', b"[" * 100_000]
 )
 def test_a_document_that_makes_no_sense_is_left_to_the_iterator(tmp_path, document):
-    """What is wrong with a state is said in one place, `set_state`."""
+    """Only `set_state` checks a state."""
     write_document(tmp_path, document)
     assert read_state(tmp_path) == document
 
@@ -117,7 +117,7 @@ def test_a_failed_write_leaves_nothing(tmp_path):
 def test_a_document_is_on_the_disk_before_it_has_its_name_and_its_name_before_the_write_is_over(
     tmp_path, monkeypatch
 ):
-    """After a loss of power there is the old document or the whole new one, and the new one once it was said so."""
+    """After a loss of power there is the old document or the whole new one; the new one, once the save has returned."""
     done = []
     fsync, replace = os.fsync, os.replace
 
@@ -142,7 +142,7 @@ def test_a_document_is_on_the_disk_before_it_has_its_name_and_its_name_before_th
     ("code", "passes"), [(errno.EINVAL, True), (errno.ENOTSUP, True), (errno.EIO, False)]
 )
 def test_a_file_system_that_cant_sync_a_directory_is_good_enough(tmp_path, monkeypatch, code, passes):
-    """Some over a network can't; an error of the disk is told."""
+    """Some network file systems can't; an error of the disk is raised."""
     fsync = os.fsync
 
     def syncing(descriptor):

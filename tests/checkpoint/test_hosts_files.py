@@ -132,7 +132,7 @@ def test_documents_of_two_steps_are_refused(operations):
 
 
 def test_on_storage_of_its_own_a_processs_document_is_enough():
-    """Where it stands alone, no other is asked for; but the streams of another can't be missing."""
+    """If it is the only file, no other is needed, unless it lacks logical streams of this process."""
     files = saved(4, 2)
     own = {"process_0-of-4.json": files["process_0-of-4.json"]}
     with iter(loaders(4)[0]) as it:
@@ -150,7 +150,7 @@ def test_on_storage_of_its_own_a_processs_document_is_enough():
 
 
 def test_a_document_that_is_left_of_several_is_not_enough():
-    """On shared storage it is alone as on storage of its own, and what lies beside it says that it wasn't."""
+    """On shared storage a single file looks like a host's own storage; the file `shared_storage` tells them apart."""
     files = {"process_0-of-2.json": saved(2, 2)["process_0-of-2.json"], "shared_storage": b""}
     for loader in loaders(2):
         with iter(loader) as it:
@@ -160,7 +160,7 @@ def test_a_document_that_is_left_of_several_is_not_enough():
 
 
 def test_anothers_document_alone_is_not_enough():
-    """It says nothing of this process: the missing ones are named."""
+    """It isn't the file of this process: the error names the missing files."""
     files = {"process_3-of-4.json": saved(4, 2)["process_3-of-4.json"]}
     with pytest.raises(StateError, match=r"lacks process_0-of-4\.json, process_1-of-4\.json, process_2"):
         read_state(Shelf(files))

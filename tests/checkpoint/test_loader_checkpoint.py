@@ -1,4 +1,4 @@
-"""The real iterator under both of Orbax's interfaces: what comes after a restore is what would have come."""
+"""The real iterator under both of Orbax's interfaces: a restore continues with the same batches."""
 
 import numpy as np
 import orbax.checkpoint as ocp

@@ -124,7 +124,7 @@ def test_save_interval_steps_keeps_each_saved_position(tmp_path):
 
 
 def test_the_state_is_taken_on_the_calling_thread(tmp_path):
-    """Training may go on as soon as `save` returns: what is written was fixed before."""
+    """Training may continue as soon as `save` returns: the written state is that of the call."""
     iterator = Counter(4)
     with ocp.CheckpointManager(tmp_path / "run") as manager:
         manager.save(1, args=save_args(iterator))
@@ -136,7 +136,7 @@ def test_a_directory_that_is_made_later_is_waited_for(tmp_path):
     written, made = [], threading.Event()
 
     class Waited:
-        """Isn't there when it is first looked for, and is when it was made."""
+        """A directory that appears later."""
 
         looks = 0
 
@@ -177,7 +177,7 @@ def test_restoring_without_arguments_gives_the_state(tmp_path):
 
 
 def test_allow_reaches_the_iterator(tmp_path):
-    """What may differ is said where the restore is written."""
+    """`allow` is an argument of the restore."""
     with ocp.CheckpointManager(tmp_path / "run") as manager:
         manager.save(1, args=CheckpointSave(Counter(4)))
         manager.wait_until_finished()
@@ -196,7 +196,7 @@ def test_the_model_alone_is_restored(tmp_path):
 
 
 def test_a_checkpoint_without_a_data_item_says_so(tmp_path):
-    """Orbax names the items that are there; a directory of something else is named by us. Nothing starts."""
+    """Orbax names the items that exist, we name a directory with other content. No prefetch starts."""
     with ocp.CheckpointManager(tmp_path / "run") as manager:
         manager.save(1, args=ocp.args.Composite(model=ocp.args.StandardSave(model())))
     fresh = Counter()
@@ -220,7 +220,7 @@ class Loader:
 
 @pytest.mark.parametrize("make", [CheckpointSave, CheckpointRestore])
 def test_a_loader_in_place_of_its_iterator_is_refused_at_once(make):
-    """The common slip: the loader has no position, its iterator has."""
+    """A common mistake: the iterator has a position, the loader doesn't."""
     with pytest.raises(
         TypeError, match=rf"{make.__name__}: expected the iterator of a loader, got Loader.*iter\(loader\)"
     ):

@@ -1,4 +1,4 @@
-"""The command line, and the demo from its files to its picture."""
+"""The command line, and the demo from its files to its plot."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def run(*arguments, code=None):
 
 @pytest.mark.slow
 def test_the_demo_resumes_exactly(tmp_path):
-    """The killed and resumed training equals the one in peace, in every batch and in the parameters."""
+    """The killed and resumed training equals the uninterrupted one, in every batch and in the parameters."""
     shown = run("demo", "--directory", tmp_path / "demo", "--epochs", "16")
     assert shown.returncode == 0, shown.stdout + shown.stderr
     lines = dict(line.split(maxsplit=1) for line in shown.stdout.splitlines() if line[:1] != " ")
@@ -52,7 +52,7 @@ def test_a_training_that_fails_shows_the_end_of_its_errors(tmp_path):
 
 
 def test_a_directory_with_something_in_it_is_refused(tmp_path, capsys):
-    """A run that is there already would go on, and the comparison would mean nothing."""
+    """An existing run would be continued, and the comparison would be worthless."""
     (tmp_path / "notes.txt").touch()
     assert main(["demo", "--directory", str(tmp_path)]) == 2
     assert "expected a new or empty directory" in capsys.readouterr().out

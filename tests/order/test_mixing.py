@@ -1,4 +1,4 @@
-"""Keys folded from small numbers: the same everywhere and for ever, and never the same twice."""
+"""Keys folded from small numbers: the same on every machine and in every version, and all different."""
 
 import itertools
 

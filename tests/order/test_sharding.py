@@ -1,4 +1,4 @@
-"""Shards are said once, checked where they are said, and resolved to plain numbers."""
+"""Shards are checked when they are made, and resolved to plain numbers."""
 
 import pickle
 
@@ -24,7 +24,7 @@ def test_they_print_their_numbers_and_travel(options, text):
 
 
 def test_no_sharding_is_shard_0_of_1():
-    """Resolved, the two ways to say it are equal."""
+    """Both notations resolve to equal shards."""
     assert NoSharding().resolve() == ShardOptions(0, 1).resolve() == ShardOptions(0, 1)
     assert type(NoSharding().resolve()) is ShardOptions
 
@@ -37,7 +37,7 @@ def test_numpy_integers_become_plain_ones():
 
 
 def test_they_cant_be_changed():
-    """A loader may rely on what it was given."""
+    """A shard can't be changed."""
     with pytest.raises(AttributeError):
         ShardOptions(0, 2).shard_index = 1
 

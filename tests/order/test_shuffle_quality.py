@@ -64,7 +64,7 @@ def z_score(counts: npt.NDArray[np.int64], expected: npt.NDArray[np.float64], fr
 
 
 def joint(left: Orders, right: Orders, n: int, *, distinct: bool) -> float:
-    """Whether two numbers, of which one may or can't be the other, are independent: a table of 16 x 16."""
+    """Whether two numbers are independent, by a table of 16 x 16; they may or can't be equal."""
     table = np.bincount(
         ((left * BUCKETS // n) * BUCKETS + right * BUCKETS // n).ravel(), minlength=BUCKETS**2
     )

@@ -36,14 +36,14 @@ class Process:
         return self.first + len(self.handed)
 
     def make(self) -> bool:
-        """Something comes out of the streams: one more step, or the news that they are dry."""
+        """The streams give one more step, or their end."""
         if self.made < min(self.own, len(self.handed) + self.ahead):
             self.made += 1
             return True
         return False
 
     def ask(self) -> bool:
-        """The trainer asks for an element once more; whether anything came of it."""
+        """The trainer asks for an element once more; whether it got one."""
         before = dict(self.store)
         if len(self.handed) < self.made:
             self.say(self.ending.before(self.step + 1, sure=self.first + self.made))
@@ -124,7 +124,7 @@ def test_all_end_equal_in_thousands_of_orders(nightly):
     stops=st.integers(0, 12),
 )
 def test_a_masked_step_is_always_backed(owns, seed, stops):
-    """Wherever everything stops: each masked step handed out so far has a process with rows of its own for it."""
+    """At any moment, for each masked step handed out so far some process has rows of its own."""
     chance = random.Random(seed)
     store: dict[int, str] = {}
     processes = [Process(number, len(owns), own, 3, 0, store) for number, own in enumerate(owns)]
@@ -174,6 +174,6 @@ def test_who_is_dry_needs_no_further_words():
     ],
 )
 def test_what_makes_no_sense(call, says):
-    """Refused by name."""
+    """An error that names the argument."""
     with pytest.raises(ValueError, match=says):
         call()

@@ -1,4 +1,4 @@
-"""The ledger: a dict that is copied at each entry, said faster; every value stays as it was."""
+"""The ledger acts like a dict that is copied at each entry, but is faster; every earlier value stays unchanged."""
 
 import copy
 import sys
@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import loaderkit as lk
+from loaderkit._order.facts import Facts
 from loaderkit._order.loss import Loss
-from loaderkit._plan.bad_record_limit import check_losses, with_losses
 from loaderkit._plan.ledger import Ledger
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
@@ -26,7 +26,7 @@ INDICES = st.integers(0, 5)
     st.dictionaries(INDICES, INDICES), st.lists(st.tuples(st.integers(0, 9), INDICES, INDICES), max_size=30)
 )
 def test_each_value_is_what_a_copied_dict_would_be(first, entries):
-    """Whichever value each entry is added to: the latest, an older one, one that was gone on from before."""
+    """Entries are added to any value: the latest, an older one, one that was extended before."""
     values, twins = [Ledger(first)], [dict(first)]
     for back, index, instead in entries:
         place = max(0, len(values) - 1 - back)
@@ -40,7 +40,7 @@ def test_each_value_is_what_a_copied_dict_would_be(first, entries):
 
 
 def test_runs_have_nothing_in_common_but_what_they_begin_with():
-    """The empty ledger is the same object for all; what one run adds to it no other sees."""
+    """The empty ledger is one shared object; entries of one run don't show in another."""
     nothing = Ledger()
     one, other = nothing.with_entry(1, 2), nothing.with_entry(1, 2)
     assert one.with_entry(3, 4) == {1: 2, 3: 4} and other.with_entry(5, 6) == {1: 2, 5: 6}
@@ -66,7 +66,7 @@ class Calls:
 
 @pytest.mark.slow
 def test_a_hundred_thousand_losses_cost_as_much_each_as_the_first():
-    """Nobody holds an entry but one log, though every position is kept; and the last losses take as many calls as the
+    """Each entry exists once, in one log, though every position is kept; and the last losses take as many calls as the
     first to count them, to hold them against the limit and to find what was read instead.
     """
     loader = lk.DataLoader(
@@ -85,7 +85,7 @@ def test_a_hundred_thousand_losses_cost_as_much_each_as_the_first():
         if number // 100 in (10, LAST):
             with Calls() as counted:
                 behind = with_lost(plan, position, lost)
-                check_losses(plan, behind, behind.losses, lost[0])
+                plan.check_bad_records(behind, lost[0])
                 plan.search(behind)(index, 0)
             calls[number // 100] += counted.count
         else:
@@ -100,9 +100,8 @@ def test_a_hundred_thousand_losses_cost_as_much_each_as_the_first():
 
 
 def with_lost(plan: SeekablePlan, position: Position, lost: list[Loss]) -> Position:
-    """The position behind an element, and behind what was lost with it."""
-    behind = plan.after(position, None)
-    return behind._replace(losses=with_losses(plan, behind.losses, lost, 1))
+    """The position after an element and the records lost with it."""
+    return plan.after(position, Facts(losses={0: tuple(lost)}), 0)
 
 
 def loss_of(index: int) -> Loss:
@@ -110,6 +109,6 @@ def loss_of(index: int) -> Loss:
 
 
 def test_it_goes_through_its_entries_in_the_order_in_which_they_first_came():
-    """An index that came again stands where it stood."""
+    """An index that is added again keeps its place."""
     ledger = Ledger({7: 8}).with_entry(3, 4).with_entry(7, 9)
     assert list(ledger.items()) == [(7, 9), (3, 4)]

@@ -259,7 +259,7 @@ def test_a_samplers_error_comes_with_the_step_it_belongs_to() -> None:
 
 
 def test_parts_are_read_only_and_leave_a_samplers_own_array_alone() -> None:
-    """Nobody can change a plan through a part; the array that a user's sampler gave stays writable."""
+    """The parts of a plan are read-only; the array that a user's sampler gave stays writable."""
     table = np.arange(100, dtype=np.int64)
 
     class Table(OneByOne):

@@ -1,4 +1,4 @@
-"""Every step keeps its place in the stream through any history of resizes, skips and seeks."""
+"""Every step keeps its indices through any history of resizes, skips and seeks."""
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,7 @@ def test_the_example_of_a_resize_and_a_skip() -> None:
 
 @given(ACTIONS)
 def test_a_step_keeps_its_index_through_any_history(actions: list[tuple[str, int]]) -> None:
-    """What the segments say of a step is what was delivered then, until a skip or resize replaces it."""
+    """The segments give the indices that a step delivered, until a skip or resize replaces it."""
     segments, step, stride = Segments(((0, 0, 4),)), 0, 4
     delivered: dict[int, tuple[int, int]] = {}
     for action, number in actions:

@@ -94,7 +94,7 @@ def test_a_finite_sampler_ends_after_its_last_index(n):
 
 
 def test_it_prints_as_in_the_guide():
-    """The first thing a user does with a sampler."""
+    """A user often calls these first."""
     sampler = IndexSampler(5, shard_options=NoSharding(), num_epochs=1, seed=0)
     assert [str(metadata) for metadata in sampler][:2] == [
         "RecordMetadata(index=0, record_key=0, rng=Generator(Philox))",
@@ -165,7 +165,7 @@ def test_no_indices_give_no_keys(shuffle):
 
 
 def test_an_endless_sampler_says_that_it_has_no_length():
-    """And says what to do; it is true all the same."""
+    """The error says what to do; and the sampler is true."""
     with pytest.raises(TypeError, match="endless, so it has no length: give num_epochs"):
         len(IndexSampler(4))
     assert bool(IndexSampler(4)) is bool(SequentialSampler(4)) is True

@@ -1,4 +1,4 @@
-"""A sampler of one's own: what is asked of it, how it may answer, and what is refused."""
+"""A user's sampler: what it needs, what it may return, and what is an error."""
 
 import numpy as np
 import pytest
@@ -120,7 +120,7 @@ def test_the_length_is_what_the_sampler_says(sampler, length):
     ],
 )
 def test_seed_and_epoch_length_are_optional(sampler, seed, records):
-    """What a sampler doesn't say is None."""
+    """An attribute that a sampler lacks is None."""
     assert (seed_of(sampler), num_records_of(sampler)) == (seed, records)
 
 
@@ -205,5 +205,5 @@ def test_an_end_without_a_length_is_explained():
     ],
 )
 def test_a_fingerprint_is_the_samplers_own_or_its_first_keys(sampler, said):
-    """A subclass that replaced `__getitem__` isn't taken for what it inherits from."""
+    """A subclass that overrides `__getitem__` doesn't use the record_keys that it inherits."""
     assert fingerprint_of(sampler) == said

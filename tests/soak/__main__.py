@@ -26,7 +26,7 @@ from soak_pipelines import expected_of, pipeline_of
 from soak_processes import children_of, descriptors_of, left_after, memory_of, send
 
 HERE = Path(__file__).parent
-SOON_SECONDS = 3.0  # for workers to end behind their trainer
+SOON_SECONDS = 3.0  # for workers to end after their trainer
 ORPHAN_SECONDS = 60.0  # for the same where everything else has the processor first
 STUCK_SECONDS = 900.0  # without a line in the journal, on a machine that does other things first
 
@@ -145,7 +145,7 @@ class Soak:
                 return True
 
     def _fault(self, trainer: int) -> bool:
-        """One fault, or none; whether it ended the trainer."""
+        """Causes one fault, or none; whether it ended the trainer."""
         draw, tally = self._draw, self.tally
         workers = children_of(trainer)
         what = draw.random()

@@ -233,7 +233,7 @@ NEW = ("content", "hf_fingerprint", "keys", "source", "sources")
 @pytest.mark.filterwarnings("ignore:.*digest")
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 def test_a_state_of_an_earlier_version_restores(pair):
-    """It says less: what both say is compared."""
+    """It has fewer fields; the common ones are compared."""
     loader = lk.load(pair[0])
     saved = json.loads(iter(loader).get_state())
     saved["source"] = without(saved["source"], *NEW)
@@ -246,7 +246,7 @@ def test_a_state_of_an_earlier_version_restores(pair):
 
 @pytest.mark.filterwarnings("ignore:.*digest")
 def test_bad_records_of_an_earlier_version_are_kept():
-    """The records are the same ones, though less is said of them."""
+    """The records are the same, but the fingerprint has fewer fields."""
 
     def no_ones(record):
         if record == 1:
@@ -284,7 +284,7 @@ def test_a_small_hugging_face_set_is_known_by_all_of_its_rows():
 
 
 def test_sampled_rows_of_a_hugging_face_set_are_in_memory_some_at_a_time(monkeypatch):
-    """They may be pictures or sounds: of 256 rows of 10 MB no more than 16 at once."""
+    """Rows may be large: of 256 rows of 10 MB at most 16 are in memory at once."""
     asked = []
     monkeypatch.setattr(_Rows, "to_pylist", lambda rows: (asked.append(len(rows.rows)), rows.rows)[1])
     fingerprint_of(HuggingFace(range(MANY)))
@@ -322,7 +322,7 @@ def test_documents_of_several_hosts_are_one_state():
 
 
 def test_an_unfinished_subclass_is_known_by_its_type():
-    """Of a data set without the attributes of its library no more is known than of any other."""
+    """A data set without the attributes of its library is compared like any other source."""
 
     class Mine(HuggingFace):
         def __init__(self):
@@ -372,7 +372,7 @@ TABLES = [
 
 @pytest.mark.parametrize(("table", "says"), TABLES)
 def test_a_table_is_refused_with_the_line_to_write(table, says):
-    """Its [i] is a column, or the value with the label i: other data, or an error far from here."""
+    """Its [i] is a column, or the value with the label i: it would give other data, or a late error."""
     with pytest.raises(TypeError, match=rf"data_source: a (pandas|pyarrow) .*{says}"):
         lk.load(table)
     with pytest.raises(TypeError, match=r"sources\[1\]: a "):
@@ -393,7 +393,7 @@ def test_a_table_is_no_list_of_elements(table):
 @pytest.mark.parametrize("kind", ["DataFrame", "Table", "RecordBatch", "Series"])
 @pytest.mark.parametrize("values", [[1, 2, 3], ["a", "b", "c"]])
 def test_the_line_to_write_gives_the_rows(kind, values):
-    """Pasted, it is a source of the rows."""
+    """The line in the error, pasted, makes a source of the rows."""
     if kind in ("DataFrame", "Series"):
         pandas = pytest.importorskip("pandas")
         table = df = pandas.DataFrame({"x": values, "y": values})
@@ -462,7 +462,7 @@ def test_other_content_has_another_fingerprint(make):
 
 
 def test_chunks_are_no_part_of_the_data():
-    """How a column was put together doesn't show in its records."""
+    """The chunks of a column don't change its records."""
     pyarrow = pytest.importorskip("pyarrow")
     chunked = [pyarrow.chunked_array(chunks) for chunks in ([[1, 2], [3]], [[1], [2, 3]])]
     one, other = (fingerprint_of(column)["content"] for column in chunked)

@@ -1,4 +1,4 @@
-"""take and __getitems__ are a source's own, or aren't used: another library's method of the same name never is."""
+"""take and __getitems__ are used only if they are a source's own, never another library's of the same name."""
 
 import abc
 import gc
@@ -106,7 +106,7 @@ def test_an_array_of_several_dimensions_is_batched_by_rows(worker_kind):
 
 
 class Shifted(Rows):
-    """Other records; what it inherits reads those of Rows."""
+    """A subclass with other records; the methods that it inherits read those of Rows."""
 
     def __getitem__(self, key):
         return key * 10 + 1
@@ -137,7 +137,7 @@ def test_what_was_written_for_other_records_is_not_inherited(make):
 
 
 def test_what_reads_by_a_classs_own_getitem_is_inherited():
-    """A base that has no records itself, or abstract ones, knows nothing of other ones."""
+    """A base without records of its own, or with abstract ones, can't read other records."""
 
     class Mixin:
         def __getitems__(self, keys):
@@ -190,7 +190,7 @@ def test_what_a_wrapper_hands_on_is_not_its_own():
 
 
 def test_what_an_object_is_given_is_its_own():
-    """A method that was set on the object was meant for it."""
+    """A method that was set on the object is used."""
     source = ShiftedRange(6)
     source.take = lambda record_keys, out=None: np.asarray(record_keys) * 10 + 1
     assert column_reader(source)([3]).tolist() == [31]

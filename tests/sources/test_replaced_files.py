@@ -66,7 +66,7 @@ def loader_over(source, **options):
 
 @pytest.mark.slow
 def test_a_workers_successor_does_not_open_another_file(files):
-    """Size and time are the same: FileChangedError from next(), and no record of the new file, under any policy."""
+    """Even with the same size and time it is a FileChangedError from next(), under any policy, and no wrong record."""
     path, other = files
     loader = loader_over(lk.ArrayRecordDataSource(path), on_record_error="replace")
     given, error = until_the_end(loader, lambda: replace(path, other, like=os.stat(path)))
@@ -226,7 +226,7 @@ def test_a_file_that_is_replaced_while_it_is_opened(files, monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS, ids=["ours", "Grain's"])
 def test_a_file_that_is_replaced_while_a_source_is_made(tmp_path, write_records, files, monkeypatch, kind):
-    """Nothing was read of it yet, so the new one it is; where it happens again, the file is still being made."""
+    """No record was read yet, so the new file is taken; if it is replaced again, the file is still being made."""
     open_reader, left = array_record_reader._reader_of, [files[1]]
 
     def replaced_first(path, options):
@@ -243,7 +243,7 @@ def test_a_file_that_is_replaced_while_a_source_is_made(tmp_path, write_records,
 
 @pytest.mark.parametrize("options", [{"on_record_error": "skip"}, {"on_record_error": "replace"}, {}])
 def test_no_policy_and_no_retry_applies(files, options):
-    """The replaced file is no record's fault, and doesn't come back by waiting."""
+    """The replaced file isn't a record's fault, and waiting doesn't bring it back."""
     pytest.importorskip("tenacity")
     source = lk.ArrayRecordDataSource(files[0])
     retry = lk.ReadOptions(retry=lk.Retry(attempts=3, wait=1e-4, errors=(Exception,)))
@@ -284,7 +284,7 @@ def test_a_kept_pickle_finds_another_size(files):
 
 @pytest.mark.parametrize("opened_first", [True, False])
 def test_a_source_from_a_kept_pickle_knows_its_files_once_it_is_used(files, opened_first):
-    """From the first opening on, or from where it is sent to workers, which open the file at different times."""
+    """From the first opening on, or from when it is sent to workers, which open the file at different times."""
     source = pickle.loads(pickle.dumps(lk.ArrayRecordDataSource(files[0])))
     if opened_first:
         assert source[0] == OLD[0]
@@ -328,7 +328,7 @@ def test_a_map_is_of_the_same_file(tmp_path, change):
 
 
 def test_a_map_that_the_script_writes_to(tmp_path):
-    """Its own writing, which every process sees at once, is no change of the file; another file is."""
+    """The script's own writes, which every process sees at once, aren't a change of the file; another file is."""
     paths = tmp_path / "data.npy", tmp_path / "other.npy"
     for path in paths:
         np.save(path, np.arange(COUNT))
@@ -405,7 +405,7 @@ def test_a_file_system_that_is_mounted_again_has_the_same_files(major):
 
 
 def test_the_files_that_are_known_of_other_libraries_data_sets(tmp_path):
-    """Through what they are combined to, ours and torch's."""
+    """Through combined sources, ours and torch's."""
     (tmp_path / "data").write_text("line")
     source = LinesOfAFile(tmp_path / "data")
     known = {str(tmp_path / "data"): FileIdentity.of(tmp_path / "data")}

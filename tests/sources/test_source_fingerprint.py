@@ -1,4 +1,4 @@
-"""What a state says of a source: equal for equal data in any process, different for other data."""
+"""The fingerprint of a source: equal for equal data in any process, different for other data."""
 
 import copy
 import dataclasses
@@ -106,7 +106,7 @@ class Declared(Plain):
 
 
 def test_a_foreign_source_is_what_can_be_seen():
-    """Type, length, and the repr where it says something, without addresses."""
+    """Type, length, and the repr without addresses, unless it is the default one."""
     assert fingerprint_of(Plain()) == {"kind": "foreign", "type": f"{__name__}.Plain", "records": 3}
     seen = fingerprint_of(Named())
     assert "0x" not in seen["repr"]

@@ -63,7 +63,7 @@ def test_anything_with_len_and_getitem_is_a_source(source):
     ],
 )
 def test_what_is_no_source_is_refused(source, error, says):
-    """With what it lacks, and what to do."""
+    """The error names what it lacks, and what to do."""
     with pytest.raises(error, match=f"data_source: {says}"):
         check_source(source)
 

@@ -1,4 +1,4 @@
-"""A state of another stream is refused with everything that differs; what is only worth knowing is told."""
+"""A state of another stream is an error with everything that differs; other differences are a notice."""
 
 import copy
 from dataclasses import replace
@@ -72,7 +72,7 @@ def refusal(saved: State, current: State, allow: set[str]) -> str:
 
 
 def test_a_loader_of_the_same_stream_takes_the_state() -> None:
-    """Step, cursors and segments are the position and not compared; nothing is worth telling."""
+    """Step, cursors and segments are the position and not compared; there is no notice."""
     fresh = replace(SAVED, step=0, cursors={0: (0,)}, segments=Segments(((0, 0, 4),)), digest_missing=True)
     assert compare(SAVED, fresh) == []
 
@@ -255,7 +255,7 @@ def test_another_numpy_minor_under_a_random_map_is_told(numpy: str, told: bool) 
 
 
 def test_values_of_another_type_differ() -> None:
-    """True, 1 and 1.0 are equal in Python and are other values of a fingerprint."""
+    """True, 1 and 1.0 are equal in Python, but different values of a fingerprint."""
     for value in (True, 1.0, "1", [1], None):
         text = refusal(replace(SAVED, sampler={"n": 1}), replace(SAVED, sampler={"n": value}), set())
         assert "sampler.n: saved 1, this loader " in text

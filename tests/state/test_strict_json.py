@@ -1,4 +1,4 @@
-"""State documents are read strictly, laid out for people, and their digest sees content and nothing else."""
+"""State documents are read strictly and written readably, and their digest depends only on the content."""
 
 import json
 
@@ -70,7 +70,7 @@ def test_only_bytes_are_taken(data: object) -> None:
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_bytes_of_any_kind_are_taken(kind: type) -> None:
-    """bytes, bytearray and memoryview are the same to it."""
+    """bytes, bytearray and memoryview are equivalent."""
     assert parse(kind(b'{"a": [1]}')) == {"a": [1]}
 
 

@@ -1,4 +1,4 @@
-"""check_pipeline finds each sin and names the operation and the leaf; pipelines without sin pass."""
+"""check_pipeline finds each broken rule and names the operation and the leaf; correct pipelines pass."""
 
 import itertools
 import os
@@ -153,7 +153,7 @@ def test_a_sin_is_found_wherever_it_stands(place, monkeypatch):
 
 
 class Counter(lk.Map):
-    """Sins from record 20 on, in a step of the whole pipeline and far from the first of its beginnings."""
+    """Breaks a rule from record 20 on, in a step of the whole pipeline and late in its shorter beginnings."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -176,7 +176,7 @@ def test_a_run_of_few_steps_is_searched_to_its_end(monkeypatch):
 
 @pytest.mark.slow
 def test_the_users_quarantine_file_is_left_alone(tmp_path):
-    """Its runs are none of the user's."""
+    """Its runs don't count as the user's iterations."""
 
     def decode(element: int) -> int:
         if element == 0:
@@ -318,7 +318,7 @@ def test_clean_pipelines_pass(name, monkeypatch):
 
 
 def test_what_an_operation_raises_is_raised():
-    """It is no sin to fail, and the error says where, as always."""
+    """An operation may fail; the error says where, as always."""
     with pytest.raises(ZeroDivisionError) as error:
         check_pipeline(loader_of(lambda x: 1 // (x - x), lk.Batch(4)))
     assert any("operations[0]" in note for note in error.value.__notes__)

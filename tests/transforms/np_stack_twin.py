@@ -1,4 +1,4 @@
-"""The naive twin of batching, and rows of all sorts to try it on."""
+"""A naive twin of batching, and rows of all kinds for tests."""
 
 import dataclasses
 from collections import OrderedDict, namedtuple

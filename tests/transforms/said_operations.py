@@ -1,4 +1,4 @@
-"""Operations and parameters of every kind, and what is said of each; without pytest, for a process of its own."""
+"""Operations and parameters of every kind, and how a state describes each; without pytest, for a separate process."""
 
 from dataclasses import dataclass, field
 from enum import Enum, Flag
@@ -28,7 +28,7 @@ class Size(NamedTuple):
 
 
 class Opaque:
-    """Nothing is known of it but its class."""
+    """Only its class is known."""
 
     def __call__(self, element: Any) -> Any:
         return element
@@ -87,7 +87,7 @@ class Function:
 
 
 class Plain(lk.Map):
-    """No dataclass: what its attributes mean isn't known."""
+    """Not a dataclass: the meaning of its attributes isn't known."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -195,7 +195,7 @@ VALUES: list[tuple[Any, Any]] = [
 
 
 def everything() -> list[Any]:
-    """What is said of each operation and value above, one by one."""
+    """The description of each operation and value above."""
     operations = [operation for operation, _ in OPERATIONS.values()] + [Holds(value) for value, _ in VALUES]
     operations.append(Holds(frozenset(f"word {number}" for number in range(20))))
     operations.append(

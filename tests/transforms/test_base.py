@@ -1,4 +1,4 @@
-"""Operations: subclasses and functions, what is refused, and what the engine is told of them."""
+"""Operations: subclasses and functions, errors, and what the engine gets of them."""
 
 import dataclasses
 import functools
@@ -121,7 +121,7 @@ def test_the_base_and_mixed_kinds_are_refused() -> None:
 
 
 def test_a_subclass_takes_no_function_besides() -> None:
-    """Its method and a function would be two answers."""
+    """Its method and a function would contradict each other."""
     subclass = type("Mine", (Map,), {"map": lambda self, element: element})
     with pytest.raises(TypeError, match="Mine defines map and takes no function besides"):
         subclass(seen)

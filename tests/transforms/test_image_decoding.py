@@ -199,7 +199,7 @@ OPERATIONS = [
 @pytest.mark.parametrize("make", OPERATIONS)
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.5, 0.99])
 def test_a_truncated_jpeg_is_an_error(make, share, decoder):
-    """Never gray pixels in silence, wherever the file ends."""
+    """Never gray pixels without an error, at any length of the file."""
     data = encoded(photograph())
     with pytest.raises(ValueError, match=r"truncated|0 bytes"):
         make(decoder)(data[: int(share * len(data))])
@@ -223,7 +223,7 @@ def test_what_is_no_picture_is_an_error(make, decoder):
 
 @BOTH
 def test_a_damaged_scan_gives_an_image_or_a_value_error(decoder, capfd):
-    """What a decoder can't hide it names; nothing else escapes."""
+    """A decoder's error is named, and no other exception is raised."""
     data = bytearray(encoded(photograph()[:64, :64]))
     rng = generator(8)
     for place in rng.integers(20, len(data) - 2, 60).tolist():

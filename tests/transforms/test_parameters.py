@@ -1,4 +1,4 @@
-"""What is said of operations: enough to see that a parameter changed, and the same in every process and run."""
+"""How states describe operations: a changed parameter shows, and the text is the same in every process and run."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def test_a_state_can_be_saved_however_deep_its_parameters_are(around):
 
 
 def test_a_new_field_of_our_own_operations_changes_no_state():
-    """At its default it isn't said, so a state of before it restores without a warning."""
+    """At its default it isn't written, so a state from before it existed restores without a warning."""
 
     @dataclass(frozen=True)
     class Crop(lk.Map):
@@ -116,7 +116,7 @@ def test_any_value_is_said_and_can_be_read_again(value):
 
 
 def test_another_process_says_the_same():
-    """Whatever the hash seed, and although every object lies elsewhere."""
+    """For any hash seed, and with every object at another address."""
     script = "import said_operations as said, json; print(json.dumps(said.everything()))"
     done = subprocess.run(
         [sys.executable, "-c", script],

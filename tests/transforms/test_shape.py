@@ -1,4 +1,4 @@
-"""What the plan of a stream is told of its operations, and how they show themselves in its errors."""
+"""What the plan of a stream gets of its operations, and how errors show them."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class AtLeast(lk.Filter):
     least: int
 
     def filter(self, element: int) -> bool:
-        """As the name says."""
+        """The function's name says it."""
         return element >= self.least
 
 

@@ -1,4 +1,4 @@
-"""Type checkers see what is misspelled, and what an element is."""
+"""Type checkers find misspelled names, and know the type of an element."""
 
 import inspect
 import os
@@ -45,7 +45,7 @@ def found_by(*command: str) -> list[tuple[str, int]]:
 
 
 def test_mypy_finds_every_wrong_line_and_no_other(nightly):
-    """Under --strict: names, arguments, sources, elements; and nothing has to be said where T isn't."""
+    """Under --strict: names, arguments, sources, elements; without T no annotation is needed."""
     if not (nightly or KNOWN.is_dir()):
         pytest.skip("mypy hasn't read the package here before: run `mypy` first, as .ci/run does")
     assert found_by("mypy", "--strict") == WRONG
@@ -78,7 +78,7 @@ def test_load_takes_what_the_loader_takes():
 
 
 def test_load_hands_each_option_on(monkeypatch):
-    """Each as it was given, none mixed up with another."""
+    """Each argument arrives unchanged, and none is swapped with another."""
     given: dict[str, object] = {}
     monkeypatch.setattr(load, "DataLoader", lambda **arguments: given.update(arguments))
     shared = inspect.signature(lk.DataLoader).parameters.keys() - ONLY_LOADER

@@ -75,7 +75,7 @@ ELSEWHERE = {"files", "iterator", "system"}
 
 @pytest.mark.parametrize("name", [[], [""], ["no such room"], ["*"], ["golden"]], ids=str)
 def test_without_the_name_of_a_room_the_rooms_are_listed(name):
-    """Which are the folders with tests, and each of them but a few tests a room of the package."""
+    """The rooms are the folders with tests; all but a few of them are rooms of the package."""
     asked = subprocess.run([ROOT / ".ci/room", *name], cwd="/", capture_output=True, text=True, check=False)
     assert asked.returncode == 2 and "usage: .ci/room NAME" in asked.stderr
     listed = asked.stdout.split()

@@ -167,7 +167,7 @@ def test_the_old_place_of_the_samplers_is_an_attribute():
 
 
 def test_the_old_place_of_the_samplers_warns():
-    """For one release, and gives the same classes."""
+    """It works for one release, and gives the same classes."""
     with pytest.warns(DeprecationWarning, match="loaderkit.samplers.IndexSampler"):
         from loaderkit.plan.samplers import IndexSampler
     assert IndexSampler is lk.IndexSampler

@@ -105,7 +105,7 @@ def ran(tmp_path_factory):
 
 
 def test_a_test_over_its_limit_fails_with_all_stacks_and_the_next_one_runs(ran):
-    """Also in the middle of a property, which hypothesis doesn't try again; its child processes are ended."""
+    """Also in the middle of a property, which hypothesis doesn't repeat; its child processes are ended."""
     for name in ("opens_a_pipe", "of_a_property"):
         assert f"FAILED test_hanging.py::test_{name}" in ran.stdout
         said = ran.stderr.split(f"::test_{name} is over its time limit\n")[1]

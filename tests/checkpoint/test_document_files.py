@@ -80,7 +80,7 @@ def test_a_document_that_makes_no_sense_is_left_to_the_iterator(tmp_path, docume
 
 
 def test_documents_of_two_saves_are_refused(tmp_path):
-    """Which of two counts is meant can't be known, so neither is guessed."""
+    """The number of processes that is meant is ambiguous, so it is an error."""
     (tmp_path / document_name(0, 1)).write_bytes(b"{}")
     (tmp_path / document_name(0, 2)).write_bytes(b"{}")
     with pytest.raises(StateError, match=r"of 1 and of 2 processes.*process_0-of-1\.json"):
@@ -181,7 +181,7 @@ class Asked:
     [(0, 1, set()), (0, 2, {1}), (1, 2, {0}), (0, 5, {4, 1}), (2, 5, {1, 3}), (4, 5, {3, 0})],
 )
 def test_the_documents_of_both_neighbours_are_looked_for_and_no_others(monkeypatch, index, count, neighbours):
-    """Of two neighbours the later one says that storage is shared, by two look-ups among any number of processes."""
+    """The later of two neighbours records that storage is shared, by two look-ups for any number of processes."""
     monkeypatch.setattr(_checkpoint_files, "this_process", lambda: (index, count))
     names = {other: document_name(other, count) for other in range(count)}
     for there in range(count):

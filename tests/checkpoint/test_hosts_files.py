@@ -72,7 +72,7 @@ def test_where_rows_keep_their_number_a_process_reads_one_document():
     ("process", "read"), [(0, [0, 1]), (1, [1, 2]), (2, [2, 0]), (3, [0, 1]), (5, [2, 0])]
 )
 def test_process_i_of_any_number_reads_document_i_mod_n_and_the_one_behind_it(monkeypatch, process, read):
-    """So that the documents of all processes are compared in a ring, and a place on storage isn't asked by all."""
+    """So all documents are compared in a ring, and not every process reads the same one."""
     monkeypatch.setattr(_checkpoint_files, "this_process", lambda: (process, 6))
     shelf = Shelf(saved(3, 1))
     read_state(shelf)
@@ -118,7 +118,7 @@ def test_of_eight_documents_seven_arrived(operations):
 
 @pytest.mark.parametrize("operations", [(), (FILTER,)], ids=["plain", "row-changing"])
 def test_documents_of_two_steps_are_refused(operations):
-    """Both files and both steps are named, and the position stays."""
+    """The error names both files and both steps, and the position stays."""
     files = saved(2, 2, *operations, streams=2)
     files["process_1-of-2.json"] = saved(2, 3, *operations, streams=2)["process_1-of-2.json"]
     for loader in loaders(2, *operations, streams=2):

@@ -132,7 +132,7 @@ def test_the_state_is_taken_on_the_calling_thread(tmp_path):
 
 
 def test_a_directory_that_is_made_later_is_waited_for(tmp_path):
-    """With storage of each host's own Orbax's signals may be those of another process's directory."""
+    """If each host has its own storage, Orbax's signals may be about another process's directory."""
     written, made = [], threading.Event()
 
     class Waited:
@@ -164,7 +164,7 @@ def test_a_directory_that_is_made_later_is_waited_for(tmp_path):
 
 
 def test_restoring_without_arguments_gives_the_state(tmp_path):
-    """With no iterator at hand the saved state itself comes back, ready for `set_state`."""
+    """Without an iterator the restore gives the saved state, for `set_state`."""
     with ocp.CheckpointManager(tmp_path / "run") as manager:
         manager.save(1, args=save_args(Counter(4)))
     with ocp.CheckpointManager(tmp_path / "run") as manager:

@@ -36,7 +36,7 @@ def test_an_asynchronous_save_holds_the_position_of_the_call(tmp_path):
 
 
 def test_the_trainers_checkpointer(tmp_path):
-    """Its checkpointer of steps, saving in the background and loading the latest."""
+    """Orbax's checkpointer for training saves in the background and loads the latest step."""
     with v1.training.Checkpointer(tmp_path / "run") as checkpointer:
         for step in (1, 2):
             checkpointer.save_checkpointables_async(
@@ -48,7 +48,7 @@ def test_the_trainers_checkpointer(tmp_path):
 
 
 def test_allow_is_said_on_the_iterator(tmp_path):
-    """This interface passes no arguments."""
+    """This interface passes no arguments to the iterator, so `allow` is an attribute of it."""
     v1.save_checkpointables(tmp_path / "one", {"dataset": Counter(4)})
     fresh = Counter()
     fresh.allow = {"global_batch_size"}
@@ -72,7 +72,7 @@ def test_a_directory_of_the_older_interface_loads_in_the_newer(tmp_path):
 
 
 def test_a_directory_of_the_newer_interface_restores_in_the_older(tmp_path):
-    """And back again."""
+    """A directory of either interface restores in the other."""
     with v1.training.Checkpointer(tmp_path / "run") as checkpointer:
         checkpointer.save_checkpointables(1, {"pytree": model(), "dataset": Counter(4)})
     fresh = Counter()

@@ -60,7 +60,7 @@ def test_a_directory_with_something_in_it_is_refused(tmp_path, capsys):
 
 
 def test_missing_libraries_are_named_with_the_command_that_installs_them():
-    """Without the demo extra the command says what to type, and no traceback."""
+    """Without the demo extra the command prints the line to type, and no traceback."""
     code = """
 import sys
 sys.modules.update(tqdm=None, sklearn=None)  # as if they weren't installed

@@ -75,7 +75,7 @@ def test_the_child_word_follows_the_flat_maps_passed(ordinals):
 
 
 def test_children_of_nested_flat_maps_differ():
-    """Which child of which child matters, and how deep."""
+    """The generator depends on the ordinals of the children at every depth."""
     paths = [(), *((k,) for k in range(60)), *((j, k) for j in range(60) for k in range(60))]
     paths += [(i, j, k) for i in range(12) for j in range(12) for k in range(12)]
     assert len({child_of(path) for path in paths}) == len(paths)

@@ -30,7 +30,7 @@ def test_no_sharding_is_shard_0_of_1():
 
 
 def test_numpy_integers_become_plain_ones():
-    """So that two spellings of a shard are equal and print alike."""
+    """Two spellings of a shard are equal and print alike."""
     options = ShardOptions(np.int32(1), np.int64(2))
     assert options == ShardOptions(1, 2)
     assert repr(options) == repr(ShardOptions(1, 2))
@@ -63,7 +63,7 @@ def test_bad_numbers_are_refused_by_name(arguments, error, text):
 
 @pytest.mark.parametrize("blocks", [(), (2,), (1, 0), (0, 0), (-1,)])
 def test_bad_blocks_are_refused(blocks):
-    """They are ascending, and among the blocks that there are."""
+    """Blocks have to ascend, and to exist."""
     with pytest.raises(ValueError, match="blocks: expected some of 0 to 1, ascending"):
         ShardBlocks(blocks, 2, (0, 0))
 

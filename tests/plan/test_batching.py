@@ -89,7 +89,7 @@ def test_a_whole_step_is_cut_in_equal_blocks(
 
 @given(st.integers(1, 6), st.integers(1, 6), st.data())
 def test_a_dropped_partial_step_gives_nobody_a_row(count: int, each: int, data: st.DataObject) -> None:
-    """With drop a step of fewer than N rows doesn't exist for any shard."""
+    """With drop no shard gets a step of fewer than N rows."""
     rows = count * each
     present = data.draw(st.integers(0, rows - 1))
     for index in range(count):

@@ -157,7 +157,7 @@ def test_who_stopped_early_is_not_waited_for():
 
 
 def test_who_is_dry_needs_no_further_words():
-    """Nothing is posted behind a total: neither at the last real steps, nor by stopping."""
+    """A process that posted its total posts nothing more: neither at its last real steps, nor by stopping."""
     ending = Ending(0, 1)
     assert ending.exhausted(3) == Announcement(3, "dry")
     assert (ending.before(3, sure=3), ending.exhausted(3), ending.stop()) == (None, None, None)

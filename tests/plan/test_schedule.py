@@ -292,7 +292,7 @@ def test_step_a_thousand_million_costs_no_more_than_the_first() -> None:
 
 @pytest.mark.parametrize("index", [9, -1, 2**63 - 1, 2**63, 10**30])
 def test_an_index_outside_the_stream_is_an_index_error(index: int) -> None:
-    """Before the start or past what an index can count there is no step, and each way of asking says so."""
+    """Before the start or past the last index there is no step, and every method raises IndexError."""
     batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
     schedule = Schedule(OneByOne(), batching, ShardOptions(0, 1), start=10, stop=None)
     for ask in (schedule.rows_at, schedule.all_rows, schedule.steps_from, StepsAhead(schedule).records):

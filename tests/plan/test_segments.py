@@ -85,7 +85,7 @@ def test_lookup_equals_a_walk_over_the_entries(actions: list[tuple[str, int]], s
 
 @pytest.mark.parametrize(("step", "end"), [(0, 100), (99, 100), (100, 150), (149, 150), (150, None)])
 def test_a_segment_ends_where_the_next_one_starts(step: int, end: int | None) -> None:
-    """After a seek back too, behind which several segments follow."""
+    """This holds after a seek back, too, with several later segments."""
     assert EXAMPLE.end_of(step) == end
 
 
@@ -160,7 +160,7 @@ def test_malformed_segments_are_refused_by_place(value: object, text: str) -> No
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists))
 def test_reading_segments_raises_nothing_but_a_state_error(value: object) -> None:
-    """Whatever a document holds there, the answer is segments or a StateError."""
+    """Any value in a document gives segments or a StateError."""
     read: object
     try:
         read, problem = Segments.from_json(value).to_json(), ""

@@ -88,7 +88,7 @@ def test_iterating_gives_what_indexing_gives(sampler):
 
 @pytest.mark.parametrize("n", [1, 1023, 1024, 1025, 2500])
 def test_a_finite_sampler_ends_after_its_last_index(n):
-    """However its iteration is cut in blocks."""
+    """This holds for any block size of its iteration."""
     sampler = SequentialSampler(n)
     assert [metadata.index for metadata in sampler] == list(range(n)) == list(range(len(sampler)))
 
@@ -128,7 +128,7 @@ def test_a_sharding_changes_no_key(sampler, shard):
 
 @pytest.mark.parametrize("num_epochs", [None, 2])
 def test_an_index_out_of_range_is_named(num_epochs):
-    """By record_keys the first of them, and by indexing."""
+    """record_keys names the first such index, and so does indexing."""
     sampler = IndexSampler(4, num_epochs=num_epochs)
     beyond = 8 if num_epochs else 1 << 63
     for bad in (-1, beyond):
@@ -184,7 +184,7 @@ def test_seeds_of_every_width_choose_different_orders():
 
 @given(samplers())
 def test_fingerprints_are_json_and_tell_samplers_apart(sampler):
-    """Whatever changes a key changes the fingerprint; no integer in it is above 63 bits."""
+    """Every argument that changes a key changes the fingerprint; its integers have at most 63 bits."""
     said = sampler.fingerprint()
     assert json.loads(json.dumps(said)) == said
     assert all(value < 1 << 63 for value in said.values() if isinstance(value, int))

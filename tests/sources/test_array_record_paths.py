@@ -104,7 +104,7 @@ def test_bad_names_say_what_is_wrong(folder, given, error, says):
 
 
 def test_a_missing_shard_is_named(folder):
-    """Of a data set with a shard missing nothing is read, however its shards were named."""
+    """If one shard of a data set is missing, no file is read, for each way to name the shards."""
     (folder / "train-00001-of-00003").unlink()
     for given in ("train@3", "train-?????-of-00003", "train-*-of-00003"):
         with pytest.raises(FileNotFoundError, match="train-00001-of-00003"):

@@ -56,7 +56,7 @@ def test_batched_reads_equal_single_reads(tmp_path, write_records, options):
 
 
 def test_so_many_of_a_file_that_they_are_read_as_a_list(tmp_path, write_records):
-    """They equal single reads, in any order, with repeats, beside a file of which few are wanted."""
+    """The list equals single reads, in any order, with repeats, beside a file with few wanted records."""
     records = records_of("x", LISTED_RECORDS + 300)
     write_records(tmp_path / "0.ar", records[:-100])
     write_records(tmp_path / "1.ar", records[-100:])
@@ -105,20 +105,20 @@ def test_a_key_that_is_no_integer(shards, key):
 
 
 def test_a_missing_file_is_named_at_once(tmp_path):
-    """Not at the first read, which may be hours later in a worker."""
+    """The error comes at construction, not at the first read, which may be hours later in a worker."""
     with pytest.raises(FileNotFoundError, match=r"no such ArrayRecord file: '.*/gone\.array_record'"):
         ArrayRecordDataSource(tmp_path / "gone.array_record")
 
 
 def test_a_folder_is_named_at_once(tmp_path):
-    """With what to write instead."""
+    """The error shows what to write instead."""
     with pytest.raises(IsADirectoryError, match=r"write folder/\* for the files in it"):
         ArrayRecordDataSource(tmp_path)
 
 
 @pytest.mark.parametrize("keep", [0, 10, 1 << 16, 100_000, -1])
 def test_a_truncated_file_is_named_at_once(tmp_path, write_records, keep):
-    """Wherever it was cut."""
+    """The error comes for every length of the cut file."""
     path = write_records(tmp_path / "cut.ar", [os.urandom(1000) for _ in range(300)])
     os.truncate(path, keep % os.path.getsize(path))
     with pytest.raises(OSError, match=r"cut\.ar: not a whole ArrayRecord file of \d+ bytes: .*truncated"):
@@ -126,7 +126,7 @@ def test_a_truncated_file_is_named_at_once(tmp_path, write_records, keep):
 
 
 def test_a_file_that_is_no_array_record(tmp_path):
-    """Is named too."""
+    """The error names it, too."""
     (tmp_path / "text.ar").write_bytes(b"hello " * 50_000)
     with pytest.raises(OSError, match=r"text\.ar: not a whole ArrayRecord file"):
         ArrayRecordDataSource(tmp_path / "text.ar")
@@ -175,7 +175,7 @@ def test_files_with_large_groups_are_pointed_out(tmp_path, write_records):
 
 
 def test_reader_options_reach_the_reader(shards):
-    """They change how a file is read and not what it gives; an unknown one is an error."""
+    """Options change how a file is read, not its records; an unknown one is an error."""
     path, records = shards
     options = {"index_storage_option": "offloaded", "footer_prefetch_bytes": 0, "max_parallelism": "auto"}
     assert list(ArrayRecordDataSource(path, options)) == records
@@ -184,7 +184,7 @@ def test_reader_options_reach_the_reader(shards):
 
 
 def test_it_travels_by_name(shards, in_child):
-    """In a worker it reads the same files, and its open readers stay behind."""
+    """In a worker it reads the same files; open readers aren't sent."""
     path, records = shards
     source = ArrayRecordDataSource(path)
     assert source[0] == records[0]

@@ -55,7 +55,7 @@ def test_a_concatenation_reads_each_part_once():
 
 @given(st.integers(1, 20), st.data())
 def test_a_subset_is_the_chosen_records(n, data):
-    """For keys as a list, an array, a range, a slice or a fraction: what a list of the records would give."""
+    """Keys may be a list, an array, a range, a slice or a fraction, with the result of a list of the records."""
     records = [f"record {key}" for key in range(n)]
     keys = data.draw(st.lists(st.integers(0, n - 1), min_size=1))
     start, stop, step = data.draw(st.tuples(*[st.integers(0, n)] * 2, st.integers(-3, 3).filter(bool)))
@@ -79,7 +79,7 @@ def test_a_subset_is_the_chosen_records(n, data):
 
 @given(st.lists(st.integers(0, 19), min_size=1))
 def test_the_same_choice_is_the_same_fingerprint(keys):
-    """However it was written: as a list, an array, a range or a slice; another choice is another one."""
+    """A list, an array, a range and a slice of the same keys are equal; other keys differ."""
     source = RangeDataSource(20)
     seen = fingerprint_of(SubsetDataSource(source, keys))
     assert seen == fingerprint_of(SubsetDataSource(source, np.array(keys)))
@@ -126,7 +126,7 @@ def test_the_users_own_arrays_come_back_read_only(own):
 
 
 def test_they_travel(in_child):
-    """With what they are made of; a long table of keys travels without a copy."""
+    """A pickle has the parts; a long table of keys travels without a copy."""
     keys = np.random.default_rng(0).permutation(100_000)
     source = ConcatDataSource([SubsetDataSource(RangeDataSource(100_000), keys), InMemoryDataSource(["end"])])
 
@@ -139,7 +139,7 @@ def test_they_travel(in_child):
 
 
 def test_fingerprints_hold_those_of_the_parts():
-    """In order; a change of a part is a change of the whole."""
+    """The fingerprints of the parts are in order; a change of a part changes the whole."""
     seen = fingerprint_of(ConcatDataSource([RangeDataSource(2), [1, 2]]))
     assert [part["kind"] for part in seen["sources"]] == ["declared", "foreign"]
     assert seen != fingerprint_of(ConcatDataSource([[1, 2], RangeDataSource(2)]))

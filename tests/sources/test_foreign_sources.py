@@ -147,7 +147,7 @@ def torch_iterable():
 
 @pytest.mark.parametrize("base", [torch_iterable, lambda: object], ids=["torch", "its interface"])
 def test_a_torch_data_set_that_can_only_be_iterated(base):
-    """Is refused with what to do, since no record can be read by its key."""
+    """It is an error that says what to do, since no record can be read by its key."""
 
     class Stream(base()):
         def __iter__(self):

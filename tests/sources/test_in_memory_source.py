@@ -162,13 +162,13 @@ def test_classes_that_a_worker_cannot_import_travel(in_child):
 
 
 def test_an_element_that_cannot_be_pickled_is_named():
-    """With its place, its type and the reason."""
+    """The error has its place, its type and the reason."""
     with pytest.raises(TransportError, match=r"element 2, a dict, can't be pickled \(.*'_thread.lock'"):
         InMemoryDataSource([1, 2, {"lock": threading.Lock()}])
 
 
 def test_a_dict_is_refused():
-    """Its elements would be its keys; what was meant is columns or values."""
+    """Its elements would be its keys; the user meant columns or values."""
     with pytest.raises(TypeError, match="use ArrayDataSource for a dict of columns"):
         InMemoryDataSource({"x": np.zeros(3)})
 

@@ -277,7 +277,7 @@ def test_only_what_is_not_always_known_may_be_missing():
 
 
 def test_a_small_hugging_face_set_is_known_by_all_of_its_rows():
-    """Then how it was made doesn't matter: its own fingerprint is left out."""
+    """All rows are compared, so the library's own fingerprint, of how the data was made, is left out."""
     assert fingerprint_of(HuggingFace([1, 2], "0a")) == fingerprint_of(HuggingFace([1, 2], "0b"))
     assert "hf_fingerprint" not in fingerprint_of(HuggingFace([1, 2]))
     assert fingerprint_of(HuggingFace(range(MANY), "0a"))["hf_fingerprint"] == "0a"
@@ -340,7 +340,7 @@ def test_an_unfinished_subclass_is_known_by_its_type():
     "source", [HuggingFace([1, 2, 3]), Series([1, 2, 3])], ids=["Hugging Face", "Series"]
 )
 def test_other_methods_of_the_same_name_are_never_called(source, worker_kind):
-    """With Batch first, with and without workers, through combinations."""
+    """This holds with Batch first, with and without workers, and through combined sources."""
     options = {"worker_count": 1, "worker_kind": worker_kind} if worker_kind else {}
     for each in (source, lk.SubsetDataSource(source, [0, 1, 2]), lk.ConcatDataSource([source])):
         with lk.load(each, num_epochs=1, batch_size=2, **options) as loader:
@@ -455,7 +455,7 @@ def hugging_face_sets():
 
 @pytest.mark.parametrize("make", [torch_sets, pandas_sets, pyarrow_sets, hugging_face_sets])
 def test_other_content_has_another_fingerprint(make):
-    """Also where type, length and repr are the same; made again, it is the same."""
+    """This holds for equal type, length and repr, too; the same data, made again, has the same fingerprint."""
     seen = [json.dumps(fingerprint_of(source)) for source in make()]
     assert len(set(seen)) == len(seen)
     assert seen == [json.dumps(fingerprint_of(source)) for source in make()]

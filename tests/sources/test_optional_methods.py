@@ -78,14 +78,14 @@ OTHERS = [
 
 @pytest.mark.parametrize("take", OURS)
 def test_our_take_is_known_by_its_signature(take):
-    """With out as the second parameter, given by place or by name."""
+    """Its second parameter is out, passed by position or by name."""
     assert column_reader(own_take(Rows, take)()) is not None
 
 
 @pytest.mark.parametrize("take", OTHERS)
 @pytest.mark.parametrize("worker_kind", [None, "thread"])
 def test_another_librarys_take_is_never_called(take, worker_kind):
-    """Nor through a subset; the rows are read instead, and are right."""
+    """Nor is it called through a subset; the rows are read one by one instead."""
     source = own_take(Rows, take)()
     assert column_reader(source) is None
     assert not hasattr(lk.SubsetDataSource(source, [1]), "take")

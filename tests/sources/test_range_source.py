@@ -26,7 +26,7 @@ def test_it_is_pythons_range(start, stop, step, data):
 
 
 def test_records_are_plain_ints():
-    """So that a batch of them is int64, as np.stack makes it."""
+    """So a batch of them is int64, as np.stack makes it."""
     source = RangeDataSource(np.int32(5))
     assert type(source[np.int64(2)]) is int
     assert source.take([1]).dtype == np.int64

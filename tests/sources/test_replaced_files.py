@@ -170,7 +170,7 @@ KINDS = [lk.ArrayRecordDataSource, grain_sources.ArrayRecordDataSource]
 @pytest.mark.parametrize("kind", KINDS, ids=["ours", "Grain's"])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_a_file_that_is_opened_again_is_the_same_one(files, kind, change):
-    """In the trainer as in a worker to which the source went before; the error says what it was and what it is."""
+    """In the trainer and in a worker that already has the source; the error has old and new values of the file."""
     source = kind(files[0])
     with _memory.sending():
         sent = pickle.dumps(source)
@@ -261,7 +261,7 @@ def test_no_policy_and_no_retry_applies(files, options):
 
 
 def test_a_pickle_that_is_kept_and_a_state_know_no_inodes(files):
-    """Both go on with a copy of the file, as on another machine; within a run the copy is another file."""
+    """Both work with a copy of the file, as on another machine; within a run a copy is another file."""
     source = lk.ArrayRecordDataSource(files[0])
     kept, state = pickle.dumps(source), iter(lk.load(source)).get_state()
     shutil.copyfile(files[0], files[1])
@@ -275,7 +275,7 @@ def test_a_pickle_that_is_kept_and_a_state_know_no_inodes(files):
 
 
 def test_a_kept_pickle_finds_another_size(files):
-    """It holds where records begin and end, which is wrong for a file of another length."""
+    """The pickle has the positions of records, which are wrong for a file of another length."""
     kept = pickle.dumps(lk.ArrayRecordDataSource(files[0]))
     grown(*files)
     with pytest.raises(lk.FileChangedError, match="bytes when it was opened"):
@@ -284,7 +284,7 @@ def test_a_kept_pickle_finds_another_size(files):
 
 @pytest.mark.parametrize("opened_first", [True, False])
 def test_a_source_from_a_kept_pickle_knows_its_files_once_it_is_used(files, opened_first):
-    """From the first opening on, or from when it is sent to workers, which open the file at different times."""
+    """It knows them from the first opening on, or when it is sent to workers, which open them at different times."""
     source = pickle.loads(pickle.dumps(lk.ArrayRecordDataSource(files[0])))
     if opened_first:
         assert source[0] == OLD[0]
@@ -316,7 +316,7 @@ def sent_map(path, mode):
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_a_map_is_of_the_same_file(tmp_path, change):
-    """In every worker; the error says what the file was and what it is."""
+    """Every worker checks it; the error has the old and the new values of the file."""
     paths = tmp_path / "data.npy", tmp_path / "other.npy"
     for path in paths:
         np.save(path, np.arange(COUNT))
@@ -341,7 +341,7 @@ def test_a_map_that_the_script_writes_to(tmp_path):
 
 
 def test_a_kept_pickle_of_a_map_goes_on_with_a_copy(tmp_path):
-    """As on another machine."""
+    """The copy stands for the same file on another machine."""
     path = tmp_path / "data.npy"
     np.save(path, np.arange(COUNT))
     kept = pickle.dumps(lk.ArrayDataSource(np.load(path, mmap_mode="r")))
@@ -405,7 +405,7 @@ def test_a_file_system_that_is_mounted_again_has_the_same_files(major):
 
 
 def test_the_files_that_are_known_of_other_libraries_data_sets(tmp_path):
-    """Through combined sources, ours and torch's."""
+    """They are found through combined sources, too, ours and torch's."""
     (tmp_path / "data").write_text("line")
     source = LinesOfAFile(tmp_path / "data")
     known = {str(tmp_path / "data"): FileIdentity.of(tmp_path / "data")}

@@ -64,7 +64,7 @@ def test_the_order_of_dict_keys_does_not_count():
     "make", [lambda n: np.zeros(n, np.uint8), lambda n: np.zeros((n // 4, 4), np.uint8).T]
 )
 def test_both_ends_of_a_long_array_count(size, make):
-    """Its length and its ends are read, whatever its layout."""
+    """Its length and both ends are read, for any memory layout."""
     array = make(size)
     seen = content_hash([array])
     assert seen == content_hash([np.ascontiguousarray(array)])
@@ -152,7 +152,7 @@ def test_a_long_repr_is_cut():
 
 
 def test_a_declared_fingerprint_is_taken_as_json():
-    """As it will look once it was saved, so that comparing it later compares equal types."""
+    """It is converted to JSON values at once, so that a later comparison compares equal types."""
     seen = fingerprint_of(Declared({"version": (1, 2), "n": 3}))
     assert seen == {"kind": "declared", "version": [1, 2], "n": 3}
     assert json.loads(json.dumps(seen)) == seen
@@ -168,13 +168,13 @@ def test_a_declared_fingerprint_is_taken_as_json():
     ],
 )
 def test_a_declared_fingerprint_that_is_not_json(said, says):
-    """Is an error that names the source's class, not a state that can't be saved."""
+    """It is an error that names the source's class, not a state that can't be saved."""
     with pytest.raises(TypeError, match=rf"Declared\.fingerprint\(\) .*{says}"):
         fingerprint_of(Declared(said))
 
 
 def test_tfds_sources_are_known_by_version_and_split():
-    """Their repr leaves out the version."""
+    """The library's repr leaves out the version."""
 
     class Tfds(Plain):
         def __init__(self, version, split):

@@ -134,7 +134,7 @@ def test_records_are_read_in_one_call_where_that_is_offered():
 
 
 def test_a_batched_read_that_gives_another_number_of_records():
-    """Is an error: the records can't be told apart."""
+    """It is an error: records and keys can't be matched."""
 
     class Short(Squares):
         def __getitems__(self, keys):
@@ -145,7 +145,7 @@ def test_a_batched_read_that_gives_another_number_of_records():
 
 
 def test_a_source_in_an_error_is_never_its_data():
-    """However large a list or a repr is, the message stays short."""
+    """The message stays short, even for a huge list or repr."""
     assert short_repr(list(range(10**6))) == "a list of 1000000 records"
     assert short_repr(np.zeros((50, 3))) == "a ndarray of 50 records"
 

@@ -98,7 +98,7 @@ def test_the_fingerprint_names_data_set_version_and_split(builder):
 
 
 def test_its_content_is_known_as_it_is_stored(builder):
-    """Nothing is decoded for it; the files are known that workers open by name."""
+    """No record is decoded for it; the files that workers open by name are known."""
     source = builder.as_data_source(split="train")
     stored = source.data_source
     content = fingerprint_of(source)["content"]

@@ -99,7 +99,7 @@ def test_all_differences_are_named_but_the_allowed_ones(changed: set[str], allow
 
 
 def test_another_epoch_or_number_of_streams_says_where_to_restore() -> None:
-    """These can't be allowed, since cursors mean nothing elsewhere: the error says what to build."""
+    """These differences can't be allowed, since cursors have no meaning elsewhere; the error says what to build."""
     text = refusal(replace(SAVED, epoch=3), replace(SAVED, epoch=4), set(ALLOWABLE))
     assert "epoch: saved 3, this loader 4" in text
     assert "loader.epoch(3)" in text
@@ -115,7 +115,7 @@ def test_q_and_writers_are_no_part_of_the_stream() -> None:
 
 
 def test_without_a_batch_the_advice_is_a_number_of_shards() -> None:
-    """Without Batch the global batch is one element a shard, so that is what has to be as it was."""
+    """Without Batch the global batch is one element for each shard, so the error asks for the same number of shards."""
     saved = replace(SAVED, operations=[], rows=2, stride=2)
     assert "To keep the saved batch size, use 2 shards." in refusal(
         saved, replace(saved, rows=4, stride=4), set()
@@ -194,7 +194,7 @@ TOLD: dict[str, tuple[list[Any], list[str]]] = {
 
 @pytest.mark.parametrize("name", TOLD)
 def test_other_names_and_parameters_of_operations_are_told(name: str) -> None:
-    """Both sides of each, in order, in one notice that says how to silence it; and then there is none."""
+    """One notice shows both sides of each, in order, and how to silence it; silenced, there is none."""
     parameters, lines = TOLD[name]
     saved = replace(SAVED, operations=SHAPE, parameters=[DECODE, CROP, LONG, BATCH])
     current = replace(saved, parameters=parameters)
@@ -215,7 +215,7 @@ def test_a_random_map_that_differs_is_named() -> None:
 
 
 def test_a_state_without_names_is_compared_as_it_was() -> None:
-    """Of a state of an earlier version nothing is told but a RandomMap that came or went."""
+    """For a state of an earlier version the only notice is about an added or removed RandomMap."""
     current = replace(SAVED, parameters=[DECODE, CROP])
     assert compare(SAVED, current) == []
     (notice,) = compare(SAVED, replace(current, operations=SAVED.operations[1:]))

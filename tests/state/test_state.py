@@ -179,7 +179,7 @@ def test_a_document_without_a_digest_is_taken_and_told() -> None:
     "key", [key for key in json.loads(dumps(SHUFFLED)) if key not in ("format", "digest")]
 )
 def test_an_altered_field_is_noticed(key: str) -> None:
-    """Whatever field is changed without its digest, the state is refused; so is another digest."""
+    """A change of any field without its digest is an error, and so is a change of the digest."""
     document = json.loads(dumps(SHUFFLED))
     document[key] = 1 if document[key] != 1 else 0
     with pytest.raises(StateError, match=rf"^(digest: expected sha256:.*remove its digest|{key}: expected)"):

@@ -104,7 +104,7 @@ def test_malformed_documents_are_state_errors(data: bytes, text: str) -> None:
 
 @given(st.binary(max_size=60))
 def test_arbitrary_bytes_raise_nothing_but_a_state_error(data: bytes) -> None:
-    """Whatever the bytes are, the answer is an object or a StateError."""
+    """Any bytes give an object or a StateError."""
     try:
         value = parse(data)
     except StateError:

@@ -135,7 +135,7 @@ def test_each_sin_is_found_and_named(name, nightly, monkeypatch):
     "place", ["Filter", "FlatMap", "behind the Batch", "a batch_fn", "MapWithIndex", "without a Batch"]
 )
 def test_a_sin_is_found_wherever_it_stands(place, monkeypatch):
-    """In every kind of operation."""
+    """Every kind of operation is tried."""
     monkeypatch.setattr(pipeline, "_CLOCK_SECONDS", 0.0)
     random_number = with_leaf(noise=lambda e: np.random.random())
     operations = {
@@ -302,7 +302,7 @@ CLEAN: dict[str, tuple[list[Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", CLEAN)
 def test_clean_pipelines_pass(name, monkeypatch):
-    """And the loader and the global generators are as before."""
+    """The loader and the global generators are unchanged after it."""
     operations, options = CLEAN[name]
     monkeypatch.setattr(pipeline, "_CLOCK_SECONDS", 0.0)
     options = {"worker_kind": "process" if name in IN_PROCESSES else "thread"} | options

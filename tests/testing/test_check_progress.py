@@ -86,7 +86,7 @@ def test_a_terminal_has_one_line_which_goes(monkeypatch, fails):
 
 
 def test_a_terminal_is_not_written_to_where_that_is_said(monkeypatch):
-    """Nor where there is none, or it was closed."""
+    """Nor is anything written if there is no terminal, or if it was closed."""
     closed = Terminal()
     closed.close()
     for stream, shown in ((Terminal(), False), (None, True), (closed, None), (closed, True)):
@@ -98,6 +98,6 @@ def test_a_terminal_is_not_written_to_where_that_is_said(monkeypatch):
 
 
 def test_progress_is_yes_no_or_none():
-    """Anything else is refused before the pipeline runs."""
+    """Any other value is an error before the pipeline runs."""
     with pytest.raises(TypeError, match="progress: expected True, False or None, got 3"):
         check_pipeline(loader_of(double), progress=3)

@@ -43,7 +43,7 @@ def test_a_function_is_called_as_it_was_given(kind: Any, method: str, arguments:
 
 @each_kind
 def test_a_subclass_is_called_by_its_method(kind: Any, method: str, arguments: tuple[Any, ...]) -> None:
-    """Also one whose __init__ doesn't call ours, whatever it names its attributes."""
+    """Also one whose __init__ doesn't call ours, with any names of attributes."""
 
     def init(self: Any) -> None:
         self.function = self.label = self._function = "mine"
@@ -146,12 +146,12 @@ def test_a_class_in_place_of_a_function_is_refused() -> None:
     ids=["lambda", "partial", "builtin method", "method"],
 )
 def test_a_label_has_no_address(function: Any, name: str) -> None:
-    """It is part of the state, and must be the same in every process."""
+    """The label is part of the state, and must be the same in every process."""
     assert label_of(Map(function)) == f"Map({name})"
 
 
 def test_options_of_map_and_flat_map() -> None:
-    """They are arguments, or attributes of a subclass; wrong ones are named."""
+    """Options are arguments, or attributes of a subclass; the error names a wrong one."""
     assert Map(seen).seed_globals is False
     assert Map(seen, seed_globals=True).seed_globals is True
     assert FlatMap(seen).max_fan_out is None
@@ -199,7 +199,7 @@ def test_options_of_map_and_flat_map() -> None:
 def test_a_wrong_batch_is_refused(
     arguments: Any, keywords: Any, error: type[Exception], message: str
 ) -> None:
-    """At construction, naming the argument, what was expected and what came."""
+    """Construction raises an error with the argument, the expected and the given value."""
     with pytest.raises(error, match=message):
         Batch(*arguments, **keywords)
 
@@ -255,7 +255,7 @@ class Decode(Map):
     ],
 )
 def test_what_is_no_operation_is_named_with_its_place(operations: Any, message: str) -> None:
-    """At construction, not when the first record comes."""
+    """The error comes at construction, not when the first record is read."""
     with pytest.raises(TypeError, match=message):
         as_operations(operations)
 

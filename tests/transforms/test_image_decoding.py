@@ -248,7 +248,7 @@ def test_bytes_come_in_many_kinds(wrap):
 @BOTH
 @given(st.integers(0, 2**63), st.tuples(st.integers(1, 300), st.integers(1, 300)))
 def test_a_crop_belongs_to_the_record_and_its_generator(decoder, seed, size):
-    """Of the asked size, uint8, contiguous, and the same again from a copy that travelled."""
+    """It has the asked size, is uint8 and contiguous, and is the same from a pickled copy of the operation."""
     data = encoded(photograph())
     operation = DecodeRandomResizedCrop(size, key="image", decoder=decoder)
     element = {"image": data, "label": [3]}

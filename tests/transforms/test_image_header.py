@@ -66,14 +66,14 @@ def test_rows_of_cmyk_are_all_read():
 
 
 def test_what_is_not_a_jpeg_has_no_header():
-    """Other formats go another way, they aren't an error here."""
+    """Other formats are decoded in another way, so this isn't an error."""
     assert read_header(encoded(SMALL, "PNG")) is None
     assert read_header(b"") is None
 
 
 @given(st.data())
 def test_a_cut_off_jpeg_is_an_error(data):
-    """Wherever it is cut off, a thumbnail's own end marker notwithstanding."""
+    """At any length, even if a thumbnail has an end marker of its own."""
     whole = encoded(SMALL, orientation=6)
     whole = whole[:2] + b"\xff\xe2\x00\x06\xff\xd9\xff\xd9" + whole[2:]
     assert read_header(whole) is not None

@@ -38,7 +38,7 @@ def same(one: np.ndarray, other: np.ndarray) -> None:
 
 @given(images, seeds, st.sampled_from(["horizontal", "vertical"]), st.booleans())
 def test_flip_is_a_mirror(image, seed, axis, transposed):
-    """Either the image or numpy's mirror of it, as the first number of the generator says; also of views."""
+    """The first number of the generator chooses between the image and numpy's mirror of it; views work, too."""
     image = image.swapaxes(0, 1) if transposed else image
     mirrored = image[:, ::-1] if axis == "horizontal" else image[::-1]
     expected = mirrored if generator(seed).random() < 0.5 else image
@@ -87,7 +87,7 @@ unit = st.floats(-2, 2, width=32)
     st.tuples(*[st.floats(0.0625, 4, width=32)] * 3),
 )
 def test_normalize_is_mean_and_deviation(image, mean, std):
-    """Of integers it is ToFloat and Normalize in one, within float32's rounding of the plain formula."""
+    """For integers it is ToFloat and Normalize in one, within float32's rounding of the plain formula."""
     expected = (image / 255 - np.array(mean)) / np.array(std)
     in_one = lki.Normalize(mean, std).map(image)
     in_two = lki.Normalize(mean, std).map(lki.ToFloat().map(image))
@@ -334,7 +334,7 @@ def test_bad_arguments_are_named(make, error, text):
 
 
 def test_images_that_do_not_fit_the_arguments_are_named():
-    """Both sides of the mismatch are in the error."""
+    """The error has both sides of the mismatch."""
     image = np.zeros((4, 5, 3), np.uint8)
     with pytest.raises(ValueError, match=r"size: \(9, 9\) is more than the image of \(4, 5\) with padding=1"):
         lki.RandomCrop(1, 9).random_map(image, generator(0))

@@ -109,7 +109,7 @@ def test_a_process_compares_each_parameter_by_its_place():
     )
 )
 def test_any_value_is_said_and_can_be_read_again(value):
-    """As JSON that a state may hold, the same each time."""
+    """The description is JSON that a state may hold, and the same each time."""
     said = parameters_of([Holds(value)])
     assert find_problem(said, "parameters") is None
     assert json.loads(canonical(said)) == json.loads(canonical(parameters_of([Holds(value)])))

@@ -129,7 +129,7 @@ class Decoded:
 
 
 def test_elements_that_take_longer_than_those_before_go_in_smaller_pieces():
-    """Also where a whole run has become one piece: no piece is ever as large as was aimed at then."""
+    """Also if a whole run has become one piece: no piece is as large as the aim was then."""
     level = Level(None, "", compile_levels([lk.Map(abs), lk.Map(abs)], seed=None)[0].stages)
     for _ in range(20):
         level.work(ElementRun([1] * 64, Singles(np.arange(64)), None), ())

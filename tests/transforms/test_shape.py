@@ -10,7 +10,7 @@ from loaderkit.transforms.shape import shape_of
 
 @dataclass
 class AtLeast(lk.Filter):
-    """With a repr of its own, which says its parameter."""
+    """Has a repr of its own, with its parameter."""
 
     least: int
 
@@ -20,7 +20,7 @@ class AtLeast(lk.Filter):
 
 
 class Unspeakable(lk.Filter):
-    """Its repr raises."""
+    """Has a repr that raises."""
 
     def filter(self, element: int) -> bool:
         """All."""
@@ -39,7 +39,7 @@ def loader_of(operation: lk.Transformation) -> lk.DataLoader:
 
 
 def test_an_operation_shows_itself_in_errors_as_its_class_says():
-    """With its parameters, where rows can't be counted because of it."""
+    """With its parameters, if rows can't be counted because of it."""
     with pytest.raises(TypeError, match=r"AtLeast\(least=3\) changes the number of rows"):
         len(loader_of(AtLeast(3)))
 
@@ -59,7 +59,7 @@ def test_what_processes_compare_has_no_repr():
 
 
 def test_a_repr_is_asked_for_by_an_error_only():
-    """That of an operation with a long list takes as long as reading an epoch may."""
+    """The repr of an operation with a long list may take as long as an epoch."""
 
     class Counted(lk.Filter):
         asked = 0

@@ -121,7 +121,7 @@ def test_a_masked_array_is_refused() -> None:
 def test_rows_that_dont_fit_are_named_wherever_they_are_cut(
     leaves: list[Any], message: str, cut: int
 ) -> None:
-    """Both records, the leaf's path and both shapes, dtypes or structures are in the error."""
+    """The error has both records, the leaf's path and both shapes, dtypes or structures."""
     rows = [{"x": leaf, "y": 0} for leaf in leaves]
     parts = [collect(part) or part for part in (rows[:cut], rows[cut:])]
     with pytest.raises(

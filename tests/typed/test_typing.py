@@ -66,7 +66,7 @@ ONLY_LOAD = {"source", "num_epochs", "shuffle", "seed", "transformations", "batc
 
 
 def test_load_takes_what_the_loader_takes():
-    """By the same names, with the same defaults and types: an option that one of them gains the other gains too."""
+    """Names, defaults and types are equal, so that an option added to one has to be added to the other."""
     of_load = dict(inspect.signature(lk.load).parameters)
     of_loader = dict(inspect.signature(lk.DataLoader).parameters)
     assert of_load.keys() - of_loader.keys() == ONLY_LOAD
@@ -88,7 +88,7 @@ def test_load_hands_each_option_on(monkeypatch):
 
 
 def test_a_loader_takes_its_element_in_brackets():
-    """At run time too, where it changes nothing."""
+    """At run time, too, where it has no effect."""
     loader = lk.DataLoader[int](data_source=[1], sampler=lk.SequentialSampler(1))
     assert type(loader) is lk.DataLoader
     assert list(loader) == [1]

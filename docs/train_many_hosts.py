@@ -51,7 +51,7 @@ class Decode(lk.Map):
 
 
 def augment(image, key):
-    """Runs on the devices, jitted: shifts the picture by a pixel and changes its contrast, with the key of its record."""
+    """Runs on the devices, jitted: shifts a picture by a pixel and changes its contrast, with its record's key."""
     shift, gain = jax.random.split(key)
     y, x = jax.random.randint(shift, (2,), 0, 3)
     image = jax.lax.dynamic_slice(jnp.pad(image, 1), (y, x), (8, 8))
@@ -128,7 +128,9 @@ def say(step, loss, batch):
 def main():
     parser = argparse.ArgumentParser(description="Train a classifier of handwritten digits on many hosts.")
     parser.add_argument("data", help="pattern of the ArrayRecord files")
-    parser.add_argument("run", type=Path, help="directory for the checkpoints; continues the run that is there")
+    parser.add_argument(
+        "run", type=Path, help="directory for the checkpoints; continues the run that is there"
+    )
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--save-every", type=int, default=100)
     parser.add_argument("--worker-count", type=int, default=2)

@@ -84,7 +84,7 @@ def order(subject: Any) -> str:
     """The shuffled batches with 0, 1, 2 and 3 workers are the same."""
     expected = stream(subject.make(Asked(), 0))
     wrong = [workers for workers in (1, 2, 3) if stream(subject.make(Asked(), workers)) != expected]
-    return "yes" if not wrong else f"no: with {', '.join(map(str, wrong))} workers others than with 0"
+    return "yes" if not wrong else f"no: with {', '.join(map(str, wrong))} workers other batches than with 0"
 
 
 def _resumed(subject: Any, before: int, after: int) -> str:
@@ -142,7 +142,7 @@ def changed(subject: Any) -> str:
         else:
             answers[name] = False
     taken = [name for name, refused in answers.items() if not refused]
-    return "yes" if not taken else f"no: it goes on with {' and with '.join(taken)}"
+    return "yes" if not taken else f"no: it continues with {' and with '.join(taken)}"
 
 
 def _shifted(key: int) -> Any:
@@ -177,13 +177,13 @@ def _killed(subject: Any, everyone: bool) -> str:
     except Exception as error:  # noqa: BLE001 - an answer
         return f"error: {_short(error)}"
     if got == expected:
-        return "yes: the stream goes on, identical"
+        return "yes: the stream continues, identical"
     return f"no: it ends as if complete, after {len(got)} of {len(expected)} batches"
 
 
 @probe("one worker killed")
 def one_killed(subject: Any) -> str:
-    """SIGKILL to one of 2 workers after 5 batches: the stream goes on unchanged."""
+    """SIGKILL to one of 2 workers after 5 batches: the stream continues unchanged."""
     return _killed(subject, everyone=False)
 
 
@@ -293,7 +293,7 @@ def after_an_error(subject: Any) -> str:
         return f"no: it ends as if complete, after {len(got)} of 200 records"
     except Exception as error:  # noqa: BLE001 - an answer
         return "yes: the same error again" if type(error) is type(first) else f"yes: {_short(error)}"
-    return "no: it goes on behind the batch that failed, which is lost"
+    return "no: it continues after the failed batch, which is lost"
 
 
 def _nul(key: int) -> bytes:

@@ -1,17 +1,16 @@
-"""The workers that a loader, its epochs and their iterators share: made when needed, ended with the last of them."""
+"""The executor that a loader, its epochs and their iterators share: made when needed, ended with the last of them."""
 
 import contextlib
 import threading
 import weakref
+from collections.abc import Sequence
 from typing import Protocol
 
 from loaderkit._base.closing import uninterrupted
 from loaderkit._runtime.executors.executor import Executor
-from loaderkit._runtime.executors.worker_pool import WorkerPool
+from loaderkit._runtime.executors.worker_pool import WorkerPool, living_pools
 from loaderkit._runtime.worker.program import Program
 from loaderkit.errors import IteratorClosedError
-
-_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 
 
 def end_workers() -> None:
@@ -19,43 +18,77 @@ def end_workers() -> None:
 
     The package registers it as an exit handler: a pump or a thread must not run into that.
     """
-    for pool in list(_pools):
-        with contextlib.suppress(KeyboardInterrupt):  # a wish to end, which is what happens
+    for pool in living_pools():
+        with contextlib.suppress(KeyboardInterrupt):  # the process ends, which is what was asked for
             uninterrupted(pool.shut_down)
 
 
 class ExecutorFactory(Protocol):
-    """The loader that elements are made for."""
+    """What a SharedExecutor makes its executors with."""
 
-    def _program(self) -> Program: ...
+    def program(self) -> Program:
+        """What an executor is to run, with the operations as they are now."""
+        ...
 
-    def _make_executor(self) -> Executor: ...
+    def make(self, program: Program) -> Executor:
+        """A new executor for that program."""
+        ...
 
 
 class SharedExecutor:
-    """The executor that a loader and its epochs share: made when first needed, ended when the last of them goes."""
+    """Holds the executor of a loader; iterators hold this, and find the executor here each time they need it.
+
+    The executor is made when it is first needed, and replaced where it can't be used any more, or runs operations that
+    have changed since. Its workers end with `close`, or when the last reference to this object goes.
+
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> from .executor_factory import LoaderExecutorFactory
+    >>> from .settings import LoaderSettings
+    >>> settings = LoaderSettings(source=[5, 6], sampler=SequentialSampler(2), operations=())
+    >>> factory, shared = LoaderExecutorFactory(settings), SharedExecutor()
+    >>> shared.executor(factory) is shared.executor(factory)
+    True
+    >>> shared.close()
+    """
 
     def __init__(self) -> None:
         self._executor: Executor | None = None
+        self._pools: list[WorkerPool] = []  # replaced ones too: iterators that began there may still use them
         self._closed = False
         self._lock = threading.Lock()
+        weakref.finalize(self, _stop, self._pools).atexit = False
 
-    def executor(self, loader: ExecutorFactory) -> Executor:
-        """The executor to use now: a new one where the last can't be used, or runs operations that changed since."""
+    def executor(self, factory: ExecutorFactory) -> Executor:
+        """The executor to use now.
+
+        Args:
+            factory: says what is to be run, and makes a new executor where one is needed.
+
+        Raises IteratorClosedError after `close`, and what the factory raises.
+        """
         with self._lock:
-            return self._current(loader)
-
-    def _current(self, loader: ExecutorFactory) -> Executor:
-        if self._closed:
-            raise IteratorClosedError("the loader was closed")
-        if self._executor is None or not self._executor.usable or not self._executor.runs(loader._program()):
-            self._executor = loader._make_executor()
-            if isinstance(self._executor, WorkerPool):
-                _pools.add(self._executor)
-                weakref.finalize(self, self._executor.stop).atexit = False
-        return self._executor
+            if self._closed:
+                raise IteratorClosedError("the loader was closed")
+            program = factory.program()
+            if self._executor is None or not self._executor.usable or not self._executor.runs(program):
+                self._executor = factory.make(program)
+                if isinstance(self._executor, WorkerPool):
+                    self._pools.append(self._executor)
+            return self._executor
 
     def close(self) -> None:
+        """Ends the workers and returns when they have ended; `executor` raises from now on."""
         self._closed = True
+        uninterrupted(self._shut_down)
+
+    def _shut_down(self) -> None:
         if self._executor is not None:
-            uninterrupted(self._executor.shut_down)
+            self._executor.shut_down()
+        for pool in self._pools:
+            pool.shut_down()
+
+
+def _stop(pools: Sequence[WorkerPool]) -> None:
+    # Runs wherever the garbage collector does: stop() only asks.
+    for pool in pools:
+        pool.stop()

@@ -1,20 +1,119 @@
-"""What a user gave, checked: the value to go on with, or an error that names the argument, what came and what to do."""
+"""The arguments of a DataLoader as settings, or an error: the argument, what it expects, what it got, what to do."""
 
 import math
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from loaderkit._base.integers import at_least
-from loaderkit._order.sharding import NoSharding, Sharding
+from loaderkit._order.sharding import NoSharding, Sharding, ShardOptions
 from loaderkit._plan.bad_records import Tolerance
+from loaderkit._plan.stream_shape import batching_of, check_reach
+from loaderkit._runtime.executors.restart_policy import RestartPolicy
+from loaderkit._runtime.worker.reading import ReadOptions
+from loaderkit._system.resources import available_cpus
 from loaderkit.samplers import Sampler
-from loaderkit.samplers.protocol import length_of, num_records_of
+from loaderkit.samplers.protocol import length_of, num_records_of, seed_of
+from loaderkit.sources.protocol import check_source
+from loaderkit.transforms.base import Map, draws
+from loaderkit.transforms.operation_names import operation_name
+from loaderkit.transforms.operations import Operation, as_operations
+from loaderkit.transforms.shape import shape_of
+
+from .settings import LoaderSettings
 
 
-def checked_sampler(sampler: Any, source: Any) -> Sampler:
+def checked_settings(
+    *,
+    data_source: Any,
+    sampler: Any,
+    operations: Iterable[Operation],
+    worker_count: int | None,
+    worker_kind: str,
+    prefetch_batches: int,
+    read_options: ReadOptions | None,
+    shard_options: Sharding | None,
+    max_memory: int | None,
+    logical_streams: int,
+    num_steps: int | None,
+    on_record_error: Any,
+    max_bad_records: float | None,
+    quarantine: str | os.PathLike[str] | None,
+    verify: bool,
+    max_worker_restarts: int,
+    worker_timeout: float | None,
+    on_worker_timeout: str,
+) -> LoaderSettings:
+    """The settings that a user's arguments mean; the arguments are those of DataLoader.
+
+    Raises TypeError or ValueError for what is wrong with them, also with two of them together.
+    """
+    check_source(data_source)
+    settings = LoaderSettings(
+        source=data_source,
+        sampler=_sampler(sampler, data_source),
+        operations=as_operations(operations),
+        worker_count=available_cpus() if worker_count is None else at_least("worker_count", worker_count, 0),
+        worker_kind=_one_of("worker_kind", worker_kind, "process", "thread"),
+        prefetch=at_least("prefetch_batches", prefetch_batches, 1),
+        read_options=_read_options(read_options),
+        max_memory=None if max_memory is None else at_least("max_memory", max_memory, 0),
+        logical_streams=at_least("logical_streams", logical_streams, 1),
+        num_steps=None if num_steps is None else at_least("num_steps", num_steps, 1),
+        verify=true_or_false("verify", verify),
+        restart_policy=RestartPolicy(
+            restart_late=_one_of("on_worker_timeout", on_worker_timeout, "raise", "restart") == "restart",
+            restarts=at_least("max_worker_restarts", max_worker_restarts, 0),
+            timeout=_seconds_or_none("worker_timeout", worker_timeout),
+        ),
+        sharding=_sharding(sampler, shard_options),
+        on_record_error=on_record_error,
+        tolerance=_tolerance(on_record_error, max_bad_records, quarantine),
+        quarantine=None if quarantine is None else os.fspath(quarantine),
+    )
+    _check_operations(settings)
+    check_reach(batching_of(shape_of(settings.operations), ShardOptions(0, 1)), length_of(settings.sampler))
+    return settings
+
+
+def true_or_false(name: str, value: Any) -> bool:
+    """The value, if it is a bool."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}: expected True or False, got {value!r}")
+    return value
+
+
+def _check_operations(settings: LoaderSettings) -> None:
+    threads = settings.worker_kind == "thread" and settings.worker_count > 0
+    for place, op in enumerate(settings.operations):
+        if draws(op) and seed_of(settings.sampler) is None:
+            raise ValueError(
+                f"{operation_name(place, op)} draws random numbers, and the sampler has no seed: "
+                "give it one, for example IndexSampler(..., seed=0)"
+            )
+        if isinstance(op, Map) and op.seed_globals and threads:
+            raise ValueError(
+                f"{operation_name(place, op)} seeds the global generators, which threads share with each "
+                "other and with the training loop; use worker_kind='process'"
+            )
+
+
+def _one_of(name: str, value: str, first: str, second: str) -> str:
+    if value not in (first, second):
+        raise ValueError(f"{name}: expected {first!r} or {second!r}, got {value!r}")
+    return value
+
+
+def _read_options(options: Any) -> ReadOptions:
+    if options is not None and not isinstance(options, ReadOptions):
+        raise TypeError(f"read_options: expected a ReadOptions, got {options!r}")
+    return options or ReadOptions()
+
+
+def _sampler(sampler: Any, source: Any) -> Sampler:
     if isinstance(sampler, type) or not hasattr(sampler, "__getitem__"):
         raise TypeError(
             f"sampler: expected one that gives RecordMetadata for sampler[i], such as IndexSampler(len(source)), "
@@ -32,7 +131,7 @@ def checked_sampler(sampler: Any, source: Any) -> Sampler:
     return checked
 
 
-def sharding_of(sampler: Any, given: Any) -> Sharding:
+def _sharding(sampler: Any, given: Any) -> Sharding:
     own = getattr(sampler, "shard_options", None)
     for name, options in (("shard_options", given), ("the sampler's shard_options", own)):
         if options is not None and not isinstance(options, Sharding):
@@ -48,7 +147,7 @@ def sharding_of(sampler: Any, given: Any) -> Sharding:
     return chosen
 
 
-def seconds_or_none(name: str, value: Any) -> float | None:
+def _seconds_or_none(name: str, value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
@@ -58,7 +157,7 @@ def seconds_or_none(name: str, value: Any) -> float | None:
     return float(value)
 
 
-def tolerance_of(on_record_error: Any, most: Any, quarantine: Any) -> Tolerance:
+def _tolerance(on_record_error: Any, most: Any, quarantine: Any) -> Tolerance:
     policies = ("raise", "replace", "skip")
     policy = "call" if callable(on_record_error) else on_record_error
     if policy != "call" and (not isinstance(policy, str) or policy not in policies):

@@ -18,7 +18,7 @@ import numpy as np
 from loaderkit._base.integers import at_least
 from loaderkit._base.notes import annotate
 from loaderkit._base.tree import paths
-from loaderkit._loader.loader import DataLoader
+from loaderkit._loader.loader import DataLoader, settings_of, variant_of
 from loaderkit._order.sharding import NoSharding
 from loaderkit.errors import PurityError
 from loaderkit.transforms.base import Transformation, label_of
@@ -67,7 +67,7 @@ def check_pipeline(loader: DataLoader, batches: int = 8, *, progress: bool | Non
     batches = at_least("batches", batches, 2)
     shown = ProgressLine(shown=progress, name="check_pipeline", stages=2 + len(_WAYS))
     with _quiet_generators(), shown:
-        return _checked(_Pipeline(loader, batches, len(loader._operations), shown))
+        return _checked(_Pipeline(loader, batches, len(settings_of(loader).operations), shown))
 
 
 def _checked(whole: "_Pipeline") -> PipelineReport:
@@ -114,17 +114,25 @@ class _Pipeline:
 
     @property
     def operations(self) -> tuple[Transformation, ...]:
-        return self.loader._operations[: self.count]
+        return settings_of(self.loader).operations[: self.count]
 
     @property
     def whole(self) -> bool:
-        return self.count == len(self.loader._operations)
+        return self.count == len(settings_of(self.loader).operations)
+
+    def watched(self) -> WatchedSource:
+        """The loader's source, which says what was written into its arrays."""
+        return WatchedSource(settings_of(self.loader).source)
 
     def beginning(self, count: int) -> "_Pipeline":
         return _Pipeline(self.loader, self.batches, count, self.progress, self.last_index)
 
     def make(self, **changes: Any) -> DataLoader:
-        """A loader of its own for a run, which leaves the user's quarantine file alone."""
+        """A loader of its own for a run, which leaves the user's quarantine file alone.
+
+        Args:
+            changes: of the loader's settings.
+        """
         changes = {"quarantine": None, **changes}
         if not self.whole:  # a beginning may have no Batch to shard, fewer rows than streams, and more steps
             changes = {
@@ -134,7 +142,7 @@ class _Pipeline:
                 "num_steps": None,
                 **changes,
             }
-        return self.loader._variant(**changes)
+        return variant_of(self.loader, **changes)
 
     def take(self, it: Any) -> Iterator[Snapshot]:
         """The elements of the run; of a beginning as many as the whole pipeline's records gave."""
@@ -150,7 +158,7 @@ class _Pipeline:
 
 
 def _here(pipeline: _Pipeline) -> Found:
-    source = WatchedSource(pipeline.loader._source)
+    source = pipeline.watched()
     with pipeline.make(worker_count=0, source=source) as loader, iter(loader) as it:
         first = it.index
         found = dict(enumerate(pipeline.take(it)))
@@ -161,19 +169,18 @@ def _here(pipeline: _Pipeline) -> Found:
 
 def _fresh(pipeline: _Pipeline) -> Found:
     """With a copy of the operations that nobody has run yet, and element by element."""
-    source = WatchedSource(pipeline.loader._source)
+    source = pipeline.watched()
     operations = cloudpickle.loads(cloudpickle.dumps(pipeline.operations))
-    with pipeline.make(worker_count=0, source=source, operations=operations) as loader:
-        loader._task_rows = 1
-        with iter(loader) as it:
-            return dict(enumerate(pipeline.take(it)))
+    changes = {"source": source, "operations": operations, "task_rows": 1}
+    with pipeline.make(worker_count=0, **changes) as loader, iter(loader) as it:
+        return dict(enumerate(pipeline.take(it)))
 
 
 def _backwards(workers: int) -> Way:
     """Element by element from the last to the first, each entered by its saved state."""
 
     def run(pipeline: _Pipeline) -> Found:
-        source = WatchedSource(pipeline.loader._source)
+        source = pipeline.watched()
         with pipeline.make(worker_count=0, source=source) as loader, iter(loader) as it:
             states = [it.get_state(), *(it.get_state() for _ in pipeline.take(it))]
         last = len(states) - 2
@@ -192,10 +199,9 @@ def _backwards(workers: int) -> Way:
 
 def _workers(count: int) -> Way:
     def run(pipeline: _Pipeline) -> Found:
-        with pipeline.make(worker_count=count) as loader:
-            loader._task_rows = 1 if count > 1 else None  # neighbours are made by different workers
-            with iter(loader) as it:
-                return dict(enumerate(pipeline.take(it)))
+        task_rows = 1 if count > 1 else None  # with 1, neighbours are made by different workers
+        with pipeline.make(worker_count=count, task_rows=task_rows) as loader, iter(loader) as it:
+            return dict(enumerate(pipeline.take(it)))
 
     return run
 
@@ -243,7 +249,7 @@ def _check_writes(whole: _Pipeline) -> None:
 
 
 def _written_by(pipeline: _Pipeline) -> tuple[int, str] | None:
-    source = WatchedSource(pipeline.loader._source)
+    source = pipeline.watched()
     with pipeline.make(worker_count=0, source=source) as loader, iter(loader) as it:
         for _ in pipeline.take(it):
             pass

@@ -526,3 +526,8 @@ def _pump(
             pool._release()
     finally:
         ended.set()
+
+
+def living_pools() -> list[WorkerPool]:
+    """All pools of this process that something still refers to."""
+    return list(_pools)

@@ -1,15 +1,21 @@
 """The engine behind a loader of Grain's names: workers, memory and order are loaderkit's own."""
 
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 from loaderkit._iterator.quarantine import Quarantine
 from loaderkit._iterator.reader import StreamReader
-from loaderkit._loader.loader import DataLoader
-from loaderkit._order.sharding import NoSharding
+from loaderkit._loader.executor_factory import files_of_workers, make_executor
+from loaderkit._loader.program import program_of
+from loaderkit._loader.settings import LoaderSettings
+from loaderkit._loader.shared_executor import SharedExecutor
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions
+from loaderkit.sources.file_identity import Files
+from loaderkit.sources.protocol import check_source
+from loaderkit.transforms.operations import as_operations
 
 from . import options
 from ._compile import Compiled
@@ -17,36 +23,60 @@ from ._layout_plan import LayoutPlan, LayoutPosition
 from ._order import Order
 
 
-class EngineLoader(DataLoader):
-    """Runs a plan of ours with the workers of a DataLoader."""
+@dataclass(frozen=True, slots=True)
+class EngineExecutorFactory:
+    """Makes the executors for plans of a layout.
 
-    def _program(self) -> Program:
-        # Cursors are kept wherever elements are regrouped, also where their number is known.
-        return Program(
-            source=self._source,
-            operations=self._operations,
-            seed=None,
-            read_options=self._read_options,
-            row_changing=self._cursors,
-            files=self._files,
-        )
+    settings: of the engine. files: that workers open by name. cursors: whether they are kept with the elements, also
+    where the number of rows is known. layout: for what an error advises.
+    """
 
-    _cursors = True
+    settings: LoaderSettings
+    files: Files
+    cursors: bool
+    layout: int
+
+    def program(self) -> Program:
+        """What is to be run, as it is now."""
+        program = program_of(self.settings, self.files)
+        return replace(program, seed=None, row_changing=self.cursors)
+
+    def make(self, program: Program) -> Executor:
+        """A new executor for it."""
+        # Without worker_layout the layout would become that of worker_count=0, and the batches others.
+        without_workers = f"work in this process with worker_count=0, worker_layout={self.layout}"
+        return make_executor(self.settings, program, without_workers=without_workers)
+
+
+class EngineLoader:
+    """Runs a plan of ours with workers of loaderkit.
+
+    Args:
+        settings: of the engine.
+        cursors: whether places inside the stream are kept with the elements.
+    """
+
+    def __init__(self, settings: LoaderSettings, cursors: bool) -> None:
+        self._settings, self._cursors = settings, cursors
+        self._shared_executor = SharedExecutor()
+
+    @cached_property
+    def _files(self) -> Files:
+        return files_of_workers(self._settings)
 
     def reader(self, plan: LayoutPlan, layout: int) -> StreamReader[LayoutPosition]:
         """The stream of a plan, which is that of a layout, from its beginning."""
-        prefetch = self._prefetch if self._worker_count else 1  # without workers nothing is made ahead
+        factory = EngineExecutorFactory(self._settings, self._files, self._cursors, layout)
         return StreamReader(
-            partial(self._executor_for, layout),
+            partial(self._shared_executor.executor, factory),
             plan,
-            partial(plan.open_scheduler, prefetch),
+            partial(plan.open_scheduler, self._settings.elements_ahead),
             Quarantine(None),
         )
 
-    def _executor_for(self, layout: int) -> Executor:
-        # Without worker_layout the layout would become that of worker_count=0, and the batches others.
-        self._without_workers = f"work in this process with worker_count=0, worker_layout={layout}"
-        return self._shared_executor.executor(self)
+    def close(self) -> None:
+        """Ends the workers."""
+        self._shared_executor.close()
 
 
 def engine_loader(
@@ -71,14 +101,13 @@ def engine_loader(
     reads = ReadOptions()
     if read_options is not None:
         reads = ReadOptions(int(read_options.num_threads), int(read_options.prefetch_buffer_size))
-    loader = EngineLoader(
-        data_source=source,
+    check_source(source)
+    settings = LoaderSettings(
+        source=source,
         sampler=order,
-        operations=compiled.operations,
+        operations=as_operations(compiled.operations),
         worker_count=worker_count,
-        prefetch_batches=prefetch,
+        prefetch=prefetch,
         read_options=reads,
-        shard_options=NoSharding(),
     )
-    loader._cursors = cursors
-    return loader
+    return EngineLoader(settings, cursors)

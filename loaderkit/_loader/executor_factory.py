@@ -1,0 +1,98 @@
+"""How the executor of a loader is made: in this process, or a pool of workers."""
+
+from functools import cached_property
+
+from loaderkit._runtime.executors.executor import Executor
+from loaderkit._runtime.executors.inline import InlineExecutor
+from loaderkit._runtime.executors.worker_pool import WorkerPool
+from loaderkit._runtime.worker.program import Program
+from loaderkit._system.resources import available_memory
+from loaderkit.errors import TransportError
+from loaderkit.sources.file_identity import Files
+from loaderkit.sources.foreign_files import foreign_files
+
+from .program import program_of
+from .settings import LoaderSettings
+
+_WITHOUT_WORKERS = "work in this process with worker_count=0 or in threads with worker_kind='thread'"
+
+
+def make_executor(
+    settings: LoaderSettings, program: Program, *, without_workers: str = _WITHOUT_WORKERS
+) -> Executor:
+    """A new executor for a program. It is the caller's to shut down.
+
+    Args:
+        settings: how many workers there are, of which kind, and what they may take.
+        program: what is run.
+        without_workers: what the user can do with operations that can't be sent to workers, for the error.
+
+    Raises TransportError where the program can't be sent to worker processes.
+
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> settings = LoaderSettings(source=[5, 6], sampler=SequentialSampler(2), operations=())
+    >>> executor = make_executor(settings, program_of(settings, files={}))
+    >>> executor.usable
+    True
+    >>> executor.shut_down()
+    """
+    if settings.worker_count == 0:
+        return InlineExecutor(program, task_rows=settings.task_rows)
+    try:
+        return WorkerPool(
+            program,
+            workers=settings.worker_count,
+            kind=settings.worker_kind,
+            restart_policy=settings.restart_policy,
+            max_memory=memory_budget(settings.max_memory, available_memory()),
+            task_rows=settings.task_rows,
+        )
+    except TransportError as error:
+        advice = f"Make it where it is used first, or {without_workers}."
+        raise TransportError(f"{error}. {advice}") from error.__cause__
+
+
+def memory_budget(chosen: int | None, available: int | None) -> int | None:
+    """Bytes of batches that may lie in shared memory: the user's number, or half of what is available.
+
+    Args:
+        chosen: the user's, None if not given.
+        available: bytes on this machine now, None where that isn't known; then there is no limit.
+
+    >>> memory_budget(100, 5000), memory_budget(None, 5000), memory_budget(None, None)
+    (100, 2500, None)
+    """
+    if chosen is not None:
+        return chosen
+    return None if available is None else available // 2
+
+
+def files_of_workers(settings: LoaderSettings) -> Files:
+    """The files that worker processes open by name; threads and this process read with the trainer's own objects."""
+    apart = settings.worker_count > 0 and settings.worker_kind == "process"
+    return foreign_files(settings.source) if apart else {}
+
+
+class LoaderExecutorFactory:
+    """Makes the executors of a DataLoader and of its epochs, an ExecutorFactory.
+
+    Args:
+        settings: the loader's.
+    """
+
+    def __init__(self, settings: LoaderSettings) -> None:
+        self._settings = settings
+
+    @cached_property
+    def _files(self) -> Files:
+        return files_of_workers(
+            self._settings
+        )  # as they are first seen: later workers must find the same ones
+
+    def program(self) -> Program:
+        """What is to be run, as it is now."""
+        return program_of(self._settings, self._files)
+
+    def make(self, program: Program) -> Executor:
+        """A new executor for it."""
+        return make_executor(self._settings, program)

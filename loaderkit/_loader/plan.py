@@ -1,0 +1,107 @@
+"""The stream plan that settings mean, once this process's shard is known."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loaderkit._base.integers import at_least
+from loaderkit._order.index_limits import MOST_INDEX
+from loaderkit._order.sharding import ShardBlocks, ShardOptions
+from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit.samplers import IndexSampler, Sampler, SequentialSampler
+from loaderkit.samplers.protocol import length_of, num_records_of
+from loaderkit.transforms.shape import shape_of
+
+from .fingerprints import Fingerprints
+from .settings import LoaderSettings
+
+
+def plan_of(
+    settings: LoaderSettings,
+    shard: ShardOptions | ShardBlocks,
+    fingerprints: Fingerprints,
+    parameters: Sequence[Mapping[str, Any]],
+) -> SeekablePlan:
+    """The plan of a loader's stream.
+
+    Args:
+        settings: the loader's.
+        shard: this process's, as `settings.sharding.resolve()` gives it.
+        fingerprints: of sampler and source, for states.
+        parameters: of the operations, for states.
+
+    >>> settings = LoaderSettings(source=[5, 6, 7], sampler=SequentialSampler(3), operations=())
+    >>> plan = plan_of(settings, ShardOptions(0, 1), Fingerprints(settings.sampler, settings.source), [])
+    >>> plan.start, plan.stop
+    (0, 3)
+    """
+    sampler, start, stop = settings.sampler, 0, length_of(settings.sampler)
+    if settings.epoch is not None:
+        records = num_records_of(sampler) or 0
+        start, stop = settings.epoch * records, (settings.epoch + 1) * records
+        sampler = _endless(sampler)
+    return SeekablePlan(
+        sampler=sampler,
+        operations=shape_of(settings.operations),
+        shard=shard,
+        start=start,
+        stop=stop,
+        logical_streams=settings.logical_streams,
+        num_records=len(settings.source),
+        sampler_fingerprint=fingerprints.sampler,
+        source_fingerprint=fingerprints.source,
+        parameters=parameters,
+        epoch=settings.epoch,
+        num_steps=settings.num_steps,
+        tolerance=settings.tolerance,
+    )
+
+
+def checked_epoch(sampler: Sampler, e: Any) -> int:
+    """The number of an epoch, if the sampler has it; it may be past the last one.
+
+    Raises TypeError where the sampler doesn't say how long an epoch is, ValueError where the epoch is too late.
+
+    >>> checked_epoch(SequentialSampler(3), 7)
+    7
+    """
+    records = num_records_of(sampler)
+    if records is None:
+        raise TypeError(
+            f"epoch(e): {type(sampler).__qualname__} doesn't say how long an epoch is; give it num_records"
+        )
+    epoch = at_least("e", e, 0)
+    if (epoch + 1) * records > MOST_INDEX:
+        raise ValueError(f"e: epoch {e} of {records} records ends behind index 2**62, to which a run goes")
+    return epoch
+
+
+def repeats_order(settings: LoaderSettings) -> bool:
+    """Whether each iteration gives the same shuffled order, of the sampler's only epoch.
+
+    >>> once = LoaderSettings(
+    ...     source=[5, 6], sampler=IndexSampler(2, shuffle=True, seed=0, num_epochs=1), operations=()
+    ... )
+    >>> repeats_order(once), repeats_order(once.replace(epoch=3))
+    (True, False)
+    """
+    sampler = settings.sampler
+    shuffled = bool(getattr(sampler, "shuffle", False))
+    return settings.epoch is None and shuffled and getattr(sampler, "num_epochs", None) == 1
+
+
+def shards_without_last_step(plan: SeekablePlan) -> int:
+    """How many shards make one step fewer than the others; 0 where that isn't known before."""
+    if plan.stop is None or plan.row_changing:
+        return 0
+    stride = plan.batching.stride
+    return plan.schedule.shards_without(plan.start + (plan.stop - plan.start) // stride * stride)
+
+
+def _endless(sampler: Sampler) -> Sampler:
+    """The same order without the sampler's last epoch; a user's sampler says itself where it ends."""
+    if isinstance(sampler, IndexSampler):
+        return dataclasses.replace(sampler, num_epochs=None)
+    if type(sampler) is SequentialSampler:
+        return IndexSampler(sampler.num_records, seed=sampler.seed)
+    return sampler

@@ -1,0 +1,58 @@
+"""What the processes of a run agree on: that they load the same stream, and where it ends."""
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+
+from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._runtime.cluster.agreement import agree
+from loaderkit._runtime.cluster.end_of_stream import EndOfStreamAgreement
+from loaderkit._state.identity import agreement_of, name_of, notes_of
+from loaderkit._system.versions import present_versions
+
+_ADVICE = (
+    "Every process has to build the same loader, with the same versions of loaderkit and numpy; "
+    "agree=False is for one that only some of them run."
+)
+
+
+class ProcessAgreement:
+    """Compares a loader's stream between processes, once for the loader and all loaders of its epochs.
+
+    Args:
+        pending: whether it is still to be compared; False for a loader that only some processes run.
+    """
+
+    def __init__(self, *, pending: bool) -> None:
+        self._pending = pending
+
+    def check(self, plan: SeekablePlan, *, stacklevel: int) -> None:
+        """Compares the plan with those of the other processes, unless that was done.
+
+        Args:
+            plan: this process's.
+            stacklevel: of the warning of what may differ, counted from the caller of this method.
+
+        Raises what `agree` raises where the processes load different streams.
+        """
+        store = plan.shard.store
+        if self._pending and store is not None and store.processes > 1:
+            versions = present_versions()
+            said, notes = agreement_of(plan, versions), notes_of(plan, versions)
+            told = agree(store, "loader", said, advice=_ADVICE, notes=notes)
+            if told:
+                warnings.warn(
+                    f"the processes differ, and may train on different data:\n{told}\n"
+                    "Give every process the same operations and versions; fields of an operation that belong to a "
+                    "host can be left out with dataclasses.field(compare=False).",
+                    stacklevel=stacklevel + 1,
+                )
+        self._pending = False
+
+
+def end_agreement_of(plan: SeekablePlan) -> Callable[[], EndOfStreamAgreement] | None:
+    """What makes an iterator's agreement on the last step; None where no other process has to make the same steps."""
+    if not plan.asks_others:
+        return None
+    assert plan.shard.store is not None  # the plan has checked it
+    return partial(EndOfStreamAgreement, plan.shard.store, name_of(plan))

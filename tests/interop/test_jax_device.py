@@ -11,11 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+from internals import plan_of
 from interrupts import interrupted, next_interrupted
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 from memory_store import MemoryStore
 
 import loaderkit as lk
+from loaderkit._loader.loader import variant_of
 from loaderkit._runtime.cluster.agreement import agree
 from loaderkit._state.identity import agreement_of, notes_of
 from loaderkit._system.versions import present_versions
@@ -81,7 +83,8 @@ def test_so_many_batches_are_on_their_way_beside_the_one_handed_out(prefetch):
         during.append(on_devices())
         return batch
 
-    loader = loader_of(lambda key: np.full((3, 7), key), lk.Batch(4), noted, epochs=1)._variant(task_rows=4)
+    loader = loader_of(lambda key: np.full((3, 7), key), lk.Batch(4), noted, epochs=1)
+    loader = variant_of(loader, task_rows=4)
     with lk.device_iterator(iter(loader), ONE, prefetch=prefetch) as batches:
         assert on_devices() == 0
         first = next(batches)
@@ -628,7 +631,7 @@ def test_close_ends_a_wait_for_other_processes():
     store, other = MemoryStore.of(2, timeout=600)
     loader = loader_of(shard_options=lk.ShardOptions(0, 2, store=store))
     with ThreadPoolExecutor() as threads:
-        plan = loader._plan()
+        plan = plan_of(loader)
         versions = present_versions()
         said, notes = agreement_of(plan, versions), notes_of(plan, versions)
         agreed = threads.submit(agree, other, "loader", said, advice="", notes=notes)

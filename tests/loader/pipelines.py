@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from stream_twin import elements
 
 import loaderkit as lk
+from loaderkit._loader.loader import variant_of
 
 SEED = 11
 
@@ -213,8 +214,7 @@ class Running:
             read_options=lk.ReadOptions(num_threads=self.read_threads),
             **options,
         )
-        loader._task_rows = self.task_rows
-        return loader
+        return variant_of(loader, task_rows=self.task_rows)
 
 
 def batch_steps(last: bool) -> st.SearchStrategy[Step]:

@@ -13,6 +13,7 @@ from pipelines import Running, runnings
 from stream_twin import assert_same, difference, outcomes, stacked
 
 import loaderkit as lk
+from loaderkit._loader.loader import variant_of
 
 IN_A_PROCESS = pytest.param(Running(1, "process"), marks=pytest.mark.slow)
 
@@ -35,8 +36,7 @@ def loader_of(rows: list[Any], running: Running, *operations: Any, **options: An
         prefetch_batches=running.prefetch,
         **options,
     )
-    loader._task_rows = running.task_rows
-    return loader
+    return variant_of(loader, task_rows=running.task_rows)
 
 
 def batches_of(rows: list[Any], size: int, running: Running, *operations: Any) -> list[Any]:
@@ -266,5 +266,5 @@ def test_where_rows_change_a_batch_has_the_keys_in_the_order_of_its_own_first_ro
         loader = lk.DataLoader(
             data_source=lk.RangeDataSource(0, 40, 1), sampler=lk.SequentialSampler(40), operations=operations
         )
-        loader._task_rows = task_rows
+        loader = variant_of(loader, task_rows=task_rows)
         assert [[*batch] for batch in loader] == [[*turned(batch["a"].flat[0])] for batch in loader]

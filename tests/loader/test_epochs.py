@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import executor_of
 
 import loaderkit as lk
 
@@ -156,10 +157,10 @@ def test_epochs_share_the_loaders_workers():
     """An epoch's loader hires nobody: it works with the loader's own, and keeps them when the loader is gone."""
     loader = loader_of(12, lk.Batch(4), worker_count=2, worker_kind="thread")
     list(loader.epoch(0))
-    executor = loader._shared_executor._executor
+    executor = executor_of(loader)
     one = loader.epoch(1)
     assert len(list(one)) == 3
-    assert one._shared_executor._executor is executor
+    assert executor_of(one) is executor
     del loader
     gc.collect()
     assert len(list(one)) == 3

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from stream_twin import assert_same, elements, stacked
 
 import loaderkit as lk
+from loaderkit._loader.loader import variant_of
 from loaderkit._order.sharding import ShardBlocks
 
 pytestmark = pytest.mark.filterwarnings("ignore:iterating again repeats")
@@ -114,8 +115,7 @@ def test_a_partial_step_is_filled_before_it_is_cut(
         loader = loader_of(
             shard, operations, count, epochs=epochs, worker_count=workers, worker_kind="thread"
         )
-        loader._task_rows = task_rows
-        return loader
+        return variant_of(loader, task_rows=task_rows)
 
     found = global_batches(make, hosts)
     assert_same(found, expected)
@@ -262,8 +262,7 @@ def test_streams_that_run_dry_are_padded_up_to_the_longest(
             worker_count=workers,
             worker_kind="thread",
         )
-        loader._task_rows = task_rows
-        return loader
+        return variant_of(loader, task_rows=task_rows)
 
     expected = padded_steps(streams_of(CHANGING, count, epochs, streams, size), size)
     assert_same(global_batches(make, hosts), expected)

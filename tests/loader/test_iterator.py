@@ -10,6 +10,7 @@ from pipelines import Pipeline, Running, Step
 from stream_twin import assert_same, outcomes
 
 import loaderkit as lk
+from loaderkit._loader.loader import variant_of
 
 RUNNINGS = [Running(), Running(2), pytest.param(Running(1, "process"), marks=pytest.mark.slow)]
 every_running = pytest.mark.parametrize("running", RUNNINGS, ids=str)
@@ -252,8 +253,7 @@ def test_inline_makes_nothing_ahead():
         made.append((key, threading.current_thread()))
         return key
 
-    loader = loader_of(Running(), note, lk.Batch(3))
-    loader._task_rows = 3
+    loader = variant_of(loader_of(Running(), note, lk.Batch(3)), task_rows=3)
     it = iter(loader)
     it.start_prefetch()
     assert made == []

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from internals import executor_of
 from pipelines import Running
 
 import loaderkit as lk
+from loaderkit._loader.loader import settings_of
 
 RUNNINGS = [Running(), Running(2), pytest.param(Running(2, "process"), marks=pytest.mark.slow)]
 every_running = pytest.mark.parametrize("running", RUNNINGS, ids=str)
@@ -229,7 +231,7 @@ def test_element_spec(operations, spec):
     """element_spec is the first element's tree with shapes and dtypes, and starts no worker."""
     loader = loader_of(Running(3, "process"), operations)
     assert loader.element_spec == spec
-    assert loader._shared_executor._executor is None
+    assert executor_of(loader) is None
 
 
 def test_element_spec_of_a_shard_and_an_epoch():
@@ -266,9 +268,9 @@ def test_repr():
 def test_worker_count_none_takes_the_cpus_of_this_process():
     """None is the number of CPUs that the process may use."""
     loader = loader_of(Running(), [], data_source=range(6))
-    assert loader._worker_count == 0
+    assert settings_of(loader).worker_count == 0
     many = lk.DataLoader(data_source=range(6), sampler=lk.SequentialSampler(6), worker_count=None)
-    assert 1 <= many._worker_count <= len(os.sched_getaffinity(0))
+    assert 1 <= settings_of(many).worker_count <= len(os.sched_getaffinity(0))
 
 
 def test_building_a_loader_starts_nothing():
@@ -277,7 +279,7 @@ def test_building_a_loader_starts_nothing():
     assert len(loader) == 3
     assert len(loader.records(1)) == 2
     assert repr(loader)
-    assert loader._shared_executor._executor is None
+    assert executor_of(loader) is None
 
 
 def test_a_loader_iterates_again():
@@ -285,9 +287,9 @@ def test_a_loader_iterates_again():
     with loader_of(Running(2), [lk.Batch(4)], count=10) as loader:
         first = [batch.tolist() for batch in loader]
         next(iter(loader))
-        executor = loader._shared_executor._executor
+        executor = executor_of(loader)
         assert [batch.tolist() for batch in loader] == first
-        assert loader._shared_executor._executor is executor
+        assert executor_of(loader) is executor
 
 
 @every_running

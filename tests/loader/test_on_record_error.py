@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
+from loaderkit._loader.loader import settings_of, variant_of
 
 THREADS: dict[str, Any] = {"worker_count": 2, "worker_kind": "thread"}
 PROCESSES: dict[str, Any] = {"worker_count": 2, "worker_kind": "process"}
@@ -45,8 +46,7 @@ def loader_of(count: int, *operations: Any, num_epochs: int | None = 1, **option
         operations=operations,
         **options,
     )
-    loader._task_rows = task_rows
-    return loader
+    return variant_of(loader, task_rows=task_rows)
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -290,7 +290,7 @@ def test_a_function_gives_the_element_or_raises(running):
 
     with loader_of(8, bad_at(2, 6), lk.Batch(4), on_record_error=answer, **running) as loader:
         it = iter(loader)
-        rng = loader._sampler[2].rng
+        rng = settings_of(loader).sampler[2].rng
         assert next(it).tolist() == [0.0, 1.0, -rng.random(), 3.0]
         assert it.bad_records == 1
         with pytest.raises(KeyError, match="not this one") as raised:

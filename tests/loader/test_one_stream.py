@@ -6,6 +6,9 @@ from hypothesis import strategies as st
 from pipelines import Pipeline, Running, Step, few, pipelines, runnings
 from stream_twin import assert_same, outcomes
 
+from loaderkit._loader.loader import settings_of
+from loaderkit._loader.plan import repeats_order
+
 # Every operation, nested Batches, functions for batches, operations behind the last Batch; with and without failures.
 FIXED = Step("add", 2), Step("draw", 3), Step("index", 2), Step("draw_globally", 5)
 DROP = (("drop", True),)
@@ -106,7 +109,7 @@ def test_any_shuffle_of_two_iterators(pipeline, data):
 
 def loader_again(loader):
     """A second iterator; of a shuffled single epoch a loader says, once more, that its order repeats."""
-    if loader._repeats_order:
+    if repeats_order(settings_of(loader)):
         with pytest.warns(UserWarning, match="repeats the same shuffled order"):
             return iter(loader)
     return iter(loader)

@@ -11,6 +11,7 @@ import pytest
 from pipelines import Running
 
 import loaderkit as lk
+from loaderkit._loader.loader import variant_of
 from loaderkit._runtime.executors import supervisor as casualties
 
 INLINE, THREADS, PROCESSES = Running(), Running(2, "thread"), Running(2, "process")
@@ -218,8 +219,7 @@ def test_an_error_that_names_no_single_record_is_not_passed():
 def test_where_one_step_of_several_failed_and_nobody_knows_which_none_is_left_out(operations, rows):
     """All of them were made at once: to leave the first out would lose it, and meet the same error again."""
     loader = lk.DataLoader(data_source=Short(), sampler=lk.SequentialSampler(12), operations=operations)
-    loader._task_rows = rows
-    it = iter(loader)
+    it = iter(variant_of(loader, task_rows=rows))
     with pytest.raises(ValueError, match=f"gave {rows - 1} records for {rows} keys"):
         next(it)
     with pytest.raises(ValueError, match="names no single record"):
@@ -257,8 +257,8 @@ def test_a_record_that_keeps_killing_workers_is_passed(name):
     """Past it is where its user wants to be: behind the record, or all records of the task where no more is known."""
     restarts, operations, expected = LOST[name]
     got: list[Any] = []
-    with loader_of(operations, Running(1, "process"), max_worker_restarts=restarts) as loader:
-        loader._task_rows = 4
+    loader = loader_of(operations, Running(1, "process"), max_worker_restarts=restarts)
+    with variant_of(loader, task_rows=4) as loader:
         it = iter(loader)
         while True:
             try:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import loaderkit as lk
+from loaderkit._loader.loader import variant_of
 from loaderkit._runtime.executors import record_names as names
 from loaderkit._runtime.executors.record_names import RecordNames
 from loaderkit.sources.naming import namer_of
@@ -44,7 +45,7 @@ def loader_of(source, *operations, task_rows=None, **how):
         operations=operations,
         **how,
     )
-    return loader if task_rows is None else loader._variant(task_rows=task_rows)
+    return loader if task_rows is None else variant_of(loader, task_rows=task_rows)
 
 
 def bad_at(*keys):

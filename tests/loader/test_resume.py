@@ -10,6 +10,7 @@ from pipelines import Pipeline, Running, Step, few, pipelines, runnings
 from stream_twin import assert_same, outcomes
 
 import loaderkit as lk
+from loaderkit._loader.loader import variant_of
 
 IN_A_PROCESS = pytest.param(Running(1, "process"), marks=pytest.mark.slow)
 
@@ -278,7 +279,7 @@ def test_what_inner_batches_multiply_is_not_read_before_the_first_batch(workers,
         worker_count=workers,
         worker_kind="thread",
     )
-    loader._task_rows = 8
+    loader = variant_of(loader, task_rows=8)
     saved = None
     with loader:
         for start in range(3):
@@ -288,6 +289,6 @@ def test_what_inner_batches_multiply_is_not_read_before_the_first_batch(workers,
             source.reads = 0
             reads.clear()
             assert next(it).tolist() == list(range(start * 16, start * 16 + 16))
-            assert min(reads) <= 64 + 2 * workers * loader._task_rows
+            assert min(reads) <= 64 + 2 * workers * 8
             saved = it.get_state()
             it.close()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import plan_of
 
 import loaderkit as lk
 from loaderkit._order.facts import Facts
@@ -76,7 +77,7 @@ def test_a_hundred_thousand_losses_cost_as_much_each_as_the_first():
         on_record_error="replace",
         max_bad_records=0.9,
     )
-    plan = loader._plan()
+    plan = plan_of(loader)
     position = plan.first_position()
     first, positions, calls, held = 999, [], Counter(), set()
     for number in range(MANY):

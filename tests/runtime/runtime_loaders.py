@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from internals import executor_of
 
 import loaderkit as lk
 from loaderkit._base.tree import flatten
+from loaderkit._loader.loader import variant_of
 
 
 def numbers(count: int, *operations: Any, **options: Any) -> lk.DataLoader:
@@ -22,8 +24,7 @@ def numbers(count: int, *operations: Any, **options: Any) -> lk.DataLoader:
         operations=operations,
         **options,
     )
-    loader._task_rows = task_rows
-    return loader
+    return variant_of(loader, task_rows=task_rows)
 
 
 def row(x: int) -> dict[str, Any]:
@@ -58,7 +59,7 @@ def all_same(ones: list[Any], others: list[Any]) -> bool:
 
 def worker_pids(loader: lk.DataLoader) -> list[int]:
     """The pids of a loader's worker processes."""
-    pool: Any = loader._shared_executor._executor
+    pool: Any = executor_of(loader)
     return [worker.process.pid for worker in pool._workers.values()]
 
 

@@ -7,6 +7,7 @@ from interrupts import next_interrupted
 from runtime_loaders import all_same, numbers, row
 
 import loaderkit as lk
+from loaderkit._loader.loader import variant_of
 
 PIPELINES = {
     "batches": (row, lk.Batch(4)),
@@ -25,8 +26,7 @@ def test_an_interrupt_at_any_line_loses_nothing_in_process(name, task_rows):
     line = 0
     while True:
         line += 1
-        with numbers(60, *operations) as loader:
-            loader._task_rows = task_rows
+        with variant_of(numbers(60, *operations), task_rows=task_rows) as loader:
             it, other = iter(loader), iter(loader)
             given = [next(it), next(it)]
             beside = [next(other)]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from child_scripts import run
+from internals import executor_of
 from runtime_loaders import all_same, numbers, row
 
 import loaderkit as lk
@@ -58,7 +59,7 @@ def test_the_slot_of_a_view_is_not_used_again_while_it_lives(view, kind):
     loader = numbers(10**6, rich, lk.Batch(10), worker_count=1, worker_kind=kind)
     with loader, iter(loader) as it:
         batch = leased_batch(loader, it)
-        arena = loader._shared_executor._executor._shared_arena
+        arena = executor_of(loader)._shared_arena
         address = address_of(batch)
         held = VIEWS[view](batch)
         expected = np.asarray(held).copy()
@@ -73,14 +74,14 @@ def test_the_slot_of_a_view_is_not_used_again_while_it_lives(view, kind):
         gc.collect()
         assert any(address_of(next(it)) == address for _ in range(2000))
         it.seek(it.step)  # lets go of the batches that came along with the last one
-        loader._shared_executor._executor._let_go()  # as the next call of next() does
+        executor_of(loader)._let_go()  # as the next call of next() does
         assert arena.leased == 0
 
 
 def leased_batch(loader: lk.DataLoader, it: Any) -> Any:
     """The first batch that lies in the arena: of the very first ones it wasn't known what they look like."""
     for batch in itertools.islice(it, 1000):
-        if loader._shared_executor._executor._shared_arena.leased:
+        if executor_of(loader)._shared_arena.leased:
             return batch
     raise AssertionError("no batch lies in the arena")
 
@@ -99,7 +100,7 @@ def test_elements_that_travelled_hold_their_memory_too():
         for k, element in enumerate(loader):
             if k % 7 == 0:
                 kept.append(element[500:])
-        arena = loader._shared_executor._executor._shared_arena
+        arena = executor_of(loader)._shared_arena
         assert arena.leased > 0
         assert [view[0] for view in kept] == [*range(0, 300, 7)]
         element = None
@@ -130,7 +131,7 @@ def test_when_all_was_handed_out_and_let_go_of_nothing_is_kept(name, kind):
             with iter(loader) as it:
                 for _ in it:
                     pass
-                executor: Any = loader._shared_executor._executor
+                executor: Any = executor_of(loader)
                 with executor.lock:
                     del _
                     executor._let_go()
@@ -148,7 +149,7 @@ def test_an_iterator_that_was_thrown_away_leaves_nothing_in_the_trainer():
     loader = numbers(100, row, lk.Batch(4))
     other = iter(loader)
     next(other)
-    executor: Any = loader._shared_executor._executor
+    executor: Any = executor_of(loader)
     (own,) = executor._streams
     for _ in range(3):
         next(iter(loader))
@@ -163,7 +164,7 @@ def test_a_budget_of_one_batch_holds_one():
     options = {"worker_count": 1, "worker_kind": "thread", "max_memory": PAGE}
     with numbers(400, row, lk.Batch(8), **options) as loader, iter(loader) as it:
         batch = leased_batch(loader, it)
-        arena = loader._shared_executor._executor._shared_arena
+        arena = executor_of(loader)._shared_arena
         assert arena.leased == PAGE
         following = next(it)
         assert arena.leased == PAGE
@@ -201,7 +202,7 @@ def test_above_the_budget_batches_are_copied_out(kind, operations, budget):
     """All of them kept: the content is right, nobody waits for ever, and no more than the budget is leased."""
     with numbers(400, *operations, worker_count=1, worker_kind=kind, max_memory=budget) as loader:
         kept = list(loader)
-        assert loader._shared_executor._executor._shared_arena.leased <= budget
+        assert executor_of(loader)._shared_arena.leased <= budget
         assert all_same(kept, list(numbers(400, *operations)))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
+from internals import executor_of
 from runtime_loaders import numbers, same, worker_pids
 
 import loaderkit as lk
@@ -67,7 +68,7 @@ def test_memory_is_flat(kind, operations):
             next(it)
         gc.collect()
         after = [footprint(pid) for pid in pids]
-        assert loader._shared_executor._executor._shared_arena.nbytes < 256 * MEGABYTE
+        assert executor_of(loader)._shared_arena.nbytes < 256 * MEGABYTE
     assert len(pids) == (3 if kind == "process" else 1)
     for early, late in zip(before, after, strict=True):
         # What is made ahead takes more or less of that at any time. A leak of a kilobyte a batch shows at night.
@@ -103,7 +104,7 @@ def test_batches_made_ahead_are_bounded_by_their_bytes_however_fast_they_are_mad
     with loader, iter(loader) as it:
         for _ in range(100):
             next(it)
-        (scheduler,) = loader._shared_executor._executor._dispatcher._streams.values()
+        (scheduler,) = executor_of(loader)._dispatcher._streams.values()
         ahead = []
         for _ in range(200):
             next(it)
@@ -128,7 +129,7 @@ def test_batches_of_ever_new_shapes_need_no_more_memory(monkeypatch):
     with loader, iter(loader) as it:
         for batch, other in zip(it, expected, strict=True):
             assert same(batch, other)
-            (worker,) = loader._shared_executor._executor._workers.values()
+            (worker,) = executor_of(loader)._workers.values()
             known.append(len(worker._layouts))
     assert max(known) == known[-1] == process._MOST_LAYOUTS
     assert sorted(worker._layouts.values()) == [*range(known[-1])]

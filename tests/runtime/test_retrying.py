@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from internals import executor_of
 from runtime_loaders import numbers
 
 import loaderkit as lk
@@ -190,7 +191,7 @@ def test_waiting_for_the_next_attempt_is_no_standing_still(kind, threads, tmp_pa
     ) as loader:
         it = iter(loader)
         it.start_prefetch()
-        pool: Any = loader._shared_executor._executor
+        pool: Any = executor_of(loader)
         until((tmp_path / "read").exists)
         (worker,) = pool._workers.values()
         until(lambda: worker.progress().task is not None)

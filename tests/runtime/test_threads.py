@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from internals import executor_of
 from runtime_loaders import Trap, all_same, numbers, row, worker_pids
 
 import loaderkit as lk
@@ -39,7 +40,7 @@ def test_two_iterators_share_the_workers(kind):
         given[0] += one
         given[1] += other
         assert all_same(given[0], expected) and all_same(given[1], expected)
-        assert len(loader._shared_executor._executor._workers) == 2
+        assert len(executor_of(loader)._workers) == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,14 +100,14 @@ def test_workers_without_work_end_after_a_while_and_come_back(kind, last, monkey
     for _ in range(2):
         it = iter(loader)
         assert all_same(list(it), expected)
-        pump = loader._shared_executor._executor._thread
+        pump = executor_of(loader)._thread
         if last == "closed":
             it.close()
         del it
         gc.collect()
         pump.join(timeout=10)
         assert not pump.is_alive()
-        assert loader._shared_executor._executor._workers == {}
+        assert executor_of(loader)._workers == {}
     loader.close()
 
 

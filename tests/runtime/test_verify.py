@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import executor_of
 from runtime_loaders import all_same, numbers, row, until
 
 import loaderkit as lk
@@ -62,7 +63,7 @@ def slot_of_next(executor: Any) -> Slot | None:
 
 
 def flip_a_byte_of_next(loader: lk.DataLoader) -> None:
-    executor = loader._shared_executor._executor
+    executor = executor_of(loader)
     with executor._changed:
         (stream,) = executor._streams
         deadline = time.monotonic() + 60
@@ -110,7 +111,7 @@ def test_the_memory_of_a_batch_that_changed_is_used_again(kind):
         with pytest.raises(lk.ChecksumError):
             list(it)
         it.close()
-        executor: Any = loader._shared_executor._executor
+        executor: Any = executor_of(loader)
         until(
             lambda: not any(map(executor._dispatcher.busy, list(executor._workers))),
             "the end of what was begun",

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from internals import executor_of
 from runtime_loaders import all_same, numbers
 
 import loaderkit as lk
@@ -23,7 +24,7 @@ def spun(x: int) -> int:
 def test_a_batch_wakes_who_waits_for_it_once_however_many_tasks_it_takes(kind):
     with numbers(256, spun, lk.Batch(128), worker_count=2, worker_kind=kind, task_rows=1) as loader:
         it = iter(loader)
-        executor: Any = loader._shared_executor._executor
+        executor: Any = executor_of(loader)
         looks: list[int] = []
         pop = executor._pop
         executor._pop = lambda stream: looks.append(stream) or pop(stream)

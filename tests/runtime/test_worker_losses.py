@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from internals import executor_of
 from runtime_loaders import Trap, all_same, numbers, row, same, until, worker_pids, write_to
 
 import loaderkit as lk
@@ -82,7 +83,7 @@ def test_a_worker_killed_with_a_message_half_sent_changes_nothing(tmp_path):
     with numbers(24, wordy, lk.Batch(4), task_rows=4, **ONE) as loader:
         it = iter(loader)
         first = next(it)
-        pool: Any = loader._shared_executor._executor
+        pool: Any = executor_of(loader)
         with pool.lock:  # the pump can't read
             gate.touch()
             (worker,) = pool._workers.values()
@@ -157,7 +158,7 @@ def test_workers_that_die_again_and_again_while_they_have_nothing_to_do_are_give
     """Nobody can be suspected, and it wouldn't end."""
     monkeypatch.setattr(casualties, "_FRUITLESS", 1)
     with numbers(8, DiesIdle(), worker_count=1, max_worker_restarts=0) as loader:
-        it, pool = iter(loader), loader._shared_executor._executor
+        it, pool = iter(loader), executor_of(loader)
         monkeypatch.setattr(pool._dispatcher, "assign", lambda: None)  # nothing is ever to do
         with pytest.raises(
             lk.WorkerError, match=r"2 workers in a row died and nothing was done .* exit code 5"
@@ -241,7 +242,7 @@ def test_a_handler_that_waits_for_any_child_doesnt_keep_a_death_from_being_heard
             it = iter(loader)
             it.start_prefetch()
             victim = trap.caught()
-            with loader._shared_executor._executor.lock:  # the handler comes first
+            with executor_of(loader).lock:  # the handler comes first
                 os.kill(victim, signal.SIGKILL)
                 until(lambda: victim in taken, "the handler")
             assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
@@ -418,7 +419,7 @@ def test_a_record_that_never_ends_is_named(tmp_path, kind):
             next(it)
         assert given == [*range(9)] and error.value.indices == (9,)
         if kind == "thread":
-            pool: Any = loader._shared_executor._executor
+            pool: Any = executor_of(loader)
             assert len(pool._supervisor.fenced) == 2
             release(tmp_path / "never", lambda: not pool._supervisor.fenced)
 
@@ -445,7 +446,7 @@ class Sleepy(Trap):
 
 
 def hub_of(loader: lk.DataLoader) -> Any:
-    return loader._shared_executor._executor
+    return executor_of(loader)
 
 
 def watch_late_writes(it: Any, pool: Any, wake: Any, expected: list[Any]) -> None:
@@ -548,7 +549,7 @@ def test_a_batch_fn_that_is_stuck_in_a_thread_raises(tmp_path):
         with pytest.raises(lk.WorkerTimeoutError) as error:
             next(it)
         assert error.value.indices == (8, 9, 10, 11)
-        pool: Any = loader._shared_executor._executor
+        pool: Any = executor_of(loader)
         release(tmp_path / "never", lambda: not pool._supervisor.fenced)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from internals import executor_of
 from runtime_loaders import Trap, all_same, numbers, row, worker_pids, write_to
 
 import loaderkit as lk
@@ -396,7 +397,7 @@ def test_a_worker_lost_when_nobody_waits_any_more_is_no_error_of_close():
     with numbers(10**6, row, lk.Batch(8), **WORKERS) as loader:
         it = iter(loader)
         next(it)
-        executor: Any = loader._shared_executor._executor
+        executor: Any = executor_of(loader)
         with executor.lock:
             executor._failed = True  # as when another worker can't run the operations
             os.kill(worker_pids(loader)[0], signal.SIGKILL)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
+from loaderkit._loader.loader import variant_of
 from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._system import shared_memory as _memory
 from loaderkit.interop.grain import sources as grain_sources
@@ -57,8 +58,7 @@ def until_the_end(loader, change):
 
 def loader_over(source, **options):
     loader = lk.load(source, num_epochs=1, transformations=[here], worker_count=1, **options)
-    loader._task_rows = 1
-    return loader
+    return variant_of(loader, task_rows=1)
 
 
 # --- in a run ---------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from internals import executor_of, was_iterated
 
 import loaderkit as lk
 from loaderkit.testing import PurityError, check_pipeline, pipeline
@@ -314,7 +315,7 @@ def test_clean_pipelines_pass(name, monkeypatch):
         random.Random(5).random(),
         np.random.RandomState(5).random(),
     )
-    assert loader._shared_executor._executor is None and not loader._iterated
+    assert executor_of(loader) is None and not was_iterated(loader)
 
 
 def test_what_an_operation_raises_is_raised():

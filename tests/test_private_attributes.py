@@ -1,0 +1,124 @@
+"""Tests reach into private attributes only of the rooms that they test; what several need has a helper in tests/.
+
+Read by ast: `x._name` in a test, where x isn't self or cls, against the rooms whose classes or files define `_name`.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_layers import MODULES, room_of
+
+TESTS = Path(__file__).parent
+
+# The rooms that a folder of tests is about: by the folder's name, but for these.
+TESTED = {
+    "checkpoint": {"checkpoint", "_files"},
+    "loader": {"_loader", "_iterator"},
+    "runtime": {"_runtime", "_system"},
+}
+# Helpers beside the folders: each names one thing that other rooms' tests look at, so that it is mended in one place.
+HELPERS = {"internals.py": "a loader's executor and plan"}
+# Attributes of a room that another room's tests read all the same, by folder and name, and why.
+EXCEPTIONS = {
+    (
+        "runtime",
+        "_last",
+    ): "a test of checksums flips a byte of the next element, and finds it in the scheduler",
+    ("runtime", "_steps"): "the same, of a batch",
+    ("runtime", "_holds"): "which memory a fenced worker may write to shows in no other way",
+    ("runtime", "_freed"): "the same",
+    ("runtime", "_seen"): "a test waits until a silent worker has been watched for long enough",
+    ("sources", "_fd"): "that two processes map the same memory shows only in its inode",
+}
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def defined(tree: ast.Module) -> Iterator[str]:
+    """The private names that a file, its classes and their methods (on self) define."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()) if is_private(name):
+                yield name
+            case ast.ClassDef(body=body) | ast.Module(body=body):
+                yield from filter(is_private, (name for part in body for name in bound(part)))
+
+
+def bound(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement in the body of a class or file binds.
+
+    >>> [[*bound(part)] for part in ast.parse("def f(): ...\\n_x = y = 1\\n_z: int").body]
+    [['f'], ['_x', 'y'], ['_z']]
+    """
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Assign(targets=targets):
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            yield name
+
+
+def reached(file: Path) -> Iterator[ast.Attribute]:
+    """The private attributes of other objects that a file names, but for those of classes of its own."""
+    tree = ast.parse(file.read_bytes())
+    own = {*defined(tree)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                pass
+            case ast.Attribute(attr=name) if is_private(name) and name not in own:
+                yield node
+
+
+def is_tested_by(folder: str, room: str) -> bool:
+    """Whether a folder's tests are of that room.
+
+    >>> (
+    ...     is_tested_by("runtime", "_runtime.memory"),
+    ...     is_tested_by("plan", "_plan"),
+    ...     is_tested_by("plan", "_engine"),
+    ... )
+    (True, True, False)
+    """
+    rooms = TESTED.get(folder, {folder, f"_{folder}"})
+    return room in rooms or room.partition(".")[0] in rooms
+
+
+ROOMS: dict[str, set[str]] = {}
+for module, path in MODULES.items():
+    for name in defined(ast.parse(path.read_bytes())):
+        ROOMS.setdefault(name, set()).add(room_of(module))
+
+FOLDERS = sorted(folder.name for folder in TESTS.iterdir() if any(folder.glob("*.py")))
+
+
+def foreign(folder: str) -> Iterator[tuple[str, str]]:
+    """What the tests of a folder reach that no room of theirs defines: the name, and where it stands."""
+    for file in sorted((TESTS / folder).rglob("*.py")):
+        for node in reached(file):
+            rooms = ROOMS.get(node.attr, set())
+            if rooms and not any(is_tested_by(folder, room) for room in rooms):
+                place = f"{file.relative_to(TESTS)}:{node.lineno}"
+                yield node.attr, f"{place} {ast.unparse(node)}, of {', '.join(sorted(rooms))}"
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_reaches_only_into_its_own_rooms(folder):
+    """A private attribute may change with its room's tests, and breaks no other."""
+    found = [*foreign(folder)]
+    wrong = [place for name, place in found if (folder, name) not in EXCEPTIONS]
+    assert not wrong, "use a public name, or a helper of tests/internals.py:\n" + "\n".join(wrong)
+    used = {(folder, name) for name, _ in found}
+    unused = {exception for exception in EXCEPTIONS if exception[0] == folder} - used
+    assert not unused, f"no test needs these exceptions any more: {sorted(unused)}"
+
+
+def test_helpers_reach_for_the_folders():
+    """Of the files beside the folders only the helpers that are named here may."""
+    reaching = {file.name for file in TESTS.glob("*.py") if any(node.attr in ROOMS for node in reached(file))}
+    assert reaching == {*HELPERS}

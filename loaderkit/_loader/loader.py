@@ -28,10 +28,11 @@ from loaderkit.transforms.operations import Operation
 from loaderkit.transforms.parameters import parameters_of
 
 from .element_spec import spec_of
-from .executor_factory import LoaderExecutorFactory
+from .executor_factory import LoaderExecutorFactory, make_executor
 from .fingerprints import Fingerprints
 from .plan import checked_epoch, plan_of, repeats_order, shards_without_last_step
 from .process_agreement import ProcessAgreement, end_agreement_of
+from .program import program_of
 from .settings import LoaderSettings
 from .shared_executor import SharedExecutor
 from .user_arguments import checked_settings, true_or_false
@@ -127,7 +128,7 @@ class DataLoader(Closing, Generic[T_co]):
             worker_timeout=worker_timeout,
             on_worker_timeout=on_worker_timeout,
         )
-        # Of this loader and of those of single epochs together.
+        # The loaders of single epochs share these with this one.
         self._fingerprints = Fingerprints(self._settings.sampler, self._settings.source)
         self._process_agreement = ProcessAgreement(pending=true_or_false("agree", agree))
         self._executor_factory = LoaderExecutorFactory(self._settings)
@@ -225,16 +226,15 @@ class DataLoader(Closing, Generic[T_co]):
         {'x': ArraySpec(shape=(2,), dtype=dtype('float64'))}
         """
         here = self._settings.replace(worker_count=0, task_rows=None)
-        executors = SharedExecutor()
-        find_executor = partial(executors.executor, LoaderExecutorFactory(here))
+        executor = make_executor(here, program_of(here, files={}))
         try:
             plan = self._plan()
-            reader = StreamReader(find_executor, plan, partial(open_scheduler, plan, 1), Quarantine(None))
+            reader = StreamReader(lambda: executor, plan, partial(open_scheduler, plan, 1), Quarantine(None))
             first = reader.peek().value
         except StopIteration:
             raise ValueError("element_spec: the loader gives no element") from None
         finally:
-            executors.close()
+            executor.shut_down()
         return spec_of(first)
 
     # --- workers ------------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ class DataLoader(Closing, Generic[T_co]):
         self._shared_executor.close()
 
     def _with(self, settings: LoaderSettings) -> Self:
-        """This loader with other settings, with the same workers; a subclass keeps its attributes."""
+        """A copy with other settings that shares the workers, and keeps what a subclass has."""
         loader = copy.copy(self)
         loader._settings = settings
         loader.__dict__.pop("element_spec", None)
@@ -285,7 +285,7 @@ def settings_of(loader: DataLoader[Any]) -> LoaderSettings:
 def variant_of(loader: DataLoader[T_co], **changes: Any) -> DataLoader[T_co]:
     """A loader that differs in some settings, with workers of its own; for checks of a loader.
 
-    Its states fit the given loader and the other way round: sampler and source count as the same, whatever reads.
+    A state of one fits the other: the fingerprints of sampler and source are those of the given loader.
 
     Args:
         loader: left as it is.

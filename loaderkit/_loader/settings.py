@@ -68,7 +68,7 @@ class LoaderSettings:
     task_rows: int | None = None
 
     def replace(self, **changes: Any) -> "LoaderSettings":
-        """The same settings but for some fields; the values must be checked already."""
+        """The same settings but for the given fields, whose values must be checked already."""
         return replace(self, **changes)
 
     @property

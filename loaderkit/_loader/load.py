@@ -67,7 +67,7 @@ def load(
     [[1, 2], [3]]
     """
     if drop_remainder and batch_size is None:
-        raise ValueError("drop_remainder: there is no batch to drop; give batch_size too")
+        raise ValueError("drop_remainder: expected False without a batch_size, got True; give batch_size too")
     check_source(source)
     operations = [*transformations]
     if batch_size is not None:

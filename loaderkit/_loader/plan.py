@@ -68,11 +68,14 @@ def checked_epoch(sampler: Sampler, e: Any) -> int:
     records = num_records_of(sampler)
     if records is None:
         raise TypeError(
-            f"epoch(e): {type(sampler).__qualname__} doesn't say how long an epoch is; give it num_records"
+            f"epoch(e): expected a sampler that says how long an epoch is, got {type(sampler).__qualname__}; give it "
+            "num_records"
         )
     epoch = at_least("e", e, 0)
     if (epoch + 1) * records > MOST_INDEX:
-        raise ValueError(f"e: epoch {e} of {records} records ends behind index 2**62, to which a run goes")
+        raise ValueError(
+            f"e: expected an epoch that ends at index 2**62 at most, got epoch {e} of {records} records each"
+        )
     return epoch
 
 

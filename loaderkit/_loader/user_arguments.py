@@ -122,11 +122,11 @@ def _sampler(sampler: Any, source: Any) -> Sampler:
     records, length = num_records_of(sampler), length_of(sampler)
     if records is not None and records > len(source):
         raise ValueError(
-            f"sampler: it samples num_records={records} records, the data source has {len(source)}; "
+            f"sampler: expected num_records of at most {len(source)}, the length of the data source, got {records}; "
             "use num_records=len(source)"
         )
     if length == 0:
-        raise ValueError("sampler: it has no indices (len is 0)")
+        raise ValueError(f"sampler: expected one with indices, got {type(sampler).__qualname__} of length 0")
     checked: Sampler = sampler
     return checked
 
@@ -141,7 +141,7 @@ def _sharding(sampler: Any, given: Any) -> Sharding:
             )
     if given is not None and own is not None and given != own:
         raise ValueError(
-            f"shard_options: the loader was given {given!r} and the sampler has {own!r}; give one of them"
+            f"shard_options: expected none or the sampler's own, {own!r}, got {given!r}; give one of them"
         )
     chosen: Sharding = given or own or NoSharding()
     return chosen
@@ -168,7 +168,8 @@ def _tolerance(on_record_error: Any, most: Any, quarantine: Any) -> Tolerance:
     for name, value in (("max_bad_records", most), ("quarantine", quarantine)):
         if policy == "raise" and value is not None:
             raise ValueError(
-                f"{name}: the first bad record is raised; give on_record_error='replace' or 'skip' too"
+                f"{name}: expected None where the first bad record is raised, got {value!r}; give "
+                "on_record_error='replace' or 'skip' too"
             )
     if quarantine is not None:
         _check_quarantine(quarantine)
@@ -192,14 +193,14 @@ def _check_quarantine(path: Any) -> None:
     folder = Path(path).absolute().parent
     if not folder.is_dir():
         raise ValueError(
-            f"quarantine: the folder {str(folder)!r} of {os.fspath(path)!r} doesn't exist; make it first"
+            f"quarantine: expected a file in a folder that exists, got {os.fspath(path)!r}; make {str(folder)!r} first"
         )
     if Path(path).is_dir():
-        raise ValueError(f"quarantine: {os.fspath(path)!r} is a folder, expected the path of a file in one")
-    # The file itself is made with the first bad record: until then its folder has to be writable.
+        raise ValueError(f"quarantine: expected the path of a file, got the folder {os.fspath(path)!r}")
+    # The file is made at the first bad record: until then its folder has to be writable.
     where, mode = (path, os.R_OK | os.W_OK) if Path(path).exists() else (folder, os.W_OK | os.X_OK)
     if not os.access(where, mode, effective_ids=True):
         raise ValueError(
-            f"quarantine: this process may not read and write {os.fspath(where)!r}, where {os.fspath(path)!r} belongs; "
-            "change the permissions or name another file"
+            f"quarantine: expected a path that this process may read and write, got {os.fspath(path)!r}: it "
+            f"may not read and write {os.fspath(where)!r}; change the permissions or name another file"
         )

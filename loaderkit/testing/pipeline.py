@@ -1,7 +1,7 @@
-"""Whether a loader's operations are functions of what they are given, by running them in several ways.
+"""Whether a loader's operations are functions of their arguments, checked by running them in several ways.
 
 All ways must give the same elements. Where two don't, ever longer beginnings of the pipeline are run in both: the
-first that differs ends with the operation to blame, and some further runs tell what kind of blame it is.
+first that differs ends with the operation at fault, and further runs find out what it depends on.
 """
 
 import random
@@ -85,7 +85,7 @@ def _checked(whole: "_Pipeline") -> PipelineReport:
         except PurityError:
             raise
         except Exception as error:
-            annotate(error, f"raised while the pipeline ran {name}; in this process it ran through")
+            annotate(error, f"raised while the pipeline ran {name}; in this process it raised nothing")
             raise
         if found is not None:
             raise _blame(whole, name, *found)
@@ -168,7 +168,7 @@ def _here(pipeline: _Pipeline) -> Found:
 
 
 def _fresh(pipeline: _Pipeline) -> Found:
-    """With a copy of the operations that nobody has run yet, and element by element."""
+    """With a copy of the operations that was never run, and element by element."""
     source = pipeline.watched()
     operations = cloudpickle.loads(cloudpickle.dumps(pipeline.operations))
     changes = {"source": source, "operations": operations, "task_rows": 1}
@@ -228,7 +228,7 @@ def _first_difference(expected: Found, found: Found) -> tuple[int, Difference] |
     return None
 
 
-# --- who is to blame -------------------------------------------------------------------------------------------------
+# --- the operation at fault -----------------------------------------------------------------------------------------
 
 
 def _check_writes(whole: _Pipeline) -> None:
@@ -242,7 +242,7 @@ def _check_writes(whole: _Pipeline) -> None:
             label = _label(pipeline)
             raise PurityError(
                 f"{label} writes into an array of the source, {path or 'the record itself'} of record_key "
-                f"{record_key}: whoever reads that record next gets what was written. Copy first: x = x.copy()",
+                f"{record_key}: the next read of that record gets what was written. Copy first: x = x.copy()",
                 operation=label,
                 leaf=path,
             )
@@ -257,10 +257,10 @@ def _written_by(pipeline: _Pipeline) -> tuple[int, str] | None:
 
 
 def _blame(whole: _Pipeline, name: str, step: int, differs: Difference) -> PurityError:
-    culprit, first = whole, (step, differs)
+    faulty, first = whole, (step, differs)
     # What is kept from record to record may be the same at the start of each run, and shows in another order.
     names = _IN_THIS_PROCESS if name in _IN_THIS_PROCESS else (name,)
-    whole.progress.stage(f"{name} it differs, the operation to blame is looked for")
+    whole.progress.stage(f"{name} it differs: looking for the operation at fault")
     begun = time.monotonic()
     beginnings = [whole.beginning(count) for count in range(whole.count)]
     expected = [_here(beginning) for beginning in beginnings]
@@ -268,21 +268,21 @@ def _blame(whole: _Pipeline, name: str, step: int, differs: Difference) -> Purit
     for (beginning, here), tried in product(zip(beginnings, expected, strict=True), names):
         found = _first_difference(here, _WAYS[tried](beginning))
         if found is not None:
-            culprit, first, name = beginning, found, tried
+            faulty, first, name = beginning, found, tried
             break
-    label = _label(culprit)
+    label = _label(faulty)
     element, leaf = first
     where = f"leaf {leaf.path}" if leaf.path else "the element itself"
-    behind = "" if culprit.whole else f" (seen at step {step} of the whole pipeline)"
+    behind = "" if faulty.whole else f" (seen at step {step} of the whole pipeline)"
     return PurityError(
         f"{label} isn't a function of what it is given: {where} of its element {element}{behind} is {leaf.one} in this "
-        f"process and {leaf.other} {name}. {_reason(culprit, name)}",
+        f"process and {leaf.other} {name}. {_reason(faulty, name)}",
         operation=label,
         leaf=leaf.path,
     )
 
 
-def _reason(culprit: _Pipeline, name: str) -> str:
+def _reason(faulty: _Pipeline, name: str) -> str:
     if name not in _IN_THIS_PROCESS:
         return (
             "In this process it repeats itself: it depends on the process, as the order of a set of strings, hash(), "
@@ -293,19 +293,19 @@ def _reason(culprit: _Pipeline, name: str) -> str:
         "a buffer, a cache, a generator of its own"
     )
     # First, since nothing in it is left to chance: how far an earlier run worked ahead decides what was kept by then.
-    if _agree(_fresh, _fresh, culprit, seeded=False):
+    if _agree(_fresh, _fresh, faulty, seeded=False):
         return kept
     way = _WAYS[name]
-    if _agree(_here, way, culprit, seeded=True) and not _agree(_here, way, culprit, seeded=False):
+    if _agree(_here, way, faulty, seeded=True) and not _agree(_here, way, faulty, seeded=False):
         return (
             "With the global generators seeded it repeats itself: it draws from random or numpy.random. Make it a "
             "RandomMap and draw from the rng that it is given, or wrap it as lk.Map(function, seed_globals=True)"
         )
-    if _agree(_fresh, _fresh, culprit, seeded=True):
+    if _agree(_fresh, _fresh, faulty, seeded=True):
         return kept
     return (
-        "Nor does a fresh copy of the operations repeat itself: it reads a clock, draws from a generator that nobody "
-        "seeded, or keeps something in a global"
+        "Nor does a fresh copy of the operations repeat itself: it reads a clock, draws from an unseeded generator, "
+        "or keeps something in a global"
     )
 
 

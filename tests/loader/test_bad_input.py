@@ -174,14 +174,18 @@ AT_ONCE = {
     "an epoch without end": (
         lambda: loader_of(sampler=lk.IndexSampler(10)).epoch(2**60),
         ValueError,
-        r"e: epoch 1152921504606846976 of 10 records ends behind index 2\*\*62",
+        r"e: expected an epoch that ends at index 2\*\*62 at most, got epoch 1152921504606846976 of 10 records",
     ),
     "sampler too long": (
         lambda: loader_of(sampler=lk.IndexSampler(11)),
         ValueError,
-        r"num_records=11 records, the data source has 10; use num_records=len\(source\)",
+        r"sampler: expected num_records of at most 10.*got 11; use num_records=len\(source\)",
     ),
-    "sampler empty": (lambda: loader_of(sampler=[]), ValueError, r"sampler.*no indices \(len is 0\)"),
+    "sampler empty": (
+        lambda: loader_of(sampler=[]),
+        ValueError,
+        r"sampler.*with indices, got list of length 0",
+    ),
     "draws without seed": (
         lambda: loader_of(abs, lk.RandomMap(lambda x, rng: x), sampler=lk.IndexSampler(10)),
         ValueError,

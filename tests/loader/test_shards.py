@@ -183,7 +183,9 @@ def test_a_samplers_own_sharding_is_handed_on():
     )
     assert len(same) == 2
     for other in (lk.ShardOptions(0, 2), lk.NoSharding(), lk.ShardOptions(1, 2, drop_remainder=True)):
-        with pytest.raises(ValueError, match=r"shard_options: the loader was given .*; give one of them"):
+        with pytest.raises(
+            ValueError, match=r"shard_options: expected none or the sampler's own, .*; give one"
+        ):
             lk.DataLoader(data_source=range(8), sampler=sampler, operations=operations, shard_options=other)
 
 

@@ -83,10 +83,10 @@ SINS: dict[str, tuple[Any, str, str]] = {
         "['noise']",
         "seed_globals=True",
     ),
-    "a generator that nobody seeded": (
+    "an unseeded generator": (
         with_leaf(noise=lambda e: np.random.default_rng().random()),
         "['noise']",
-        "nobody seeded",
+        "unseeded generator",
     ),
     "a clock": (with_leaf(time=lambda e: time.time()), "['time']", "clock"),
     "a clock of seconds": (with_leaf(time=lambda e: int(time.time())), "['time']", "clock"),
@@ -148,7 +148,9 @@ def test_a_sin_is_found_wherever_it_stands(place, monkeypatch):
         "without a Batch": [record, random_number],
     }[place]
     culprit = 2 if place == "behind the Batch" else 1
-    with pytest.raises(PurityError, match=rf"operations\[{culprit}\] .*(draws from|nobody seeded)") as found:
+    with pytest.raises(
+        PurityError, match=rf"operations\[{culprit}\] .*(draws from|unseeded generator)"
+    ) as found:
         check_pipeline(loader_of(*operations))
     assert found.value.operation.startswith(f"operations[{culprit}] ")
 

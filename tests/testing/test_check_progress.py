@@ -63,7 +63,7 @@ def test_progress_is_written_where_it_is_asked_for(capsys):
     counted = iter(range(1000))
     with pytest.raises(PurityError):
         check_pipeline(loader_of(lambda x: next(counted)), batches=2, progress=True)
-    assert capsys.readouterr().err.splitlines()[-1].endswith("the operation to blame is looked for")
+    assert capsys.readouterr().err.splitlines()[-1].endswith("it differs: looking for the operation at fault")
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -85,9 +85,8 @@ class LoaderExecutorFactory:
 
     @cached_property
     def _files(self) -> Files:
-        return files_of_workers(
-            self._settings
-        )  # as they are first seen: later workers must find the same ones
+        # As they are when first asked for: workers that start later must find the same ones.
+        return files_of_workers(self._settings)
 
     def program(self) -> Program:
         """What is to be run, as it is now."""

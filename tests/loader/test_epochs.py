@@ -108,7 +108,7 @@ def test_epochs_of_other_samplers():
             return lk.RecordMetadata(index, index % 3)
 
     own = Own()
-    with pytest.raises(TypeError, match="how long an epoch is, got .*Own; give it num_records"):
+    with pytest.raises(TypeError, match=r"how long an epoch is, got .*Own; give it num_records"):
         lk.DataLoader(data_source=range(5), sampler=own).epoch(0)
     own.num_records = 3
     assert list(lk.DataLoader(data_source=range(5), sampler=own).epoch(4)) == [0, 1, 2]

@@ -193,7 +193,7 @@ while not ready:
 ready.append("to end")
 if sys.argv[4] == "close":
     try:
-        it._reader._find_executor.args[0].close()
+        it._reader._find_executor.func.__self__.close()  # the SharedExecutor, as the loader does
     except KeyboardInterrupt:
         alive = os.path.exists(f"/proc/{worker}")
         os.write(1, b"again, too early\\n" if alive else b"again\\n")

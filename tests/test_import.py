@@ -104,7 +104,8 @@ def test_what_type_checkers_see_is_what_runs(path):
     for node in for_types.body:
         if isinstance(node, ast.ImportFrom):
             module = importlib.import_module("." * node.level + (node.module or ""), name)
-            for alias in node.names:
+            names = [ast.alias(name) for name in module.__all__] if node.names[0].name == "*" else node.names
+            for alias in names:
                 there = f"{module.__name__}.{alias.name}"
                 value = importlib.import_module(there) if module is package else getattr(module, alias.name)
                 seen[alias.asname or alias.name] = value

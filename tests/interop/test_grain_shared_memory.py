@@ -1,13 +1,11 @@
 """Arrays in named shared memory, under Grain's names."""
 
-import copy
 import gc
 import os
 import pickle
 import subprocess
 import sys
-import threading
-from collections import defaultdict, namedtuple
+from collections import namedtuple
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
@@ -15,9 +13,8 @@ import numpy as np
 import pytest
 
 import loaderkit.interop.grain as grain
-from loaderkit.interop.grain._put_away import CopyNumPyArrayToSharedMemory, PutAway
 from loaderkit.interop.grain._sent import as_sent
-from loaderkit.interop.grain.multiprocessing import SharedMemoryArray, copy_to_shm, open_from_shm, unlink_shm
+from loaderkit.interop.grain.multiprocessing import SharedMemoryArray
 
 
 def exists(name: str) -> bool:
@@ -44,7 +41,6 @@ def test_a_view_keeps_the_memory_and_is_no_description_of_it():
     with pytest.raises(ValueError, match="view or a copy"):
         _ = view.metadata
     assert pickle.loads(pickle.dumps(view)).tolist() == [3, 4]
-    assert open_from_shm(copy_to_shm({"a": view}))["a"].tolist() == [3, 4]
     del array
     gc.collect()
     assert view.tolist() == [3, 4] and exists(name)
@@ -61,83 +57,29 @@ def test_results_are_plain_arrays():
     assert (array + 1).tolist() == [3, 4] and isinstance(array.sum(), np.integer)
 
 
-def test_threads_free_what_goes_and_end():
-    """Nothing that they took is left when they are gone."""
-    before = threading.active_count()
-    SharedMemoryArray.enable_async_del(num_threads=2, max_outstanding_requests=3)
-    try:
-        names = [array_of([number]).metadata.name for number in range(20)]
-    finally:
-        SharedMemoryArray._disable_async_del()
-    assert threading.active_count() == before
-    assert not any(map(exists, names))
-
-
-def put_away(values) -> PutAway:
-    made = copy_to_shm(np.array(values))
-    assert isinstance(made, PutAway) and exists(made.name)
-    return made
-
-
-def test_what_nobody_opens_is_freed():
-    """With its metadata, where an operation of a script's put it away and the elements go unused."""
-    loader = grain.load(
-        [np.arange(4), np.arange(3)], num_epochs=1, transformations=[CopyNumPyArrayToSharedMemory()]
-    )
-    made = list(loader)
-    names = [metadata.name for metadata in made]
-    assert all(map(exists, names))
-    del made
-    gc.collect()
-    assert not any(map(exists, names))
-
-
-def test_what_is_opened_belongs_to_the_array():
-    """The metadata may go; the array frees it."""
-    metadata = put_away([1, 2, 3])
-    name = metadata.name
-    array = open_from_shm(metadata)
-    del metadata
-    gc.collect()
-    assert array.tolist() == [1, 2, 3] and exists(name)
+def test_metadata_lead_to_the_array_and_free_it():
+    """From a pickle of them, as another process gets them; the array that opened them frees the memory, or they do."""
+    array = SharedMemoryArray((3,), np.int64)
+    array[:] = [1, 2, 3]
+    metadata = pickle.loads(pickle.dumps(array.metadata))
+    opened = SharedMemoryArray.from_metadata(metadata)
+    opened.unlink_on_del()
     del array
-    gc.collect()
-    assert not exists(name)
+    assert opened.tolist() == [1, 2, 3] and exists(metadata.name)
+    del opened
+    assert not exists(metadata.name)
+    other = SharedMemoryArray((3,), np.int64).metadata
+    other.close_and_unlink_shm()
+    assert not exists(other.name)
 
 
-def test_a_pickle_of_it_is_a_copy():
-    """Who reads it has memory of its own, whichever of the two goes first."""
-    metadata = put_away([1, 2])
-    arrived = pickle.loads(pickle.dumps(metadata))
-    first, second = metadata.name, arrived.name
-    assert first != second
-    del metadata
-    gc.collect()
-    assert not exists(first)
-    assert open_from_shm(copy.copy(arrived)).tolist() == [1, 2]
-    assert exists(second)
-    del arrived
-    gc.collect()
-    assert not exists(second)
+def test_memory_is_freed_at_once_whatever_is_enabled():
+    """enable_async_del is there for scripts that call it."""
+    SharedMemoryArray.enable_async_del(num_threads=2, max_outstanding_requests=3)
+    assert not any(exists(array_of([number]).metadata.name) for number in range(3))
 
 
-def test_what_was_put_away_can_be_freed_at_once():
-    """By its metadata or by the tree, once."""
-    first, second = put_away([1]), put_away([2])
-    first.close_and_unlink_shm()
-    unlink_shm({"a": [second]})
-    assert not exists(first.name) and not exists(second.name)
-    names = first.name, second.name
-    others = [SharedMemory(name, create=True, size=8) for name in names]  # of somebody else by now
-    del first, second
-    gc.collect()
-    assert all(map(exists, names))
-    for other in others:
-        other.close()
-        other.unlink()
-
-
-# --- on the way to whoever uses them ---------------------------------------------------------------------------------
+# --- on the way to the trainer --------------------------------------------------------------------------------------
 
 
 def filled(number: int) -> SharedMemoryArray:
@@ -150,20 +92,15 @@ class Kinds(grain.MapTransform):
     """Every kind of leaf that lies in named memory."""
 
     def map(self, number):
-        array, shown, put = filled(number), filled(number), copy_to_shm(np.full(3, number))
-        names = [array.metadata.name, shown.metadata.name, put.name]
-        return {
-            "put": put,
-            "twice": (array, array.metadata, put),
-            "array": array,
-            "metadata": shown.metadata,
-        }, names
+        array, shown = filled(number), filled(number)
+        names = [array.metadata.name, shown.metadata.name]
+        return {"twice": (array, array.metadata), "array": array, "metadata": shown.metadata}, names
 
 
 @pytest.mark.parametrize("worker_count", [0, 1])
 @pytest.mark.parametrize("behind", [[], [iter]], ids=["engine", "in order"])
 def test_what_lies_in_named_memory_comes_as_plain_arrays(worker_count, behind):
-    """Where workers of Grain would send it: arrays, metadata of them, what was put away. The memory is freed, once."""
+    """Where workers of Grain would send it: arrays and metadata of them. The memory is freed, once."""
     loader = grain.DataLoader(
         data_source=range(4),
         sampler=grain.SequentialSampler(4),
@@ -174,9 +111,9 @@ def test_what_lies_in_named_memory_comes_as_plain_arrays(worker_count, behind):
     elements = list(loader)
     loader.close()
     for number, (element, names) in enumerate(elements):
-        leaves = [element["array"], element["metadata"], element["put"], *element["twice"]]
-        assert [type(leaf) for leaf in leaves] == [np.ndarray] * 6
-        assert [leaf.tolist() for leaf in leaves] == [[number] * 3] * 6
+        leaves = [element["array"], element["metadata"], *element["twice"]]
+        assert [type(leaf) for leaf in leaves] == [np.ndarray] * 4
+        assert [leaf.tolist() for leaf in leaves] == [[number] * 3] * 4
         assert not any(map(exists, names))
 
 
@@ -191,16 +128,17 @@ class Picky(namedtuple("Picky", "x")):
 
 def test_an_element_that_fails_on_its_way_keeps_its_memory():
     """The error is the user's own, and nothing was freed."""
-    array, put = filled(1), copy_to_shm(np.arange(3))
+    array, other = filled(1), filled(2)
     with pytest.raises(ValueError, match="no array here"):
-        as_sent({"a": array, "b": Picky(put)})
-    name = array.metadata.name
-    assert not array._unlink_on_del
-    assert open_from_shm(put).tolist() == [0, 1, 2]
-    array.unlink_on_del()
-    del array
+        as_sent({"a": array, "b": Picky(other.metadata)})
+    names = [array.metadata.name, other.metadata.name]
     gc.collect()
-    assert not exists(name)
+    assert all(map(exists, names))
+    array.unlink_on_del()
+    other.unlink_on_del()
+    del array, other
+    gc.collect()
+    assert not any(map(exists, names))
 
 
 def test_errors_of_a_registered_node_are_the_users():
@@ -218,23 +156,17 @@ def test_errors_of_a_registered_node_are_the_users():
         as_sent({"a": Node()})
 
 
-def test_keys_without_an_order_keep_theirs_and_send_the_rest():
-    """The dict stays as it is; the arrays in it are plain, and the dicts in it have their keys in order."""
-    array = filled(1)
-    name = array.metadata.name
-    sent = as_sent({"z": array, 2: {"b": 1, "a": defaultdict(list, {"c": 2, 3: array.metadata})}})
-    del array
-    gc.collect()
-    assert [*sent] == ["z", 2] and [*sent[2]] == ["a", "b"] and [*sent[2]["a"]] == ["c", 3]
-    assert type(sent[2]["a"]) is defaultdict and sent[2]["a"].default_factory is list
-    assert [type(it) for it in (sent["z"], sent[2]["a"][3])] == [np.ndarray] * 2
-    assert not exists(name)
+def test_keys_without_an_order_are_an_error():
+    """As in Grain, whose workers can't send them; nothing was freed."""
+    array = array_of([1])
+    with pytest.raises((TypeError, ValueError)):
+        as_sent({"z": array, 2: 1})
+    assert exists(array.metadata.name)
 
 
 ARRAYS = """
 import numpy as np
 import loaderkit.interop.grain as grain
-from loaderkit.interop.grain.multiprocessing import copy_to_shm
 
 def filled(number):
     array = grain.SharedMemoryArray((3,), np.int64)
@@ -243,13 +175,12 @@ def filled(number):
 
 class InMemory(grain.MapTransform):
     def map(self, element):
-        array, shown, put = filled(element), filled(element), copy_to_shm(np.full(3, element))
-        names = [array.metadata.name, shown.metadata.name, put.name]
-        return {"z": (array, shown.metadata, put), "a": names}
+        array, shown = filled(element), filled(element)
+        return {"z": (array, shown.metadata), "a": [array.metadata.name, shown.metadata.name]}
 
 loader = grain.load(range(20), num_epochs=1, transformations=[InMemory()], worker_count=1)
 elements = list(loader)
-assert [[leaf.tolist() for leaf in element["z"]] for element in elements] == [[[n] * 3] * 3 for n in range(20)]
+assert [[leaf.tolist() for leaf in element["z"]] for element in elements] == [[[n] * 3] * 2 for n in range(20)]
 print(*(name for element in elements for name in element["a"]))
 """
 
@@ -267,58 +198,25 @@ def run(script: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def frees_quietly(script: str, folder: Path, *, count: int) -> None:
-    """Of the memory that a script names on its standard output nothing is left, and nobody complained."""
-    ran = run(script, folder)
-    names = ran.stdout.split()
-    assert len(names) == count and not any(map(exists, names))
-    assert ran.stderr == ""
-
-
 def test_what_an_operation_made_in_a_worker_goes_with_its_element(tmp_path):
-    """Its memory is freed when it was sent, not when the worker ends; nobody complains of it then."""
-    frees_quietly(ARRAYS, tmp_path, count=60)
-
-
-HANDED_OUT = """
-import numpy as np
-import loaderkit.interop.grain as grain
-from loaderkit.interop.grain.multiprocessing import copy_to_shm, open_from_shm
-
-class Put(grain.MapTransform):
-    def map(self, element):
-        return copy_to_shm({"x": np.full(3, element)})
-
-loader = grain.DataLoader(
-    data_source=range(20),
-    sampler=grain.SequentialSampler(20),
-    operations=[Put()],
-    worker_count=1,
-    worker_layout=0,
-)
-elements = list(loader)
-loader.close()
-print(*(element["x"].name for element in elements))
-assert [open_from_shm(it)["x"].tolist() for it in elements[:10]] == [[n] * 3 for n in range(10)]
-"""
-
-
-def test_what_a_worker_put_away_outlives_it(tmp_path):
-    """In Grain's own process it is handed out as metadata: they can be opened when the worker has ended, or left."""
-    frees_quietly(HANDED_OUT, tmp_path, count=20)
+    """Its memory is freed when it was sent, not when the worker ends; no complaint is written then."""
+    ran = run(ARRAYS, tmp_path)
+    names = ran.stdout.split()
+    assert len(names) == 40 and not any(map(exists, names))
+    assert ran.stderr == ""
 
 
 MADE_AHEAD = """
 import numpy as np
 import loaderkit.interop.grain as grain
-from loaderkit.interop.grain._put_away import CopyNumPyArrayToSharedMemory
 
-class Copy(CopyNumPyArrayToSharedMemory):
+class Copy(grain.MapTransform):
     def map(self, element):
-        metadata = super().map(element)
+        array = grain.SharedMemoryArray(element.shape, element.dtype)
+        array[:] = element
         with open("names", "a") as names:
-            print(metadata.name, file=names)
-        return metadata
+            print(array.metadata.name, file=names)
+        return array.metadata
 
 loader = grain.DataLoader(
     data_source=[np.arange(4)] * 50,

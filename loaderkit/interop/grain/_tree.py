@@ -14,14 +14,11 @@ import numpy as np
 _NUMPY_SCALARS = frozenset(np.sctypeDict.values())
 # Leaves here and for the engine alike, whose batch is what np.stack gives.
 _LEAVES = frozenset({np.ndarray, int, float, bool, complex, str, bytes}) | _NUMPY_SCALARS
+_NODES = frozenset({type(None), dict, list, tuple, OrderedDict, defaultdict})
 
 
-def map_structure(
-    function: Callable[..., Any], *trees: Any, is_leaf: Callable[[Any], bool] | None = None
-) -> Any:
+def map_structure(function: Callable[..., Any], *trees: Any) -> Any:
     """A tree like the first with `function(leaf, leaf, ...)` for the leaves in one place of all trees.
-
-    `is_leaf`: of nodes of the first tree, which are leaves where it says so.
 
     Raises ValueError where the trees differ in structure.
 
@@ -30,10 +27,10 @@ def map_structure(
     """
     jax = sys.modules.get("jax")
     if jax is not None and hasattr(jax, "tree_util"):
-        return jax.tree_util.tree_map(function, *trees, is_leaf=is_leaf)
+        return jax.tree_util.tree_map(function, *trees)
     first = trees[0]
     kind = type(first)
-    if not _is_node(first) or (is_leaf is not None and is_leaf(first)):
+    if kind not in _NODES and not _is_namedtuple(first):
         return function(*trees)
     if any(type(tree) is not kind for tree in trees):
         raise ValueError(
@@ -41,27 +38,20 @@ def map_structure(
         )
     if first is None:
         return None
+    keys = _keys(first)
+    if any(_keys(tree) != keys for tree in trees):
+        raise ValueError(f"expected the keys {keys} in one place of all trees, got {[*map(_keys, trees)]}")
+    values = [map_structure(function, *(tree[key] for tree in trees)) for key in keys]
     if isinstance(first, dict):
-        keys = list(first) if kind is OrderedDict else sorted(first)
-        if any(tree.keys() != first.keys() for tree in trees):
-            raise ValueError(
-                f"expected the keys {keys} in one place of all trees, got {[list(t) for t in trees]}"
-            )
-        items = {
-            key: map_structure(function, *(tree[key] for tree in trees), is_leaf=is_leaf) for key in keys
-        }
+        items = dict(zip(keys, values, strict=True))
         return defaultdict(first.default_factory, items) if isinstance(first, defaultdict) else kind(items)
-    if any(len(tree) != len(first) for tree in trees):
-        raise ValueError(
-            f"expected {len(first)} items in one place of all trees, got {[len(t) for t in trees]}"
-        )
-    values = [map_structure(function, *column, is_leaf=is_leaf) for column in zip(*trees, strict=True)]
-    return kind(*values) if hasattr(first, "_fields") else kind(values)
+    return kind(*values) if _is_namedtuple(first) else kind(values)
 
 
-def _is_node(value: Any) -> bool:
-    kind = type(value)
-    return value is None or kind in (dict, list, tuple, OrderedDict, defaultdict) or _is_namedtuple(value)
+def _keys(node: Any) -> list[Any]:
+    if not isinstance(node, dict):
+        return [*range(len(node))]
+    return [*node] if isinstance(node, OrderedDict) else sorted(node)
 
 
 def _is_namedtuple(value: Any) -> bool:
@@ -85,12 +75,8 @@ def sealed(row: Any) -> Any:
     """
     try:
         return _in_order(row)
-    except _Strange:
+    except TypeError:  # keys that can't be sorted, or a kind that the engine takes apart in another way
         return Sealed(row)
-
-
-class _Strange(Exception):  # noqa: N818 - it never leaves this file
-    """Something that the engine would take apart otherwise."""
 
 
 def _in_order(row: Any) -> Any:
@@ -98,19 +84,12 @@ def _in_order(row: Any) -> Any:
     if kind in _LEAVES or row is None:
         return row
     if kind is dict:
+        ordered = sorted(row)
         if _LEAVES.issuperset(map(type, row.values())):
-            ordered = _sorted_keys(row)
             return row if ordered == list(row) else {key: row[key] for key in ordered}
-        return {key: _in_order(row[key]) for key in _sorted_keys(row)}
+        return {key: _in_order(row[key]) for key in ordered}
     if kind in (list, tuple):
         return kind(map(_in_order, row))
     if _is_namedtuple(row):
         return kind(*map(_in_order, row))
-    raise _Strange
-
-
-def _sorted_keys(row: dict[Any, Any]) -> list[Any]:
-    try:
-        return sorted(row)
-    except TypeError:
-        raise _Strange from None
+    raise TypeError(kind)

@@ -5,9 +5,12 @@ The four of Grain's own are run as the transforms that they are; a callable of t
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
+
+from loaderkit._base.tree import structure_of
 
 from ._batching import make_batch
 from .record import Record
@@ -90,37 +93,17 @@ class BatchOperation(Generic[IN, OUT]):
     def __post_init__(self) -> None:
         if self.batch_size <= 0:
             raise ValueError(f"batch_size must be a positive integer. Got {self.batch_size}.")
-        self._shared_memory = False
         if self.batch_fn is None:
-            self.batch_fn = self._stacked
+            self.batch_fn = _stacked
 
     def __call__(self, input_iterator: Iterator[Record[IN]]) -> Iterator[Record[OUT]]:
-        rows: list[IN] = []
-        last = None
-        for record in input_iterator:
-            last = record
-            rows.append(record.data)
-            if len(rows) == self.batch_size:
-                yield self._made(record, rows)
-                rows = []
-        if rows and last is not None and not self.drop_remainder:
-            yield self._made(last, rows)
-
-    def _made(self, last: Record[IN], rows: list[IN]) -> Record[OUT]:
         assert self.batch_fn is not None
-        return Record(last.metadata.remove_record_key(), self.batch_fn(rows))
-
-    def _enable_shared_memory(self) -> None:
-        self._shared_memory = True
-
-    def _stacked(self, rows: Sequence[Any]) -> Any:
-        from ._put_away import in_shared_memory
-
-        try:
-            batch = make_batch(rows, first_dtype=self._shared_memory)
-        except ValueError as error:
-            raise TypeError(_differences(rows)) from error
-        return in_shared_memory(batch) if self._shared_memory else batch
+        stream = iter(input_iterator)
+        while records := [*islice(stream, self.batch_size)]:
+            if len(records) < self.batch_size and self.drop_remainder:
+                return
+            batch = self.batch_fn([record.data for record in records])
+            yield Record(records[-1].metadata.remove_record_key(), batch)
 
 
 def _called(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -130,11 +113,12 @@ def _called(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         raise ValueError(f"PyGrain encountered an error when calling {what} function.") from error
 
 
-def _differences(rows: Sequence[Any]) -> str:
-    from loaderkit._base.tree import structure_of
-
-    others = [place for place, row in enumerate(rows) if structure_of(row) != structure_of(rows[0])]
-    return (
-        f"Record structures do not match. Record at position 0 has structure {rows[0]}, while records at "
-        f"positions {others} have structures {[rows[place] for place in others]}."
-    )
+def _stacked(rows: Sequence[Any]) -> Any:
+    try:
+        return make_batch(rows)
+    except ValueError as error:
+        others = [place for place, row in enumerate(rows) if structure_of(row) != structure_of(rows[0])]
+        raise TypeError(
+            f"Record structures do not match. Record at position 0 has structure {rows[0]}, while records at "
+            f"positions {others} have structures {[rows[place] for place in others]}."
+        ) from error

@@ -15,7 +15,7 @@ from loaderkit.sources import ArrayRecordDataSource as _ArrayRecords
 from loaderkit.sources import RandomAccessDataSource
 from loaderkit.sources.array_record_paths import paths_as_written
 
-from ._shared_list import SharedMemoryDataSource
+from ._shared_memory import SharedMemoryDataSource
 
 __all__ = [
     "ArrayRecordDataSource",

@@ -1,11 +1,11 @@
-"""The names of grain.python."""
+"""The names of grain.python, which are names of grain too."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loaderkit.interop.grain._config import config
-    from loaderkit.interop.grain._shared_array import SharedMemoryArray
-    from loaderkit.interop.grain._shared_list import SharedMemoryDataSource as InMemoryDataSource
+    from loaderkit.interop.grain._shared_memory import SharedMemoryArray
+    from loaderkit.interop.grain._shared_memory import SharedMemoryDataSource as InMemoryDataSource
     from loaderkit.interop.grain.checkpoint import CheckpointHandler as PyGrainCheckpointHandler
     from loaderkit.interop.grain.constants import (
         DATASET_INDEX,
@@ -43,9 +43,29 @@ if TYPE_CHECKING:
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
     from loaderkit.interop.grain._lazy import lazily as _lazily
-    from loaderkit.interop.grain._names import NAMES as _NAMES
 
-    _named, __dir__ = _lazy_names(globals(), _NAMES, ["experimental"])
+    # The names of each module, and behind a colon what one is called here.
+    _NAMES = {
+        "_config": "config",
+        "_shared_memory": "SharedMemoryArray SharedMemoryDataSource:InMemoryDataSource",
+        "checkpoint": "CheckpointHandler:PyGrainCheckpointHandler",
+        "constants": "DATASET_INDEX EPOCH INDEX META_FEATURES RECORD RECORD_KEY SEED",
+        "data_loader": "DataLoader DataLoaderIterator:PyGrainDatasetIterator load",
+        "operations": "BatchOperation FilterOperation MapOperation Operation RandomMapOperation",
+        "options": "MultiprocessingOptions ReadOptions",
+        "record": "Record RecordMetadata",
+        "samplers": "IndexSampler Sampler SequentialSampler",
+        "sharding": "NoSharding ShardByJaxProcess ShardOptions",
+        "sources": "ArrayRecordDataSource RandomAccessDataSource RangeDataSource",
+        "transforms": "Batch DatasetSelectionMap Filter:FilterTransform Map:MapTransform "
+        "MapWithIndex:MapWithIndexTransform RandomMap:RandomMapTransform Transformation Transformations",
+    }
+    _HOMES = {
+        here or name: f"loaderkit.interop.grain.{module}:{name}"
+        for module, names in _NAMES.items()
+        for name, _, here in (each.partition(":") for each in names.split())
+    }
+    _named, __dir__ = _lazy_names(globals(), _HOMES, ["experimental"])
 
     def __getattr__(name: str) -> Any:
         return _named(name) if name in __all__ else _lazily(__name__, name)

@@ -1,0 +1,158 @@
+"""Arrays and lists in named shared memory, for scripts that make or open them themselves.
+
+loaderkit's own workers use neither: their memory has no name and needs no unlink.
+"""
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.shared_memory import ShareableList, SharedMemory
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderkit._system.descriptors import above_standard
+
+
+@dataclass(slots=True, frozen=True)
+class SharedMemoryArrayMetadata:
+    """Where a SharedMemoryArray is, and what it looks like: what travels instead of it."""
+
+    name: str
+    shape: Iterable[int]
+    dtype: npt.DTypeLike
+
+    def close_and_unlink_shm(self) -> None:
+        """Frees the memory."""
+        with above_standard():
+            memory = SharedMemory(self.name)
+        memory.close()
+        memory.unlink()
+
+
+class SharedMemoryArray(np.ndarray):
+    """An array in named shared memory; the last process that uses it calls unlink_on_del().
+
+    Its views and copies are plain arrays in this respect: they have no metadata, and a view keeps the memory.
+
+    Args:
+        shape, dtype: of the array.
+
+    >>> array = SharedMemoryArray((2, 3), np.int32)
+    >>> array.unlink_on_del()
+    >>> array.metadata.shape
+    (2, 3)
+    """
+
+    shm: SharedMemory | None
+    _unlink_on_del: bool
+
+    def __new__(cls, shape: Iterable[int], dtype: npt.DTypeLike = float) -> Self:
+        lengths = tuple(shape)
+        with above_standard():
+            memory = SharedMemory(create=True, size=np.dtype(dtype).itemsize * math.prod(lengths))
+        return cls.from_shared_memory(memory, lengths, dtype)
+
+    @classmethod
+    def from_shared_memory(cls, shm: SharedMemory, shape: Any, dtype: npt.DTypeLike) -> Self:
+        """The array that lies in a piece of shared memory."""
+        array = super().__new__(cls, shape, dtype, buffer=shm.buf)
+        array.shm = shm
+        return array
+
+    @classmethod
+    def from_metadata(cls, metadata: SharedMemoryArrayMetadata) -> Self:
+        """The array that another process described."""
+        with above_standard():
+            memory = SharedMemory(metadata.name)
+        return cls.from_shared_memory(memory, metadata.shape, metadata.dtype)
+
+    def __array_finalize__(self, obj: Any) -> None:
+        self.shm = None
+        self._unlink_on_del = False
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        if array is self:  # written in place
+            return self
+        plain = np.asarray(array)
+        return plain[()] if return_scalar else plain
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self.shm is None:
+            return np.asarray(self).__reduce_ex__(protocol)
+        return type(self).from_shared_memory, (self.shm, self.shape, self.dtype)
+
+    @property
+    def metadata(self) -> SharedMemoryArrayMetadata:
+        """Where it is, for another process; ValueError for a view or a copy."""
+        if self.shm is None:
+            raise ValueError("expected a SharedMemoryArray itself, got a view or a copy: ask the array")
+        return SharedMemoryArrayMetadata(self.shm.name, self.shape, self.dtype)
+
+    def unlink_on_del(self) -> None:
+        """The memory is freed when this object goes."""
+        self._unlink_on_del = True
+
+    @classmethod
+    def enable_async_del(cls, num_threads: int = 1, max_outstanding_requests: int = 50) -> None:
+        """Does nothing: memory is freed at once, where Grain leaves it to threads."""
+
+    def __del__(self) -> None:
+        if self.shm is not None:
+            self.shm.close()
+            if self._unlink_on_del:
+                self.shm.unlink()
+
+
+class SharedMemoryDataSource(ShareableList):  # type: ignore[type-arg]  # of values of any of its types
+    """A list of numbers, strings, bytes and None in shared memory, which other processes find by its name.
+
+    The process that made it calls close() and unlink() in the end.
+
+    Args:
+        elements: what it holds; or
+        name: of one that exists. ValueError where neither is given.
+
+    >>> source = SharedMemoryDataSource([1, 2, 3])
+    >>> source[1], len(source)
+    (2, 3)
+    >>> source.close()
+    >>> source.unlink()
+    """
+
+    def __init__(self, elements: Sequence[Any] | None = None, *, name: str | None = None) -> None:
+        if elements is None and name is None:
+            raise ValueError("elements: expected some, or the name of a list that exists, got neither")
+        with above_standard():
+            super().__init__(elements, name=name)
+
+    def close(self) -> None:
+        """Ends this process's use of it."""
+        self.shm.close()
+
+    def unlink(self) -> None:
+        """Frees the memory once no process uses it."""
+        self.shm.unlink()
+
+    def __reduce__(self) -> Any:
+        return _attached, (type(self), self.shm.name)
+
+    def __str__(self) -> str:
+        return f"InMemoryDataSource(name={self.shm.name}, len={len(self)})"
+
+
+# Python notes what shared memory a process opens, and frees it when that process ends, although others use it. A worker
+# of ours has a list of its own, from which the memory is taken; a child of multiprocessing shares its parent's.
+_own_lists: set[int] = set()  # the pid of a process that has one, once it opened something
+
+
+def _attached(cls: type[SharedMemoryDataSource], name: str) -> SharedMemoryDataSource:
+    if resource_tracker._resource_tracker._fd is None:  # type: ignore[attr-defined]  # nothing was opened yet
+        _own_lists.add(os.getpid())
+    source = cls(name=name)
+    if os.getpid() in _own_lists:
+        resource_tracker.unregister(source.shm._name, "shared_memory")  # type: ignore[attr-defined]
+    return source

@@ -30,13 +30,13 @@ PLAIN = """
     parameters part parts passed paths permutation pickler pickling pipeline pixels placement plain plan
     platform plus policy pool positions process progress protocol purity python question queued raised random
     range read reader reading ready records reducers region replacement report requested resample resize resized
-    resolved resources restart restore retry retrying rng robin round row rows run runner runtime sampler
-    samplers save saved scheduler sealed search seed seeded seeding seekable seen segments selection sent
-    sequential settings setup shape shard sharding share shared shuffle singles slice slots snapshot source
-    sources space span spec stack stacking stages stall standard start state stateful steps stop store streams
-    strict strided structure subset substituted supervisor system table tables target targets testing tf thread
-    timeout to train transformation transforms transport tree turn unpickler unreadable user vector verdict
-    version versions view wait waiting warning watch watched whole with workers yields
+    resources restart restore retry retrying rng robin round row rows run runner runtime sampler samplers save
+    saved scheduler sealed search seed seeded seeding seekable seen segments selection sent sequential settings
+    setup shape shard sharding share shared shuffle singles slice slots snapshot source sources space span spec
+    stack stacking stages stall standard start state stateful steps stop store streams strict strided structure
+    subset substituted supervisor system table tables target targets testing tf thread timeout to train
+    transformation transforms transport tree turn unpickler unreadable user vector verdict version versions view
+    wait waiting warning watch watched whole with workers yields
 """
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")

@@ -7,7 +7,7 @@ says nothing of the layout has the one of its worker_count, or of the state that
 
 import collections.abc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,8 @@ from ._engine import EngineLoader, engine_loader
 from ._in_order import InOrderRun
 from ._layout_plan import LayoutPlan, LayoutPosition, layout_plan_of
 from ._order import as_ours, generators_of, order_of
-from ._resolved import resolved
 from ._state import Identity, check_same, read, written
-from ._steps import Step, steps_of
+from ._steps import steps_of
 from .options import MultiprocessingOptions, ReadOptions
 from .samplers import IndexSampler, size_of
 from .transforms import Batch
@@ -176,23 +175,19 @@ class DataLoader:
         return self._made[by_workers]
 
     def _resolved(self, part: int, cursor: Cursor, layout: int) -> Cursor:
-        """A cursor of a document as the engine's: see `resolved`. What runs in order counts as Grain does."""
+        """A cursor of a document as the engine's; an InOrderRun counts as Grain does."""
         if self._in_order or not any(cursor[1:]):
             return cursor
         round_robin = self._plan(layout).round_robin
-        sampler, size = as_ours(self._sampler), len(self._data_source)
 
-        def records(first: int) -> Iterator[tuple[int, np.random.Generator | None, Any]]:
-            for used in range(first, round_robin.size(part)):
-                metadata = sampler[round_robin.index_of(part, used)]
-                yield used, metadata.rng, self._data_source[metadata.record_key % size]
+        def index_at(part: int, used: int) -> int | None:
+            return round_robin.index_of(part, used) if used < round_robin.size(part) else None
 
-        levels: list[list[Step]] = [[]]
-        for step in self._steps:
-            if step.kind == "flat_map":
-                levels.append([])
-            levels[-1].append(step)
-        return resolved(cursor, levels[:-1], records)
+        sampler = as_ours(self._sampler)
+        run = InOrderRun(
+            source=self._data_source, sampler=sampler, steps=self._steps, layout=layout, index_at=index_at
+        )
+        return run.resolved(part, cursor)
 
     def _identity(self) -> Identity:
         flat_maps = sum(step.kind == "flat_map" for step in self._steps)

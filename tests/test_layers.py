@@ -43,7 +43,7 @@ IMPORTS = {
     "_runtime.executors _runtime.worker _runtime.cluster _iterator",
     "checkpoint": "_files",
     "interop": "_base",
-    "interop.grain": "errors _base _system _order _plan _engine samplers sources transforms "
+    "interop.grain": "errors _base _system _order _plan _engine _files samplers sources transforms "
     "_runtime.executors _runtime.worker _iterator _loader",
     "interop.jax": "errors _base _system _order _plan _state samplers _runtime.cluster _iterator",
     "testing": "errors _base _order sources transforms _loader",

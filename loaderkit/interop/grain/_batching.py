@@ -1,10 +1,10 @@
 """How Grain's Batch makes one batch of its rows, on the engine's Batch.
 
-Rows of plain arrays and numbers are written in place by the engine, which gives what np.stack gives. What else there is
-comes here, all rows at once: bytes become an array of bytes, objects an array of objects, and where a worker process of
-Grain would stack into shared memory the first row says the dtype.
+Rows of plain arrays and numbers are written in place by the engine, which gives what np.stack gives. All others are
+stacked here, all rows at once: bytes become an array of bytes, objects an array of objects, and where a worker process
+of Grain would stack into shared memory the first row says the dtype.
 
-Where a RandomMap stands behind the Batch, a row is a pair: the element and the state of its generator.
+Where a RandomMap comes after the Batch, a row is a pair: the element and the state of its generator.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,13 +28,13 @@ class StackingBatch(Batch):
     Args:
         batch_size: rows.
         drop_remainder: whether a last, smaller batch is left out.
-        carries: whether rows are pairs of an element and a generator's state.
+        paired: whether rows are pairs of an element and a generator's state.
         first_dtype: whether the first row says the dtype.
     """
 
-    def __init__(self, batch_size: int, *, drop_remainder: bool, carries: bool, first_dtype: bool) -> None:
+    def __init__(self, batch_size: int, *, drop_remainder: bool, paired: bool, first_dtype: bool) -> None:
         super().__init__(batch_size, drop_remainder=drop_remainder)
-        self.carries = carries
+        self.paired = paired
         self.first_dtype = first_dtype
 
     def stacked(self, parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]) -> Any:
@@ -45,7 +45,7 @@ class StackingBatch(Batch):
         rows = [
             row for part in parts for row in (part.rows(0, part.size) if isinstance(part, Block) else part)
         ]
-        elements, states = split(rows) if self.carries else (rows, None)
+        elements, states = split(rows) if self.paired else (rows, None)
         elements = [element.row if isinstance(element, Sealed) else element for element in elements]
         try:
             batch = make_batch(elements, first_dtype=self.first_dtype)
@@ -56,7 +56,7 @@ class StackingBatch(Batch):
 
 
 class CallingBatch(Batch):
-    """A Batch with a batch_fn whose rows are pairs of an element and a generator's state.
+    """A Batch with a batch_fn, of rows that are pairs of an element and a generator's state.
 
     Args:
         batch_size: rows.
@@ -94,7 +94,7 @@ def make_batch(rows: Sequence[Any], *, first_dtype: bool = False) -> Any:
     {'x': array([1, 2]), 'y': array([b'a', b'bc'], dtype='|S2')}
     """
     if not rows:
-        raise ValueError("rows: a batch needs at least one")
+        raise ValueError("rows: expected one or more, got none")
     if len(rows) == 1:
         return map_structure(lambda leaf: np.expand_dims(leaf, axis=0), rows[0])
     return _joined(_stacked_as_the_first if first_dtype else _stacked, rows)
@@ -128,16 +128,15 @@ def _stacked_as_the_first(*leaves: Any) -> Any:
 
 
 def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Any = 0) -> Any:
-    """A batch of `batch_size` rows: those that came, and rows of pad_value behind them.
+    """A batch of `batch_size` rows: the values, then rows of pad_value.
 
-    Raises ValueError where there is no row, one too many, or rows differ in structure or shape.
+    Raises ValueError where there is no value, one too many, or values differ in structure or shape.
 
     >>> batch_and_pad([1, 2], batch_size=3)
     array([1, 2, 0])
     """
     if not 0 < len(values) <= batch_size:
         raise ValueError(f"values: expected 1 to {batch_size}, got {len(values)}")
-
     if len(values) == batch_size:
         return make_batch(values)
 

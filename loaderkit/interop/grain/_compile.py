@@ -1,14 +1,15 @@
 """Grain's operations said in the engine's.
 
-A Map is a Map, a Filter a Filter. What is different is the randomness: a record's one generator goes on from RandomMap
-to RandomMap. So the operations from the first RandomMap to the last become one *stage*, which has the generator while
-they run; where one stands behind a Batch, the stage goes on to the Batch, and gives the generator's state with the row.
-Behind a FlatMap there is no generator, as in Grain.
+A Map is a Map, a Filter a Filter. Randomness differs: a record has one generator, from which its RandomMaps draw in turn.
+So the operations from the first RandomMap to the last become one *stage*, which has the generator while they run; where
+a RandomMap comes after a Batch, the stage extends to the Batch, and gives the generator's state with the row. After a
+FlatMap there is no generator, as in Grain.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,9 @@ from ._sent import as_sent
 from ._steps import Step
 from ._tree import sealed
 
-# What a stage gives where a Filter of it said no; the next operation of the engine drops it.
+# What a stage gives where a Filter in it drops the element; the next operation of the engine drops it.
 DROPPED = object()
-# Whose errors those of an element on its way are where there are no operations.
+# Stands for the operation in an error of sending an element where there are no operations.
 _SENDING = Step("map", as_sent, "sending the record", as_sent)
 
 
@@ -57,60 +58,38 @@ def compiled(steps: Sequence[Step], generators: Generators | None, *, by_workers
             dtype, where that is the last step, and dicts are in the order of their keys.
     """
     made = Compiled()
-    levels = _cut(steps)
-    # The places of RandomMaps that have a generator, level by level: none behind a FlatMap.
-    reach = len(_until_flat_map(steps)) if generators is not None else 0
-    begin = 0
-    drawing: list[bool] = []
-    for level in levels:
-        drawing.append(any(step.kind == "random" for step in level[: max(0, reach - begin)]))
-        begin += len(level)
-    came = False  # whether this level's elements are pairs
-    begin = 0
-    for number, level in enumerate(levels):
-        carries = any(drawing[number + 1 :])
-        body = [*level]
-        if number:
-            first, *body = level
-            last = number == len(levels) - 1 and not body
-            _add_batch(made, first, carries=came, first_dtype=by_workers and last)
-            begin += 1
-        fused = body[: max(0, reach - begin)] if drawing[number] or carries or came else []
-        if not carries:
-            fused = fused[: 1 + max((k for k, step in enumerate(fused) if step.kind == "random"), default=-1)]
-        ahead = 0 if came else next((k for k, step in enumerate(fused) if step.kind == "random"), len(fused))
-        _add_plain(made, fused[:ahead])
-        if generators is not None and (came or carries or fused[ahead:]):
-            _add_stage(made, fused[ahead:], generators, came=came, carries=carries)
-        _add_plain(made, body[len(fused) :])
-        begin += len(body)
-        came = carries
-        if number + 1 < len(levels):
-            batch = levels[number + 1][0].batch
-            if batch is not None and batch.batch_fn is None:
-                made.add(engine.Map(_sealed_first if carries else sealed), levels[number + 1][:1])
+    # The RandomMaps that have a generator; the places of steps are those in the whole list.
+    reach = next((place for place, step in enumerate(steps) if step.kind == "flat_map"), len(steps))
+    random = [place for place, step in enumerate(steps[:reach]) if step.kind == "random"]
+    if generators is None:
+        random = []
+    batches = [place for place, step in enumerate(steps) if step.kind == "batch"]
+    paired = False  # whether this level's elements are pairs
+    for number, (begin, end) in enumerate(pairwise([0, *batches, len(steps)])):
+        first = begin
+        if number:  # all levels but the first begin with a Batch
+            first_dtype = by_workers and begin + 1 == len(steps)
+            _add_batch(made, steps[begin], paired=paired, first_dtype=first_dtype)
+            first += 1
+        carries = any(place >= end for place in random)
+        drawing = [place for place in random if first <= place < end]
+        stop = end if carries else max(drawing, default=first - 1) + 1
+        start = first if paired else min(drawing, default=stop)
+        _add_plain(made, steps[first:start])
+        if generators is not None and (paired or carries or drawing):
+            _add_stage(made, steps[start:stop], generators, paired=paired, carries=carries)
+        _add_plain(made, steps[stop:end])
+        paired = carries
+        following = steps[end].batch if end < len(steps) else None
+        if following is not None and following.batch_fn is None:
+            made.add(engine.Map(_sealed_first if carries else sealed), steps[end : end + 1])
     stacked = steps[-1].batch if steps else None
     if by_workers and (stacked is None or stacked.batch_fn is not None):
         made.add(engine.Map(as_sent), steps[-1:] or [_SENDING])
     return made
 
 
-def _cut(steps: Sequence[Step]) -> list[list[Step]]:
-    """The steps level by level; each but the first begins with its Batch."""
-    levels: list[list[Step]] = [[]]
-    for step in steps:
-        if step.kind == "batch":
-            levels.append([])
-        levels[-1].append(step)
-    return levels
-
-
-def _until_flat_map(steps: Sequence[Step]) -> Sequence[Step]:
-    places = [place for place, step in enumerate(steps) if step.kind == "flat_map"]
-    return steps[: places[0]] if places else steps
-
-
-def _add_batch(made: Compiled, step: Step, *, carries: bool, first_dtype: bool) -> None:
+def _add_batch(made: Compiled, step: Step, *, paired: bool, first_dtype: bool) -> None:
     batch = step.batch
     assert batch is not None
     if batch.batch_size <= 0:
@@ -118,12 +97,10 @@ def _add_batch(made: Compiled, step: Step, *, carries: bool, first_dtype: bool) 
     size, drop, function = batch.batch_size, batch.drop_remainder, batch.batch_fn
     made.batches.append(batch)
     if function is None:
-        stacking = StackingBatch(size, drop_remainder=drop, carries=carries, first_dtype=first_dtype)
-        made.add(stacking, [step])
-    elif carries:
-        made.add(CallingBatch(size, drop_remainder=drop, batch_fn=function), [step])
+        made.add(StackingBatch(size, drop_remainder=drop, paired=paired, first_dtype=first_dtype), [step])
     else:
-        made.add(engine.Batch(size, drop_remainder=drop, batch_fn=function), [step])
+        kind = CallingBatch if paired else engine.Batch
+        made.add(kind(size, drop_remainder=drop, batch_fn=function), [step])
 
 
 def _add_plain(made: Compiled, steps: Sequence[Step]) -> None:
@@ -144,17 +121,17 @@ def _add_plain(made: Compiled, steps: Sequence[Step]) -> None:
 
 
 def _add_stage(
-    made: Compiled, steps: Sequence[Step], generators: Generators, *, came: bool, carries: bool
+    made: Compiled, steps: Sequence[Step], generators: Generators, *, paired: bool, carries: bool
 ) -> None:
     stage = Stage(tuple(steps), generators, carries=carries)
-    made.add(engine.Map(stage.go_on) if came else engine.MapWithIndex(stage.begin), steps)
+    made.add(engine.Map(stage.go_on) if paired else engine.MapWithIndex(stage.begin), steps)
     if any(step.kind == "filter" for step in steps):
         made.add(engine.Filter(_kept), steps)
         made.filters += 1
 
 
 class Stage:
-    """Steps that one generator goes through.
+    """Steps that share one generator.
 
     Args:
         steps: maps, random maps and filters.

@@ -7,12 +7,14 @@ from numpy.typing import NDArray
 
 from loaderkit._order.metadata import RecordMetadata
 
-from ._installed import is_of_grain
 from ._rng import FromSampler, Generators, SeedPlusIndex
-from .samplers import IndexSampler, SequentialSampler, seed_of
-from .sharding import NoSharding, ShardOptions
+from .samplers import IndexSampler, SequentialSampler
+from .sharding import as_shard_options
 
-_SHORT_EPOCH = 4096  # records
+# Records. The plan asks for some thousand indices at once: of shorter epochs these would be many, each with a table.
+_SHORT_EPOCH = 4096
+_OURS = (IndexSampler, SequentialSampler)
+_NAMES = {kind.__name__ for kind in _OURS}
 
 
 class Order:
@@ -46,29 +48,24 @@ class VectorOrder(Order):
 
 def order_of(sampler: Any, records: int) -> Order:
     """How the engine asks a sampler."""
-    # Many indices of a short epoch are many epochs, and each has a table: these are asked for as they are needed.
-    vector = type(sampler) in (IndexSampler, SequentialSampler) and sampler.epoch_records >= _SHORT_EPOCH
+    vector = type(sampler) in _OURS and sampler.epoch_records >= _SHORT_EPOCH
     return (VectorOrder if vector else Order)(sampler, records)
 
 
 def generators_of(sampler: Any) -> Generators | None:
     """The generators of a sampler's records, None where they have none."""
-    if type(sampler) not in (IndexSampler, SequentialSampler):
+    if type(sampler) not in _OURS:
         return FromSampler(sampler)
-    seed = seed_of(sampler)
-    return None if seed is None else SeedPlusIndex(seed)
+    return None if sampler._seed is None else SeedPlusIndex(sampler._seed)
 
 
 def as_ours(sampler: Any) -> Any:
     """A sampler of the installed Grain's as ours, which gives the same; any other as it is."""
-    if type(sampler).__module__.partition(".")[0] != "grain" or not is_of_grain(
-        sampler, "IndexSampler", "SequentialSampler"
-    ):
+    kind = type(sampler)
+    if kind.__module__.partition(".")[0] != "grain" or kind.__name__ not in _NAMES:
         return sampler
-    shard = sampler._shard_options
-    ours: ShardOptions = NoSharding()
-    if not is_of_grain(shard, "NoSharding"):
-        ours = ShardOptions(shard.shard_index, shard.shard_count, shard.drop_remainder)
-    if is_of_grain(sampler, "SequentialSampler"):
-        return SequentialSampler(sampler._num_records, ours, sampler._seed)
-    return IndexSampler(sampler._num_records, ours, sampler._shuffle, sampler._num_epochs, sampler._seed)
+    shard = as_shard_options(sampler._shard_options)
+    assert shard is not None
+    if kind.__name__ == "SequentialSampler":
+        return SequentialSampler(sampler._num_records, shard, sampler._seed)
+    return IndexSampler(sampler._num_records, shard, sampler._shuffle, sampler._num_epochs, sampler._seed)

@@ -1,12 +1,12 @@
-"""Which generator a record has, as a policy: asked by index, where the record is.
+"""Which generator a record has, asked by index in the worker that has the record.
 
-Grain gives a record one generator, which goes on from RandomMap to RandomMap, and behind a Batch with that of the last
-row. So where a RandomMap stands behind a Batch, the state of a row's generator travels with the row:
+Grain gives a record one generator, from which its RandomMaps draw in turn, and a batch that of its last row. So where a
+RandomMap comes after a Batch, the state of a row's generator travels with the row:
 
     state  (13,) uint64: counter (4), key (2), buffer (4), place in the buffer, whether half a word is left, that half
     states (rows, 13) uint64 of a batch
 
-A sampler of the user's says itself which generator a record has; then the states are arrays of generators.
+A sampler of the user's says itself which generator a record has: then the states are an array of generators.
 """
 
 from operator import index as to_index
@@ -21,7 +21,7 @@ States = NDArray[Any]
 
 
 class Generators(Protocol):
-    """A policy: the generator of each record, and how its state travels."""
+    """The generator of each record, and how its state travels."""
 
     def at(self, index: int) -> np.random.Generator | None:
         """The generator of an index in its first state; valid until the next call."""

@@ -9,10 +9,12 @@ next_index          used, in a pipeline with FlatMaps; next_index_in_buffer the 
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from loaderkit._base.integers import at_least
 from loaderkit._order.cursor import Cursor
 from loaderkit.errors import CheckpointMismatchError, StateError
 
@@ -26,9 +28,10 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a document says of the loader it is from.
+    """What a document says of the loader it is from, and `records`, which it doesn't say.
 
-    sampler, source: their reprs. flat_maps: how many FlatMaps. shard_index, shard_count: which part of the records.
+    sampler, source: their reprs. flat_maps: how many FlatMaps. shard_index, shard_count: which part of the records, and
+    records: how many these are.
     """
 
     sampler: str
@@ -36,33 +39,38 @@ class Identity:
     flat_maps: int
     shard_index: int
     shard_count: int
+    records: int
 
 
 def written(position: LayoutPosition, layout: int, identity: Identity) -> bytes:
     """The document of a position.
 
-    >>> identity = Identity("a sampler", "a source", flat_maps=0, shard_index=0, shard_count=1)
-    >>> read(written(LayoutPosition(3, 1, ((4,), (2,))), 2, identity)).cursors(identity, 10)
-    ((4,), (2,))
+    >>> identity = Identity("a sampler", "a source", flat_maps=0, shard_index=0, shard_count=1, records=10)
+    >>> read(written(LayoutPosition(3, 1, ((4,), (2,))), 2, identity), identity)
+    Document(layout=2, turn=1, cursors=((4,), (2,)))
     """
-    document = (
-        _native(position, layout, identity) if identity.flat_maps else _version_2(position, layout, identity)
-    )
+    document = (_native if identity.flat_maps else _version_2)(position, layout, identity)
     return json.dumps(document, indent=4).encode()
 
 
 def _version_2(position: LayoutPosition, layout: int, identity: Identity) -> dict[str, Any]:
+    around = max(layout, 1) * identity.shard_count
     return {
         "version": _VERSION,
         _SEEN: {
-            str(part): _last_seen(part, cursor[0], layout, identity)
-            for part, cursor in enumerate(position.cursors)
+            str(part): _before_first(part, layout, identity) + used * around
+            for part, (used, *_) in enumerate(position.cursors)
         },
         "last_worker_index": position.turn - 1,
         "worker_count": layout,
         "sampler": identity.sampler,
         "data_source": identity.source,
     }
+
+
+def _before_first(part: int, layout: int, identity: Identity) -> int:
+    """What last_seen_indices says of a layout worker that has used nothing."""
+    return identity.shard_index + (part - max(layout, 1)) * identity.shard_count
 
 
 def _native(position: LayoutPosition, layout: int, identity: Identity) -> dict[str, Any]:
@@ -86,125 +94,94 @@ def _nested(cursor: Cursor, flat_maps: int) -> dict[str, Any]:
     return state
 
 
-def _last_seen(part: int, used: int, layout: int, identity: Identity) -> int:
-    around = max(layout, 1) * identity.shard_count
-    return identity.shard_index - around + part * identity.shard_count + used * around
-
-
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document that was read: the layout it is of, whose turn it is, and its fields."""
+    """A document that was read: the layout it is of, whose turn it is, and where each layout worker goes on."""
 
     layout: int
     turn: int
-    fields: Mapping[str, Any]
-
-    def cursors(self, identity: Identity, length: int) -> tuple[Cursor, ...]:
-        """Where each layout worker goes on.
-
-        Args:
-            identity: of the loader that takes it over.
-            length: records of its shard.
-
-        Raises IndexError where that is behind the last record, StateError where it is no place of this shard.
-        """
-        parts = max(self.layout, 1)
-        if _SEEN in self.fields:
-            seen: Mapping[str, Any] = self.fields[_SEEN]
-            cursors: list[Cursor] = [
-                (_used(part, _whole(f"{_SEEN}[{part}]", seen.get(str(part))), self.layout, identity),)
-                for part in range(parts)
-            ]
-        else:
-            states = self.fields.get(_STATES)
-            named: list[tuple[str, Any]] = [("", self.fields)]
-            if states is not None:
-                named = [(f"{_STATES}[{part}]", state) for part, state in enumerate(states)]
-            cursors = [_cursor_of(name, state, identity.flat_maps) for name, state in named]
-        for part, cursor in enumerate(cursors):
-            size = max(0, -(-(length - part) // parts))
-            if not 0 <= cursor[0] <= size:
-                raise IndexError(
-                    f"the state says that {cursor[0]} records of layout worker {part} were used; it has {size}: the "
-                    "source, the sampler or the shards are others than when the state was saved"
-                )
-        return tuple(cursors)
+    cursors: tuple[Cursor, ...]
 
 
-def read(state: bytes) -> Document:
-    """A document, read. Raises json.JSONDecodeError, StateError for a field that is missing or wrong.
+def read(state: bytes, identity: Identity, *, validate: bool = True) -> Document:
+    """A document, read for a loader.
 
-    >>> import json
-    >>> fields = dict(
-    ...     version=2, last_seen_indices={}, last_worker_index=0, worker_count=2, sampler="", data_source=""
-    ... )
-    >>> document = read(json.dumps(fields).encode())
-    >>> document.layout, document.turn
-    (2, 1)
+    Args:
+        state: the document.
+        identity: of the loader that takes it over.
+        validate: whether sampler and source must be the loader's. Addresses in a default repr don't count: they are
+            others in each process.
+
+    Raises json.JSONDecodeError; StateError for a field that is missing or wrong, or an index that isn't the shard's;
+    CheckpointMismatchError for another sampler, source or number of FlatMaps; IndexError for a place after the last
+    record.
     """
-    try:
-        text = state.decode()
-    except UnicodeDecodeError as error:
-        raise StateError(f"expected JSON, got what is no text: {error}") from error
-    fields = json.loads(text)
-    if not isinstance(fields, dict):
-        raise StateError(f"expected a JSON object, got {type(fields).__name__}")
+    fields = _object("state", json.loads(state))
     if fields.get("format") == "loaderkit":
-        raise StateError(
-            "this is a state of lk.DataLoader, another loader than the one of loaderkit.interop.grain"
-        )
-    if _SEEN not in fields and _STATES in fields:
-        states = fields[_STATES]
-        if not isinstance(states, list) or not states:
-            raise StateError(f"{_STATES}: expected a list of a state for each worker, got {states!r:.80}")
-        return Document(len(states), _count(_TURN, fields.get(_TURN)) % len(states), fields)
-    if _SEEN not in fields and "parent" in fields:
-        return Document(0, 0, fields)
-    missing = [name for name in _FIELDS if name not in fields]
+        raise StateError("state: expected one of Grain's DataLoader, got one of lk.DataLoader")
+    flat_maps = _SEEN not in fields and ("parent" in fields or _STATES in fields)
+    missing = [] if flat_maps else [name for name in _FIELDS if name not in fields]
     if missing:
-        raise StateError(f"this is no state of Grain's DataLoader: it has no field {', '.join(missing)}")
-    layout = _count("worker_count", fields["worker_count"])
+        raise StateError(f"state: expected one of Grain's DataLoader, got no field {', '.join(missing)}")
+    if flat_maps != bool(identity.flat_maps):
+        saved, here = ("with", "without") if flat_maps else ("without", "with")
+        raise CheckpointMismatchError(f"operations: expected a state {here} FlatMap, got one {saved}")
+    if validate and not flat_maps:  # with FlatMaps neither is written
+        _check_same("Sampler", fields["sampler"], identity.sampler)
+        _check_same("DataSource", fields["data_source"], identity.source)
+    document = (_read_native if flat_maps else _read_version_2)(fields, identity)
+    parts = len(document.cursors)
+    for part, (used, *_) in enumerate(document.cursors):
+        size = max(0, -(-(identity.records - part) // parts))
+        if not 0 <= used <= size:
+            raise IndexError(
+                f"state: expected 0 to {size} used records of layout worker {part}, got {used}: the source, the "
+                "sampler or the shards are others than when the state was saved"
+            )
+    return document
+
+
+def _check_same(what: str, saved: Any, here: str) -> None:
+    if _ADDRESS.sub("", str(saved)) != _ADDRESS.sub("", here):
+        raise CheckpointMismatchError(
+            f"{what} in checkpoint does not match the one of this loader.\n  saved: {saved}\n  here:  {here}\n"
+            "They are compared by repr(): give a class of your own a __repr__ that says what it reads."
+        )
+
+
+def _read_version_2(fields: Mapping[str, Any], identity: Identity) -> Document:
     if fields.get("version", _VERSION) != _VERSION:
         raise StateError(
-            f"version: expected {_VERSION}, got {fields['version']!r}; only Grain's current one is known"
+            f"version: expected {_VERSION}, got {fields['version']!r}: only Grain's current one is known"
         )
-    _object(_SEEN, fields[_SEEN])
-    last = _count("last_worker_index", fields["last_worker_index"], least=-1)
-    return Document(layout, (last + 1) % max(layout, 1), fields)
-
-
-def check_same(document: Document, identity: Identity) -> None:
-    """Raises CheckpointMismatchError where a document is of another sampler, source or pipeline.
-
-    Addresses in a default repr don't count: they are others in each process.
-    """
-    fields = document.fields
-    if (_SEEN in fields) == bool(identity.flat_maps):
-        saved_has, this_has = ("no", "has one") if identity.flat_maps else ("a", "has none")
-        raise CheckpointMismatchError(
-            f"operations: the state is of a pipeline that has {saved_has} FlatMap, this loader {this_has}"
-        )
-    if identity.flat_maps:
-        return  # nothing else is written
-    for name, mine in (("sampler", identity.sampler), ("data_source", identity.source)):
-        saved = fields[name]
-        if _ADDRESS.sub("", str(saved)) != _ADDRESS.sub("", mine):
-            what = {"sampler": "Sampler", "data_source": "DataSource"}[name]
-            raise CheckpointMismatchError(
-                f"{what} in checkpoint does not match the one of this loader.\n  saved: {saved}\n  here:  {mine}\n"
-                "They are compared by repr(): give a class of your own a __repr__ that says what it reads."
+    layout = _integer("worker_count", fields["worker_count"], 0)
+    turn = (_integer("last_worker_index", fields["last_worker_index"], -1) + 1) % max(layout, 1)
+    seen = _object(_SEEN, fields[_SEEN])
+    cursors: list[Cursor] = []
+    for part in range(max(layout, 1)):
+        last = _integer(f"{_SEEN}[{part}]", seen.get(str(part)), -sys.maxsize)
+        around = max(layout, 1) * identity.shard_count
+        used, off = divmod(last - _before_first(part, layout, identity), around)
+        if off:
+            raise StateError(
+                f"{_SEEN}[{part}]: expected an index of shard {identity.shard_index} of {identity.shard_count} with "
+                f"worker_count={layout}, got {last}: the state is of another shard"
             )
+        cursors.append((used,))
+    return Document(layout, turn, tuple(cursors))
 
 
-def _used(part: int, last_seen: int, layout: int, identity: Identity) -> int:
-    around = max(layout, 1) * identity.shard_count
-    used, off = divmod(last_seen + around - identity.shard_index - part * identity.shard_count, around)
-    if off:
-        raise StateError(
-            f"{_SEEN}[{part}]: {last_seen} is no index of shard {identity.shard_index} of "
-            f"{identity.shard_count} with worker_count={layout}: the state is of another shard"
-        )
-    return used
+def _read_native(fields: Mapping[str, Any], identity: Identity) -> Document:
+    if _STATES not in fields:
+        return Document(0, 0, (_cursor_of("", fields, identity.flat_maps),))
+    states = fields[_STATES]
+    if not isinstance(states, list) or not states:
+        raise StateError(f"{_STATES}: expected a list of a state for each worker, got {states!r:.80}")
+    turn = _integer(_TURN, fields.get(_TURN), 0) % len(states)
+    cursors = (
+        _cursor_of(f"{_STATES}[{part}]", state, identity.flat_maps) for part, state in enumerate(states)
+    )
+    return Document(len(states), turn, tuple(cursors))
 
 
 def _cursor_of(name: str, state: Any, flat_maps: int) -> Cursor:
@@ -212,15 +189,14 @@ def _cursor_of(name: str, state: Any, flat_maps: int) -> Cursor:
     ordinals: list[int] = []
     within = f"{name}." if name else ""
     while "parent" in _object(name, state):
-        field = f"{within}next_index_in_buffer"
-        ordinals.append(_count(field, state.get("next_index_in_buffer")))
+        ordinals.append(_integer(f"{within}next_index_in_buffer", state.get("next_index_in_buffer"), 0))
         name, state = f"{within}parent", state["parent"]
         within = f"{name}."
     if len(ordinals) != flat_maps:
         raise CheckpointMismatchError(
-            f"operations: the state is of a pipeline with {len(ordinals)} FlatMaps, this loader has {flat_maps}"
+            f"operations: expected a state of {flat_maps} FlatMaps, got one of {len(ordinals)}"
         )
-    return (_whole(f"{within}next_index", state.get("next_index")), *reversed(ordinals))
+    return (_integer(f"{within}next_index", state.get("next_index"), -sys.maxsize), *reversed(ordinals))
 
 
 def _object(name: str, value: Any) -> dict[str, Any]:
@@ -229,14 +205,8 @@ def _object(name: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def _count(name: str, value: Any, least: int = 0) -> int:
-    number = _whole(name, value)
-    if number < least:
-        raise StateError(f"{name}: expected {least} or more, got {number}")
-    return number
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise StateError(f"{name}: expected an int, got {value!r:.80}")
-    return value
+def _integer(name: str, value: Any, least: int) -> int:
+    try:
+        return at_least(name, value, least)
+    except (TypeError, ValueError) as error:
+        raise StateError(str(error)) from None

@@ -3,16 +3,14 @@
 Process i of n writes `process_i-of-n.json`, the document of `get_state`.
 """
 
-import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from loaderkit._files.state_files import document_name, this_process, write_document
 from loaderkit._system.descriptors import above_standard
-
-from .sharding import process_index_and_count
 
 
 class CheckpointHandler:
@@ -23,14 +21,14 @@ class CheckpointHandler:
     """
 
     def __init__(self) -> None:
-        # Orbax asks whose arguments it was given as soon as it has a handler. Without Orbax nobody asks.
+        # Orbax asks which arguments a handler takes as soon as it has the handler. Without Orbax nothing asks.
         with suppress(ImportError):
             arguments_of_orbax()
 
     def save(self, directory: Path, item: Any = None, args: Any = None) -> None:
         """Writes the state of an iterator into a directory that exists."""
         iterator = args.item if item is None else item
-        _write(document_in(directory), _text_of(iterator))
+        write_document(directory, iterator.get_state())
 
     def restore(self, directory: Path, item: Any = None, args: Any = None) -> Any:
         """Sets an iterator to the state in a directory, begins its prefetch and returns it.
@@ -38,7 +36,7 @@ class CheckpointHandler:
         Raises ValueError where this process's document isn't there.
         """
         iterator = args.item if item is None else item
-        iterator.set_state(_read_in(directory).encode())
+        iterator.set_state(read_document(directory))
         iterator.start_prefetch()
         return iterator
 
@@ -60,44 +58,18 @@ class CheckpointHandler:
         return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def document_in(directory: Any) -> Path:
-    """This process's document in a directory.
+def read_document(directory: Any) -> bytes:
+    """The state that this process wrote into a directory; ValueError where there is none.
 
-    >>> document_in(Path("folder")).name
-    'process_0-of-1.json'
+    >>> read_document(Path("nowhere"))
+    Traceback (most recent call last):
+    ValueError: File nowhere/process_0-of-1.json does not exist.
     """
-    index, count = process_index_and_count()
-    document: Path = directory / f"process_{index}-of-{count}.json"
-    return document
-
-
-async def background_save(directory: Any, state: bytes) -> None:
-    """Writes a state into a directory that is being made."""
-    document = document_in(await directory.await_creation())
-    await asyncio.to_thread(_write, document, state.decode())
-
-
-async def background_load(directory: Any, set_state: Any) -> None:
-    """Reads the state in a directory and sets it."""
-    set_state((await asyncio.to_thread(_read_in, directory)).encode())
-
-
-def _text_of(iterator: Any) -> str:
-    text: str = iterator.get_state().decode()
-    return text
-
-
-def _read_in(directory: Path) -> str:
-    document = document_in(directory)
+    document: Path = directory / document_name(*this_process())
     if not document.exists():
         raise ValueError(f"File {document} does not exist.")
     with above_standard():
-        return document.read_text()
-
-
-def _write(document: Path, text: str) -> None:
-    with above_standard():
-        document.write_text(text)
+        return document.read_bytes()
 
 
 @cache

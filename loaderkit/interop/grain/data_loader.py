@@ -7,7 +7,7 @@ says nothing of the layout has the one of its worker_count, or of the state that
 
 import collections.abc
 import os
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ._engine import EngineLoader, engine_loader
 from ._in_order import InOrderRun
 from ._layout_plan import LayoutPlan, LayoutPosition, layout_plan_of
 from ._order import as_ours, generators_of, order_of
-from ._state import Identity, check_same, read, written
+from ._state import Identity, read, written
 from ._steps import steps_of
 from .options import MultiprocessingOptions, ReadOptions
 from .samplers import IndexSampler, size_of
@@ -193,7 +193,12 @@ class DataLoader:
         flat_maps = sum(step.kind == "flat_map" for step in self._steps)
         shard = self._shard_options
         return Identity(
-            repr(self._sampler), _repr(self._data_source), flat_maps, shard.shard_index, shard.shard_count
+            repr(self._sampler),
+            _repr(self._data_source),
+            flat_maps,
+            shard.shard_index,
+            shard.shard_count,
+            self._length,
         )
 
 
@@ -245,23 +250,17 @@ class DataLoaderIterator(collections.abc.Iterator[Any]):
         another sampler, source or layout, StateError where it is of another shard, IndexError where it is behind the
         last record; nothing has changed then.
         """
-        document = read(state)
         loader = self._data_loader
-        identity = loader._identity()
-        if self._validate_state or identity.flat_maps:
-            check_same(document, identity)
+        document = read(state, loader._identity(), validate=self._validate_state)
         if loader._worker_layout is not None and document.layout != loader._worker_layout:
             raise CheckpointMismatchError(
-                f"Worker count in checkpoint does not match: the state is of worker_count={document.layout}, and "
-                f"worker_layout={loader._worker_layout} was given. Give worker_layout={document.layout}, or none: "
-                "then a state brings its own"
+                f"worker_layout: expected {document.layout}, the worker_count of the state, got "
+                f"{loader._worker_layout}: give worker_layout={document.layout}, or none, and a state brings its own"
             )
-        cursors = document.cursors(identity, loader._length)
+        cursors = tuple(
+            loader._resolved(part, cursor, document.layout) for part, cursor in enumerate(document.cursors)
+        )
         reader = self._reader if document.layout == self._layout else loader._reader(document.layout)
-        if identity.flat_maps:
-            cursors = tuple(
-                loader._resolved(part, cursor, document.layout) for part, cursor in enumerate(cursors)
-            )
         reader.go_to(LayoutPosition(0, document.turn, cursors))
         if reader is not self._reader:
             self._reader.close()
@@ -275,17 +274,22 @@ class DataLoaderIterator(collections.abc.Iterator[Any]):
         """Ends the making of elements; the state can still be asked for."""
         self._reader.close()
 
-    async def save(self, directory: Any) -> Any:
+    async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
         """Orbax's StatefulCheckpointable: takes the state now, writes it in what is returned."""
-        from .checkpoint import background_save
+        from loaderkit._files.state_files import save_async
 
-        return background_save(directory, self.get_state())
+        iterator: Any = self
+        return await save_async(iterator, directory)
 
-    async def load(self, directory: Any) -> Any:
-        """Orbax's StatefulCheckpointable: goes to the state saved there."""
-        from .checkpoint import background_load
+    async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
+        """Orbax's StatefulCheckpointable: goes to the state saved there in what is returned."""
 
-        return background_load(directory, self.set_state)
+        async def load_saved() -> None:
+            from .checkpoint import read_document
+
+            self.set_state(read_document(directory))
+
+        return load_saved()
 
     def __str__(self) -> str:
         return f"PyGrainDatasetIterator(state={self.get_state().decode()})"

@@ -4,8 +4,8 @@
     place       index // c, the place among the records that one shard reads
     record_key  the row of the data source
 
-What a shard reads is its own part of the records: an IndexSampler cuts them in consecutive ranges and shuffles within
-the range, so no record ever moves to another shard. It is equal to Grain where that surprises, too:
+A shard reads its own part of the records: an IndexSampler cuts them in consecutive ranges and shuffles within a range,
+so no record ever moves to another shard. It is equal to Grain where that surprises, too:
 
 * The generator of an index is Philox with the key `seed + index`: two seeds that differ by d give the same generators d
   indices apart. The shuffle of epoch e has the seed `seed + e`: seeds that are next to each other share orders.
@@ -14,11 +14,14 @@ the range, so no record ever moves to another shard. It is equal to Grain where 
 """
 
 import sys
+from bisect import bisect_left
 from operator import index as to_index
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from loaderkit._base.integers import at_least
 
 from ._shuffle import shuffled
 from .record import RecordMetadata
@@ -32,14 +35,14 @@ _NO_SHARDING = NoSharding()
 class Sampler(Protocol):
     """What a sampler of your own must have: `sampler[i]`, the RecordMetadata of a global index.
 
-    `__len__` is optional: without it the length is found by asking for indices until one is an IndexError.
+    `__len__` is optional: without it the length is found by a binary search for the first index that is an IndexError.
 
     >>> isinstance(SequentialSampler(3), Sampler)
     True
     """
 
     def __getitem__(self, index: int) -> RecordMetadata:
-        """The metadata of a global index; IndexError behind the last."""
+        """The metadata of a global index; IndexError after the last."""
 
 
 class SequentialSampler:
@@ -59,7 +62,7 @@ class SequentialSampler:
     def __init__(
         self, num_records: int, shard_options: ShardOptions = _NO_SHARDING, seed: int | None = None
     ) -> None:
-        _check_num_records(num_records)
+        at_least("num_records", num_records, 1)
         count = shard_options.shard_count
         self._num_records = num_records
         self._shard_options = shard_options
@@ -115,20 +118,19 @@ class IndexSampler:
         num_epochs: int | None = None,
         seed: int | None = None,
     ) -> None:
-        _check_num_records(num_records)
+        at_least("num_records", num_records, 1)
+        if num_epochs is not None:
+            at_least("num_epochs", num_epochs, 1)
         if shuffle and seed is None:
-            raise ValueError("seed: shuffle=True needs one, for example seed=0")
-        if num_epochs is not None and num_epochs < 1:
-            raise ValueError(f"num_epochs: expected 1 or more, or None for no end, got {num_epochs}")
+            raise ValueError("seed: expected an int with shuffle=True, got None")
         self._num_records = num_records
         self._shard_options = shard_options
         self._shuffle = shuffle
         self._num_epochs = num_epochs
-        self._seed = None if seed is None else _checked_seed(seed)
-        self._first, stop = 0, num_records
-        # A NoSharding isn't cut at all; a ShardOptions(0, 1) is cut in one range, which is the same.
-        if not isinstance(shard_options, NoSharding):
-            self._first, stop = even_split(num_records, shard_options)
+        self._seed = None if seed is None else at_least("seed", seed, 0)
+        if self._seed is not None and self._seed >= _SEEDS:
+            raise ValueError(f"seed: expected an int in [0, 2**32), got {seed}")
+        self._first, stop = even_split(num_records, shard_options)
         self._range = stop - self._first  # records that this shard reads in an epoch
         alike = self._range * shard_options.shard_count if shard_options.drop_remainder else num_records
         self._max_index = None if num_epochs is None else num_epochs * min(alike, num_records)
@@ -149,9 +151,7 @@ class IndexSampler:
         """
         _check_indices(indices, self._max_index)
         if self._range == 0:
-            raise ZeroDivisionError(
-                f"{self!r}: {self._num_records} records leave none for shard {self._shard_options.shard_index}"
-            )
+            raise ZeroDivisionError(f"{self!r}: expected records of this shard, got none")
         places = indices // self._shard_options.shard_count
         epochs = places // self._range
         positions = places - epochs * self._range
@@ -183,13 +183,8 @@ def generator_of(seed: int | None, index: int) -> np.random.Generator | None:
     return None if seed is None else np.random.Generator(np.random.Philox(key=to_index(seed) + index))
 
 
-def seed_of(sampler: Any) -> int | None:
-    """The seed of a sampler of ours, None for another one."""
-    return getattr(sampler, "_seed", None) if type(sampler) in (IndexSampler, SequentialSampler) else None
-
-
 def size_of(sampler: Any) -> int:
-    """How many indices a sampler has; one without `__len__` is asked, halving the range each time.
+    """How many indices a sampler has; without `__len__` by a binary search.
 
     >>> class Three:
     ...     def __getitem__(self, index):
@@ -199,37 +194,20 @@ def size_of(sampler: Any) -> int:
     """
     if hasattr(sampler, "__len__"):
         return len(sampler)
-    low, high = 0, sys.maxsize
-    while low < high:
-        middle = (low + high) // 2
+
+    def is_past_end(index: int) -> bool:
         try:
-            sampler[middle]
+            sampler[index]
         except IndexError:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+            return True
+        return False
 
-
-def _check_num_records(num_records: int) -> None:
-    if num_records <= 0:
-        raise ValueError(f"num_records: expected 1 or more, got {num_records}")
-
-
-def _checked_seed(seed: Any) -> int:
-    try:
-        number = to_index(seed)
-    except TypeError:
-        raise TypeError(f"seed: expected an int, got {seed!r} of type {type(seed).__name__}") from None
-    if number not in range(_SEEDS):
-        raise ValueError(f"seed: expected an int in [0, 2**32), got {number}")
-    return number
+    return bisect_left(range(sys.maxsize), True, key=is_past_end)
 
 
 def _check_indices(indices: NDArray[np.int64], stop: int | None) -> None:
     if indices.size == 0:
         return
-    low, high = to_index(indices.min()), to_index(indices.max())
+    low, high = int(indices.min()), int(indices.max())
     if low < 0 or (stop is not None and high >= stop):
-        wrong = low if low < 0 else high
-        raise IndexError(f"index {wrong} is out of bounds, a sampler of {stop} indices has [0, {stop})")
+        raise IndexError(f"index: expected one in [0, {stop}), got {low if low < 0 else high}")

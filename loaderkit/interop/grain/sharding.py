@@ -1,7 +1,10 @@
 """Which part of the records a process loads, as Grain's samplers and its DataLoader are told."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+from loaderkit._base.integers import at_least
 
 from ._installed import is_of_grain
 
@@ -15,7 +18,7 @@ class ShardOptions:
         shard_count: int >= 1.
         drop_remainder: whether an IndexSampler gives all shards the same number of records.
 
-    Raises ValueError for a number out of range.
+    Raises TypeError for what is no integer, ValueError for a number out of range.
 
     >>> ShardOptions(1, 4)
     ShardOptions(shard_index=1, shard_count=4, drop_remainder=False)
@@ -26,11 +29,10 @@ class ShardOptions:
     drop_remainder: bool = False
 
     def __post_init__(self) -> None:
-        if self.shard_count <= 0:
-            raise ValueError(f"shard_count: expected a positive int, got {self.shard_count}")
-        if not 0 <= self.shard_index < self.shard_count:
+        count = at_least("shard_count", self.shard_count, 1)
+        if at_least("shard_index", self.shard_index, 0) >= count:
             raise ValueError(
-                f"shard_index: expected 0 to {self.shard_count - 1} (shard_count - 1), got {self.shard_index}"
+                f"shard_index: expected 0 to {count - 1} (shard_count - 1), got {self.shard_index}"
             )
 
 
@@ -53,21 +55,13 @@ class ShardByJaxProcess(ShardOptions):
     """
 
     def __init__(self, drop_remainder: bool = False) -> None:
-        super().__init__(*process_index_and_count(), drop_remainder=drop_remainder)
+        index, count = 0, 1
+        # Imported here, as Grain does: on a cluster that JAX finds by itself, a script may not have imported it yet.
+        with suppress(ImportError):
+            import jax
 
-
-def process_index_and_count() -> tuple[int, int]:
-    """JAX's process index and number of processes; (0, 1) where JAX isn't installed.
-
-    >>> index, count = process_index_and_count()
-    >>> 0 <= index < count
-    True
-    """
-    try:
-        import jax
-    except ImportError:
-        return 0, 1
-    return jax.process_index(), jax.process_count()
+            index, count = jax.process_index(), jax.process_count()
+        super().__init__(index, count, drop_remainder)
 
 
 def even_split(num_examples: int, options: ShardOptions) -> tuple[int, int]:

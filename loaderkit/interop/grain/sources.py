@@ -1,18 +1,14 @@
 """Grain's data sources under their names; any object with `__len__` and `__getitem__` is one, too."""
 
 import hashlib
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from operator import index as to_index
+from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, SupportsIndex
+from typing import Any
 
-from numpy.typing import ArrayLike
-
-from loaderkit._base.notes import annotate, notes_of
 from loaderkit.errors import FileChangedError
 from loaderkit.sources import ArrayRecordDataSource as _ArrayRecords
 from loaderkit.sources import RandomAccessDataSource
+from loaderkit.sources import RangeDataSource as _Range
 from loaderkit.sources.array_record_paths import paths_as_written
 
 from ._shared_memory import SharedMemoryDataSource
@@ -32,9 +28,8 @@ class ArrayRecordDataSource(_ArrayRecords):
         paths: a name or several, TFDS's file instructions among them. ValueError where there is none.
         reader_options: options of array-record's reader.
 
-    A file that is missing or can't be read is an OSError of its kind, as a FileNotFoundError, and a RuntimeError, too,
-    as in Grain. Its repr is Grain's, which is what Grain's checkpoints know it by: a hash of the names as they were
-    written.
+    A file that is missing or can't be read is an OSError that is a RuntimeError, too, as in Grain. The repr is Grain's,
+    which is what Grain's checkpoints know the source by: a hash of the names as they were written.
     """
 
     def __init__(self, paths: Any, reader_options: Mapping[str, str] | None = None) -> None:
@@ -45,26 +40,16 @@ class ArrayRecordDataSource(_ArrayRecords):
             )
         try:
             super().__init__(paths, reader_options)
+        except FileChangedError:  # Grain has no such error
+            raise
         except OSError as error:
-            raise _as_in_grain(error) from None
+            raise _UnreadableFileError(str(error)) from error
         self._written = paths_as_written(paths)
 
     @property
     def paths(self) -> list[str]:
         """The files as they were written, in order."""
         return [*self._written]
-
-    def __getitem__(self, record_key: SupportsIndex) -> bytes:
-        if not 0 <= to_index(record_key) < len(self):
-            raise ValueError(f"record_key: expected one in [0, {len(self)}), got {record_key}")
-        return super().__getitem__(record_key)
-
-    def __getitems__(self, record_keys: ArrayLike) -> list[bytes]:
-        # Said again, for it isn't inherited past a __getitem__ of the class's own.
-        return super().__getitems__(record_keys)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return map(self.__getitem__, range(len(self)))
 
     def __repr__(self) -> str:
         names = hashlib.sha1("".join(self._written).encode(), usedforsecurity=False).hexdigest()
@@ -78,40 +63,11 @@ class ArrayRecordDataSource(_ArrayRecords):
         super().__setstate__(tuple(ours))
 
 
-class _MissingFileError(FileNotFoundError, RuntimeError):
-    """A RuntimeError in Grain."""
-
-
-class _FolderError(IsADirectoryError, RuntimeError):
-    """A RuntimeError in Grain."""
-
-
-class _ForbiddenFileError(PermissionError, RuntimeError):
-    """A RuntimeError in Grain."""
-
-
 class _UnreadableFileError(OSError, RuntimeError):
-    """A RuntimeError in Grain."""
+    """An error of a file, which is a RuntimeError in Grain."""
 
 
-_KINDS: dict[type[OSError], type[OSError]] = {
-    FileNotFoundError: _MissingFileError,
-    IsADirectoryError: _FolderError,
-    PermissionError: _ForbiddenFileError,
-}
-
-
-def _as_in_grain(error: OSError) -> OSError:
-    if isinstance(error, FileChangedError):  # Grain has no such error
-        return error
-    kind = next((ours for base, ours in _KINDS.items() if isinstance(error, base)), _UnreadableFileError)
-    made = kind(*error.args) if error.filename is None else kind(*error.args, error.filename)
-    for note in notes_of(error):
-        annotate(made, note)
-    return made
-
-
-class RangeDataSource:
+class RangeDataSource(_Range):
     """The numbers of range(start, stop, step).
 
     >>> list(RangeDataSource(0, 6, 2)[key] for key in range(3)), RangeDataSource(0, 6, 2)
@@ -119,19 +75,4 @@ class RangeDataSource:
     """
 
     def __init__(self, start: int, stop: int, step: int) -> None:
-        assert step != 0, "step: expected another number than 0"
-        self._start, self._stop, self._step = start, stop, step
-        self._len = math.ceil((stop - start) / step)
-        assert self._len >= 0, f"a range from {start} to {stop} by {step} has no length"
-
-    def __len__(self) -> int:
-        return self._len
-
-    def __getitem__(self, record_key: SupportsIndex) -> int:
-        key = to_index(record_key)
-        if not 0 <= key < self._len:
-            raise IndexError(f"record_key: expected one in [0, {self._len}), got {key}")
-        return self._start + key * self._step
-
-    def __repr__(self) -> str:
-        return f"RangeDataSource(start={self._start}, stop={self._stop}, step={self._step})"
+        super().__init__(start, stop, step)

@@ -220,10 +220,13 @@ class Indexed(grain.MapWithIndexTransform):
 @pytest.mark.parametrize(
     ("operation", "words"),
     [
-        (Indexed(), "Indexed is not callable: a MapWithIndex needs an index"),
-        (Refuse, r"Refuse is a class: write Refuse\(\.\.\.\)"),
-        (grain.BatchOperation, r"BatchOperation is a class: write BatchOperation\(\.\.\.\)"),
-        (5, "int is not callable: expected a transform"),
+        (Indexed(), "Indexed: expected an operation without an index, got a MapWithIndex"),
+        (Refuse, r"Refuse: expected an operation, got its class: write Refuse\(\.\.\.\)"),
+        (
+            grain.BatchOperation,
+            r"BatchOperation: expected an operation, got its class: write BatchOperation\(\.\.\.\)",
+        ),
+        (5, "int: expected a transform"),
         (lambda records: 5, "<lambda>: expected an iterator of records from it, got int"),
         (lambda records: (record.data for record in records), "<lambda>: expected Records from it, got int"),
         (lambda records: (None for record in records), "<lambda>: expected Records from it, got NoneType"),
@@ -252,6 +255,6 @@ def test_a_callable_may_give_the_least_of_iterators():
 def test_a_batch_without_rows_is_refused_by_name():
     """At once, as in Grain."""
     with pytest.raises(
-        ValueError, match=r"^operations\[1\] Batch\(batch_size=0\): batch_size must be positive"
+        ValueError, match=r"^operations\[1\] Batch\(batch_size=0\): batch_size: expected 1 or more, got 0$"
     ):
         loader_of([Same(), grain.Batch(0)])

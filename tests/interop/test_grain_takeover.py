@@ -271,7 +271,7 @@ def test_a_list_in_shared_memory_outlives_the_workers():
 def test_what_is_no_operation_fails_when_iteration_starts():
     """As in Grain: the constructor takes it."""
     made = loader(operations=[5])
-    with pytest.raises(TypeError, match="not callable"):
+    with pytest.raises(TypeError, match="expected a transform"):
         iter(made)
 
 

@@ -1,9 +1,9 @@
 """Grain's operations said in the engine's.
 
-A Map is a Map, a Filter a Filter. Randomness differs: a record has one generator, from which its RandomMaps draw in turn.
-So the operations from the first RandomMap to the last become one *stage*, which has the generator while they run; where
-a RandomMap comes after a Batch, the stage extends to the Batch, and gives the generator's state with the row. After a
-FlatMap there is no generator, as in Grain.
+A Map is a Map, a Filter a Filter. Randomness differs: a record has one generator, from which its RandomMaps draw in
+turn. So the operations from the first RandomMap to the last become one *stage*, which has the generator while they run;
+where a RandomMap comes after a Batch, the stage extends to the Batch, and gives the generator's state with the row.
+After a FlatMap there is no generator, as in Grain.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import loaderkit.transforms.base as engine
+from loaderkit._base.integers import at_least
 from loaderkit.transforms.operation_names import NamedOperation, RaisedBy
 
 from . import transforms
@@ -92,9 +93,8 @@ def compiled(steps: Sequence[Step], generators: Generators | None, *, by_workers
 def _add_batch(made: Compiled, step: Step, *, paired: bool, first_dtype: bool) -> None:
     batch = step.batch
     assert batch is not None
-    if batch.batch_size <= 0:
-        raise ValueError(f"{step.label}: batch_size must be positive, got {batch.batch_size}")
-    size, drop, function = batch.batch_size, batch.drop_remainder, batch.batch_fn
+    size = at_least(f"{step.label}: batch_size", batch.batch_size, 1)
+    drop, function = batch.drop_remainder, batch.batch_fn
     made.batches.append(batch)
     if function is None:
         made.add(StackingBatch(size, drop_remainder=drop, paired=paired, first_dtype=first_dtype), [step])

@@ -3,9 +3,9 @@
 What such a callable holds back when a position is taken is lost when a loader goes on from there, as in Grain. This is
 also the plainest way to say what a pipeline gives, so the tests compare the engine with it.
 
-A cursor of Grain's is the records read, and for each FlatMap the children given of its present element, where the
-records read are those before that element. So it may stand behind the last child. A cursor of the engine's says which
-record and which child it is.
+A cursor of Grain's counts the records read, and for each FlatMap the children given of its present element, where the
+records read are those before that element. So it may stand after the last child. A cursor of the engine's names a
+record and its next child.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +41,13 @@ class InOrderRun:
         layout: how many layout workers, 0 for Grain's own process.
         index_at: the global index of each layout worker's records.
     """
+
+    _position: LayoutPosition
+    _streams: list["_Stream"]  # one for each layout worker
+    _over: set[int]  # the layout workers of the streams that have ended
+    _error: Exception | None
+    _raised_at: TracebackType | None
+    _moving: bool  # a step is being made
 
     def __init__(
         self, *, source: Any, sampler: Any, steps: Sequence[Step], layout: int, index_at: IndexAt
@@ -96,17 +103,16 @@ class InOrderRun:
         """Goes to a position; what the callables held back is gone."""
         self._check_open()
         self._position = position
-        self._over: set[int] = set()  # layout workers whose streams have ended
-        self._error: Exception | None = None
-        self._raised_at: TracebackType | None = None
+        self._over = set()
+        self._error = self._raised_at = None
         self._moving = False
         self._streams = [self._stream(part, cursor) for part, cursor in enumerate(position.cursors)]
 
     def resolved(self, part: int, cursor: Cursor) -> Cursor:
         """The engine's cursor of the element that a layout worker's cursor of Grain's means.
 
-        Grain counts from behind the element before: elements that a Filter dropped, or that had no more children, may
-        come between. So the steps before the last FlatMap are run up to its next element.
+        Grain counts from the element before: between that and the one meant, elements may have been dropped by a Filter
+        or have no more children. So the steps before the last FlatMap are run up to its next element.
         """
         last = max(place for place, step in enumerate(self._steps) if step.kind == "flat_map")
         stream = self._made(part, cursor, self._steps[:last])

@@ -1,16 +1,16 @@
 """Grain's index_shuffle, bit for bit and on arrays: a permutation of [0, max_index] for each 32-bit seed.
 
-A Feistel cipher with 2 * half bits walks on from each index until it falls into the range again:
+A Feistel cipher of 2 * half bits is applied to each index, and again to what falls outside the range:
 
     half    half the bits of a block; a block is 2 * half bits wide, 16 at least
     keys    one 32-bit word a round, spread from the seed as C++'s std::seed_seq does
     round   left ^= mix(right) ^ key, then right ^= mix(left) ^ key
 
-Where the range has at most 2**16 indices the whole permutation is a table: by walking, an index of a short range would
+Where the range has at most 2**16 indices the whole permutation is a table: one by one, an index of a short range would
 take thousands of passes.
 
-It is kept as it is where it isn't a permutation: for a length of 4**k + 1 from 65,537 on the block is a bit too narrow,
-so the last index shares its record with index 0, and the record `max_index` is never read. That is what Grain does.
+For a length of 4**k + 1 from 65,537 on it is no permutation, as in Grain: the block is a bit too narrow, so the last
+index shares its record with index 0, and the record `max_index` is never read.
 """
 
 import math
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 UInt64Array = NDArray[np.uint64]
 
-ROUNDS = 4  # what every sampler uses
+_ROUNDS = 4  # what every sampler uses
 _LEAST_BITS = 16
 _SEED_LIMIT = 1 << 32
 _WORD = 0xFFFFFFFF
@@ -50,24 +50,23 @@ def index_shuffle(index: int, max_index: int, seed: int, rounds: int) -> int:
         raise ValueError(f"index must be in [0, max_index], got {index} and max_index {max_index}")
     if not 0 <= seed < _SEED_LIMIT:
         raise TypeError(f"seed: expected an int in [0, 2**32), got {seed}")
-    return int(_shuffled(np.array([index], np.int64), max_index, seed, rounds)[0])
+    return int(shuffled(np.array([index], np.int64), max_index, seed, rounds)[0])
 
 
-def shuffled(positions: NDArray[np.int64], max_index: int, seed: int) -> NDArray[np.int64]:
+def shuffled(
+    positions: NDArray[np.int64], max_index: int, seed: int, rounds: int = _ROUNDS
+) -> NDArray[np.int64]:
     """Where the permutation of [0, max_index] sends each position.
 
     Args:
         positions: (n,) int64 in [0, max_index].
         max_index: the last index.
         seed: int in [0, 2**32).
+        rounds: of the cipher.
 
     >>> shuffled(np.arange(5), 4, 32).tolist()
     [2, 4, 3, 0, 1]
     """
-    return _shuffled(positions, max_index, seed, ROUNDS)
-
-
-def _shuffled(positions: NDArray[np.int64], max_index: int, seed: int, rounds: int) -> NDArray[np.int64]:
     if max_index == 0:
         return np.zeros_like(positions)
     half = half_bits(max_index)
@@ -88,9 +87,7 @@ def half_bits(max_index: int) -> int:
     >>> half_bits(65535), half_bits(65536), half_bits(65537)
     (8, 8, 9)
     """
-    bits = math.ceil(
-        math.log2(max_index)
-    )  # of a double, which is where a large max_index loses its last bits
+    bits = math.ceil(math.log2(max_index))  # of a double, in which a large max_index loses its last bits
     return max(bits + bits % 2, _LEAST_BITS) // 2
 
 
@@ -157,7 +154,7 @@ def _table(max_index: int, seed: int, rounds: int) -> NDArray[np.int64]:
         left = left ^ mixed[right] ^ np.uint8(keys[place] & 255)
         right = right ^ mixed[left] ^ np.uint8(keys[place + 1] & 255)
     step = left.astype(np.uint16) << np.uint16(8) | right  # (65536,): where one pass of the cipher leads
-    # Beyond the last index a pass leads on; within, it stays. Doubling the passes follows every walk to its end.
+    # After the last index another pass follows; up to it, none. Doubling the passes brings every index into the range.
     onward = step.copy()
     onward[: max_index + 1] = np.arange(min(max_index + 1, step.size))
     out = step[: max_index + 1]

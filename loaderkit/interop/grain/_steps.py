@@ -12,10 +12,10 @@ from ._installed import is_of_grain
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation: "map", "random", "filter", "flat_map", "batch", or "records", a callable of the user's.
+    """One operation.
 
-    call: what is called for each element, for "records" with all of them. label: what errors call it. operation: the
-    user's object. batch: of a "batch".
+    kind: "map", "random", "filter", "flat_map", "batch", or "records" for a callable of the user's. call: what is
+    called for each element. label: what errors call it. operation: the user's object. batch: of a "batch".
     """
 
     kind: str
@@ -86,19 +86,19 @@ def is_legacy(op: Any) -> bool:
 
 
 def check_callable(step: Step) -> None:
-    """Raises TypeError where a step that is no transform is no callable from records to records either."""
+    """Raises TypeError where a step of the kind "records" is no callable from records to records."""
     op = step.operation
     if isinstance(op, transforms.MapWithIndex) or is_of_grain(op, "MapWithIndex"):
         raise TypeError(
-            f"{step.label} is not callable: a MapWithIndex needs an index, and a DataLoader has none to give, in Grain "
-            "neither"
+            f"{step.label}: expected an operation without an index, got a MapWithIndex: a DataLoader has no index to "
+            "give, as in Grain"
         )
     if isinstance(op, type) and issubclass(op, _ALL):
         raise TypeError(
-            f"{step.label} is a class: write {op.__name__}(...), with the arguments that it takes"
+            f"{step.label}: expected an operation, got its class: write {op.__name__}(...), with its arguments"
         )
     if not callable(op):
         raise TypeError(
-            f"{step.label} is not callable: expected a transform, a legacy operation or a callable from records to "
-            f"records, got {op!r:.80}"
+            f"{step.label}: expected a transform, a legacy operation or a callable from records to records, got "
+            f"{op!r:.80}"
         )

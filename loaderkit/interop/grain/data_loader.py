@@ -1,18 +1,18 @@
 """Grain's DataLoader: the same arguments, the same batches, the same checkpoints, on loaderkit's engine.
 
 The batches of Grain depend on its worker_count. Here that number is the *layout*, `worker_layout`, and the number of
-processes that work is another: the layout says which records make a batch, `worker_count` who makes it. A script that
-says nothing of the layout has the one of its worker_count, or of the state that it restores.
+processes that work is another: the layout says which records make a batch, `worker_count` how many processes make them.
+Without `worker_layout` a script has the layout of its worker_count, or of the state that it restores.
 """
 
-import collections.abc
 import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from loaderkit._iterator.reader import StreamReader
+from loaderkit._base.integers import at_least
 from loaderkit._order.cursor import Cursor
 from loaderkit.errors import CheckpointMismatchError
 
@@ -28,7 +28,7 @@ from .options import MultiprocessingOptions, ReadOptions
 from .samplers import IndexSampler, size_of
 from .transforms import Batch
 
-_ENDLESS = 1 << 62  # records: who reads more than that doesn't
+_ENDLESS = 1 << 62  # records: no run reads that many, and indices stay below 2**63
 
 
 class DataLoader:
@@ -46,7 +46,7 @@ class DataLoader:
         enable_profiling: nothing, as in Grain.
         worker_layout: the worker_count of the Grain run whose batches these are.
 
-    Raises ValueError where a number is out of range, or nobody says the shards.
+    Raises ValueError where a number is out of range, or neither shard_options nor the sampler say the shards.
 
     >>> import loaderkit.interop.grain as grain
     >>> loader = grain.DataLoader(
@@ -73,13 +73,12 @@ class DataLoader:
         worker_layout: int | None = None,
     ) -> None:
         """All arguments are given by name; help(DataLoader) says what each of them is, and the errors."""
-        for name, number in (("worker_count", worker_count), ("worker_layout", worker_layout)):
-            if number is not None and number < 0:
-                raise ValueError(f"{name}: expected 0 or more, got {number}")
-        if worker_buffer_size < 0 or (worker_buffer_size == 0 and worker_count != 0):
-            raise ValueError(f"worker_buffer_size: expected 1 or more, got {worker_buffer_size}")
-        # Under Grain's names where these are what Grain's hold: code that makes a loader anew with one operation more
-        # reads them, with the options below.
+        workers = at_least("worker_count", os.cpu_count() or 1 if worker_count is None else worker_count, 0)
+        at_least("worker_buffer_size", worker_buffer_size, 1 if workers else 0)
+        if worker_layout is not None:
+            at_least("worker_layout", worker_layout, 0)
+        # Grain's names for what Grain's loader holds, too: code that makes a loader anew with one operation more reads
+        # them, with the options below.
         self._data_source = data_source
         self._sampler = sampler
         self._operations = [*operations]
@@ -87,7 +86,7 @@ class DataLoader:
         self._in_order = any(step.kind == "records" for step in self._steps)
         self._read_options: ReadOptions | None = read_options
         self._multiprocessing_options = MultiprocessingOptions(
-            num_workers=_count(worker_count),
+            num_workers=workers,
             per_worker_buffer_size=worker_buffer_size,
             enable_profiling=enable_profiling,
         )
@@ -101,7 +100,7 @@ class DataLoader:
         self._length = min(size, _ENDLESS) // self._shard_options.shard_count
         self._made: dict[bool, tuple[Compiled, EngineLoader]] = {}
         if not self._in_order:
-            self._compiled(self._own_layout)  # what is wrong with a Batch is said now
+            self._compiled(self._own_layout)  # raises now what is wrong with a Batch
 
     @property
     def multiprocessing_options(self) -> MultiprocessingOptions:
@@ -202,12 +201,12 @@ class DataLoader:
         )
 
 
-class DataLoaderIterator(collections.abc.Iterator[Any]):
+class DataLoaderIterator(Iterator[Any]):
     """Goes through a loader's elements; its state is the document that Grain writes.
 
     Args:
-        data_loader: whose elements.
-        state: a document's fields to go on from, None for the beginning.
+        data_loader: gives the elements.
+        state: the fields of a document to continue from, None for the beginning.
         validate_state: whether the state must be of the same sampler and source.
 
     >>> import loaderkit.interop.grain as grain
@@ -247,7 +246,7 @@ class DataLoaderIterator(collections.abc.Iterator[Any]):
         """Goes to where a state stands: one of ours or of Grain's, of any worker_count.
 
         Raises json.JSONDecodeError or StateError where it is no such document, CheckpointMismatchError where it is of
-        another sampler, source or layout, StateError where it is of another shard, IndexError where it is behind the
+        another sampler, source or layout, StateError where it is of another shard, IndexError where it is after the
         last record; nothing has changed then.
         """
         loader = self._data_loader
@@ -271,7 +270,7 @@ class DataLoaderIterator(collections.abc.Iterator[Any]):
         self._reader.start_prefetch()
 
     def close(self) -> None:
-        """Ends the making of elements; the state can still be asked for."""
+        """Stops making elements; get_state() still works."""
         self._reader.close()
 
     async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
@@ -330,22 +329,13 @@ def load(
     )
 
 
-def _count(worker_count: int | None) -> int:
-    if worker_count is not None:
-        return int(worker_count)
-    count = os.cpu_count()
-    if count is None:
-        raise ValueError("worker_count: the number of CPUs isn't known, give a number")
-    return count
-
-
 def _shard_options(sampler: Any, given: Any) -> sharding.ShardOptions:
     own = getattr(sampler, "_shard_options", None)
     found = sharding.as_shard_options(own if given is None else given)
     if found is None:
         raise ValueError(
-            "shard_options: none were given and the sampler has none; give NoSharding(), ShardByJaxProcess() or "
-            f"ShardOptions(shard_index, shard_count){'' if given is None else f', got {given!r}'}"
+            "shard_options: expected NoSharding(), ShardByJaxProcess() or ShardOptions(shard_index, shard_count), got "
+            f"{given!r}{', and the sampler has none' if given is None else ''}"
         )
     return found
 

@@ -1,6 +1,6 @@
 """Grain's legacy operations: callables that take an iterator of Records and give one.
 
-The four of Grain's own are run as the transforms that they are; a callable of the user's is run in order.
+Those of Grain's are run as the transforms that they are; a callable of the user's is run in order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 
+from loaderkit._base.integers import at_least
 from loaderkit._base.tree import structure_of
 
 from ._batching import make_batch
@@ -62,7 +63,7 @@ class RandomMapOperation(Generic[IN, OUT]):
 
 @dataclass
 class FilterOperation(Generic[IN]):
-    """Keeps the records for whose data the condition is true."""
+    """Keeps the records of which the condition is true for the data."""
 
     condition_function: Callable[[IN], bool]
 
@@ -91,8 +92,7 @@ class BatchOperation(Generic[IN, OUT]):
     batch_fn: Callable[[Sequence[IN]], OUT] | None = None
 
     def __post_init__(self) -> None:
-        if self.batch_size <= 0:
-            raise ValueError(f"batch_size must be a positive integer. Got {self.batch_size}.")
+        at_least("batch_size", self.batch_size, 1)
         if self.batch_fn is None:
             self.batch_fn = _stacked
 

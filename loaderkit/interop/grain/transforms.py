@@ -1,6 +1,6 @@
 """What Grain's DataLoader does to elements: base classes to derive from, and Batch.
 
-A class derived from the real Grain's bases is taken for what it is, too.
+A class derived from the real Grain's bases works as well.
 """
 
 import abc
@@ -27,7 +27,7 @@ class Map(abc.ABC):
 
 
 class RandomMap(abc.ABC):
-    """As Map, with the generator of the element's record, which goes on from one RandomMap to the next.
+    """As Map, with the generator of the element's record, from which its RandomMaps draw in turn.
 
     >>> class Noise(RandomMap):
     ...     def random_map(self, element, rng):
@@ -58,7 +58,7 @@ class MapWithIndex(abc.ABC):
 
 
 class Filter(abc.ABC):
-    """Keeps the elements for which the answer is true.
+    """Keeps the elements for which `filter` is true.
 
     >>> class Even(Filter):
     ...     def filter(self, element):
@@ -73,9 +73,9 @@ class Filter(abc.ABC):
 
 
 class FlatMap(abc.ABC):
-    """One element in, any number out; behind it a RandomMap gets None for a generator, as in Grain.
+    """One element in, any number out; a RandomMap after it gets None for a generator, as in Grain.
 
-    max_fan_out: the most elements that come of one. A DataLoader doesn't hold it to that.
+    max_fan_out: the most elements that one becomes. A DataLoader doesn't check it.
     """
 
     max_fan_out: int

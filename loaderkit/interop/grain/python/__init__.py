@@ -44,7 +44,7 @@ else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
     from loaderkit.interop.grain._lazy import lazily as _lazily
 
-    # The names of each module, and behind a colon what one is called here.
+    # The names of each module, each with the name that it has here after a colon, where that differs.
     _NAMES = {
         "_config": "config",
         "_shared_memory": "SharedMemoryArray SharedMemoryDataSource:InMemoryDataSource",

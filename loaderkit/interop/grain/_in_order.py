@@ -44,7 +44,7 @@ class InOrderRun:
 
     _position: LayoutPosition
     _streams: list["_Stream"]  # one for each layout worker
-    _over: set[int]  # the layout workers of the streams that have ended
+    _ended: set[int]  # the layout workers of the streams that have ended
     _error: Exception | None
     _raised_at: TracebackType | None
     _moving: bool  # a step is being made
@@ -75,14 +75,14 @@ class InOrderRun:
             self.go_to(self._position)
         before, parts = self._position, len(self._streams)
         for part in (*range(before.turn, parts), *range(before.turn)):
-            if part in self._over:
+            if part in self._ended:
                 continue
             stream = self._streams[part]
             self._moving = True
             try:
                 element = next(stream.records).data
             except StopIteration:
-                self._over.add(part)
+                self._ended.add(part)
                 self._moving = False
                 continue
             except Exception as error:
@@ -103,7 +103,7 @@ class InOrderRun:
         """Goes to a position; what the callables held back is gone."""
         self._check_open()
         self._position = position
-        self._over = set()
+        self._ended = set()
         self._error = self._raised_at = None
         self._moving = False
         self._streams = [self._stream(part, cursor) for part, cursor in enumerate(position.cursors)]

@@ -11,7 +11,7 @@ from ._rng import FromSampler, Generators, SeedPlusIndex
 from .samplers import IndexSampler, SequentialSampler
 from .sharding import as_shard_options
 
-# Records. The plan asks for some thousand indices at once: of shorter epochs these would be many, each with a table.
+# Records. The plan asks for some thousand indices at once: they would be of many shorter epochs, each with a table.
 _SHORT_EPOCH = 4096
 _OURS = (IndexSampler, SequentialSampler)
 _NAMES = {kind.__name__ for kind in _OURS}

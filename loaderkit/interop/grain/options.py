@@ -1,4 +1,4 @@
-"""How a script for Grain says how to read and how many processes to use."""
+"""ReadOptions and MultiprocessingOptions: how a worker reads, and how many there are."""
 
 import logging
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class ReadOptions:
 
 @dataclass(slots=True)
 class MultiprocessingOptions:
-    """How many worker processes there are; nothing of it changes a batch.
+    """How many worker processes there are; it changes no batch.
 
     >>> MultiprocessingOptions(num_workers=2).per_worker_buffer_size
     1

@@ -15,7 +15,9 @@ from types import TracebackType
 from typing import Any
 
 from loaderkit._base.notes import annotate, keyed
+from loaderkit._iterator.reader import Element
 from loaderkit._order.cursor import Cursor
+from loaderkit._order.facts import PLANNED
 from loaderkit.errors import IteratorClosedError
 from loaderkit.sources.naming import Namer, namer_of
 
@@ -31,7 +33,9 @@ IndexAt = Callable[[int, int], int | None]
 
 
 class InOrderRun:
-    """An iterator over a pipeline run in order; an error is raised again until the position is set anew.
+    """Reads a pipeline that is run in order, as a `StreamReader` reads the engine's.
+
+    An error is raised again until the position is set anew.
 
     Args:
         source: where records come from; a record_key is taken modulo its length.
@@ -42,7 +46,7 @@ class InOrderRun:
         index_at: the global index of each layout worker's records.
     """
 
-    _position: LayoutPosition
+    position: LayoutPosition  # where it stands
     _streams: list["_Stream"]  # one for each layout worker
     _ended: set[int]  # the layout workers of the streams that have ended
     _error: Exception | None
@@ -62,25 +66,23 @@ class InOrderRun:
         self._closed = False
         self.go_to(LayoutPosition(0, 0, ((0,),) * max(layout, 1)))
 
-    def __iter__(self) -> "InOrderRun":
-        return self
-
-    def __next__(self) -> Any:
+    def take(self) -> Element[LayoutPosition]:
+        """The next element; the position moves on."""
         self._check_open()
         if self._error is not None:
             # Raised again as it was, or its traceback would grow with every call.
             raise BaseException.with_traceback(self._error, self._raised_at)
         if self._moving:
             # An interrupt fell into the callables, and ended them.
-            self.go_to(self._position)
-        before, parts = self._position, len(self._streams)
+            self.go_to(self.position)
+        before, parts = self.position, len(self._streams)
         for part in (*range(before.turn, parts), *range(before.turn)):
             if part in self._ended:
                 continue
             stream = self._streams[part]
             self._moving = True
             try:
-                element = next(stream.records).data
+                value = next(stream.records).data
             except StopIteration:
                 self._ended.add(part)
                 self._moving = False
@@ -90,19 +92,15 @@ class InOrderRun:
                 self._error, self._raised_at = error, error.__traceback__
                 raise
             cursors = (*before.cursors[:part], stream.place(), *before.cursors[part + 1 :])
-            self._position = LayoutPosition(before.step + 1, (part + 1) % parts, cursors)
+            self.position = LayoutPosition(before.step + 1, (part + 1) % parts, cursors)
             self._moving = False
-            return element
+            return Element(value, self.position, (), PLANNED)
         raise StopIteration
-
-    def position(self) -> LayoutPosition:
-        """Where it stands."""
-        return self._position
 
     def go_to(self, position: LayoutPosition) -> None:
         """Goes to a position; what the callables held back is gone."""
         self._check_open()
-        self._position = position
+        self.position = position
         self._ended = set()
         self._error = self._raised_at = None
         self._moving = False

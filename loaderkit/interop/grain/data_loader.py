@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._iterator.reader import StreamReader
 from loaderkit._base.integers import at_least
+from loaderkit._iterator.reader import StreamReader
 from loaderkit._order.cursor import Cursor
 from loaderkit.errors import CheckpointMismatchError
 
@@ -129,12 +129,15 @@ class DataLoader:
 
     def _reader(self, layout: int) -> StreamReader[LayoutPosition] | InOrderRun:
         """The stream of a layout, from its beginning."""
-        plan = self._plan(layout)
-        if not self._in_order:
-            return self._compiled(layout)[1].reader(plan, layout)
+        if self._in_order:
+            return self._run_in_order(layout)
+        return self._compiled(layout)[1].reader(self._plan(layout), layout)
+
+    def _run_in_order(self, layout: int) -> InOrderRun:
+        round_robin = self._plan(layout).round_robin
 
         def index_at(part: int, used: int) -> int | None:
-            return plan.round_robin.index_of(part, used) if used < plan.round_robin.size(part) else None
+            return round_robin.index_of(part, used) if used < round_robin.size(part) else None
 
         return InOrderRun(
             source=self._data_source,
@@ -177,16 +180,7 @@ class DataLoader:
         """A cursor of a document as the engine's; an InOrderRun counts as Grain does."""
         if self._in_order or not any(cursor[1:]):
             return cursor
-        round_robin = self._plan(layout).round_robin
-
-        def index_at(part: int, used: int) -> int | None:
-            return round_robin.index_of(part, used) if used < round_robin.size(part) else None
-
-        sampler = as_ours(self._sampler)
-        run = InOrderRun(
-            source=self._data_source, sampler=sampler, steps=self._steps, layout=layout, index_at=index_at
-        )
-        return run.resolved(part, cursor)
+        return self._run_in_order(layout).resolved(part, cursor)
 
     def _identity(self) -> Identity:
         flat_maps = sum(step.kind == "flat_map" for step in self._steps)

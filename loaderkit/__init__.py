@@ -23,6 +23,7 @@ __all__ = [
     "CheckpointMismatchError",
     "ChecksumError",
     "ConcatDataSource",
+    "ConformanceError",
     "DataLoader",
     "DataLoaderIterator",
     "FileChangedError",
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from loaderkit.errors import BatchError as BatchError
     from loaderkit.errors import CheckpointMismatchError as CheckpointMismatchError
     from loaderkit.errors import ChecksumError as ChecksumError
+    from loaderkit.errors import ConformanceError as ConformanceError
     from loaderkit.errors import FileChangedError as FileChangedError
     from loaderkit.errors import IteratorClosedError as IteratorClosedError
     from loaderkit.errors import LoaderkitError as LoaderkitError
@@ -126,6 +128,7 @@ _NAMES = {
     "BatchError": "loaderkit.errors",
     "CheckpointMismatchError": "loaderkit.errors",
     "ChecksumError": "loaderkit.errors",
+    "ConformanceError": "loaderkit.errors",
     "FileChangedError": "loaderkit.errors",
     "IteratorClosedError": "loaderkit.errors",
     "LoaderkitError": "loaderkit.errors",

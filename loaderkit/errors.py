@@ -141,6 +141,20 @@ class PurityError(LoaderkitError, AssertionError):
         self.operation, self.leaf = operation, leaf
 
 
+class ConformanceError(LoaderkitError, AssertionError):
+    """`loaderkit.testing` found a source, a sampler or an operation that breaks one of the rules that loaderkit relies on.
+
+    check: the name of the check that failed, as `skip=` of the same function takes it.
+
+    >>> ConformanceError("Pictures: expected ..., got ...", check="read again").check
+    'read again'
+    """
+
+    def __init__(self, message: str, *, check: str) -> None:
+        super().__init__(message)
+        self.check = check
+
+
 class IteratorClosedError(LoaderkitError, RuntimeError):
     """The iterator was closed, or belongs to the process that this one was forked from.
 

@@ -1,0 +1,186 @@
+"""A list of checks on one object: which were run, which were skipped and why, and the error of the first that fails."""
+
+import random
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, NoReturn, TypeVar
+
+import numpy as np
+
+from loaderkit._base.notes import text_of
+from loaderkit.errors import ConformanceError
+
+from .progress import ProgressLine
+from .snapshot import Snapshot, difference
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Generic[T]):
+    """One rule and how it is looked at.
+
+    name: in reports, errors and `skip=`. promise: what holds where it passes. advice: what to do where it doesn't.
+    run: takes what is checked and raises Mismatch or Skip; anything else that it raises is a failure, too.
+    """
+
+    name: str
+    promise: str
+    advice: str
+    run: Callable[[T], None]
+
+
+def check(
+    checks: list[Check[T]], name: str, promise: str, advice: str
+) -> Callable[[Callable[[T], None]], Callable[[T], None]]:
+    """Adds the function below it to a list of checks; the arguments are those of Check."""
+
+    def add(run: Callable[[T], None]) -> Callable[[T], None]:
+        checks.append(Check(name, promise, advice, run))
+        return run
+
+    return add
+
+
+class Mismatch(Exception):  # noqa: N818 - run_checks makes the error of it
+    """A check found something else than it expected: both, in words."""
+
+    def __init__(self, expected: str, got: str) -> None:
+        super().__init__(expected, got)
+        self.expected, self.got = expected, got
+
+
+class Skip(Exception):  # noqa: N818 - no error
+    """A check can't be run on this object; the reason, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConformanceReport:
+    """What `check_source`, `check_sampler` or `check_operation` looked at; a ConformanceError comes where a rule is broken.
+
+    subject: what was checked. passed: names of checks, and what each of them showed. skipped: names of those that were
+    not run, and why. pickled_bytes: what travels to each worker process, None where it wasn't pickled.
+
+    >>> report = ConformanceReport(
+    ...     subject="a list of 3 records",
+    ...     passed=(("length", "len(source) is the same again"),),
+    ...     skipped=(("name", "the source has no name(record_key)"),),
+    ...     pickled_bytes=63,
+    ... )
+    >>> print(report)
+    a list of 3 records: 1 check passed, 1 was skipped, 63 bytes pickled
+      passed   length: len(source) is the same again
+      skipped  name: the source has no name(record_key)
+    """
+
+    subject: str
+    passed: tuple[tuple[str, str], ...]
+    skipped: tuple[tuple[str, str], ...]
+    pickled_bytes: int | None
+
+    def __str__(self) -> str:
+        count, left = len(self.passed), len(self.skipped)
+        size = "" if self.pickled_bytes is None else f", {self.pickled_bytes:,} bytes pickled"
+        lines = [
+            f"{self.subject}: {count} check{'s' * (count != 1)} passed, {left} {'was' if left == 1 else 'were'} skipped{size}"
+        ]
+        lines += [f"  passed   {name}: {promise}" for name, promise in self.passed]
+        lines += [f"  skipped  {name}: {reason}" for name, reason in self.skipped]
+        return "\n".join(lines)
+
+
+def run_checks(
+    checks: Sequence[Check[T]],
+    checked: T,
+    *,
+    name: str,
+    subject: str,
+    skip: Collection[str],
+    progress: bool | None,
+) -> ConformanceReport:
+    """Runs the checks in order. The global generators are afterwards where they were before.
+
+    Args:
+        checks: in the order in which a failure says most.
+        checked: what each of them takes.
+        name: of the public function, for errors and the line of progress.
+        subject: what is checked, in a few words.
+        skip: names of checks to leave out; ValueError for a name that no check has.
+        progress: whether a line on stderr says how far it is; None where that is a terminal.
+
+    ConformanceError for the first that fails.
+
+    >>> even = Check("even", "it is even", "Add 1.", lambda n: expect(n % 2 == 0, "an even number", str(n)))
+    >>> run_checks([even], 3, name="check_number", subject="3", skip=(), progress=False)
+    Traceback (most recent call last):
+    loaderkit.errors.ConformanceError: check_number: 3: check 'even': expected an even number, got 3. Add 1.
+    """
+    if isinstance(skip, str):
+        raise TypeError(f"skip: expected a list of names of checks, got {skip!r}; write [{skip!r}]")
+    if progress is not None and not isinstance(progress, bool):
+        raise TypeError(f"progress: expected True, False or None, got {progress!r}")
+    names = [each.name for each in checks]
+    unknown = [wrong for wrong in skip if wrong not in names]
+    if unknown:
+        raise ValueError(f"skip: expected names among {names}, got {unknown[0]!r}")
+    passed: list[tuple[str, str]] = []
+    skipped: list[tuple[str, str]] = []
+    with _quiet_generators(), ProgressLine(shown=progress, name=name, stages=len(checks)) as line:
+        for each in checks:
+            line.stage(each.name)
+            if each.name in skip:
+                skipped.append((each.name, "left out by skip="))
+                continue
+            try:
+                each.run(checked)
+            except Skip as reason:
+                skipped.append((each.name, str(reason)))
+            except Mismatch as found:
+                _fail(name, subject, each, found.expected, found.got, None)
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                got = f"{type(error).__name__}: {text_of(error)}"
+                _fail(name, subject, each, f"that {each.promise}", got, error)
+            else:
+                passed.append((each.name, each.promise))
+    return ConformanceReport(
+        subject=subject, passed=tuple(passed), skipped=tuple(skipped), pickled_bytes=None
+    )
+
+
+def _fail(
+    name: str, subject: str, broken: Check[Any], expected: str, got: str, cause: Exception | None
+) -> NoReturn:
+    text = f"{name}: {subject}: check {broken.name!r}: expected {expected}, got {got}. {broken.advice}"
+    raise ConformanceError(text, check=broken.name) from cause
+
+
+def expect(condition: bool, expected: str, got: str) -> None:
+    """Mismatch with these words where the condition doesn't hold."""
+    if not condition:
+        raise Mismatch(expected, got)
+
+
+def expect_same(expected: Snapshot, got: Snapshot, what: str, when: str) -> None:
+    """Mismatch that names the first leaf in which two snapshots differ.
+
+    Args:
+        expected, got: to compare.
+        what: the element, as "record_key 3".
+        when: how the second was made, as "when it is read again".
+    """
+    found = difference(expected, got)
+    if found is not None:
+        leaf = f"leaf {found.path} of {what}" if found.path else what
+        raise Mismatch(f"{leaf} to be {found.one} {when}", found.other)
+
+
+@contextmanager
+def _quiet_generators() -> Iterator[None]:
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002 - the point is the global generator
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002

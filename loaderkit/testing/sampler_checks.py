@@ -1,0 +1,400 @@
+"""Whether a sampler keeps what loaderkit relies on."""
+
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from types import FrameType
+from typing import Any, cast
+
+import numpy as np
+
+from loaderkit._base.integers import as_int, at_least
+from loaderkit._base.notes import text_of
+from loaderkit._order.sharding import Sharding
+from loaderkit._state.strict_json import find_problem
+from loaderkit.samplers.protocol import (
+    ENDLESS,
+    Sampler,
+    fingerprint_of,
+    length_of,
+    num_records_of,
+    record_keys_of,
+    seed_of,
+)
+
+from .conformance import Check, ConformanceReport, Mismatch, Skip, check, expect, run_checks
+from .workers import in_another_process, in_threads, pickled_copy
+
+_FAR = 1 << 40  # an index that no run reaches
+# Lines of Python for the far index: 100 times what the samplers of loaderkit run, and a replay of 2**40 indices ends soon.
+_MOST_LINES = 20_000
+_NEAR = 4096  # the other checks ask below it, so that a sampler that replays answers in time
+_CHECKS: list[Check["_SamplerSamples"]] = []
+
+
+def check_sampler(
+    sampler: Sampler,
+    *,
+    num_records: int | None = None,
+    indices: int = 32,
+    skip: Collection[str] = (),
+    progress: bool | None = None,
+) -> ConformanceReport:
+    """Asks a sampler for some indices in several ways, and for all else that it may offer: each answer must be the same.
+
+    Args:
+        sampler: what is to be a DataLoader's sampler. TypeError for what has no `__getitem__`.
+        num_records: of the source that it is for, len(source): each record_key must be below it. Not checked, if not
+            given.
+        indices: how many to ask for, at least 2: the first and others, the same ones in each call.
+        skip: names of checks to leave out.
+        progress: whether a line on stderr says how far it is; None where that is a terminal.
+
+    Returns what was checked, and what wasn't and why. ConformanceError, an AssertionError, for the first check that fails.
+    A copy of the sampler is sent to a worker process that is started for it.
+
+    >>> import loaderkit as lk
+    >>> class Anything:
+    ...     def __getitem__(self, index):
+    ...         return lk.RecordMetadata(index=index, record_key=np.random.default_rng().integers(1 << 40))
+    >>> try:
+    ...     check_sampler(Anything())
+    ... except AssertionError as error:
+    ...     print(error.check)
+    asked again
+    """
+    if isinstance(sampler, type) or not hasattr(type(sampler), "__getitem__"):
+        kind = sampler.__name__ if isinstance(sampler, type) else f"a {type(sampler).__name__}"
+        raise TypeError(f"sampler: expected an object with __getitem__, which gives RecordMetadata, got {kind}")
+    limit = None if num_records is None else at_least("num_records", num_records, 1)
+    samples = _SamplerSamples(sampler, limit, at_least("indices", indices, 2))
+    report = run_checks(
+        _CHECKS, samples, name="check_sampler", subject=samples.subject, skip=skip, progress=progress
+    )
+    return replace(report, pickled_bytes=samples.pickled_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a sampler says of an index: the key, and what its generator draws first."""
+
+    record_key: int
+    drawn: tuple[int, ...]
+
+    def __str__(self) -> str:
+        drawn = f" with a generator that draws {self.drawn[0]} first" if self.drawn else ""
+        return f"record_key {self.record_key}{drawn}"
+
+
+class _SamplerSamples:
+    def __init__(self, sampler: Sampler, limit: int | None, indices: int) -> None:
+        self.sampler, self.limit, self._indices = sampler, limit, indices
+        self.pickled_bytes: int | None = None
+        self.fingerprint: Any = None
+
+    @property
+    def subject(self) -> str:
+        return type(self.sampler).__qualname__
+
+    @cached_property
+    def length(self) -> int | None:
+        return length_of(self.sampler)
+
+    @cached_property
+    def places(self) -> list[int]:
+        """The first index and others in no order; the same ones each time. Skip where there are none."""
+        if self.length == 0:
+            raise Skip("the sampler has no indices")
+        most = min(_NEAR, ENDLESS if self.length is None else self.length)
+        if most <= self._indices:
+            return list(range(most))
+        others = np.random.Generator(np.random.Philox(key=0)).integers(most, size=self._indices)
+        return list(dict.fromkeys([0, 1, *others.tolist()]))[: self._indices]
+
+    @cached_property
+    def expected(self) -> dict[int, _Answer]:
+        return {index: _asked(self.sampler, index) for index in self.places}
+
+    @cached_property
+    def copy(self) -> Any:
+        try:
+            copy, self.pickled_bytes = pickled_copy(self.sampler)
+        except Exception as error:
+            raise Skip(
+                f"the sampler can't be pickled ({text_of(error)}); it may stay so, for it doesn't travel"
+            ) from error
+        return copy
+
+    def compare(self, index: int, got: _Answer, when: str) -> None:
+        expected = self.expected[index]
+        expect(got == expected, f"sampler[{index}] to be {expected} {when}", str(got))
+
+    def compare_fingerprint(self, got: Any, when: str) -> None:
+        if self.fingerprint is not None:
+            expect(got == self.fingerprint, f"the fingerprint {self.fingerprint!r} {when}", repr(got))
+
+
+def _asked(sampler: Sampler, index: int) -> _Answer:
+    metadata = sampler[index]
+    generator: Any = getattr(metadata, "rng", None)
+    drawn = () if generator is None else tuple(generator.integers(1 << 62, size=4).tolist())
+    key = as_int(
+        f"sampler[{index}].record_key", metadata.record_key, low=0, high=ENDLESS, advice="give a row"
+    )
+    return _Answer(key, drawn)
+
+
+# --- single answers --------------------------------------------------------------------------------------------------
+
+
+@check(
+    _CHECKS,
+    "length",
+    "the number of indices is the same again",
+    "Give the number of indices of all epochs as __len__, or have none for a stream without end.",
+)
+def _length(samples: _SamplerSamples) -> None:
+    length, again = samples.length, length_of(samples.sampler)
+    expect(again == length, f"a length of {length} again", str(again))
+
+
+@check(
+    _CHECKS,
+    "far index",
+    "a far index costs few lines of Python; what compiled code does isn't counted",
+    "Compute the answer from the index: with a replay of all indices before it, a resume at step 1,000,000 takes as long "
+    "as the run did.",
+)
+def _far_index(samples: _SamplerSamples) -> None:
+    if sys.gettrace() is not None:
+        raise Skip("a debugger or a coverage tool counts lines already")
+    far = _FAR if samples.length is None else samples.length - 1
+    if far < 0:
+        raise Skip("the sampler has no indices")
+    lines = _lines_of(lambda: samples.sampler[far])
+    expect(
+        lines is not None,
+        f"sampler[{far}] within {_MOST_LINES:,} lines of Python",
+        "more, and it was stopped",
+    )
+
+
+class _TooManyLines(BaseException):
+    """Passes through the user's `except Exception`."""
+
+
+def _lines_of(call: Callable[[], Any]) -> int | None:
+    """How many lines and calls of Python a call runs; None where there were too many and it was stopped."""
+    lines = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal lines
+        lines += 1
+        if lines > _MOST_LINES:
+            raise _TooManyLines
+        return count
+
+    sys.settrace(count)
+    try:
+        call()
+    except _TooManyLines:
+        return None
+    finally:
+        sys.settrace(None)
+    return lines
+
+
+@check(
+    _CHECKS,
+    "metadata",
+    "sampler[i] is a RecordMetadata with index i and a record_key that is a row of the source",
+    "Give RecordMetadata(index=i, record_key=row) with a row from 0 to len(source) - 1.",
+)
+def _metadata(samples: _SamplerSamples) -> None:
+    for index in samples.places:
+        metadata = samples.sampler[index]
+        for name in ("index", "record_key"):
+            expect(hasattr(metadata, name), f"sampler[{index}] to be a RecordMetadata", repr(metadata))
+        expect(
+            metadata.index == index, f"sampler[{index}] to have index={index}", f"index={metadata.index!r}"
+        )
+        key = samples.expected[index].record_key
+        if samples.limit is not None:
+            expect(
+                key < samples.limit, f"a record_key below {samples.limit} for index {index}", f"{key}"
+            )
+
+
+_FUNCTION = "The answer has to be a function of the index"
+
+
+@check(
+    _CHECKS,
+    "asked again",
+    "an index that is asked for again has the same record_key and generator",
+    f"{_FUNCTION}: no counter, no generator that goes on from answer to answer.",
+)
+def _asked_again(samples: _SamplerSamples) -> None:
+    for index in samples.places:
+        samples.compare(index, _asked(samples.sampler, index), "when it is asked for again")
+
+
+@check(
+    _CHECKS,
+    "another order",
+    "answers are the same in another order",
+    f"{_FUNCTION}, not of those that were asked for before.",
+)
+def _another_order(samples: _SamplerSamples) -> None:
+    for index in samples.places[::-1]:
+        samples.compare(index, _asked(samples.sampler, index), "when it is asked for in another order")
+
+
+@check(
+    _CHECKS,
+    "threads",
+    "answers are the same when several threads ask at once",
+    "Several iterators of a loader share its sampler: keep nothing on self from one line of an answer to the next, or use "
+    "a lock.",
+)
+def _threads(samples: _SamplerSamples) -> None:
+    places = samples.places
+    for results in in_threads(lambda at: _asked(samples.sampler, places[at]), len(places)):
+        for index, got in zip(places, results, strict=True):
+            samples.compare(index, got, "when several threads ask at once")
+
+
+@check(
+    _CHECKS,
+    "beyond the end",
+    "the index behind the last one is an IndexError",
+    "Raise IndexError from len(sampler) on; a sampler without end has no __len__.",
+)
+def _beyond_the_end(samples: _SamplerSamples) -> None:
+    if samples.length is None:
+        raise Skip("the sampler has no end")
+    try:
+        metadata = samples.sampler[samples.length]
+    except IndexError:
+        return
+    raise Mismatch(f"an IndexError for index {samples.length}", repr(metadata))
+
+
+# --- optional methods and attributes ---------------------------------------------------------------------------------
+
+
+def _compare_bulk(samples: _SamplerSamples, indices: list[int]) -> None:
+    if not hasattr(samples.sampler, "record_keys"):
+        raise Skip("the sampler has no record_keys(indices)")
+    asked = np.array(indices, np.int64)
+    got = record_keys_of(samples.sampler, asked).tolist()
+    expected = [_asked(samples.sampler, index).record_key for index in indices]
+    expect(got == expected, f"record_keys({indices}) to be {expected}, as the single answers are", str(got))
+    expect(asked.tolist() == indices, "the array of indices to stay as it was", f"{asked.tolist()}")
+
+
+@check(
+    _CHECKS,
+    "record_keys",
+    "record_keys of consecutive indices gives the keys of single answers, as int64, and leaves the indices alone",
+    "Give an int64 array with one key for each index, as sampler[i].record_key says it.",
+)
+def _bulk(samples: _SamplerSamples) -> None:
+    most = len(samples.places)
+    _compare_bulk(samples, list(range(most)))
+    _compare_bulk(samples, list(range(most // 2, most)))
+
+
+@check(
+    _CHECKS,
+    "record_keys of shards",
+    "record_keys gives them for the rows that one of several shards loads, for repeated indices in any order, and for none",
+    "Use each index that is given, not the first of them and their number: a shard loads every batch's rows in part.",
+)
+def _bulk_of_shards(samples: _SamplerSamples) -> None:
+    most = len(samples.places)
+    for shard in range(2):  # rows of one of two shards, where a batch has four
+        _compare_bulk(samples, [index for index in range(most) if index % 4 // 2 == shard])
+    _compare_bulk(samples, [*samples.places[::-1], *samples.places[:2]])
+    _compare_bulk(samples, [])
+
+
+@check(
+    _CHECKS,
+    "attributes",
+    "num_records, seed and shard_options are absent, None, or what a loader takes, and the same again",
+    "num_records is the length of an epoch, an int from 1 on; seed an int in [0, 2**64); shard_options a ShardOptions.",
+)
+def _attributes(samples: _SamplerSamples) -> None:
+    sampler = samples.sampler
+    shards = getattr(sampler, "shard_options", None)
+    expect(shards is None or isinstance(shards, Sharding), "shard_options to be a ShardOptions", repr(shards))
+    said = {"num_records": num_records_of(sampler), "seed": seed_of(sampler)}
+    again = {"num_records": num_records_of(sampler), "seed": seed_of(sampler)}
+    expect(again == said, f"{said} again", str(again))
+
+
+@check(
+    _CHECKS,
+    "fingerprint",
+    "the fingerprint is JSON that a state can hold, and the same when it is asked for again",
+    "Give a dict of what decides the order: numbers of at most 64 bits and strings; no time, no address.",
+)
+def _saved_fingerprint(samples: _SamplerSamples) -> None:
+    samples.fingerprint = fingerprint_of(samples.sampler)
+    problem = find_problem(samples.fingerprint, "fingerprint", 1)
+    expect(problem is None, "JSON values that a state can hold", str(problem))
+    samples.compare_fingerprint(fingerprint_of(samples.sampler), "when it is asked for again")
+
+
+# --- in other processes ----------------------------------------------------------------------------------------------
+
+
+@check(
+    _CHECKS,
+    "pickled copy",
+    "a pickled copy gives the same answers and fingerprint",
+    "Let __getstate__ keep all that decides an answer. A sampler that can't be pickled is fine, too.",
+)
+def _pickled_copy(samples: _SamplerSamples) -> None:
+    for index in samples.places:
+        samples.compare(index, _asked(samples.copy, index), "from a pickled copy")
+    samples.compare_fingerprint(fingerprint_of(samples.copy), "of a pickled copy")
+
+
+@check(
+    _CHECKS,
+    "another process",
+    "another process gets the same answers and fingerprint",
+    "A run goes on in another process: an answer must not depend on hash() of a str, the order of a set, id() or "
+    "os.getpid().",
+)
+def _another_process(samples: _SamplerSamples) -> None:
+    places = samples.places[::-1]
+    assert samples.copy is not None  # or the check is skipped
+    *answers, said = in_another_process(partial(_ask_there, samples.sampler, places), len(places) + 1)
+    for index, (key, drawn) in zip(places, answers, strict=True):
+        samples.compare(index, _Answer(int(key), tuple(map(int, drawn))), "in another process")
+    samples.compare_fingerprint(cast(dict[str, Any], said)["fingerprint"], "in another process")
+
+
+def _ask_there(sampler: Sampler, places: list[int], at: int) -> Any:
+    """Runs in the worker: an answer for each index, and the fingerprint after the last."""
+    if at == len(places):
+        return {"fingerprint": fingerprint_of(sampler)}
+    answer = _asked(sampler, places[at])
+    return answer.record_key, list(answer.drawn)
+
+
+@check(
+    _CHECKS,
+    "unchanged by asking",
+    "length and fingerprint are what they were before all these answers",
+    "Let an answer change nothing that the sampler says of itself.",
+)
+def _unchanged(samples: _SamplerSamples) -> None:
+    length = length_of(samples.sampler)
+    expect(length == samples.length, f"a length of {samples.length} after all these answers", str(length))
+    if samples.fingerprint is not None:
+        samples.compare_fingerprint(fingerprint_of(samples.sampler), "after all these answers")

@@ -1,0 +1,186 @@
+"""The optional methods of a data source: `__getitems__`, `take`, `name`, `fingerprint`, `close`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from loaderkit._state.strict_json import find_problem
+from loaderkit.sources.fingerprint import fingerprint_of
+from loaderkit.sources.naming import has_names
+from loaderkit.sources.optional import column_reader, many_reader
+from loaderkit.sources.protocol import read_record
+
+from .conformance import Check, Skip, check, expect, expect_same
+from .snapshot import Snapshot, snapshot_of
+from .source_samples import SourceSamples, refused
+
+METHOD_CHECKS: list[Check[SourceSamples]] = []
+
+
+def _bulk_reader(samples: SourceSamples) -> Callable[..., Any]:
+    reader = many_reader(samples.source)
+    return reader or _not_used(samples, "__getitems__", "__getitems__(record_keys)")
+
+
+def _column_reader(samples: SourceSamples) -> Callable[..., Any]:
+    reader = column_reader(samples.source)
+    return reader or _not_used(samples, "take", "take(record_keys, out=None)")
+
+
+def _not_used(samples: SourceSamples, name: str, signature: str) -> Callable[..., Any]:
+    if getattr(samples.source, name, None) is None:
+        raise Skip(f"the source has no {signature}")
+    raise Skip(f"its {name} isn't used: it has other parameters, or was written for another __getitem__")
+
+
+@check(
+    METHOD_CHECKS,
+    "__getitems__",
+    "__getitems__ gives what single reads give, for keys in any order, repeated and none",
+    "Give one record for each key, in the order of the keys.",
+)
+def _bulk(samples: SourceSamples) -> None:
+    read = _bulk_reader(samples)
+    for keys in (*samples.key_lists, []):
+        _compare_bulk(samples, list(read(keys)), keys)
+
+
+def _compare_bulk(samples: SourceSamples, got: list[Any], keys: Sequence[int]) -> None:
+    expect(len(got) == len(keys), f"{len(keys)} records for the keys {keys}", f"{len(got)}")
+    for key, record in zip(keys, got, strict=True):
+        samples.compare(key, snapshot_of(record), f"from __getitems__({keys})")
+
+
+@check(
+    METHOD_CHECKS,
+    "__getitems__ of numpy keys",
+    "__getitems__ of an array of keys gives the same records, or an error",
+    "A loader asks with a list of Python ints; np.asarray(record_keys).tolist() makes one of either.",
+)
+def _bulk_of_numpy_keys(samples: SourceSamples) -> None:
+    read = _bulk_reader(samples)
+    for keys in samples.key_lists:
+        try:
+            records = list(read(np.array(keys, np.int64)))
+        except Exception:  # noqa: BLE001, S112 - a refusal is right, whatever its type
+            continue
+        _compare_bulk(samples, records, keys)
+
+
+@check(
+    METHOD_CHECKS,
+    "__getitems__ beyond the end",
+    "__getitems__ with a key beyond the end is an error",
+    "Raise IndexError, as source[record_key] does.",
+)
+def _bulk_beyond_the_end(samples: SourceSamples) -> None:
+    read = _bulk_reader(samples)
+    try:
+        got = read([samples.keys[0], samples.length])
+    except Exception:  # noqa: BLE001 - a refusal is right, whatever its type
+        return
+    raise refused(samples.length, got)
+
+
+@check(
+    METHOD_CHECKS,
+    "take",
+    "take gives single reads stacked, leaf by leaf",
+    "Give a tree of arrays (n, ...) in the order of the keys, each of the dtype that np.stack of the records has.",
+)
+def _columns(samples: SourceSamples) -> None:
+    take = _column_reader(samples)
+    for keys in samples.key_lists:
+        got = snapshot_of(take(np.array(keys, np.int64)))
+        expect_same(samples.stacked(keys), got, f"take({keys})", "as the records stacked")
+
+
+@check(
+    METHOD_CHECKS,
+    "take into out",
+    "take writes to the arrays of out",
+    "Fill the arrays of the list out, in the order of the tree, where it is given: a loader looks there, and not at what "
+    "take returns.",
+)
+def _columns_into_out(samples: SourceSamples) -> None:
+    take = _column_reader(samples)
+    for keys in samples.key_lists:
+        expected = samples.stacked(keys)
+        if any(not isinstance(leaf, np.ndarray) or leaf.dtype.hasobject for leaf in expected.leaves):
+            raise Skip("a column holds Python objects; a loader gives arrays only for others")
+        out = [_with_other_bytes(leaf) for leaf in expected.leaves]
+        take(np.array(keys, np.int64), out=out)
+        got = Snapshot(expected.structure, tuple(out))
+        expect_same(expected, got, f"out after take({keys}, out=out)", "as the records stacked")
+
+
+def _with_other_bytes(array: np.ndarray) -> np.ndarray:
+    """An array of the same dtype and shape of which each byte differs."""
+    others = bytearray(~np.frombuffer(array.tobytes(), np.uint8))
+    return np.frombuffer(others, array.dtype).reshape(array.shape)
+
+
+@check(
+    METHOD_CHECKS,
+    "take beyond the end",
+    "take with a key beyond the end is an error",
+    "Raise IndexError, as source[record_key] does; np.take with mode='wrap' or 'clip' reads another record.",
+)
+def _columns_beyond_the_end(samples: SourceSamples) -> None:
+    take = _column_reader(samples)
+    try:
+        got = take(np.array([samples.keys[0], samples.length]))
+    except Exception:  # noqa: BLE001 - a refusal is right, whatever its type
+        return
+    raise refused(samples.length, got)
+
+
+@check(
+    METHOD_CHECKS,
+    "name",
+    "name(record_key) is a str or None and the same again; how long it takes isn't measured",
+    "Give what a person calls the record, such as its file: errors and the log show it.",
+)
+def _names(samples: SourceSamples) -> None:
+    if not has_names(samples.source):
+        raise Skip("the source has no name(record_key)")
+    for key in samples.keys:
+        name, again = samples.source.name(key), samples.source.name(key)
+        expect(name is None or isinstance(name, str), f"name({key}) to be a str or None", repr(name))
+        expect(name == again, f"name({key}) to be {name!r} again", repr(again))
+
+
+@check(
+    METHOD_CHECKS,
+    "fingerprint",
+    "the fingerprint is JSON that a state can hold, and the same when it is asked for again",
+    "Give a dict of strings, finite numbers of at most 64 bits, lists and dicts that says what the data is: no time, no "
+    "address, no path of this machine.",
+)
+def _saved_fingerprint(samples: SourceSamples) -> None:
+    samples.fingerprint = fingerprint_of(samples.source)
+    problem = find_problem(samples.fingerprint, "fingerprint", 1)
+    expect(problem is None, "JSON values that a state can hold", str(problem))
+    samples.fingerprint_again(samples.source, "when it is asked for again")
+
+
+@check(
+    METHOD_CHECKS,
+    "close",
+    "a copy can be read within its with block and closed twice, and the source goes on",
+    "Let close() do nothing the second time, and close nothing that another copy uses.",
+)
+def _closing(samples: SourceSamples) -> None:
+    closes = callable(getattr(samples.source, "close", None))
+    enters = hasattr(type(samples.source), "__exit__")
+    if not closes and not enters:
+        raise Skip("the source has no close() and is no context manager")
+    copy, key = samples.copy, samples.keys[0]
+    if enters:
+        with copy as opened:
+            samples.compare(key, snapshot_of(read_record(opened, key)), "within the with block of a copy")
+    if closes:
+        copy.close()
+        copy.close()
+    samples.compare(key, samples.read(key), "after a pickled copy was closed")

@@ -1,0 +1,111 @@
+"""Some records of a source, as they were when each was first read."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from loaderkit._base.notes import text_of
+from loaderkit.sources.fingerprint import fingerprint_of
+from loaderkit.sources.protocol import read_record, short_repr
+from loaderkit.transforms.stack import stack
+
+from .conformance import Mismatch, Skip, expect, expect_same
+from .snapshot import Snapshot, snapshot_of
+from .workers import pickled_copy
+
+
+class SourceSamples:
+    """What the checks of a source compare with.
+
+    Args:
+        source: any data source.
+        records: how many to look at, at least 2: the first, the last and others.
+
+    >>> samples = SourceSamples("abc", 2)
+    >>> samples.keys, samples.expected[2].leaves
+    ([0, 2], ('c',))
+    """
+
+    def __init__(self, source: Any, records: int) -> None:
+        self.source = source
+        self._records = records
+        self.pickled_bytes: int | None = None
+        self.fingerprint: Any = None
+
+    @property
+    def subject(self) -> str:
+        """The source in a few words."""
+        try:
+            return short_repr(self.source)
+        except Exception:  # noqa: BLE001 - a user's repr or len may raise anything; the checks say it
+            return f"a {type(self.source).__name__}"
+
+    @cached_property
+    def length(self) -> int:
+        """As it was when it was first asked for."""
+        return len(self.source)
+
+    @cached_property
+    def keys(self) -> list[int]:
+        """The first, the last, and others in no order; the same ones each time. Skip where there are none."""
+        if not self.length:
+            raise Skip("the source has no records")
+        if self.length <= self._records:
+            others = np.arange(self.length)
+        else:
+            others = np.random.Generator(np.random.Philox(key=0)).integers(self.length, size=self._records)
+        return list(dict.fromkeys([0, self.length - 1, *others.tolist()]))[: self._records]
+
+    @property
+    def key_lists(self) -> list[list[int]]:
+        """The keys in order, in no order, some twice, and one alone."""
+        keys = self.keys
+        return [sorted(keys), keys[::-1], [*keys[:2], *keys[:2]], keys[-1:]]
+
+    @cached_property
+    def expected(self) -> dict[int, Snapshot]:
+        """The records by key."""
+        return {key: self.read(key) for key in self.keys}
+
+    @cached_property
+    def copy(self) -> Any:
+        """A pickled copy. Skip where there can be none."""
+        try:
+            return self.pickled()
+        except Exception as error:
+            raise Skip(f"the source can't be pickled ({text_of(error)})") from error
+
+    def pickled(self) -> Any:
+        """A pickled copy; raises what pickle does."""
+        copy, self.pickled_bytes = pickled_copy(self.source)
+        return copy
+
+    def read(self, key: Any) -> Snapshot:
+        """The record of a key now."""
+        return snapshot_of(read_record(self.source, key))
+
+    def stacked(self, keys: Sequence[int]) -> Snapshot:
+        """Records as a batch."""
+        rows = [read_record(self.source, key) for key in keys]
+        return snapshot_of(stack([rows], lambda row: f"record_key {keys[row]}"))
+
+    def compare(self, key: int, got: Snapshot, when: str) -> None:
+        """Mismatch where a record isn't what it was."""
+        expect_same(self.expected[key], got, f"record_key {key}", when)
+
+    def compare_fingerprint(self, got: Any, when: str) -> None:
+        """Mismatch where a fingerprint isn't what it was; nothing where it wasn't asked for before."""
+        if self.fingerprint is not None:
+            expect(got == self.fingerprint, f"the fingerprint {self.fingerprint!r} {when}", repr(got))
+
+    def fingerprint_again(self, source: Any, when: str) -> None:
+        """The same for a source: this one or a copy."""
+        if self.fingerprint is not None:
+            self.compare_fingerprint(fingerprint_of(source), when)
+
+
+def refused(key: int, got: Any) -> Mismatch:
+    """For a read that should have been an error, and gave something."""
+    return Mismatch(f"an error for record_key {key}", f"{got!r:.80}")

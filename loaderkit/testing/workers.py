@@ -1,0 +1,89 @@
+"""The same work done elsewhere: by a pickled copy, in threads at once, in a worker process."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import cloudpickle
+
+from loaderkit._loader.loader import DataLoader
+from loaderkit._system.shared_memory import receiving, sending
+from loaderkit.samplers import SequentialSampler
+from loaderkit.sources import RangeDataSource
+from loaderkit.transforms.base import Map
+
+_THREADS = 4
+# Seconds between two switches of threads while they are tried, Python's default is 0.005: a race shows in fewer calls.
+_SWITCH_SECONDS = 1e-5
+T = TypeVar("T")
+
+
+def pickled_copy(value: T) -> tuple[T, int]:
+    """A copy as a worker process gets it, and how many bytes its pickle has; shared memory stays shared.
+
+    >>> pickled_copy([1, 2])[0]
+    [1, 2]
+    """
+    with sending() as descriptors:
+        packed = cloudpickle.dumps(value)
+    with receiving([os.dup(descriptor) for descriptor in descriptors]):
+        return cloudpickle.loads(packed), len(packed)
+
+
+def in_threads(job: Callable[[int], T], count: int) -> list[list[T]]:
+    """What each of some threads gets for job(0) to job(count - 1), all of them at once and in different orders.
+
+    The first error that a thread meets is raised here.
+
+    >>> in_threads(abs, 3)[0]
+    [0, 1, 2]
+    """
+    begin = threading.Barrier(_THREADS)
+    results: list[dict[int, T]] = [{} for _ in range(_THREADS)]
+    errors: list[Exception] = []
+
+    def work(number: int) -> None:
+        begin.wait()
+        try:
+            for place in range(count):
+                at = (place + number * count // _THREADS) % count
+                results[number][at] = job(at)
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(_THREADS)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    if errors:
+        raise errors[0]
+    return [[found[at] for at in range(count)] for found in results]
+
+
+def in_another_process(job: Callable[[int], Any], count: int) -> list[Any]:
+    """job(0) to job(count - 1), computed in one worker process that is started for it.
+
+    Args:
+        job: travels by pickle, and so do its results.
+        count: at least 1.
+
+    >>> in_another_process(abs, 3)
+    [0, 1, 2]
+    """
+    loader: DataLoader[Any] = DataLoader(
+        data_source=RangeDataSource(count),
+        sampler=SequentialSampler(count),
+        operations=[Map(job)],
+        worker_count=1,
+        agree=False,
+    )
+    with loader, iter(loader) as results:
+        return list(results)

@@ -142,7 +142,7 @@ class PurityError(LoaderkitError, AssertionError):
 
 
 class ConformanceError(LoaderkitError, AssertionError):
-    """`loaderkit.testing` found a source, a sampler or an operation that breaks one of the rules that loaderkit relies on.
+    """`loaderkit.testing` found a source, a sampler or an operation that breaks a rule that loaderkit relies on.
 
     check: the name of the check that failed, as `skip=` of the same function takes it.
 

@@ -14,7 +14,6 @@ from loaderkit.errors import ConformanceError
 from .progress import ProgressLine
 from .snapshot import Snapshot, difference
 
-
 T = TypeVar("T")
 
 
@@ -58,7 +57,7 @@ class Skip(Exception):  # noqa: N818 - no error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConformanceReport:
-    """What `check_source`, `check_sampler` or `check_operation` looked at; a ConformanceError comes where a rule is broken.
+    """What `check_source`, `check_sampler` or `check_operation` ran; a ConformanceError comes where a rule is broken.
 
     subject: what was checked. passed: names of checks, and what each of them showed. skipped: names of those that were
     not run, and why. pickled_bytes: what travels to each worker process, None where it wasn't pickled.
@@ -70,7 +69,7 @@ class ConformanceReport:
     ...     pickled_bytes=63,
     ... )
     >>> print(report)
-    a list of 3 records: 1 check passed, 1 was skipped, 63 bytes pickled
+    a list of 3 records: 1 passed, 1 skipped, 63 bytes pickled
       passed   length: len(source) is the same again
       skipped  name: the source has no name(record_key)
     """
@@ -81,11 +80,8 @@ class ConformanceReport:
     pickled_bytes: int | None
 
     def __str__(self) -> str:
-        count, left = len(self.passed), len(self.skipped)
         size = "" if self.pickled_bytes is None else f", {self.pickled_bytes:,} bytes pickled"
-        lines = [
-            f"{self.subject}: {count} check{'s' * (count != 1)} passed, {left} {'was' if left == 1 else 'were'} skipped{size}"
-        ]
+        lines = [f"{self.subject}: {len(self.passed)} passed, {len(self.skipped)} skipped{size}"]
         lines += [f"  passed   {name}: {promise}" for name, promise in self.passed]
         lines += [f"  skipped  {name}: {reason}" for name, reason in self.skipped]
         return "\n".join(lines)

@@ -1,10 +1,9 @@
 """Whether a sampler keeps what loaderkit relies on."""
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from types import FrameType
 from typing import Any, cast
 
 import numpy as np
@@ -24,10 +23,11 @@ from loaderkit.samplers.protocol import (
 )
 
 from .conformance import Check, ConformanceReport, Mismatch, Skip, check, expect, run_checks
+from .line_limit import within_line_limit
 from .workers import in_another_process, in_threads, pickled_copy
 
 _FAR = 1 << 40  # an index that no run reaches
-# Lines of Python for the far index: 100 times what the samplers of loaderkit run, and a replay of 2**40 indices ends soon.
+# Of Python for the far index: 78 times the 256 that a shuffling IndexSampler runs, and a replay is stopped soon.
 _MOST_LINES = 20_000
 _NEAR = 4096  # the other checks ask below it, so that a sampler that replays answers in time
 _CHECKS: list[Check["_SamplerSamples"]] = []
@@ -41,7 +41,7 @@ def check_sampler(
     skip: Collection[str] = (),
     progress: bool | None = None,
 ) -> ConformanceReport:
-    """Asks a sampler for some indices in several ways, and for all else that it may offer: each answer must be the same.
+    """Asks a sampler for some indices in several ways, and for all else that it may offer: each answer is the same.
 
     Args:
         sampler: what is to be a DataLoader's sampler. TypeError for what has no `__getitem__`.
@@ -51,7 +51,7 @@ def check_sampler(
         skip: names of checks to leave out.
         progress: whether a line on stderr says how far it is; None where that is a terminal.
 
-    Returns what was checked, and what wasn't and why. ConformanceError, an AssertionError, for the first check that fails.
+    Returns what was checked, and what wasn't and why. ConformanceError, an AssertionError, for the first that fails.
     A copy of the sampler is sent to a worker process that is started for it.
 
     >>> import loaderkit as lk
@@ -66,7 +66,9 @@ def check_sampler(
     """
     if isinstance(sampler, type) or not hasattr(type(sampler), "__getitem__"):
         kind = sampler.__name__ if isinstance(sampler, type) else f"a {type(sampler).__name__}"
-        raise TypeError(f"sampler: expected an object with __getitem__, which gives RecordMetadata, got {kind}")
+        raise TypeError(
+            f"sampler: expected an object with __getitem__, which gives RecordMetadata, got {kind}"
+        )
     limit = None if num_records is None else at_least("num_records", num_records, 1)
     samples = _SamplerSamples(sampler, limit, at_least("indices", indices, 2))
     report = run_checks(
@@ -163,8 +165,8 @@ def _length(samples: _SamplerSamples) -> None:
     _CHECKS,
     "far index",
     "a far index costs few lines of Python; what compiled code does isn't counted",
-    "Compute the answer from the index: with a replay of all indices before it, a resume at step 1,000,000 takes as long "
-    "as the run did.",
+    "Compute the answer from the index: with a replay of all indices before it, a resume at step 1,000,000 takes as "
+    "long as the run did.",
 )
 def _far_index(samples: _SamplerSamples) -> None:
     if sys.gettrace() is not None:
@@ -172,37 +174,8 @@ def _far_index(samples: _SamplerSamples) -> None:
     far = _FAR if samples.length is None else samples.length - 1
     if far < 0:
         raise Skip("the sampler has no indices")
-    lines = _lines_of(lambda: samples.sampler[far])
-    expect(
-        lines is not None,
-        f"sampler[{far}] within {_MOST_LINES:,} lines of Python",
-        "more, and it was stopped",
-    )
-
-
-class _TooManyLines(BaseException):
-    """Passes through the user's `except Exception`."""
-
-
-def _lines_of(call: Callable[[], Any]) -> int | None:
-    """How many lines and calls of Python a call runs; None where there were too many and it was stopped."""
-    lines = 0
-
-    def count(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal lines
-        lines += 1
-        if lines > _MOST_LINES:
-            raise _TooManyLines
-        return count
-
-    sys.settrace(count)
-    try:
-        call()
-    except _TooManyLines:
-        return None
-    finally:
-        sys.settrace(None)
-    return lines
+    within = within_line_limit(lambda: samples.sampler[far], _MOST_LINES)
+    expect(within, f"sampler[{far}] within {_MOST_LINES:,} lines of Python", "more, and stopped it")
 
 
 @check(
@@ -221,9 +194,7 @@ def _metadata(samples: _SamplerSamples) -> None:
         )
         key = samples.expected[index].record_key
         if samples.limit is not None:
-            expect(
-                key < samples.limit, f"a record_key below {samples.limit} for index {index}", f"{key}"
-            )
+            expect(key < samples.limit, f"a record_key below {samples.limit} for index {index}", f"{key}")
 
 
 _FUNCTION = "The answer has to be a function of the index"
@@ -255,8 +226,8 @@ def _another_order(samples: _SamplerSamples) -> None:
     _CHECKS,
     "threads",
     "answers are the same when several threads ask at once",
-    "Several iterators of a loader share its sampler: keep nothing on self from one line of an answer to the next, or use "
-    "a lock.",
+    "Several iterators of a loader share its sampler: keep nothing on self from one line of an answer to the next, or "
+    "use a lock.",
 )
 def _threads(samples: _SamplerSamples) -> None:
     places = samples.places
@@ -309,7 +280,8 @@ def _bulk(samples: _SamplerSamples) -> None:
 @check(
     _CHECKS,
     "record_keys of shards",
-    "record_keys gives them for the rows that one of several shards loads, for repeated indices in any order, and for none",
+    "record_keys gives them for the rows that one of several shards loads, for repeated indices in any order, and for "
+    "none",
     "Use each index that is given, not the first of them and their number: a shard loads every batch's rows in part.",
 )
 def _bulk_of_shards(samples: _SamplerSamples) -> None:

@@ -35,7 +35,7 @@ def check_source(
         skip: names of checks to leave out, such as "threads" for a source that no threads share.
         progress: whether a line on stderr says how far it is; None where that is a terminal.
 
-    Returns what was checked, and what wasn't and why. ConformanceError, an AssertionError, for the first check that fails.
+    Returns what was checked, and what wasn't and why. ConformanceError, an AssertionError, for the first that fails.
     The source is pickled, read in threads, and sent to a worker process that is started for it; it isn't closed.
 
     >>> class Reader:
@@ -133,8 +133,8 @@ def _kept_records(samples: SourceSamples) -> None:
     _READ_CHECKS,
     "shared arrays",
     "no numpy array that can be written to is handed out twice",
-    "Give a copy, or a view after view.flags.writeable = False: an operation that writes into it would change the source "
-    "for the next reader.",
+    "Give a copy, or a view after view.flags.writeable = False: an operation that writes into it would change the "
+    "source for the next reader.",
 )
 def _shared_arrays(samples: SourceSamples) -> None:
     for key in samples.keys:
@@ -215,8 +215,8 @@ def _threads(samples: SourceSamples) -> None:
     _COPY_CHECKS,
     "pickled copy",
     "a pickled copy has the same length, records and fingerprint",
-    "Worker processes get a pickled copy: leave open files, locks and connections out of __getstate__ and open them when "
-    "they are first needed. Where no worker process is used: skip=['pickled copy', 'another process'].",
+    "Worker processes get a pickled copy: leave open files, locks and connections out of __getstate__ and open them "
+    "when they are first needed. Where no worker process is used: skip=['pickled copy', 'another process'].",
 )
 def _pickled_copy(samples: SourceSamples) -> None:
     copy = samples.pickled()

@@ -63,7 +63,7 @@ def _bulk_of_numpy_keys(samples: SourceSamples) -> None:
     for keys in samples.key_lists:
         try:
             records = list(read(np.array(keys, np.int64)))
-        except Exception:  # noqa: BLE001, S112 - a refusal is right, whatever its type
+        except Exception:  # noqa: BLE001 - a refusal is right, whatever its type
             continue
         _compare_bulk(samples, records, keys)
 
@@ -100,8 +100,8 @@ def _columns(samples: SourceSamples) -> None:
     METHOD_CHECKS,
     "take into out",
     "take writes to the arrays of out",
-    "Fill the arrays of the list out, in the order of the tree, where it is given: a loader looks there, and not at what "
-    "take returns.",
+    "Fill the arrays of the list out, in the order of the tree, where it is given: a loader looks there, and not at "
+    "what take returns.",
 )
 def _columns_into_out(samples: SourceSamples) -> None:
     take = _column_reader(samples)
@@ -155,8 +155,8 @@ def _names(samples: SourceSamples) -> None:
     METHOD_CHECKS,
     "fingerprint",
     "the fingerprint is JSON that a state can hold, and the same when it is asked for again",
-    "Give a dict of strings, finite numbers of at most 64 bits, lists and dicts that says what the data is: no time, no "
-    "address, no path of this machine.",
+    "Give a dict of strings, finite numbers of at most 64 bits, lists and dicts that says what the data is: no time, "
+    "no address, no path of this machine.",
 )
 def _saved_fingerprint(samples: SourceSamples) -> None:
     samples.fingerprint = fingerprint_of(samples.source)

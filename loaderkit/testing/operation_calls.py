@@ -1,0 +1,95 @@
+"""One operation called as an engine calls it, without an engine: for elements that were given, one at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from loaderkit._base.tree import flatten, unflatten
+from loaderkit._order.rng import generator
+from loaderkit.transforms.base import (
+    Batch,
+    Filter,
+    FlatMap,
+    Map,
+    MapWithIndex,
+    RandomMap,
+    Transformation,
+    function_of,
+)
+from loaderkit.transforms.seeding import SeededGlobals
+
+from .snapshot import copied
+
+MOST_CHILDREN = 1_000_000  # of one element: a FlatMap that gives more is taken to give elements without end
+
+
+@dataclass(frozen=True, slots=True)
+class OperationCalls:
+    """The calls of an operation: call k takes element k; of a Batch, all elements as rows, the k-th of them first.
+
+    operation: any. elements: at least one; they stay as they are. seed: of a sampler, in [0, 2**64).
+
+    >>> calls = OperationCalls(Map(lambda element: element + 1), (1, 2), seed=0)
+    >>> [calls(place) for place in range(len(calls))]
+    [2, 3]
+    """
+
+    operation: Transformation
+    elements: tuple[Any, ...]
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    def __call__(self, place: int) -> Any:
+        """What the operation makes of a copy of element `place`; of a FlatMap the list of its children."""
+        if isinstance(self.operation, Batch):
+            return self.batch(self.rows(place))
+        return self.on(self.element(place), place, self.rng(place))
+
+    def element(self, place: int) -> Any:
+        """A copy of an element, in containers and arrays of its own."""
+        leaves, structure = flatten(self.elements[place % len(self)])
+        return unflatten(structure, [copied(leaf) for leaf in leaves])
+
+    def rows(self, place: int) -> list[Any]:
+        """Copies of all elements, from `place` on and around."""
+        return [self.element(place + row) for row in range(len(self))]
+
+    def rng(self, place: int) -> np.random.Generator:
+        """The generator of index `place`, as the first random operation of a pipeline gets it."""
+        return generator(self.seed, 0, place, 0)
+
+    def batch(self, rows: list[Any]) -> Any:
+        """What a Batch makes of rows."""
+        assert isinstance(self.operation, Batch)
+        if self.operation.batch_fn is not None:
+            return self.operation.batch_fn(rows)
+        return self.operation.stacked([rows], lambda row: f"element {row}")
+
+    def on(self, element: Any, place: int, rng: np.random.Generator) -> Any:
+        """What any other operation makes of an element with index `place` and a generator."""
+        function = function_of(self.operation)
+        match self.operation:
+            case RandomMap():
+                return function(element, rng)
+            case Map(seed_globals=True):
+                return SeededGlobals(function)(element, rng)
+            case MapWithIndex():
+                return function(place, element)
+            case FlatMap():
+                return list(_children(function(element)))
+        return function(element)
+
+    @property
+    def kind(self) -> str:
+        """Map, RandomMap, ..., whatever the class of the operation is called."""
+        kinds = (Map, MapWithIndex, RandomMap, Filter, FlatMap, Batch)
+        return next(kind.__name__ for kind in kinds if isinstance(self.operation, kind))
+
+
+def _children(children: Any) -> Iterator[Any]:
+    return islice(iter(children), MOST_CHILDREN + 1)

@@ -1,0 +1,377 @@
+"""Whether an operation keeps what loaderkit relies on."""
+
+import random
+import sys
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from loaderkit._base.canonical_json import canonical
+from loaderkit._base.integers import as_int
+from loaderkit._base.notes import text_of
+from loaderkit._base.tree import flatten
+from loaderkit._order.rng import RecordRng
+from loaderkit.samplers.protocol import SEED_LIMIT
+from loaderkit.sources.content import stable_repr
+from loaderkit.transforms.base import Batch, Filter, FlatMap, Map, RandomMap, Transformation, label_of
+from loaderkit.transforms.operations import Operation, as_operations
+from loaderkit.transforms.parameters import parameters_of
+
+from .conformance import Check, ConformanceReport, Skip, check, expect, expect_same, run_checks
+from .operation_calls import MOST_CHILDREN, OperationCalls
+from .snapshot import Snapshot, copied, difference, snapshot_of
+from .workers import in_another_process, in_threads, pickled_copy
+
+_CHECKS: list[Check["_OperationSamples"]] = []
+
+
+def check_operation(
+    operation: Operation,
+    *elements: Any,
+    seed: int = 0,
+    skip: Collection[str] = (),
+    progress: bool | None = None,
+) -> ConformanceReport:
+    """Runs an operation on some elements in several ways: each must give the same again and leave the rest alone.
+
+    Args:
+        operation: as in a list of operations; a bare function is a Map.
+        elements: what it gets, at least one; two that differ show more; rows for a Batch. They aren't changed.
+        seed: what a RandomMap draws from, in [0, 2**64).
+        skip: names of checks to leave out, such as "threads" for an operation that no threads share.
+        progress: whether a line on stderr says how far it is; None where that is a terminal.
+
+    Returns what was checked, and what wasn't and why. ConformanceError, an AssertionError, for the first that fails.
+    The operation itself is run, and copies of it in threads and in a worker process that is started for it.
+
+    >>> import loaderkit as lk
+    >>> class Count(lk.Map):
+    ...     count = 0
+    ...
+    ...     def map(self, element):
+    ...         self.count += 1
+    ...         return {**element, "count": self.count}
+    >>> try:
+    ...     check_operation(Count(), {"x": 1}, {"x": 2})
+    ... except AssertionError as error:
+    ...     print(error.check, "-", str(error).partition(": expected ")[2].partition(", got")[0])
+    asked again - leaf ['count'] of the result of element 0 to be 1 when it is asked for again
+    """
+    if not elements:
+        raise TypeError(
+            "elements: expected at least one, got none; write check_operation(operation, element)"
+        )
+    (made,) = as_operations([operation])
+    number = as_int("seed", seed, low=0, high=SEED_LIMIT, advice="give an int in [0, 2**64)")
+    samples = _OperationSamples(OperationCalls(made, elements, number))
+    report = run_checks(
+        _CHECKS, samples, name="check_operation", subject=label_of(made), skip=skip, progress=progress
+    )
+    return replace(report, pickled_bytes=samples.pickled_bytes)
+
+
+class _OperationSamples:
+    def __init__(self, calls: OperationCalls) -> None:
+        self.calls = calls
+        self.operation = calls.operation
+        self.pickled_bytes: int | None = None
+        self.parameters = _said_of(self.operation)  # before it runs
+
+    def run(self, calls: OperationCalls) -> list[Snapshot]:
+        """All results, each as it was when it was made."""
+        return [snapshot_of(calls(place)) for place in range(len(calls))]
+
+    @cached_property
+    def first(self) -> list[tuple[Any, Snapshot]]:
+        """The first results, and what each was when it was made."""
+        made = (self.calls(place) for place in range(len(self.calls)))
+        return [(result, snapshot_of(result)) for result in made]
+
+    @property
+    def expected(self) -> list[Snapshot]:
+        return [snapshot for _, snapshot in self.first]
+
+    @cached_property
+    def copy(self) -> OperationCalls:
+        """A copy that hasn't run yet. Skip where there can be none."""
+        try:
+            return self.pickled()
+        except Exception as error:
+            raise Skip(f"the operation can't be pickled ({text_of(error)})") from error
+
+    def pickled(self) -> OperationCalls:
+        copy, self.pickled_bytes = pickled_copy(self.operation)
+        return replace(self.calls, operation=copy)
+
+    def compare(self, place: int, got: Snapshot, when: str) -> None:
+        expect_same(self.expected[place], got, f"the result of element {place}", when)
+
+    def compare_all(self, got: list[Snapshot], when: str) -> None:
+        for place, snapshot in enumerate(got):
+            self.compare(place, snapshot, when)
+
+    def several(self) -> None:
+        if len(self.calls) < 2:
+            raise Skip("only one element was given")
+
+
+def _said_of(operation: Transformation) -> tuple[str, str, str | None]:
+    """Label, parameters and repr, without addresses: a copy says the same."""
+    return label_of(operation), canonical(parameters_of([operation])), stable_repr(operation)
+
+
+# --- what it gives ---------------------------------------------------------------------------------------------------
+
+
+@check(
+    _CHECKS,
+    "result",
+    "the operation takes the elements, and gives what its kind has to give",
+    "A Filter gives a bool, a FlatMap finitely many elements and no more than max_fan_out, a Batch takes a list of "
+    "rows.",
+)
+def _result(samples: _OperationSamples) -> None:
+    operation = samples.operation
+    for place, (got, _) in enumerate(samples.first):
+        if isinstance(operation, Filter):
+            expect(isinstance(got, bool | np.bool_), f"a bool for element {place}", _short(got))
+        if isinstance(operation, FlatMap):
+            most = operation.max_fan_out or MOST_CHILDREN
+            expect(len(got) <= most, f"at most {most:,} elements of element {place}", f"{len(got):,} or more")
+
+
+@check(
+    _CHECKS,
+    "global generators",
+    "results don't depend on the global generators of random and numpy.random",
+    "Make it a RandomMap and draw from the rng that it is given, or wrap it as lk.Map(function, seed_globals=True).",
+)
+def _global_generators(samples: _OperationSamples) -> None:
+    runs = []
+    for seed in (1, 1, 2):
+        _seed_globals(seed)
+        runs.append(samples.run(samples.calls))
+    if any(difference(one, two) for one, two in zip(runs[0], runs[1], strict=True)):
+        return  # with the same seeds, too: the next checks say what it is
+    for place, (one, two) in enumerate(zip(runs[0], runs[2], strict=True)):
+        expect_same(
+            one, two, f"the result of element {place}", "with another seed of random and numpy.random"
+        )
+
+
+def _seed_globals(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 - the point is the global generator
+
+
+@check(
+    _CHECKS,
+    "global generators unchanged",
+    "the global generators of random and numpy.random stay where they were",
+    "Use a generator of its own, or lk.Map(function, seed_globals=True), which puts the states back: others in the "
+    "process draw from them, too.",
+)
+def _global_generators_unchanged(samples: _OperationSamples) -> None:
+    _seed_globals(1)
+    before = _global_states()
+    samples.run(samples.calls)
+    for name, state in _global_states().items():
+        expect(state == before[name], f"the generator of {name} as it was", "another state")
+
+
+def _global_states() -> dict[str, str]:
+    return {"random": repr(random.getstate()), "numpy.random": repr(_numpy_state())}
+
+
+def _numpy_state() -> Any:
+    kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 - the point is the global generator
+    return kind, np.asarray(keys).tobytes(), rest
+
+
+@check(
+    _CHECKS,
+    "asked again",
+    "the result of an element is the same again",
+    "A result has to be a function of the arguments: no clock, no counter, no generator that is made without a seed.",
+)
+def _asked_again(samples: _OperationSamples) -> None:
+    samples.compare_all(samples.run(samples.calls), "when it is asked for again")
+
+
+@check(
+    _CHECKS,
+    "pickled copy",
+    "a pickled copy gives the same results",
+    "Worker processes get a pickled copy: leave open files, locks and handles of libraries out of __getstate__ and "
+    "open them when they are first needed. Where no worker process is used: skip=['pickled copy', 'another process'].",
+)
+def _pickled_copy(samples: _OperationSamples) -> None:
+    samples.compare_all(samples.run(samples.pickled()), "from a pickled copy")
+
+
+@check(
+    _CHECKS,
+    "another order",
+    "a copy that hasn't run yet gives the same results in another order",
+    "Keep nothing from one element to the next that changes a result, such as a cache under too short a key or a "
+    "running mean: which worker gets which element isn't known.",
+)
+def _another_order(samples: _OperationSamples) -> None:
+    samples.several()
+    for place in reversed(range(len(samples.calls))):
+        samples.compare(place, snapshot_of(samples.copy(place)), "when a copy is asked in another order")
+
+
+@check(
+    _CHECKS,
+    "kept results",
+    "a result stays as it was when other elements are worked on",
+    "Make new arrays for each result: a buffer that is used again changes the rows that wait for their batch.",
+)
+def _kept_results(samples: _OperationSamples) -> None:
+    samples.several()
+    held = [samples.calls(place) for place in range(len(samples.calls))]
+    samples.compare_all([snapshot_of(result) for result in held], "after other elements were worked on")
+
+
+@check(
+    _CHECKS,
+    "input",
+    "no array of an element is written to",
+    "Copy first, x = x.copy(), or write x = x * 2 in place of x *= 2: the array may be the source's own. Dicts and "
+    "lists of the element may be changed.",
+)
+def _input(samples: _OperationSamples) -> None:
+    if isinstance(samples.operation, Batch):
+        raise Skip("the rows that a Batch gets are its own")
+    calls = samples.calls
+    for place in range(len(calls)):
+        element = calls.element(place)
+        leaves, structure = flatten(element)
+        before = Snapshot(structure, tuple(map(copied, leaves)))
+        calls.on(element, place, calls.rng(place))
+        got = Snapshot(structure, tuple(leaves))
+        expect_same(before, got, f"element {place} that it is given", "afterwards")
+
+
+# --- what its kind needs ---------------------------------------------------------------------------------------------
+
+
+@check(
+    _CHECKS,
+    "generator",
+    "nothing of the generator that a RandomMap is given is kept or handed on",
+    "Draw all numbers during the call: the same generator is set anew for the next element.",
+)
+def _generator(samples: _OperationSamples) -> None:
+    if not isinstance(samples.operation, RandomMap):
+        raise Skip(f"a {samples.calls.kind} is given no generator")
+    calls = samples.calls
+    rngs = RecordRng(calls.seed, 0)
+    results = [calls.on(calls.element(place), place, rngs.at(place)) for place in range(len(calls))]
+    rngs.at(len(calls))
+    samples.compare_all([snapshot_of(result) for result in results], "with a generator that is used again")
+
+
+@check(
+    _CHECKS,
+    "rows",
+    "a batch_fn keeps neither the list of rows nor adds to it later",
+    "Take what the batch needs of the rows and let them go: kept, they fill the memory of a worker.",
+)
+def _rows(samples: _OperationSamples) -> None:
+    if not isinstance(samples.operation, Batch) or samples.operation.batch_fn is None:
+        raise Skip("the operation is no Batch with a batch_fn")
+    rows = samples.calls.rows(0)
+    before = sys.getrefcount(rows)
+    samples.calls.batch(rows)
+    after = sys.getrefcount(rows)
+    expect(after <= before, "no reference to the list of rows after the call", f"{after - before}")
+
+
+# --- elsewhere -------------------------------------------------------------------------------------------------------
+
+
+@check(
+    _CHECKS,
+    "threads",
+    "results are the same when several threads call it at once",
+    "Workers of worker_kind='thread' share the operation: keep nothing on self from one line of a call to the next. "
+    "Where no threads share it: skip=['threads'].",
+)
+def _threads(samples: _OperationSamples) -> None:
+    if isinstance(samples.operation, Map) and samples.operation.seed_globals:
+        raise Skip("a loader runs no Map with seed_globals in threads, which share the global generators")
+    calls = samples.calls
+    for results in in_threads(lambda place: snapshot_of(calls(place)), len(calls)):
+        samples.compare_all(results, "when several threads call it at once")
+
+
+@check(
+    _CHECKS,
+    "parameters",
+    "its name, its parameters and its repr are the same after it ran and in a copy",
+    "A saved state has the fields of a frozen dataclass as parameters, and a restore warns where they differ: change "
+    "none of them, or declare what may change as field(compare=False, repr=False).",
+)
+def _parameters(samples: _OperationSamples) -> None:
+    names = ("name", "parameters", "repr")
+    ways = [("after it ran", samples.operation)]
+    with suppress(Skip):  # another check says that it can't be pickled
+        ways.append(("of a pickled copy", samples.copy.operation))
+    for when, operation in ways:
+        for name, before, got in zip(names, samples.parameters, _said_of(operation), strict=True):
+            expect(got == before, f"the {name} {before} {when}", str(got))
+
+
+@check(
+    _CHECKS,
+    "sent results",
+    "a result can be pickled and is the same afterwards",
+    "An element that isn't a row of a batch of arrays travels from a worker by pickle: give arrays, numbers, texts, "
+    "dicts and lists. If a later operation takes the result apart in the worker: skip=['sent results'].",
+)
+def _sent_results(samples: _OperationSamples) -> None:
+    for place in range(len(samples.calls)):
+        sent, _ = pickled_copy(samples.calls(place))
+        samples.compare(place, snapshot_of(sent), "after it was pickled")
+
+
+@check(
+    _CHECKS,
+    "another process",
+    "a worker process gets the same results and parameters",
+    "A result must not depend on the process: no hash() of a str, no order of a set, no id(), no os.getpid(), no "
+    "environment or global that only the trainer has.",
+)
+def _another_process(samples: _OperationSamples) -> None:
+    assert samples.copy is not None  # or the check is skipped
+    expected = []
+    for place in range(len(samples.calls)):
+        try:
+            result, _ = pickled_copy(samples.calls(place))
+        except Exception as error:
+            raise Skip(f"a result can't be sent back to be compared ({text_of(error)})") from error
+        expected.append(snapshot_of([result]))
+    *results, said = in_another_process(partial(_run_there, samples.calls), len(samples.calls) + 1)
+    for place, result in enumerate(results):
+        expect_same(
+            expected[place], snapshot_of(result), f"the result of element {place}", "in a worker process"
+        )
+    _, parameters, _ = samples.parameters
+    expect(said == parameters, f"the parameters {parameters} in a worker process", str(said))
+
+
+def _run_there(calls: OperationCalls, place: int) -> Any:
+    """Runs in the worker: a result for each element, the last first; and the parameters after them."""
+    if place == len(calls):
+        return canonical(parameters_of([calls.operation]))
+    return [calls(place)]
+
+
+def _short(value: Any) -> str:
+    return f"{value!r:.80}"

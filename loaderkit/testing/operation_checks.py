@@ -2,7 +2,7 @@
 
 import random
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -24,7 +24,7 @@ from loaderkit.transforms.parameters import parameters_of
 from .conformance import Check, ConformanceReport, Skip, check, expect, expect_same, run_checks
 from .operation_calls import MOST_CHILDREN, OperationCalls
 from .snapshot import Snapshot, copied, difference, snapshot_of
-from .workers import in_another_process, in_threads, pickled_copy
+from .workers import copies_of, in_another_process, in_threads, pickled_copy
 
 _CHECKS: list[Check["_OperationSamples"]] = []
 
@@ -46,7 +46,7 @@ def check_operation(
         progress: whether a line on stderr says how far it is; None where that is a terminal.
 
     Returns what was checked, and what wasn't and why. ConformanceError, an AssertionError, for the first that fails.
-    The operation itself is run, and copies of it in threads and in a worker process that is started for it.
+    The operation itself is run, in threads too, and copies of it here and in a worker process that is started for it.
 
     >>> import loaderkit as lk
     >>> class Count(lk.Map):
@@ -79,7 +79,11 @@ class _OperationSamples:
         self.calls = calls
         self.operation = calls.operation
         self.pickled_bytes: int | None = None
-        self.parameters = _said_of(self.operation)  # before it runs
+        # Both before it runs: what it keeps while it runs mustn't be in them.
+        self.parameters = _said_of(self.operation)
+        self._copies: Callable[[], Transformation] | None = None
+        with suppress(Exception):  # of the user's code; the check of a pickled copy says it
+            self._copies, _ = copies_of(self.operation)
 
     def run(self, calls: OperationCalls) -> list[Snapshot]:
         """All results, each as it was when it was made."""
@@ -95,15 +99,14 @@ class _OperationSamples:
     def expected(self) -> list[Snapshot]:
         return [snapshot for _, snapshot in self.first]
 
-    @cached_property
-    def copy(self) -> OperationCalls:
-        """A copy that hasn't run yet. Skip where there can be none."""
-        try:
-            return self.pickled()
-        except Exception as error:
-            raise Skip(f"the operation can't be pickled ({text_of(error)})") from error
+    def unused_copy(self) -> OperationCalls:
+        """A copy of the operation as it was before it ran. Skip where there can be none."""
+        if self._copies is None:
+            raise Skip("the operation can't be pickled")
+        return replace(self.calls, operation=self._copies())
 
-    def pickled(self) -> OperationCalls:
+    def used_copy(self) -> OperationCalls:
+        """A copy of the operation as it is now; raises what pickle does."""
         copy, self.pickled_bytes = pickled_copy(self.operation)
         return replace(self.calls, operation=copy)
 
@@ -210,7 +213,7 @@ def _asked_again(samples: _OperationSamples) -> None:
     "open them when they are first needed. Where no worker process is used: skip=['pickled copy', 'another process'].",
 )
 def _pickled_copy(samples: _OperationSamples) -> None:
-    samples.compare_all(samples.run(samples.pickled()), "from a pickled copy")
+    samples.compare_all(samples.run(samples.used_copy()), "from a pickled copy")
 
 
 @check(
@@ -222,8 +225,9 @@ def _pickled_copy(samples: _OperationSamples) -> None:
 )
 def _another_order(samples: _OperationSamples) -> None:
     samples.several()
-    for place in reversed(range(len(samples.calls))):
-        samples.compare(place, snapshot_of(samples.copy(place)), "when a copy is asked in another order")
+    copy = samples.unused_copy()
+    for place in reversed(range(len(copy))):
+        samples.compare(place, snapshot_of(copy(place)), "when a copy is asked in another order")
 
 
 @check(
@@ -322,7 +326,7 @@ def _parameters(samples: _OperationSamples) -> None:
     names = ("name", "parameters", "repr")
     ways = [("after it ran", samples.operation)]
     with suppress(Skip):  # another check says that it can't be pickled
-        ways.append(("of a pickled copy", samples.copy.operation))
+        ways.append(("of a pickled copy", samples.unused_copy().operation))
     for when, operation in ways:
         for name, before, got in zip(names, samples.parameters, _said_of(operation), strict=True):
             expect(got == before, f"the {name} {before} {when}", str(got))
@@ -349,7 +353,7 @@ def _sent_results(samples: _OperationSamples) -> None:
     "environment or global that only the trainer has.",
 )
 def _another_process(samples: _OperationSamples) -> None:
-    assert samples.copy is not None  # or the check is skipped
+    copy = samples.unused_copy()
     expected = []
     for place in range(len(samples.calls)):
         try:
@@ -357,7 +361,7 @@ def _another_process(samples: _OperationSamples) -> None:
         except Exception as error:
             raise Skip(f"a result can't be sent back to be compared ({text_of(error)})") from error
         expected.append(snapshot_of([result]))
-    *results, said = in_another_process(partial(_run_there, samples.calls), len(samples.calls) + 1)
+    *results, said = in_another_process(partial(_run_there, copy), len(copy) + 1)
     for place, result in enumerate(results):
         expect_same(
             expected[place], snapshot_of(result), f"the result of element {place}", "in a worker process"
@@ -367,7 +371,7 @@ def _another_process(samples: _OperationSamples) -> None:
 
 
 def _run_there(calls: OperationCalls, place: int) -> Any:
-    """Runs in the worker: a result for each element, the last first; and the parameters after them."""
+    """Runs in the worker: a result for each element, and the parameters after the last."""
     if place == len(calls):
         return canonical(parameters_of([calls.operation]))
     return [calls(place)]

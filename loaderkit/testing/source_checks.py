@@ -101,7 +101,8 @@ def _records(samples: SourceSamples) -> None:
 )
 def _read_again(samples: SourceSamples) -> None:
     for key in samples.keys:
-        samples.compare(key, samples.read(key), "when it is read again")
+        for _ in range(2):  # after others, and after itself
+            samples.compare(key, samples.read(key), "when it is read again")
 
 
 @check(
@@ -224,6 +225,27 @@ def _pickled_copy(samples: SourceSamples) -> None:
     for key in samples.keys:
         samples.compare(key, snapshot_of(read_record(copy, key)), "from a pickled copy")
     samples.fingerprint_again(copy, "of a pickled copy")
+
+
+@check(
+    _COPY_CHECKS,
+    "close",
+    "a copy can be read within its with block and closed twice, and the source goes on",
+    "Let close() do nothing the second time, and close nothing that another copy uses.",
+)
+def _closing(samples: SourceSamples) -> None:
+    closes = callable(getattr(samples.source, "close", None))
+    enters = hasattr(type(samples.source), "__exit__")
+    if not closes and not enters:
+        raise Skip("the source has no close() and is no context manager")
+    copy, key = samples.copy, samples.keys[0]
+    if enters:
+        with copy as opened:
+            samples.compare(key, snapshot_of(read_record(opened, key)), "within the with block of a copy")
+    if closes:
+        copy.close()
+        copy.close()
+    samples.compare(key, samples.read(key), "after a pickled copy was closed")
 
 
 @check(

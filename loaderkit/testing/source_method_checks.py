@@ -1,4 +1,4 @@
-"""The optional methods of a data source: `__getitems__`, `take`, `name`, `fingerprint`, `close`."""
+"""The optional methods of a data source: `__getitems__`, `take`, `name`, `fingerprint`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +9,6 @@ from loaderkit._state.strict_json import find_problem
 from loaderkit.sources.fingerprint import fingerprint_of
 from loaderkit.sources.naming import has_names
 from loaderkit.sources.optional import column_reader, many_reader
-from loaderkit.sources.protocol import read_record
 
 from .conformance import Check, Skip, check, expect, expect_same
 from .snapshot import Snapshot, snapshot_of
@@ -163,24 +162,3 @@ def _saved_fingerprint(samples: SourceSamples) -> None:
     problem = find_problem(samples.fingerprint, "fingerprint", 1)
     expect(problem is None, "JSON values that a state can hold", str(problem))
     samples.fingerprint_again(samples.source, "when it is asked for again")
-
-
-@check(
-    METHOD_CHECKS,
-    "close",
-    "a copy can be read within its with block and closed twice, and the source goes on",
-    "Let close() do nothing the second time, and close nothing that another copy uses.",
-)
-def _closing(samples: SourceSamples) -> None:
-    closes = callable(getattr(samples.source, "close", None))
-    enters = hasattr(type(samples.source), "__exit__")
-    if not closes and not enters:
-        raise Skip("the source has no close() and is no context manager")
-    copy, key = samples.copy, samples.keys[0]
-    if enters:
-        with copy as opened:
-            samples.compare(key, snapshot_of(read_record(opened, key)), "within the with block of a copy")
-    if closes:
-        copy.close()
-        copy.close()
-    samples.compare(key, samples.read(key), "after a pickled copy was closed")

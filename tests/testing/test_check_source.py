@@ -1,0 +1,476 @@
+"""check_source: every check finds a source that breaks its rule alone, and the sources of loaderkit keep all rules."""
+
+import operator
+import os
+import threading
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+
+import loaderkit as lk
+from loaderkit.testing import ConformanceError, check_source, source_checks
+from loaderkit.testing.source_method_checks import METHOD_CHECKS
+from loaderkit.testing.source_samples import SourceSamples
+
+LENGTH = 40
+NAMES = [check.name for check in (*source_checks._READ_CHECKS, *METHOD_CHECKS, *source_checks._COPY_CHECKS)]
+
+
+class Good:
+    """A source with all that one may have; the broken ones below differ in one thing."""
+
+    def __len__(self) -> int:
+        return LENGTH
+
+    def __getitem__(self, record_key: Any) -> Any:
+        return self.record(self.checked(record_key))
+
+    def checked(self, record_key: Any) -> int:
+        key = operator.index(record_key)
+        if not 0 <= key < LENGTH:
+            raise IndexError(f"no record {key}")
+        return key
+
+    def record(self, key: int) -> Any:
+        return {"key": key, "x": np.full(3, key, np.int64)}
+
+    def __getitems__(self, record_keys: Any) -> list[Any]:
+        return [self[key] for key in record_keys]
+
+    def take(self, record_keys: Any, out: Any = None) -> Any:
+        keys = np.array([self.checked(key) for key in record_keys], np.int64)
+        out = out or [np.empty(len(keys), np.int64), np.empty((len(keys), 3), np.int64)]
+        out[0][:] = keys
+        out[1][:] = keys[:, None]
+        return {"key": out[0], "x": out[1]}
+
+    def name(self, record_key: int) -> str:
+        return f"file {record_key}"
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"records": LENGTH}
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> "Good":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+KEYS = SourceSamples(Good(), 16).keys
+
+
+class Alternates(Good):
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __len__(self) -> int:
+        self.asked += 1
+        return LENGTH + self.asked % 2
+
+
+class LastIsMissing(Good):
+    def record(self, key: int) -> Any:
+        if key == LENGTH - 1:
+            raise OSError("truncated")
+        return super().record(key)
+
+
+class Counts(Good):
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def record(self, key: int) -> Any:
+        self.reads += 1
+        return {**super().record(key), "key": self.reads}
+
+
+class LooksBack(Good):
+    """Wrong where the record before was the one that follows in the usual order."""
+
+    last = -1
+
+    def record(self, key: int) -> Any:
+        wrong = (key, self.last) in pairwise(KEYS)
+        self.last = key
+        return super().record(key + wrong)
+
+
+class Buffered(Good):
+    def __init__(self) -> None:
+        self.buffer = np.zeros(3, np.int64)
+
+    def record(self, key: int) -> Any:
+        self.buffer[:] = key
+        return {"key": key, "x": self.buffer}
+
+
+class Owner(Good):
+    def __init__(self) -> None:
+        self.table = np.arange(LENGTH)[:, None].repeat(3, 1)
+
+    def record(self, key: int) -> Any:
+        return {"key": key, "x": self.table[key]}
+
+
+class Wraps(Good):
+    def checked(self, record_key: Any) -> int:
+        key: int = operator.index(record_key) % LENGTH
+        return key
+
+
+class Absolute(Good):
+    def checked(self, record_key: Any) -> int:
+        return super().checked(abs(record_key))
+
+
+class FirstForNumpy(Good):
+    def __getitem__(self, record_key: Any) -> Any:
+        return self.record(self.checked(record_key) if isinstance(record_key, int) else 0)
+
+
+class SharedPlace(Good):
+    place = 0
+
+    def record(self, key: int) -> Any:
+        self.place = key
+        time.sleep(0.0005)
+        return super().record(self.place)
+
+
+class SortsKeys(Good):
+    def __getitems__(self, record_keys: Any) -> list[Any]:
+        return super().__getitems__(sorted(record_keys))
+
+
+class LeavesOut(Good):
+    def __getitems__(self, record_keys: Any) -> list[Any]:
+        return super().__getitems__([*dict.fromkeys(record_keys)])
+
+
+class SortsNumpyKeys(Good):
+    def __getitems__(self, record_keys: Any) -> list[Any]:
+        return super().__getitems__(
+            np.sort(record_keys) if isinstance(record_keys, np.ndarray) else record_keys
+        )
+
+
+class ClipsManyKeys(Good):
+    def __getitems__(self, record_keys: Any) -> list[Any]:
+        return super().__getitems__([min(key, LENGTH - 1) for key in record_keys])
+
+
+class Float(Good):
+    def take(self, record_keys: Any, out: Any = None) -> Any:
+        return {name: column.astype(np.float64) for name, column in super().take(record_keys, out).items()}
+
+
+class IgnoresOut(Good):
+    def take(self, record_keys: Any, out: Any = None) -> Any:
+        return super().take(record_keys)
+
+
+class ClipsColumns(Good):
+    def take(self, record_keys: Any, out: Any = None) -> Any:
+        return super().take(np.minimum(record_keys, LENGTH - 1), out)
+
+
+class NumberName(Good):
+    def name(self, record_key: int) -> Any:
+        return record_key
+
+
+class Dated(Good):
+    def fingerprint(self) -> dict[str, Any]:
+        return {"now": time.perf_counter_ns()}
+
+
+class NoJson(Good):
+    def fingerprint(self) -> dict[str, Any]:
+        return {"dtype": np.dtype(int)}
+
+
+class TooLarge(Good):
+    def fingerprint(self) -> dict[str, Any]:
+        return {"hash": 2**70}
+
+
+class ClosesOnce(Good):
+    closed = False
+
+    def close(self) -> None:
+        if self.closed:
+            raise ValueError("closed already")
+        self.closed = True
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
+class ClosesAll(Good):
+    closed: list[bool] = []  # noqa: RUF012 - of all copies
+
+    def record(self, key: int) -> Any:
+        return super().record(key + len(self.closed))
+
+    def close(self) -> None:
+        self.closed.append(True)
+
+
+class Locked(Good):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+class Forgets(Good):
+    def __init__(self, offset: int = 0) -> None:
+        self.offset = offset
+
+    def record(self, key: int) -> Any:
+        return super().record(key + self.offset)
+
+    def take(self, record_keys: Any, out: Any = None) -> Any:
+        return super().take(np.asarray(record_keys) + self.offset, out)
+
+    def __reduce__(self) -> Any:
+        return Forgets, (1,)
+
+
+# Local classes, which travel by value: a worker that gets one of this module imports the module, and pytest with it.
+
+
+def of_the_process() -> Any:
+    trainer = os.getpid()
+
+    class OfTheProcess:
+        def __len__(self) -> int:
+            return 8
+
+        def __getitem__(self, record_key: int) -> Any:
+            return [1, 2, 3, 4, 5, 6, 7, 8][record_key] + (os.getpid() != trainer)
+
+    return OfTheProcess()
+
+
+def of_the_environment() -> Any:
+    class OfTheEnvironment(list[int]):
+        def fingerprint(self) -> dict[str, Any]:
+            return {"worker": "LOADERKIT_WORKER" in os.environ}
+
+    return OfTheEnvironment([1, 2, 3])
+
+
+class Grows(Good):
+    more = 0
+
+    def __len__(self) -> int:
+        return LENGTH + self.more
+
+    def fingerprint(self) -> dict[str, Any]:
+        self.more = 1
+        return super().fingerprint()
+
+    def __reduce__(self) -> Any:
+        return Good, ()
+
+
+# For each check sources that break its rule and no earlier one, with a part of the message.
+BROKEN: list[tuple[str, Callable[[], Any], str]] = [
+    ("length", Alternates, "expected len(source) to be 41 again, got 40. Count the records once"),
+    ("records", LastIsMissing, "can be read, got OSError: truncated. A source reads every record"),
+    ("read again", Counts, "leaf ['key'] of record_key 0 to be 1 when it is read again, got "),
+    ("another order", LooksBack, "when the keys are read in another order, got "),
+    (
+        "kept records",
+        Buffered,
+        "leaf ['x'] of record_key 0 to be array([0, 0, 0]) after other records were read",
+    ),
+    ("shared arrays", Owner, "an array of its own at ['x'] of record_key 0, or one that can't be written to"),
+    ("beyond the end", Wraps, "expected an IndexError for record_key 40, got {'key': 0"),
+    ("negative keys", Absolute, "leaf ['key'] of record_key 39 to be 39 with the key -1, got 1"),
+    ("numpy keys", FirstForNumpy, "of record_key 39 to be 39 with the key np.int64(39), got 0"),
+    ("threads", SharedPlace, "when several threads read at once, got "),
+    ("__getitems__", SortsKeys, "from __getitems__(["),
+    ("__getitems__", LeavesOut, "records for the keys "),
+    ("__getitems__ of numpy keys", SortsNumpyKeys, "makes one of either"),
+    ("__getitems__ beyond the end", ClipsManyKeys, "expected an error for record_key 40, got "),
+    ("take", Float, "as the records stacked, got float64 of shape (16,)"),
+    ("take into out", IgnoresOut, "a loader looks there"),
+    ("take beyond the end", ClipsColumns, "expected an error for record_key 40, got {'key': array([ 0, 39])"),
+    ("name", NumberName, "expected name(0) to be a str or None, got 0"),
+    ("fingerprint", Dated, "when it is asked for again, got "),
+    ("fingerprint", NoJson, "got TypeError: NoJson.fingerprint() gave something that JSON can't hold"),
+    ("fingerprint", TooLarge, "fingerprint.hash: expected an integer of at most 64 bits"),
+    (
+        "pickled copy",
+        Locked,
+        "got TypeError: cannot pickle '_thread.lock' object. Worker processes get a pickled copy",
+    ),
+    ("pickled copy", Forgets, "leaf ['key'] of record_key 0 to be 0 from a pickled copy, got 1"),
+    ("close", ClosesOnce, "got ValueError: closed already. Let close() do nothing the second time"),
+    ("close", ClosesAll, "after a pickled copy was closed, got "),
+    ("another process", of_the_process, "in a worker process, got "),
+    (
+        "another process",
+        of_the_environment,
+        "{'kind': 'declared', 'worker': False} in a worker process, got ",
+    ),
+    ("unchanged by reading", Grows, "expected 40 records after all these reads, got 41"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "broken", "said"), [pytest.param(*row, id=f"{row[0]}-{row[1].__name__}") for row in BROKEN]
+)
+def test_each_check_finds_what_breaks_its_rule(name, broken, said):
+    """By its own name, with what was expected, what came and what to do."""
+    with pytest.raises(ConformanceError) as found:
+        check_source(broken(), skip=["another process"] if name == "unchanged by reading" else ())
+    assert found.value.check == name
+    text = str(found.value)
+    assert text.startswith("check_source: ") and f"check {name!r}: expected " in text
+    assert said in text
+
+
+def test_every_check_has_a_source_that_breaks_it():
+    """A new check comes with one."""
+    assert list(dict.fromkeys(name for name, _, _ in BROKEN)) == NAMES
+
+
+def test_what_was_checked_and_what_was_not_is_reported():
+    """All of it, in order, with the size of the pickle."""
+    report = check_source(Good(), skip=["another process"])
+    assert [name for name, _ in report.passed] == [name for name in NAMES if name != "another process"]
+    assert report.skipped == (("another process", "left out by skip="),)
+    assert report.pickled_bytes == len(cloudpickle.dumps(Good()))
+    first, second, *_ = str(report).splitlines()
+    assert first == f"a Good of 40 records: {len(NAMES) - 1} passed, 1 skipped, {report.pickled_bytes} bytes pickled"
+    assert second == "  passed   length: len(source) is the same int again"
+
+
+def test_what_a_source_lacks_is_skipped_and_said():
+    """Each check with its reason, and those that the caller left out."""
+    report = check_source(range(5), skip=["threads", "another process"])
+    reasons = dict(report.skipped)
+    assert reasons["threads"] == reasons["another process"] == "left out by skip="
+    assert reasons["take"] == "the source has no take(record_keys, out=None)"
+    assert reasons["name"] == "the source has no name(record_key)"
+    assert reasons["close"] == "the source has no close() and is no context manager"
+    assert {name for name, _ in report.passed} | {*reasons} == {*NAMES}
+    assert "skipped  take: the source has no take" in str(report)
+    array = check_source(np.zeros((4, 2)), skip=["another process"])
+    assert "isn't used" in dict(array.skipped)["take"]
+
+
+def test_an_empty_source_is_a_source():
+    """There is nothing to read of it."""
+    reasons = dict(check_source([]).skipped)
+    assert reasons["records"] == reasons["another process"] == "the source has no records"
+    one = check_source([7], skip=["another process"])
+    assert dict(one.skipped)["kept records"] == "the source has only one record"
+
+
+class Unsendable:
+    """A record that can't be pickled."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+def test_records_that_cannot_be_sent_back_are_not_compared():
+    """They needn't: operations get them in the worker."""
+
+    class Locks:
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, record_key: int) -> Any:
+            return [Unsendable(), Unsendable()][record_key]
+
+    report = check_source(Locks())
+    assert "can't be sent back to be compared" in dict(report.skipped)["another process"]
+
+
+@pytest.mark.parametrize("source", ["train.array_record", {"x": [1]}, iter([1]), list])
+def test_what_is_no_source_is_refused(source):
+    """As a loader refuses it."""
+    with pytest.raises(TypeError):
+        check_source(source)
+
+
+def test_arguments_are_checked():
+    """With what is expected."""
+    with pytest.raises(ValueError, match=r"skip: expected names among .*'threads'.*, got 'thread'"):
+        check_source([1], skip=["thread"])
+    with pytest.raises(TypeError, match=r"skip: expected a list of names .*write \['threads'\]"):
+        check_source([1], skip="threads")
+    with pytest.raises(TypeError, match="progress: expected True, False or None"):
+        check_source([1], progress=1)
+    with pytest.raises(ValueError, match="records: expected 2 or more"):
+        check_source([1], records=1)
+
+
+def test_progress_is_a_line_for_each_check(capsys):
+    """Where it is asked for."""
+    check_source([1, 2], progress=True, skip=["another process"])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"check_source 1/{len(NAMES)}: length" and len(lines) == len(NAMES)
+
+
+def own_sources(folder: Any) -> dict[str, Any]:
+    from array_record.python.array_record_module import ArrayRecordWriter
+
+    for part in range(2):
+        writer = ArrayRecordWriter(str(folder / f"{part}.array_record"), "group_size:1")
+        for key in range(30):
+            writer.write(bytes([part, key]) * 5)
+        writer.close()
+    np.save(folder / "x.npy", np.arange(60.0).reshape(20, 3))
+    columns = {"x": np.arange(60.0).reshape(20, 3), "y": np.arange(20, dtype=np.uint8)}
+    return {
+        "ArrayRecordDataSource": lk.ArrayRecordDataSource(str(folder / "*.array_record")),
+        "ArrayDataSource": lk.ArrayDataSource(columns),
+        "of a memmap": lk.ArrayDataSource(np.load(folder / "x.npy", mmap_mode="r")),
+        "InMemoryDataSource": lk.InMemoryDataSource([{"x": np.arange(k), "n": str(k)} for k in range(20)]),
+        "RangeDataSource": lk.RangeDataSource(5, 500, 3),
+        "SubsetDataSource": lk.SubsetDataSource(lk.ArrayDataSource(columns), [3, 1, 1, 19]),
+        "a part": lk.SubsetDataSource(range(100), 0.5),
+        "ConcatDataSource": lk.ConcatDataSource([range(3), lk.ArrayDataSource(np.zeros((4, 2)))]),
+        "a list": [{"x": np.arange(3)}, "text", None, b"bytes"],
+        "a tuple": (1.5, 2.5),
+        "an array": np.arange(12).reshape(4, 3),
+        "a range": range(7),
+    }
+
+
+def test_the_sources_of_loaderkit_keep_all_rules(tmp_path):
+    """Each by itself, and all of them in one worker process."""
+    sources = own_sources(tmp_path)
+    for name, source in sources.items():
+        try:
+            check_source(source, skip=["another process"])
+        except ConformanceError as error:
+            raise AssertionError(name) from error
+    together = check_source(lk.ConcatDataSource([*sources.values()]), records=100)
+    assert "another process" in dict(together.passed)
+
+
+def test_every_public_source_is_among_them(tmp_path):
+    """A new one joins them."""
+    public = {name for name in dir(lk) if name.endswith("DataSource") and name != "RandomAccessDataSource"}
+    assert public <= {*own_sources(tmp_path)}
+
+
+def test_the_source_goes_on():
+    """It is neither closed nor changed."""
+    source = Good()
+    check_source(source, skip=["another process"])
+    assert vars(source) == {} and source[3]["key"] == 3

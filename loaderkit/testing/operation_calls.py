@@ -1,6 +1,5 @@
 """One operation called as an engine calls it, without an engine: for elements that were given, one at a time."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -21,9 +20,10 @@ from loaderkit.transforms.base import (
 )
 from loaderkit.transforms.seeding import SeededGlobals
 
+from .conformance import expect
 from .snapshot import copied
 
-MOST_CHILDREN = 1_000_000  # of one element: a FlatMap that gives more is taken to give elements without end
+_MOST_CHILDREN = 1_000_000  # of one element: a FlatMap that gives more is taken to give elements without end
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,10 @@ class OperationCalls:
         return len(self.elements)
 
     def __call__(self, place: int) -> Any:
-        """What the operation makes of a copy of element `place`; of a FlatMap the list of its children."""
+        """What the operation makes of a copy of element `place`.
+
+        Of a FlatMap the list of its children; Mismatch for more than max_fan_out, or than any element has.
+        """
         if isinstance(self.operation, Batch):
             return self.batch(self.rows(place))
         return self.on(self.element(place), place, self.rng(place))
@@ -81,15 +84,18 @@ class OperationCalls:
             case MapWithIndex():
                 return function(place, element)
             case FlatMap():
-                return list(_children(function(element)))
+                return self._children(function(element), place)
         return function(element)
+
+    def _children(self, children: Any, place: int) -> list[Any]:
+        assert isinstance(self.operation, FlatMap)
+        most = self.operation.max_fan_out or _MOST_CHILDREN
+        found = list(islice(iter(children), most + 1))
+        expect(len(found) <= most, f"at most {most:,} elements of element {place}", f"{len(found):,} or more")
+        return found
 
     @property
     def kind(self) -> str:
         """Map, RandomMap, ..., whatever the class of the operation is called."""
         kinds = (Map, MapWithIndex, RandomMap, Filter, FlatMap, Batch)
         return next(kind.__name__ for kind in kinds if isinstance(self.operation, kind))
-
-
-def _children(children: Any) -> Iterator[Any]:
-    return islice(iter(children), MOST_CHILDREN + 1)

@@ -1,4 +1,4 @@
-"""The same work done elsewhere: by a pickled copy, in threads at once, in a worker process."""
+"""The same work done by a pickled copy, by several threads at once, and by a worker process."""
 
 import os
 import sys
@@ -65,8 +65,8 @@ def in_threads(job: Callable[[int], T], count: int) -> list[list[T]]:
     errors: list[Exception] = []
 
     def work(number: int) -> None:
-        begin.wait()
         try:
+            begin.wait()
             for place in range(count):
                 at = (place + number * count // _THREADS) % count
                 results[number][at] = job(at)
@@ -81,6 +81,9 @@ def in_threads(job: Callable[[int], T], count: int) -> list[list[T]]:
             thread.start()
         for thread in threads:
             thread.join()
+    except RuntimeError:  # the system starts no more threads: those that wait for others mustn't
+        begin.abort()
+        raise
     finally:
         sys.setswitchinterval(before)
     if errors:

@@ -352,7 +352,10 @@ def test_what_was_checked_and_what_was_not_is_reported():
     assert report.skipped == (("another process", "left out by skip="),)
     assert report.pickled_bytes == len(cloudpickle.dumps(Good()))
     first, second, *_ = str(report).splitlines()
-    assert first == f"a Good of 40 records: {len(NAMES) - 1} passed, 1 skipped, {report.pickled_bytes} bytes pickled"
+    assert (
+        first
+        == f"a Good of 40 records: {len(NAMES) - 1} passed, 1 skipped, {report.pickled_bytes} bytes pickled"
+    )
     assert second == "  passed   length: len(source) is the same int again"
 
 

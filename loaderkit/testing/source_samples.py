@@ -36,11 +36,11 @@ class SourceSamples:
 
     @property
     def subject(self) -> str:
-        """The source in a few words, without an address."""
+        """The source in a few words of one line, without an address."""
         try:
-            if type(self.source).__repr__ is object.__repr__:
+            if getattr(type(self.source), "__repr__", None) is object.__repr__:
                 return f"a {type(self.source).__name__} of {self.length} records"
-            return short_repr(self.source)
+            return " ".join(short_repr(self.source).split())
         except Exception:  # noqa: BLE001 - a user's repr or len may raise anything; the checks say it
             return f"a {type(self.source).__name__}"
 

@@ -27,8 +27,10 @@ from .line_limit import within_line_limit
 from .workers import in_another_process, in_threads, pickled_copy
 
 _FAR = 1 << 40  # an index that no run reaches
-# Of Python for the far index: 78 times the 256 that a shuffling IndexSampler runs, and a replay is stopped soon.
+# Lines of Python for the far index: 78 times the 256 that a shuffling IndexSampler runs, and a replay ends soon.
 _MOST_LINES = 20_000
+_LINES_OF_RECORD = 20  # more for each record, random.shuffle of an epoch's list runs 11
+_MOST_RECORDS = 1_000_000  # that are allowed for: more would let a replay run for minutes
 _NEAR = 4096  # the other checks ask below it, so that a sampler that replays answers in time
 _CHECKS: list[Check["_SamplerSamples"]] = []
 
@@ -174,8 +176,11 @@ def _far_index(samples: _SamplerSamples) -> None:
     far = _FAR if samples.length is None else samples.length - 1
     if far < 0:
         raise Skip("the sampler has no indices")
-    within = within_line_limit(lambda: samples.sampler[far], _MOST_LINES)
-    expect(within, f"sampler[{far}] within {_MOST_LINES:,} lines of Python", "more, and stopped it")
+    records = num_records_of(samples.sampler) or samples.limit or 0
+    most = _MOST_LINES + _LINES_OF_RECORD * min(records, _MOST_RECORDS)
+    samples.sampler[0]  # what is made once, and what is imported, isn't the index's
+    within = within_line_limit(lambda: samples.sampler[far], most)
+    expect(within, f"sampler[{far}] within {most:,} lines of Python", "more, and stopped it")
 
 
 @check(

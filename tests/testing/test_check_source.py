@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
+from loaderkit.interop.grain import sources as grain
 from loaderkit.testing import ConformanceError, check_source, source_checks
 from loaderkit.testing.source_method_checks import METHOD_CHECKS
 from loaderkit.testing.source_samples import SourceSamples
@@ -447,6 +448,8 @@ def own_sources(folder: Any) -> dict[str, Any]:
         "SubsetDataSource": lk.SubsetDataSource(lk.ArrayDataSource(columns), [3, 1, 1, 19]),
         "a part": lk.SubsetDataSource(range(100), 0.5),
         "ConcatDataSource": lk.ConcatDataSource([range(3), lk.ArrayDataSource(np.zeros((4, 2)))]),
+        "Grain's ArrayRecordDataSource": grain.ArrayRecordDataSource(str(folder / "0.array_record")),
+        "Grain's RangeDataSource": grain.RangeDataSource(0, 10, 3),
         "a list": [{"x": np.arange(3)}, "text", None, b"bytes"],
         "a tuple": (1.5, 2.5),
         "an array": np.arange(12).reshape(4, 3),

@@ -47,6 +47,11 @@ def names() -> None:
     lk.transforms.image.Decode(keys="image")  # wrong
     image.Resize((224, 224), key=("left", 0))
     lk.testing.check_pipeline(lk.load([1]))
+    lk.testing.check_source([1], records=2, skip=["threads"])
+    lk.testing.check_source([1], record=2)  # wrong
+    lk.testing.check_sampler(lk.IndexSampler(3), num_records=3)
+    lk.testing.check_sampler([1], num_records=1)  # wrong
+    lk.testing.check_operation(lambda x: x + 1, 1, 2, seed=0)
     lk.CheckpointSave  # noqa: B018
     lk.CheckpointSaev  # wrong  # noqa: B018
     lk.ShardByJaxProcess(drop_remainder=True)

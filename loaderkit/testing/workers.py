@@ -62,7 +62,7 @@ def in_threads(job: Callable[[int], T], count: int) -> list[list[T]]:
     """
     begin = threading.Barrier(_THREADS)
     results: list[dict[int, T]] = [{} for _ in range(_THREADS)]
-    errors: list[Exception] = []
+    errors: list[BaseException] = []
 
     def work(number: int) -> None:
         try:
@@ -70,7 +70,7 @@ def in_threads(job: Callable[[int], T], count: int) -> list[list[T]]:
             for place in range(count):
                 at = (place + number * count // _THREADS) % count
                 results[number][at] = job(at)
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+        except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, and end its thread
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(_THREADS)]

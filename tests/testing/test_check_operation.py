@@ -402,6 +402,18 @@ def test_elements_and_global_generators_are_left_alone():
     assert (random.random(), np.random.random()) == expected
 
 
+def test_what_ends_a_thread_is_raised():
+    """A program's own exit too."""
+
+    def leaves(element: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            raise SystemExit(3)
+        return element
+
+    with pytest.raises(SystemExit):
+        check_operation(leaves, 1, 2)
+
+
 def test_arguments_are_checked():
     """With what is expected."""
     with pytest.raises(TypeError, match="elements: expected at least one, got none"):

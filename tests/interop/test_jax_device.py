@@ -616,7 +616,7 @@ def test_an_interrupted_move_ends_here_or_there(move, wrapped):
             batches.set_state(start)
             next(batches)
             act = partial(getattr(batches, move), arguments[move])
-            came = interrupted(act, line, inside="_go_to")
+            came = interrupted(act, line, inside="go_to")
             stands = batches.index // 8
             ends.add((stands, came))
             coming = [next(batches).tolist() for _ in range(3)]

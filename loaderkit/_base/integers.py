@@ -1,42 +1,33 @@
-"""Whole numbers from users: Python or numpy integers in a stated range, as plain int."""
+"""The check of an integer that a user gave: Python's or numpy's, in a stated range, and a plain int from then on."""
 
-from typing import Any
+from reprlib import repr as _short
 
 import numpy as np
 
 
-def as_int(name: str, value: object, *, low: int, high: int | None, advice: str) -> int:
-    """`value` as a plain int with low <= value < high (high=None: no upper end).
+def at_least(name: str, value: object, least: int, *, below: int | None = None, advice: str = "") -> int:
+    """`value` as a plain int with least <= value < below; below=None is no upper end.
 
-    `name` is the argument as the user wrote it and `advice` is what to do instead; both appear in the error.
-    A bool or a float is no integer (TypeError); one out of range is a ValueError.
-
-    >>> as_int("batch_size", np.int64(8), low=1, high=None, advice="give a positive int")
-    8
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be an int, got {value!r} of type {type(value).__name__}: {advice}")
-    number = int(value)
-    if number < low:
-        raise ValueError(f"{name} must be at least {low}, got {number}: {advice}")
-    if high is not None and number >= high:
-        raise ValueError(f"{name} must be less than {_power_of_two(high)}, got {number}: {advice}")
-    return number
-
-
-def at_least(name: str, value: Any, least: int) -> int:
-    """`value` as a plain int that is `least` or more. TypeError where it is no integer, ValueError where it is less.
+    name: the argument as the user wrote it. advice: what to do instead, at the end of an error. A bool, a float and
+    anything else that isn't an integer is a TypeError, an integer out of range a ValueError.
 
     >>> at_least("prefetch", np.int64(2), 1)
     2
+    >>> at_least("shard_index", 4, 0, below=4, advice="shards are numbered from 0")
+    Traceback (most recent call last):
+        ...
+    ValueError: shard_index: expected an int from 0 to 3, got 4; shards are numbered from 0
     """
+    end = f"; {advice}" if advice else ""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name}: expected an int, got {value!r}")
-    if value < least:
-        raise ValueError(f"{name}: expected {least} or more, got {value}")
-    return int(value)
+        raise TypeError(f"{name}: expected an int, got {_short(value)}{end}")
+    number = int(value)
+    if number < least or (below is not None and number >= below):
+        expected = f"{least} or more" if below is None else f"an int from {least} to {_last_before(below)}"
+        raise ValueError(f"{name}: expected {expected}, got {_short(number)}{end}")
+    return number
 
 
-def _power_of_two(number: int) -> str:
-    exponent = number.bit_length() - 1
-    return f"2**{exponent}" if exponent >= 16 and number == 1 << exponent else str(number)
+def _last_before(end: int) -> str:
+    exponent = end.bit_length() - 1
+    return f"2**{exponent} - 1" if exponent >= 16 and end == 1 << exponent else str(end - 1)

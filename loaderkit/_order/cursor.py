@@ -1,14 +1,14 @@
 """A cursor: a place in the stream of elements, `(index, k1, k2, ...)`.
 
-index       of the record
-k1, k2, ... which child it is, of each FlatMap passed: the ordinal, outermost first
+index       the record's index
+k1, k2, ... the ordinal of the child in each FlatMap that the element passed, outermost first
 """
 
 Cursor = tuple[int, ...]
 
 
 def trimmed(cursor: Cursor) -> Cursor:
-    """The shortest cursor of the same place: the first child of the first child is where the record begins.
+    """The shortest cursor of the same place: the first child of an element begins where the element begins.
 
     >>> trimmed((7, 2, 0, 0)), trimmed((0, 0)), trimmed((7,))
     ((7, 2), (0,), (7,))

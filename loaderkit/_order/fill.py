@@ -1,3 +1,4 @@
-"""Which rows of a batch are real: a last batch that is filled up has rows of zeros among them."""
+"""Which rows of a batch are real: a last batch that is padded has rows of zeros as well."""
 
-Fill = tuple[tuple[int, int], ...]  # (rows that are real, rows of zeros) in turn; (): all rows are real
+# Pairs (real rows, rows of zeros), in the order of the rows; (): all rows are real.
+Fill = tuple[tuple[int, int], ...]

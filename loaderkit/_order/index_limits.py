@@ -1,8 +1,8 @@
-"""How far a run may go, so that each number behind it is an int64 too: with what a step adds, and keys planned ahead.
+"""The largest index and stride of a run. Sums of them, such as the end of keys planned ahead, still fit in an int64.
 
-No run comes to these limits by handing out batches: at a thousand million records a second it would take a century.
-What takes it there is a number that was given: of a state, a seek, a sampler's length, or a batch size.
+Handing out batches never reaches these limits: at a thousand million records a second it would take a century. Only a
+number from outside can: in a state, a seek, a sampler's length or a batch size.
 """
 
-MOST_INDEX = 2**62  # where a run may be taken, and where its stream may end; of steps and counts too
-MOST_STRIDE = 2**60  # G, the consecutive indices of one step
+MOST_INDEX = 2**62  # for indices, steps and counts, and for the end of a stream
+MOST_STRIDE = 2**60  # for G, the consecutive indices of one step

@@ -1,18 +1,19 @@
-"""A bad record that did not end the stream, as the worker that met it reports it."""
+"""A bad record that didn't end the stream, as the worker that read it reports it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A record of a task was bad, and its row was made otherwise, or left out, as the user's policy says.
+    """A bad record of a task; its row was replaced, masked or left out, as the user's policy says.
 
-    place         of the record in the task
-    index         of the row
-    record_key    of the record that was bad
-    instead       the index whose record was read; the row's own where nothing was
-    label, error  what raised it, and how it reads
-    name          what the data source calls the record, None where it says nothing
+    place       of the record in the task
+    index       of the row
+    record_key  of the bad record
+    instead     the index whose record was read in its place; the row's own index where none was
+    label       of the operation or the read that raised the error
+    error       type and text of the error
+    name        what the data source calls the record, None where it has no name
     """
 
     place: int

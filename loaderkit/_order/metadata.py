@@ -1,4 +1,4 @@
-"""What a sampler says of one index: which record to read, and the generator of its random operations."""
+"""What a sampler gives for one index: the record to read, and the generator of its random operations."""
 
 from dataclasses import dataclass, field, replace
 
@@ -9,10 +9,10 @@ import numpy as np
 class RecordMetadata:
     """The record that one index of the stream reads.
 
-    index: its place in the stream of all epochs. record_key: its row in the data source, None where several
-    records became one element. rng: the generator for its random operations, None where the sampler has no
-    seed. name: what the data source calls the record, None where it says nothing or wasn't asked, as by a sampler. Both
-    follow from index and record_key: two metadata are equal when those are.
+    index: its place in the stream of all epochs. record_key: its row in the data source, None where several records
+    became one element. rng: the generator for its random operations, None where the sampler has no seed. name: what the
+    data source calls the record, None where it has no name, and in what a sampler gives. rng and name follow from
+    index and record_key, so two metadata are equal where index and record_key are.
 
     >>> RecordMetadata(index=0, record_key=0, rng=np.random.Generator(np.random.Philox(key=1)))
     RecordMetadata(index=0, record_key=0, rng=Generator(Philox))
@@ -24,7 +24,7 @@ class RecordMetadata:
     name: str | None = field(default=None, compare=False)
 
     def remove_record_key(self) -> "RecordMetadata":
-        """The same without a record_key, for an element that isn't one record any more.
+        """The same metadata without a record_key and a name, for an element made of several records.
 
         >>> RecordMetadata(index=7, record_key=3).remove_record_key()
         RecordMetadata(index=7, record_key=None, rng=None)
@@ -32,6 +32,6 @@ class RecordMetadata:
         return self if self.record_key is None else replace(self, record_key=None, name=None)
 
     def __repr__(self) -> str:
-        # str of a generator, not its repr, which ends in an address
+        # str(rng), because a generator's repr ends in a memory address
         name = "" if self.name is None else f", name={self.name!r}"
         return f"RecordMetadata(index={self.index}, record_key={self.record_key}, rng={self.rng}{name})"

@@ -1,8 +1,8 @@
-"""Keyed mixing of small integers into 64 bits: where every key of a shuffle and of a generator comes from.
+"""Keyed mixing of small integers into 64 bits: makes every key of a shuffle and of a generator.
 
-Seeds and epochs are small and close together, so they are never added: seed 1 in epoch 0 would be seed 0 in
-epoch 1. Each part passes through a mixer with full avalanche (the finalizer of SplitMix64, "mix13" of David
-Stafford) before it meets the others. The outputs are part of the stream: another constant here is another
+Seeds and epochs are small and close together, so they are never added: seed 1 in epoch 0 would get the key of seed 0 in
+epoch 1. Each part passes through a mixer with full avalanche (the finalizer of SplitMix64, "mix13" of David Stafford)
+before it is combined with the others. The outputs are part of the stream: another constant here needs another
 `stream_version`.
 """
 
@@ -13,14 +13,14 @@ UInt64Array = npt.NDArray[np.uint64]
 
 _WORD = 1 << 64
 _MASK = _WORD - 1
-_OFFSET = 0x9E3779B97F4A7C15  # so that 0 is no fixed point
+_OFFSET = 0x9E3779B97F4A7C15  # added first, as the mixer alone maps 0 to 0
 _FACTOR_1 = 0xBF58476D1CE4E5B9
 _FACTOR_2 = 0x94D049BB133111EB
-_PART = 0xD1B54A32D192ED03  # parts and seeds go through different bijections, so fold(1, 2) isn't fold(2, 1)
+_PART = 0xD1B54A32D192ED03  # parts and seeds pass through different bijections, so fold(1, 2) != fold(2, 1)
 
 
 def mix64(values: UInt64Array) -> UInt64Array:
-    """A bijection of 64-bit words under which near inputs have nothing in common; same shape, a new array.
+    """A bijection of 64-bit words whose outputs for close inputs look unrelated; same shape, a new array.
 
     >>> [hex(word) for word in mix64(np.array([0, 1], np.uint64)).tolist()]
     ['0xe220a8397b1dcdaf', '0x910a2dec89025cc1']
@@ -39,10 +39,10 @@ def mix64(values: UInt64Array) -> UInt64Array:
 
 
 def fold(seed: int, *parts: int) -> int:
-    """One 64-bit key from a seed and further numbers, in which their order and count matter.
+    """One 64-bit key from a seed and further numbers; their order and their count matter.
 
-    Each number is in [0, 2**64); another one is a ValueError. With the seed and all parts but one held fixed,
-    two values of that one never give the same key; otherwise two tuples meet with probability 2**-64.
+    Each number is an int in [0, 2**64); ValueError outside. Where two calls differ in one number only, their keys
+    always differ; otherwise they are equal with probability 2**-64.
 
     >>> hex(fold(0, 1)), hex(fold(1, 0))
     ('0x8b1b1ee0e0fe529b', '0xa0fe367ab32de4de')
@@ -64,9 +64,7 @@ def fold_each(seed: int, parts: UInt64Array) -> UInt64Array:
 
 def _mix(value: int) -> int:
     if not 0 <= value < _WORD:
-        raise ValueError(
-            f"a key is folded from numbers in [0, 2**64), got {value}: reduce it to 64 bits first"
-        )
+        raise ValueError(f"fold: expected ints from 0 to 2**64 - 1, got {value}; reduce it to 64 bits first")
     value = (value + _OFFSET) & _MASK
     value = ((value ^ (value >> 30)) * _FACTOR_1) & _MASK
     value = ((value ^ (value >> 27)) * _FACTOR_2) & _MASK

@@ -1,4 +1,4 @@
-"""What the plan knows of an operation: which kind it is and what it is called, never what it does."""
+"""What the plan knows of an operation: its kind and its name. It never sees the function."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from typing import Literal
 class BatchShape:
     """The arguments of a Batch.
 
-    batch_size, global_batch_size: one of them is given. has_function: whether a function makes the batch, not stacking.
+    batch_size, global_batch_size: one is an int, the other None. has_function: whether a batch_fn makes the batch.
     """
 
     batch_size: int | None
@@ -20,9 +20,10 @@ class BatchShape:
 
 @dataclass(frozen=True, slots=True)
 class OperationShape:
-    """One operation. `label` is its name in what processes compare; `batch` is None but for a Batch.
+    """One operation.
 
-    `show` gives how it shows itself in errors. It is called for an error only: the repr of a user's class may be long.
+    label: its name in what processes compare. batch: the arguments of a Batch, None for other kinds. show: gives its
+    text for errors; called only for an error, because the repr of a user's class may be slow.
 
     >>> OperationShape("filter", "Filter(isalpha)").changes_rows
     True
@@ -35,12 +36,12 @@ class OperationShape:
 
     @property
     def changes_rows(self) -> bool:
-        """Whether it gives other rows in number than it takes."""
+        """Whether it may change the number of rows."""
         return self.kind in ("filter", "flat_map")
 
     @property
     def shown(self) -> str:
-        """What errors call it."""
+        """Its text in errors."""
         return self.label if self.show is None else self.show()
 
     @property

@@ -1,22 +1,21 @@
-"""A keyed bijection of [0, n) on arrays: the order of a shuffled epoch, without ever holding that order.
+"""A keyed bijection of [0, n) on arrays: the order of a shuffled epoch, computed without a list of that order.
 
-Up to 256 records the order is the ranking of n different hashes, whose table is small. Beyond, it is a
-Feistel network on a grid of `columns` (a power of two near the root of n) times `rows` = ceil(n / columns)
-cells:
+Up to 256 records the order is the ranking of n different hashes, a small table. For more records it is a Feistel
+network on a grid of `columns` (a power of two near the root of n) times `rows` = ceil(n / columns) cells:
 
     position = row * columns + column
     8 rounds, in turn:  column ^= F(row),   row = (row + F(column)) mod rows,   each with its own key
 
-The grid has fewer than `columns` cells too many, so that for every n, n = 2**k + 1 too, less than one
-position in sqrt(n) / 2 lands outside [0, n) and walks on: it is enciphered again until it lands inside,
-which keeps the whole a bijection. Memory is O(1), and any position of any epoch costs the same. Only the
-sign of the whole order isn't random: for many n each round is an even permutation of the cells.
+The grid has fewer than `columns` cells more than n. So for every n, n = 2**k + 1 included, fewer than one position in
+sqrt(n) / 2 is mapped outside [0, n). Such a position is enciphered again until the result is inside, which keeps the
+whole a bijection (cycle walking). Memory is O(1), and any position of any epoch costs the same. One property isn't
+random: for many n each round is an even permutation of the cells, so the sign of the whole order is fixed.
 
     position   place in the epoch's order, in [0, n)
-    key        64 bits that choose the order, one for each (seed, epoch)
-    owner      where several orders are asked for at once: which of the keys a position belongs to
+    key        64 bits that choose the order, one key for each (seed, epoch)
+    owner      in a call with several orders: which of the keys a position belongs to
 
-The outputs are part of the stream: another constant or round here is another `stream_version`.
+The outputs are part of the stream: another constant or another number of rounds needs another `stream_version`.
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.integers import as_int
+from loaderkit._base.integers import at_least
 
 from .mixing import UInt64Array, mix64
 
@@ -34,9 +33,11 @@ Int64Array = npt.NDArray[np.int64]
 MAX_RECORDS = 1 << 62
 
 _ROUNDS = 8
-_RANKED = 256  # up to here a table; the two halves of a smaller grid would have fewer than 16 values each
-_RANK_CELLS = 1 << 16
-_CHUNK = 1 << 14  # positions worked on at once: the four scratch arrays stay in the cache
+_RANKED = 256  # the most records ranked by a table; the halves of a smaller grid would have fewer than 16 values each
+_RANK_CELLS = 1 << 16  # of the tables that are held at once, 512 KiB; a limit of memory
+# Positions enciphered at once. Small chunks pay numpy's cost of a call more often, and the four scratch arrays of large
+# ones leave the cache: for a million positions 2**10 took 5 times and 2**20 1.5 to 2 times as long.
+_CHUNK = 1 << 14
 
 _FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _FACTOR_2 = np.uint64(0x94D049BB133111EB)
@@ -48,8 +49,9 @@ _HALF = np.uint64(32)
 class Permutation:
     """The order of [0, n) that a 64-bit key chooses; call it with positions.
 
-    n: the number of records, 1 to 2**62 - 1. key: 0 to 2**64 - 1. Called with int64 positions in [0, n) of
-    shape (k,), it gives int64 numbers in [0, n) of the same shape; a position outside is an IndexError.
+    n: the number of records, 1 to 2**62 - 1. key: 0 to 2**64 - 1. TypeError or ValueError for another one. A call takes
+    int64 positions in [0, n) of shape (k,) and gives int64 numbers in [0, n) of the same shape; a position outside is
+    an IndexError.
 
     >>> order = Permutation(10, key=3)
     >>> sorted(order(np.arange(10)).tolist()) == list(range(10))
@@ -60,19 +62,19 @@ class Permutation:
     key: int
 
     def __post_init__(self) -> None:
-        as_int("n", self.n, low=1, high=MAX_RECORDS, advice="give the number of records to put in order")
-        as_int("key", self.key, low=0, high=1 << 64, advice="fold what should choose the order into 64 bits")
+        at_least("n", self.n, 1, below=MAX_RECORDS)
+        at_least("key", self.key, 0, below=1 << 64)
 
     def __call__(self, positions: Int64Array) -> Int64Array:
         return permute(positions, None, self.n, np.array([self.key], np.uint64))
 
 
 def permute(positions: Int64Array, owners: Int64Array | None, n: int, keys: UInt64Array) -> Int64Array:
-    """Each position under the order of [0, n) that its owner's key chooses; many orders in one call.
+    """Maps each position by the order of [0, n) that its own key chooses; many orders in one call.
 
-    positions: (k,) int64 in [0, n), else an IndexError. keys: (m,) uint64. owners: (k,) int64 in [0, m), or
-    None where there is one key. Gives (k,) int64; `Permutation(n, keys[owners[j]])` gives the same for
-    position j.
+    positions: (k,) int64 in [0, n), else an IndexError. keys: (m,) uint64. owners: (k,) int64 in [0, m), the place of
+    each position's key; None where there is one key. Gives (k,) int64, for position j the same as
+    `Permutation(n, keys[owners[j]])`.
 
     >>> both = permute(np.array([4, 4]), np.array([0, 1]), 10, np.array([3, 8], np.uint64))
     >>> both.tolist() == [int(Permutation(10, key)(np.array([4]))[0]) for key in (3, 8)]
@@ -82,7 +84,7 @@ def permute(positions: Int64Array, owners: Int64Array | None, n: int, keys: UInt
         return np.empty(positions.shape, np.int64)
     if positions.min() < 0 or positions.max() >= n:
         bad = positions[(positions < 0) | (positions >= n)][0]
-        raise IndexError(f"position {bad} is out of bounds: an order of {n} has positions in [0, {n})")
+        raise IndexError(f"positions: expected ints from 0 to {n - 1}, got {bad}")
     if n <= _RANKED:
         return _by_rank(positions, owners, n, keys)
     grid = _CipherDomain.covering(n)
@@ -134,10 +136,10 @@ def _encrypt(cells: Int64Array, round_keys: Sequence[UInt64Array], grid: _Cipher
         np.bitwise_and(noise, column_mask, out=noise)
         np.bitwise_xor(columns, noise, out=columns)
         _round_function(columns, round_keys[even + 1], noise, scratch)
-        # 32 random bits scaled to [0, rows), which is exact in 64 bits because rows <= 2**31
+        # Scales 32 random bits to [0, rows), exact in 64 bits because rows <= 2**31.
         np.multiply(noise, row_count, out=noise)
         np.right_shift(noise, _HALF, out=noise)
-        # A sum below 2 * rows is reduced without a branch: below rows, the difference wraps to a huge number.
+        # Reduces a sum below 2 * rows without a branch: for a sum below rows the difference wraps to a huge number.
         np.add(rows, noise, out=rows)
         np.subtract(rows, row_count, out=scratch)
         np.minimum(rows, scratch, out=rows)

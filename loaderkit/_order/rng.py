@@ -5,11 +5,11 @@ It is numpy's Philox with
     key      (fold(seed, ordinal), index)
     counter  (0, 0, 0, child)
 
-so two different pairs of index and child never share a state, and a generator has 2**128 blocks of its own
-before it reaches word 2, which stays free for `jumped()`.
+so two different pairs of index and child never share a state. A generator draws 2**128 blocks before it changes word 2
+of the counter, which stays free for `jumped()`.
 
-    ordinal  which random operation of the pipeline: 0 for the first
-    child    0 before any FlatMap, then which of its parent's children; see `child_of`
+    ordinal  number of the random operation in the pipeline, from 0
+    child    0 before any FlatMap, behind it a number of the element among its parent's children; see `child_of`
 """
 
 from typing import Any
@@ -20,9 +20,9 @@ from .mixing import fold
 
 
 class RecordRng:
-    """The generators of one random operation, made by re-keying a single one: about 1 us instead of 10.
+    """The generators of one random operation, all made by re-keying one: about 1 us each, a new generator takes 10.
 
-    seed, ordinal: ints in [0, 2**64). Not for two threads at once.
+    seed, ordinal: ints in [0, 2**64). Not safe for use by two threads at once.
 
     >>> rngs = RecordRng(seed=0, ordinal=0)
     >>> float(rngs.at(5).random()) == float(generator(0, 0, 5, 0).random())
@@ -36,7 +36,7 @@ class RecordRng:
         self.ordinal = ordinal
         self._key = [fold(seed, ordinal), 0]
         self._counter = [0, 0, 0, 0]
-        # Lists of ints are read faster by the state's setter than arrays are, and it copies them.
+        # Lists, because numpy's setter of the state reads them faster than arrays; it copies them.
         self._state: Any = {
             "bit_generator": "Philox",
             "state": {"counter": self._counter, "key": self._key},
@@ -49,10 +49,10 @@ class RecordRng:
         self._generator = np.random.Generator(self._bits)
 
     def at(self, index: int, child: int = 0) -> np.random.Generator:
-        """The generator of an index, in its first state; it is valid until the next call.
+        """The generator of an index and child in its first state, valid until the next call.
 
-        index, child: ints in [0, 2**64). Nothing of an earlier use is left in it, and its `spawn` raises
-        TypeError: it would depend on what the worker did before.
+        index, child: ints in [0, 2**64). It keeps nothing of an earlier use. Its `spawn` raises TypeError, because the
+        result would depend on what the worker did before.
 
         >>> rngs = RecordRng(seed=0, ordinal=0)
         >>> first = float(rngs.at(1).random())
@@ -69,9 +69,9 @@ class RecordRng:
 
 
 def generator(seed: int, ordinal: int, index: int, child: int) -> np.random.Generator:
-    """A new generator for one index and child, to be kept as long as one likes; `RecordRng.at`, slowly.
+    """A new generator for one index and child: slower than `RecordRng.at`, and valid for good.
 
-    All four are ints in [0, 2**64).
+    All four arguments are ints in [0, 2**64).
 
     >>> generator(seed=0, ordinal=0, index=5, child=0)  # doctest: +ELLIPSIS
     Generator(Philox) at 0x...
@@ -82,7 +82,9 @@ def generator(seed: int, ordinal: int, index: int, child: int) -> np.random.Gene
 
 
 def child_of(ordinals: tuple[int, ...]) -> int:
-    """The child word, in [0, 2**64), of an element that passed FlatMaps as these children, outermost first.
+    """The child word of an element, in [0, 2**64).
+
+    ordinals: the element's number in each FlatMap that it passed, outermost first.
 
     >>> child_of(()), child_of((0,)), child_of((4,)), child_of((4, 1)) == child_of((1, 4))
     (0, 1, 5, False)

@@ -1,33 +1,34 @@
-"""Which part of the global batch one process loads, said as "number h of H", or as several of H equal blocks.
+"""Which part of the global batch one process loads: shard h of H, or several of H equal blocks.
 
-A sharding is anything with `resolve() -> Shard`: it is asked when iteration starts and never earlier, because the
-number of processes may not be known when a script builds its loader.
+A sharding is any object with `resolve() -> Shard`. The loader calls it when iteration starts and never earlier, because
+the number of processes may not be known when a script builds its loader.
 """
 
 from dataclasses import dataclass, field
+from reprlib import repr as _short
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from loaderkit._base.integers import as_int
+from loaderkit._base.integers import at_least
 
 from .store import Store
 
 
 @runtime_checkable
 class Sharding(Protocol):
-    """What `shard_options` takes: something that can say which shard this process is."""
+    """What `shard_options` takes: an object that knows which shard this process is."""
 
     def resolve(self) -> "Shard":
-        """The shard of this process, asked when iteration starts."""
+        """The shard of this process; called when iteration starts."""
 
 
 @dataclass(frozen=True)
 class ShardOptions:
     """Shard `shard_index` of `shard_count`: of each global batch of N rows, the rows [h*N/H, (h+1)*N/H).
 
-    shard_index: int in [0, shard_count). shard_count: int >= 1. drop_remainder: whether a last, partial batch
-    gives each shard the same number of rows and drops the rest, instead of one row more to the first shards.
-    store: where the processes agree on the last step, needed only for Filter or FlatMap with remainder="pad".
-    A number of the wrong type is a TypeError, one out of range a ValueError.
+    shard_index: int in [0, shard_count). shard_count: int >= 1. drop_remainder: True gives each shard the same number
+    of rows of a last, partial batch and drops the rest; False gives the first shards one row more. store: where the
+    processes agree on the last step, needed only for Filter or FlatMap with remainder="pad". A number of the wrong type
+    is a TypeError, a number out of range a ValueError.
 
     >>> ShardOptions(shard_index=1, shard_count=4)
     ShardOptions(shard_index=1, shard_count=4, drop_remainder=False)
@@ -39,31 +40,18 @@ class ShardOptions:
     store: Store | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        count = as_int(
-            "shard_count",
-            self.shard_count,
-            low=1,
-            high=None,
-            advice="give the number of processes that load together",
+        count = at_least(
+            "shard_count", self.shard_count, 1, advice="give the number of processes that load together"
         )
-        index = as_int(
-            "shard_index",
-            self.shard_index,
-            low=0,
-            high=count,
-            advice=f"shards are numbered from 0, so of {count} the last is {count - 1}",
-        )
+        index = at_least("shard_index", self.shard_index, 0, below=count, advice="shards are numbered from 0")
         if not isinstance(self.drop_remainder, bool):
-            raise TypeError(
-                f"drop_remainder must be a bool, got {self.drop_remainder!r} of type"
-                f" {type(self.drop_remainder).__name__}: give True or False"
-            )
+            raise TypeError(f"drop_remainder: expected True or False, got {_short(self.drop_remainder)}")
         object.__setattr__(self, "shard_count", count)
         object.__setattr__(self, "shard_index", index)
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """The blocks of the shard, among `shard_count` equal ones: its own.
+        """The shard's blocks, of `shard_count` equal ones: block `shard_index`.
 
         >>> ShardOptions(1, 4).blocks
         (1,)
@@ -72,7 +60,7 @@ class ShardOptions:
 
     @property
     def writers(self) -> tuple[int, ...]:
-        """The process that writes what a state says of each block: shard h is process h.
+        """For each block the process that writes its part of a state: process h for block h.
 
         >>> ShardOptions(1, 2).writers
         (0, 1)
@@ -80,7 +68,7 @@ class ShardOptions:
         return tuple(range(self.shard_count))
 
     def resolve(self) -> "ShardOptions":
-        """The shard itself, as a plain ShardOptions.
+        """The same shard as a plain ShardOptions.
 
         >>> NoSharding().resolve()
         ShardOptions(shard_index=0, shard_count=1, drop_remainder=False)
@@ -106,9 +94,9 @@ class NoSharding(ShardOptions):
 class ShardBlocks:
     """Some of `shard_count` equal blocks: of each global batch of N rows, [b*N/H, (b+1)*N/H) for each block b.
 
-    blocks: ascending ints in [0, shard_count), one or more; several shards may hold the same. writers: for each of all
-    blocks, the process that writes what a state says of it. store: as in `ShardOptions`. ValueError for anything else.
-    Every step gives every block as many rows as another.
+    blocks: one or more ascending ints in [0, shard_count); several shards may hold the same block. writers: for each of
+    the shard_count blocks, the process that writes its part of a state. store: as in `ShardOptions`. ValueError for
+    other blocks or another number of writers. Every step gives all blocks the same number of rows.
 
     >>> ShardBlocks(blocks=(0, 3), shard_count=4, writers=(0, 1, 1, 0)).drop_remainder
     False
@@ -131,7 +119,7 @@ class ShardBlocks:
 
     @property
     def drop_remainder(self) -> bool:
-        """Nothing is dropped; where a last step can't give equal parts, `shard_spans` raises.
+        """Always False: no row is dropped, and a last step without equal parts is an error of `shard_spans`.
 
         >>> ShardBlocks(blocks=(1,), shard_count=2, writers=(0, 0)).drop_remainder
         False

@@ -1,4 +1,4 @@
-"""The store where the processes of a run meet, as loaderkit asks it."""
+"""The key-value store that the processes of a run share, as loaderkit uses it."""
 
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
@@ -8,9 +8,9 @@ from typing import Protocol, runtime_checkable
 class Store(Protocol):
     """A small key-value store that all processes of a run share, such as that of JAX's coordination service.
 
-    process, processes: which one this is, and of how many that load together. timeout: seconds that a process waits
-    for others before that is an error. No call waits for another process but `wait`, and none starts a collective.
-    The calls come from the thread that asks for an element.
+    process, processes: number of this process, and how many load together. timeout: seconds that a process waits for
+    others before it raises an error. Only `wait` may wait for another process, and no method may start a collective.
+    All calls come from the thread that calls next().
     """
 
     process: int
@@ -18,21 +18,21 @@ class Store(Protocol):
     timeout: float
 
     def count(self, name: str) -> int:
-        """How often this was asked for that name before, by anybody in this process: 0, 1, …
+        """How often `count(name)` was called in this process before: 0, 1, …
 
-        Each pass over the data gets keys of its own by it, the same ones in all processes, for all make the same
-        passes in the same order.
+        Each pass over the data takes its keys from this number. They agree between processes, because all processes
+        make the same passes in the same order.
         """
         ...
 
     def post(self, key: str, value: str) -> None:
-        """Sets a key, in place of what it had; returns when others can read it."""
+        """Sets or replaces a key's value; returns when other processes can read it."""
         ...
 
     def read(self, prefix: str) -> Mapping[str, str]:
-        """All keys that begin with `prefix`, whole, and their values as they are now."""
+        """All keys that begin with `prefix`, in full, with their values of this moment."""
         ...
 
     def wait(self, prefix: str, seconds: float) -> None:
-        """Returns when a key that begins with `prefix` may have changed, at the latest after so many seconds."""
+        """Returns when a key that begins with `prefix` may have changed, or after `seconds`."""
         ...

@@ -1,27 +1,21 @@
 """Batch sizes as arithmetic: how many records make a row, how many rows make a step, which rows a shard gets.
 
-level      an earlier Batch: it makes one element of `size` elements.
-row        an element that enters the last Batch: `group` records, the product of the levels' sizes.
-N (rows)   rows of one step over all shards; without any Batch, the shard count.
-G (stride) N * group: the consecutive indices of a step.
-m          rows that exist of a step: N, or less where the stream ends.
+level       a Batch before the last: makes one element of `size` elements.
+row         an element that enters the last Batch, made of `group` records, the product of the levels' sizes.
+N (rows)    rows of one step over all shards; without any Batch, the shard count.
+G (stride)  N * group, the consecutive indices of a step.
+m           rows of a step that exist: N, or fewer where the stream ends.
 """
 
 import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from loaderkit._base.integers import at_least
 from loaderkit._order.sharding import Shard, ShardOptions
 
 Remainder = Literal["keep", "drop", "pad", "wrap"]
 _INNER = ("keep", "drop")
-
-
-def _check_size(name: str, size: int) -> None:
-    if isinstance(size, bool) or not isinstance(size, int):
-        raise TypeError(f"{name}: expected an int, got {size!r}")
-    if size < 1:
-        raise ValueError(f"{name}: expected 1 or more, got {size}")
 
 
 def _check_remainder(remainder: str, known: tuple[str, ...]) -> None:
@@ -31,7 +25,7 @@ def _check_remainder(remainder: str, known: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class InnerBatch:
-    """One Batch before the last: `size` elements become one; `remainder` is for a last short one.
+    """One Batch before the last: `size` elements become one; `remainder` is "keep" or "drop", for a last, short one.
 
     >>> InnerBatch(4, "keep")
     InnerBatch(size=4, remainder='keep')
@@ -41,11 +35,11 @@ class InnerBatch:
     remainder: Remainder
 
     def __post_init__(self) -> None:
-        _check_size("size", self.size)
+        object.__setattr__(self, "size", at_least("size", self.size, 1))
         _check_remainder(self.remainder, _INNER)
 
     def count(self, elements: int) -> int:
-        """Number of elements made of that many.
+        """Number of elements that are made of `elements`.
 
         >>> InnerBatch(4, "keep").count(9), InnerBatch(4, "drop").count(9)
         (3, 2)
@@ -55,11 +49,11 @@ class InnerBatch:
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """The Batches of a pipeline as one value: the earlier ones in order, and the rows of the last.
+    """The Batches of a pipeline as one value: those before the last in order, and the rows of the last.
 
-    inner: the Batches before the last, first to last. rows: N. remainder: what the last Batch does with a
-    last partial step. batched: False where there is no Batch; a step then gives each shard one element.
-    Raises TypeError or ValueError naming the argument.
+    inner: the Batches before the last, first to last. rows: N. remainder: what the last Batch does with a last, partial
+    step. batched: False where there is no Batch; a step then gives each shard one element. Raises TypeError or
+    ValueError naming the argument.
 
     >>> batching = Batching(inner=(InnerBatch(3, "keep"),), rows=4, remainder="keep", batched=True)
     >>> batching.group, batching.stride
@@ -72,10 +66,10 @@ class Batching:
     batched: bool
 
     def __post_init__(self) -> None:
-        _check_size("rows", self.rows)
+        object.__setattr__(self, "rows", at_least("rows", self.rows, 1))
         _check_remainder(self.remainder, get_args(Remainder))
         if self.inner and not self.batched:
-            raise ValueError("inner: levels stand before a last Batch, so batched=False can't have any")
+            raise ValueError(f"inner: expected no levels with batched=False, got {len(self.inner)}")
 
     @property
     def group(self) -> int:
@@ -96,7 +90,7 @@ class Batching:
         return self.rows * self.group
 
     def count_rows(self, records: int) -> int:
-        """Number of rows that enter the last Batch from that many consecutive records.
+        """Number of rows for the last Batch that are made of `records` consecutive records.
 
         >>> Batching(
         ...     inner=(InnerBatch(3, "drop"), InnerBatch(2, "keep")), rows=4, remainder="keep", batched=True
@@ -108,7 +102,7 @@ class Batching:
         return records
 
     def count_used(self, records: int) -> int:
-        """Number of those records that are part of a row: not what an earlier Batch drops at the end.
+        """How many of `records` consecutive records are part of a row: all but those that an earlier Batch drops.
 
         >>> Batching(
         ...     inner=(InnerBatch(3, "drop"), InnerBatch(2, "keep")), rows=4, remainder="keep", batched=True
@@ -125,12 +119,12 @@ class Batching:
 
 
 def shard_rows(rows_present: int, rows: int, *, shard: ShardOptions, remainder: Remainder) -> tuple[int, int]:
-    """The half-open range of rows of one step that a shard gets; empty where this step doesn't exist for it.
+    """The half-open range of rows of one step that a shard gets; empty where the step has no row for it.
 
-    rows_present: m, from 0 to N. rows: N, a multiple of the shard count, else ValueError. A whole step gives
-    shard h of H the block [h*N/H, (h+1)*N/H). Of a partial one, "keep" splits the m rows in order, the first
-    m % H shards get one more (with `shard.drop_remainder` each gets m // H), and "drop" gives nothing. "pad" and
-    "wrap" fill it up to N rows, so each shard gets its block as of any other step.
+    rows_present: m, from 0 to N. rows: N, a multiple of the shard count, else ValueError. Of a whole step shard h of H
+    gets the block [h*N/H, (h+1)*N/H). Of a partial step, "keep" splits the m rows in order, and the first m % H shards
+    get one more (with `shard.drop_remainder` each shard gets m // H); "drop" gives none; "pad" and "wrap" complete it
+    to N rows, so each shard gets its block as of a whole step.
 
     >>> [shard_rows(5, 8, shard=ShardOptions(h, 4), remainder="keep") for h in range(4)]
     [(0, 2), (2, 3), (3, 4), (4, 5)]
@@ -138,8 +132,8 @@ def shard_rows(rows_present: int, rows: int, *, shard: ShardOptions, remainder: 
     index, count = shard.shard_index, shard.shard_count
     if rows % count:
         raise ValueError(
-            f"global_batch_size: {rows} rows can't be cut in equal parts for {count} shards; "
-            f"use a multiple of {count}, such as global_batch_size={-(-rows // count) * count}"
+            f"global_batch_size: expected a multiple of {count}, the number of shards, got {rows}; "
+            f"use for example global_batch_size={-(-rows // count) * count}"
         )
     if not 0 <= rows_present <= rows:
         raise ValueError(f"rows_present: expected 0 to {rows}, got {rows_present}")
@@ -156,9 +150,9 @@ def shard_rows(rows_present: int, rows: int, *, shard: ShardOptions, remainder: 
 def shard_spans(
     rows_present: int, rows: int, *, shard: Shard, remainder: Remainder
 ) -> tuple[tuple[int, int], ...]:
-    """The half-open ranges of rows of one step that a shard gets, ascending and apart; none where it gets no row.
+    """The half-open ranges of rows of one step that a shard gets, ascending, none adjacent; empty where it gets no row.
 
-    As `shard_rows` cuts them, for each block of the shard.
+    They are those of `shard_rows` for each block of the shard, adjacent ones joined.
 
     >>> from loaderkit._order.sharding import ShardBlocks
     >>> blocks = ShardBlocks(blocks=(0, 1, 3), shard_count=4, writers=(0, 0, 1, 0))

@@ -1,9 +1,9 @@
-"""Which indices a shard reads where rows change in number, and where no Batch groups them.
+"""Which indices a shard reads where operations change the number of rows, and where no Batch groups them.
 
-stream  one of S logical streams; the operations before the last Batch run on each alone.
-q       consecutive indices that one stream takes before the next has its turn: G / S at the first start, kept
-        in the state, so a later change of G moves no index to another stream.
-member  index i belongs to stream (i // q) % S.
+stream  one of S logical streams; the operations before the last Batch run on each stream alone.
+q       consecutive indices that one stream takes before the next stream: G / S at the first start. The state keeps it,
+        so a later change of G moves no index to another stream. Index i belongs to stream (i // q) % S.
+turn    number of a block of q indices within its stream, from 0.
 """
 
 import math
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.integers import at_least
 from loaderkit._order.sharding import Shard, ShardOptions
 
 from .batching import Batching
 
 _MAX_INDEX = 2**63 - 1
-_ROOM = " (it can't change later, and a larger one leaves room for more shards)"
 
 
 def stream_block(count: int, batching: Batching) -> int:
-    """q for S = `count` logical streams at the first start. Raises as `check_streams` does for one shard.
+    """q for S = `count` logical streams at the first start. Raises what `check_streams` raises for one shard.
 
     >>> stream_block(2, Batching(inner=(), rows=8, remainder="keep", batched=True))
     4
@@ -31,37 +31,29 @@ def stream_block(count: int, batching: Batching) -> int:
 
 
 def check_streams(count: int, *, rows: int, shard_count: int) -> None:
-    """Raise ValueError, with the line to paste, unless S streams share N rows and no shard cuts a stream.
+    """Raise ValueError, with the line to paste, unless each stream has as many rows and belongs to one shard.
 
-    count: S. rows: N. shard_count: H; S has to be a multiple of H and a divisor of N. Raises TypeError where
-    S isn't an int.
+    count: S. rows: N. shard_count: H; S must be a multiple of H and a divisor of N. TypeError where S isn't an int.
 
     >>> check_streams(1, rows=8, shard_count=2)
     Traceback (most recent call last):
         ...
-    ValueError: logical_streams: 1 can't be shared by 2 shards; use a multiple of 2 that divides 8
-    (it can't change later, and a larger one leaves room for more shards):
+    ValueError: logical_streams: expected a multiple of 2, the number of shards, that divides 8, the rows of a
+    global batch, got 1; it can't change later, and a larger one leaves room for more shards; use
     logical_streams=2
     """
-    if isinstance(count, bool) or not isinstance(count, int):
-        raise TypeError(f"logical_streams: expected an int, got {count!r}")
-    if count < 1:
-        raise ValueError(f"logical_streams: expected 1 or more, got {count}")
+    count = at_least("logical_streams", count, 1)
     if rows % shard_count:
         raise ValueError(
-            f"global_batch_size: {rows} rows can't be cut in equal parts for {shard_count} shards; use a "
-            f"multiple of {shard_count}, such as global_batch_size={-(-rows // shard_count) * shard_count}"
+            f"global_batch_size: expected a multiple of {shard_count}, the number of shards, got {rows}; "
+            f"use for example global_batch_size={-(-rows // shard_count) * shard_count}"
         )
-    advice = f"logical_streams={_nearest_streams(count, rows, shard_count)}"
-    if count % shard_count:
+    if count % shard_count or rows % count:
         raise ValueError(
-            f"logical_streams: {count} can't be shared by {shard_count} shards; "
-            f"use a multiple of {shard_count} that divides {rows}{_ROOM}:\n{advice}"
-        )
-    if rows % count:
-        raise ValueError(
-            f"logical_streams: {count} doesn't divide the {rows} rows of a global batch; "
-            f"use a multiple of {shard_count} that divides {rows}{_ROOM}:\n{advice}"
+            f"logical_streams: expected a multiple of {shard_count}, the number of shards, that divides {rows}, the "
+            f"rows of a global batch, got {count}; it can't change later, and a larger one leaves room for more shards; "
+            f"use\n"
+            f"logical_streams={_nearest_streams(count, rows, shard_count)}"
         )
 
 
@@ -74,8 +66,8 @@ def _nearest_streams(count: int, rows: int, shard_count: int) -> int:
 class LogicalStreams:
     """The logical streams of a pipeline whose operations change the number of rows.
 
-    count: S. q: indices of a turn. start, stop: the indices of this loader, [start, stop), stop=None without
-    an end. Raises ValueError naming the argument.
+    count: S. q: indices of a turn. start, stop: the loader's indices are [start, stop); stop=None is no end. Raises
+    ValueError naming the argument.
 
     >>> streams = LogicalStreams(count=2, q=3, start=0, stop=14)
     >>> streams.indices(1, 4, 5)
@@ -105,8 +97,7 @@ class LogicalStreams:
     def indices(self, stream: int, first_index: int, n: int) -> NDArray[np.int64]:
         """The next n indices of a stream from `first_index` on, fewer at the end.
 
-        Returns int64 (<=n,), ascending. Raises IndexError for a stream out of range, and where an index would
-        be past 2**63.
+        Returns int64 (<=n,), ascending. Raises IndexError for a stream that doesn't exist and for indices past 2**63.
 
         >>> LogicalStreams(count=2, q=3, start=0, stop=None).indices(0, 5, 4)
         array([ 6,  7,  8, 12])
@@ -117,15 +108,16 @@ class LogicalStreams:
         last = first + n if self.stop is None else min(first + n, self._place_from(stream, self.stop))
         if last > first and self._index_at(stream, last - 1) > _MAX_INDEX:
             raise IndexError(
-                f"first_index: {n} indices of stream {stream} from {first_index} on end past 2**63"
+                f"first_index: expected indices that aren't past 2**63, got {n} of stream {stream} from "
+                f"{first_index} on"
             )
         turn, inside = np.divmod(np.arange(first, last, dtype=np.int64), self.q)
         return (turn * self.count + stream) * self.q + inside
 
     def owned(self, rows: int, shard: Shard) -> tuple[int, ...]:
-        """The streams whose rows a shard holds; stream s makes rows [s*N/S, (s+1)*N/S) of a batch of N rows.
+        """The streams of a shard; stream s makes rows [s*N/S, (s+1)*N/S) of a batch of N rows.
 
-        Raises as `check_streams` does.
+        rows: N. Raises what `check_streams` raises.
 
         >>> LogicalStreams(count=4, q=2, start=0, stop=None).owned(8, ShardOptions(1, 2))
         (2, 3)
@@ -134,7 +126,7 @@ class LogicalStreams:
         each = self.count // shard.shard_count
         return tuple(stream for block in shard.blocks for stream in range(block * each, (block + 1) * each))
 
-    # A stream's own indices are numbered from 0: its place p is index (p // q * S + stream) * q + p % q.
+    # A place numbers a stream's own indices from 0: place p is index (p // q * S + stream) * q + p % q.
 
     def _place_from(self, stream: int, index: int) -> int:
         block, inside = divmod(index, self.q)
@@ -152,8 +144,8 @@ class LogicalStreams:
 class Strided:
     """The indices of one shard where no Batch groups them: step t gives shard h of H index start + t*H + h.
 
-    start: where the steps begin: the loader's first index, or that of a later segment. stop: the stream's
-    end, or None. With `shard.drop_remainder` a last step that not every shard has is left out.
+    start: the first index of step 0: the loader's first index, or that of a later segment. stop: the stream's end, or
+    None. With `shard.drop_remainder` a last step that not all shards have is left out.
 
     >>> Strided(start=0, stop=8, shard=ShardOptions(1, 3)).indices(0, 5)
     array([1, 4, 7])
@@ -174,7 +166,7 @@ class Strided:
     def indices(self, first_index: int, n: int) -> NDArray[np.int64]:
         """The shard's next n indices from `first_index` on, fewer at the end.
 
-        Returns int64 (<=n,), ascending. Raises IndexError where an index would be past 2**63.
+        Returns int64 (<=n,), ascending. Raises IndexError for indices past 2**63.
 
         >>> Strided(start=0, stop=None, shard=ShardOptions(1, 3)).indices(5, 2)
         array([ 7, 10])
@@ -183,7 +175,9 @@ class Strided:
         first = self._step_from(first_index)
         last = first + n if self.stop is None else min(first + n, self._step_count(self.stop))
         if last > first and self.start + last * count > _MAX_INDEX:
-            raise IndexError(f"first_index: {n} indices of this shard from {first_index} on end past 2**63")
+            raise IndexError(
+                f"first_index: expected indices that aren't past 2**63, got {n} of this shard from {first_index} on"
+            )
         return np.arange(first, last, dtype=np.int64) * count + (self.start + self.shard.shard_index)
 
     def _step_from(self, first_index: int) -> int:

@@ -1,9 +1,9 @@
 """Which indices belong to which step, through every change of the batch size, every skip and every seek.
 
-A segment [first_step, first_index, stride] says: from step first_step on, step t starts at index
-first_index + (t - first_step) * stride, until the next segment starts. Each change of the global batch size
-and each skip adds one, and drops those that start at the same step or later; seek changes none. Where
-operations change the number of rows, no step's first index can be computed: first_index is None there.
+In a segment [first_step, first_index, stride], step t starts at index first_index + (t - first_step) * stride, from
+step first_step until the next segment starts. Each change of the global batch size and each skip adds a segment and
+removes those that start at the same step or later; seek changes none. Where operations change the number of rows, the
+first index of a step can't be computed: first_index is None.
 """
 
 from bisect import bisect_right
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from loaderkit._base.integers import at_least
 from loaderkit.errors import StateError
 
 _MAX_INT = 2**63 - 1
@@ -33,7 +34,8 @@ class Segment(NamedTuple):
 class Segments:
     """The segments of a run in order; the first starts at step 0.
 
-    Raises ValueError naming the first entry that breaks the order or holds a number out of range.
+    Raises ValueError naming the first entry that breaks the order or holds a number out of range, TypeError for an
+    entry that isn't an int.
 
     >>> segments = Segments(((0, 0, 256),)).resize(100, 25600, 512).skip(150, 51200, 3)
     >>> segments.to_json()
@@ -45,10 +47,11 @@ class Segments:
     entries: tuple[Segment, ...]
 
     def __init__(self, entries: Sequence[tuple[int, int | None, int]]) -> None:
-        object.__setattr__(self, "entries", tuple(Segment(*entry) for entry in entries))
-        problem = _find_problem(self.entries)
+        checked = tuple(_checked(place, Segment(*entry)) for place, entry in enumerate(entries))
+        problem = _find_problem(checked)
         if problem:
             raise ValueError(f"segments{problem}")
+        object.__setattr__(self, "entries", checked)
 
     @property
     def computable(self) -> bool:
@@ -70,7 +73,7 @@ class Segments:
         return self.span_of(step)[0]
 
     def span_of(self, step: int) -> tuple[int, int]:
-        """First index of a step and its number of indices (nominal G). Raises as `index_of` does.
+        """First index of a step and its number of indices, G of a whole step. Raises what `index_of` raises.
 
         >>> Segments(((0, 0, 256), (100, 25600, 512))).span_of(100)
         (25600, 512)
@@ -78,26 +81,28 @@ class Segments:
         segment = self._at(step)
         if segment.first_index is None:
             raise ValueError(
-                "the first index of a step can't be computed: an operation changes the number of rows"
+                "step: the first index of a step can't be computed, as an operation changes the number of rows"
             )
         index = segment.first_index + (step - segment.first_step) * segment.stride
         if index > _MAX_INT - segment.stride:
-            raise IndexError(f"step: {step} starts at index {index}, past 2**63")
+            raise IndexError(
+                f"step: expected one whose indices aren't past 2**63, got {step}, which starts at index {index}"
+            )
         return index, segment.stride
 
     def end_of(self, step: int) -> int | None:
-        """The first step behind the segment that a step is in, None where no other follows.
+        """The first step of the segment after the one that a step is in, None where it is the last.
 
         Raises IndexError for a negative step.
 
         >>> Segments(((0, 0, 256), (100, 25600, 512))).end_of(7)
         100
         """
-        behind = [entry.first_step for entry in self.entries if entry.first_step > self._at(step).first_step]
-        return min(behind, default=None)
+        later = [entry.first_step for entry in self.entries if entry.first_step > self._at(step).first_step]
+        return min(later, default=None)
 
     def stride_of(self, step: int) -> int:
-        """Number of indices (nominal G) of a step. Raises IndexError for a negative one.
+        """Number of indices of a step, G of a whole step. Raises IndexError for a negative step.
 
         >>> Segments(((0, None, 256), (100, None, 512))).stride_of(100)
         512
@@ -105,9 +110,9 @@ class Segments:
         return self._at(step).stride
 
     def seek(self, step: int, stride: int) -> int:
-        """First index of a step that a loader with G = `stride` moves to; nothing else changes.
+        """First index of a step, for a loader with G = `stride` that moves to it; the segments stay as they are.
 
-        Raises ValueError where that step has another G, and as `index_of` does.
+        Raises ValueError where the step has another G, and what `index_of` raises.
 
         >>> Segments(((0, 0, 256), (100, 25600, 512))).seek(50, 512)
         Traceback (most recent call last):
@@ -123,9 +128,9 @@ class Segments:
         return index
 
     def skip(self, step: int, index: int, steps: int) -> "Segments":
-        """Leave out `steps` steps at `step`, which was to start at `index`; leaving out 0 changes nothing.
+        """Leave out `steps` steps from `step` on, whose first index is `index`; steps=0 changes nothing.
 
-        Raises ValueError for a negative number, and IndexError where the result would be past 2**63.
+        Raises ValueError for a negative number, IndexError where the result is past 2**63.
 
         >>> Segments(((0, 0, 256),)).skip(10, 2560, 2).to_json()
         [[0, 0, 256], [10, 3072, 256]]
@@ -136,17 +141,19 @@ class Segments:
             return self
         if not self.computable:
             raise ValueError(
-                "skip: an operation changes the number of rows, so no step's first index is known"
+                "skip: the first index of a step can't be computed, as an operation changes the number of rows"
             )
         stride = self.stride_of(step)
         if index + steps * stride > _MAX_INT - stride:
-            raise IndexError(f"skip: {steps} steps from index {index} end past 2**63")
+            raise IndexError(
+                f"skip: expected an end that isn't past 2**63, got {steps} steps from index {index} on"
+            )
         return self._with(Segment(step, index + steps * stride, stride))
 
     def resize(self, step: int, index: int | None, stride: int) -> "Segments":
-        """From `step` on, which starts at `index`, a step takes `stride` indices.
+        """Give each step from `step` on `stride` indices.
 
-        index: None where it can't be computed.
+        index: the first index of `step`, None where it can't be computed.
 
         >>> Segments(((0, 0, 256),)).resize(100, 25600, 512).to_json()
         [[0, 0, 256], [100, 25600, 512]]
@@ -163,7 +170,7 @@ class Segments:
 
     @classmethod
     def from_json(cls, value: Any) -> "Segments":
-        """The segments that `to_json` wrote. Raises StateError naming the malformed entry.
+        """The segments that `to_json` gave. Raises StateError naming the malformed entry.
 
         >>> Segments.from_json([[0, 0, 256]])
         Segments(entries=(Segment(first_step=0, first_index=0, stride=256),))
@@ -179,7 +186,7 @@ class Segments:
                 )
         try:
             return cls(value)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise StateError(str(error)) from None
 
     def _at(self, step: int) -> Segment:
@@ -192,15 +199,19 @@ class Segments:
         return Segments([*kept, segment])
 
 
+def _checked(place: int, entry: Segment) -> Segment:
+    step, index, stride = entry
+    name = f"segments[{place}]"
+    return Segment(
+        at_least(f"{name}.first_step", step, 0, below=_MAX_INT + 1),
+        None if index is None else at_least(f"{name}.first_index", index, 0, below=_MAX_INT + 1),
+        at_least(f"{name}.stride", stride, 1, below=_MAX_INT + 1),
+    )
+
+
 def _find_problem(entries: tuple[Segment, ...]) -> str | None:
     if not entries:
         return ": expected one or more, got none"
-    for place, entry in enumerate(entries):
-        for name, least, value in zip(entry._fields, (0, 0, 1), entry, strict=True):
-            if name == "first_index" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MAX_INT:
-                return f"[{place}].{name}: expected an int from {least} to 2**63 - 1, got {value!r:.80}"
     if entries[0].first_step != 0:
         return f"[0].first_step: expected 0, got {entries[0].first_step}"
     for place, (before, after) in enumerate(pairwise(entries), start=1):

@@ -1,14 +1,15 @@
-"""What a sampler is, and what any of them is asked: those of this package, and those that users write.
+"""The Sampler protocol, and functions that ask any sampler: those of this package and those that users write.
 
-Any object with `__getitem__` is one. What else it has makes the answers faster or says more; where it has nothing,
-the keys are found by asking index by index, and the rest is unknown.
+Any object with `__getitem__` is a sampler. All other methods and attributes are optional. Without `record_keys` the
+keys are read index by index; a missing seed, length or number of records is None.
 """
 
+from reprlib import repr as _short
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from loaderkit._base.integers import as_int
+from loaderkit._base.integers import at_least
 from loaderkit._base.notes import annotate
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
@@ -16,19 +17,20 @@ from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 ENDLESS = 1 << 63  # indices are int64: no stream can be longer
 SEED_LIMIT = 1 << 64
 
-_FINGERPRINT_KEYS = 64
+_MISSING: Any = object()
+_FINGERPRINT_KEYS = 64  # part of saved states; a sampler without `record_keys` is called once for each
 
 
 @runtime_checkable
 class Sampler(Protocol):
-    """What a sampler of your own must have: `sampler[i]`, the RecordMetadata of index i.
+    """What a sampler of your own must have: `sampler[i]` gives the RecordMetadata of index i.
 
-    It must depend on i alone, and is an IndexError beyond the end. These are optional:
+    The result must depend on i alone; an index beyond the end is an IndexError. These members are optional:
 
     `__len__()`: the number of indices. Without it, or where it raises TypeError, the stream is endless.
     `record_keys(indices: int64 (n,)) -> int64 (n,)`: the keys of many indices at once, which is much faster.
     `seed: int`: what RandomMap draws from. `num_records: int`: the length of one epoch.
-    `fingerprint() -> dict` of JSON values: what a saved state compares, not class, length and first keys.
+    `fingerprint() -> dict` of JSON values: what a saved state compares, instead of class, length and first keys.
 
     >>> class Backwards:
     ...     def __len__(self):
@@ -47,34 +49,30 @@ class Sampler(Protocol):
 def record_keys_of(sampler: Sampler, indices: Int64Array) -> Int64Array:
     """The record keys of many indices of any sampler: (n,) int64 in, (n,) int64 out.
 
-    A sampler without `record_keys` is asked index by index. Keys that are no ints are a TypeError, negative
-    ones or another number of them a ValueError; each error names the sampler.
+    A sampler without `record_keys` is asked index by index. Keys that aren't ints are a TypeError; a negative key, or
+    another number of keys than indices, is a ValueError. Each error names the sampler.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> record_keys_of(SequentialSampler(4), np.array([2, 3])).tolist()
     [2, 3]
     """
-    name = type(sampler).__qualname__
-    if _speaks_for_itself(sampler, "record_keys"):
+    name = f"{type(sampler).__qualname__}.record_keys"
+    if _defines(sampler, "record_keys"):
         keys = np.asarray(cast(Any, sampler).record_keys(indices))
         if keys.shape != indices.shape:
             raise ValueError(
-                f"{name}.record_keys must give one key an index: {indices.shape} indices came back as"
-                f" {keys.shape} keys"
+                f"{name}: expected a key for each index, {indices.shape}, got keys of shape {keys.shape}"
             )
     else:
         keys = np.array([_key_at(sampler, index) for index in indices.tolist()], dtype=np.int64)
     if keys.size == 0:
         return np.empty(indices.shape, np.int64)
     if keys.dtype.kind not in "iu":
-        raise TypeError(
-            f"{name}.record_keys must give ints, got an array of {keys.dtype}: give int64 record keys"
-        )
+        raise TypeError(f"{name}: expected ints, got an array of {keys.dtype}; give int64 record keys")
     if keys.min() < 0 or keys.max() >= ENDLESS:
         bad = int(np.flatnonzero((keys < 0) | (keys >= ENDLESS))[0])
         raise ValueError(
-            f"{name} gives record_key {keys[bad]} for index {indices[bad]}: a record key is a row of the"
-            " source, from 0 on"
+            f"{name}: expected rows of the source, from 0 on, got record key {keys[bad]} for index {indices[bad]}"
         )
     return keys.astype(np.int64, copy=False)
 
@@ -82,8 +80,8 @@ def record_keys_of(sampler: Sampler, indices: Int64Array) -> Int64Array:
 def length_of(sampler: Sampler) -> int | None:
     """How many indices a sampler has, None where it is endless.
 
-    `len(sampler)` where it answers; otherwise `num_epochs * num_records` where it has both; otherwise
-    endless.
+    It is `len(sampler)` where that doesn't raise TypeError, else `num_epochs * num_records` where the sampler has both,
+    else None.
 
     >>> from loaderkit.samplers import IndexSampler, SequentialSampler
     >>> length_of(SequentialSampler(4)), length_of(IndexSampler(4))
@@ -96,13 +94,13 @@ def length_of(sampler: Sampler) -> int | None:
         if records is None or epochs is None:
             return None
         name = f"{type(sampler).__qualname__}.num_epochs"
-        return records * as_int(name, epochs, low=1, high=None, advice="give a positive int, or None")
+        return records * at_least(name, epochs, 1, advice="give None for a stream without end")
     except OverflowError:
         raise ValueError(
             f"len({type(sampler).__qualname__}): expected fewer than 2**63 indices, got more; leave __len__ out for a "
             "stream without end"
         ) from None
-    # sys.maxsize is how samplers of Grain say that they are endless
+    # An endless sampler of Grain has the length sys.maxsize.
     return length if length < ENDLESS - 1 else None
 
 
@@ -115,12 +113,11 @@ def seed_of(sampler: Sampler) -> int | None:
     """
     seed = getattr(sampler, "seed", None)
     name = f"{type(sampler).__qualname__}.seed"
-    advice = "give an int in [0, 2**64), or None"
-    return None if seed is None else as_int(name, seed, low=0, high=SEED_LIMIT, advice=advice)
+    return None if seed is None else at_least(name, seed, 0, below=SEED_LIMIT)
 
 
 def num_records_of(sampler: Sampler) -> int | None:
-    """The length of one epoch, None where the sampler doesn't say.
+    """The length of one epoch, None where the sampler has no `num_records`.
 
     >>> from loaderkit.samplers import IndexSampler
     >>> num_records_of(IndexSampler(4))
@@ -128,27 +125,26 @@ def num_records_of(sampler: Sampler) -> int | None:
     """
     records = getattr(sampler, "num_records", None)
     name = f"{type(sampler).__qualname__}.num_records"
-    advice = "give the length of one epoch, or None"
-    return None if records is None else as_int(name, records, low=1, high=MAX_RECORDS, advice=advice)
+    return None if records is None else at_least(name, records, 1, below=MAX_RECORDS)
 
 
 def fingerprint_of(sampler: Sampler) -> dict[str, object]:
-    """What a saved state remembers of any sampler, as JSON values.
+    """What a saved state keeps of any sampler, as JSON values.
 
-    A sampler without `fingerprint` is known by its class, its length and its first 64 record keys.
+    Of a sampler without `fingerprint` it is the class, the length and the first 64 record keys.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> fingerprint_of(SequentialSampler(4))["kind"]
     'SequentialSampler'
     """
-    if _speaks_for_itself(sampler, "fingerprint"):
-        said = cast(Any, sampler).fingerprint()
-        if not isinstance(said, dict):
-            name = f"{type(sampler).__qualname__}.fingerprint()"
+    if _defines(sampler, "fingerprint"):
+        fingerprint = cast(Any, sampler).fingerprint()
+        if not isinstance(fingerprint, dict):
             raise TypeError(
-                f"{name} must give a dict of JSON values, got {said!r}: give for example {{'seed': 0}}"
+                f"{type(sampler).__qualname__}.fingerprint(): expected a dict of JSON values, such as {{'seed': 0}}, "
+                f"got {_short(fingerprint)}"
             )
-        return said
+        return fingerprint
     length = length_of(sampler)
     first = np.arange(_FINGERPRINT_KEYS if length is None else min(length, _FINGERPRINT_KEYS), dtype=np.int64)
     return {
@@ -158,8 +154,8 @@ def fingerprint_of(sampler: Sampler) -> dict[str, object]:
     }
 
 
-def _speaks_for_itself(sampler: Sampler, method: str) -> bool:
-    # What a subclass inherits, or a wrapper hands on, may not know that __getitem__ was replaced.
+def _defines(sampler: Sampler, method: str) -> bool:
+    # A method that is inherited, or that a wrapper passes on, may not agree with a __getitem__ that was replaced.
     for cls in type(sampler).__mro__:
         if method in vars(cls):
             return True
@@ -169,16 +165,17 @@ def _speaks_for_itself(sampler: Sampler, method: str) -> bool:
 
 
 def _key_at(sampler: Sampler, index: int) -> int:
-    name = f"{type(sampler).__qualname__}[{index}]"
     try:
         metadata = sampler[index]
     except IndexError as error:
         if length_of(sampler) is None:
-            annotate(
-                error, f"{name}: a sampler without __len__ is taken to be endless; give it one if it ends"
-            )
+            name = f"{type(sampler).__qualname__}[{index}]"
+            annotate(error, f"{name}: a sampler without __len__ counts as endless; define __len__ if it ends")
         raise
-    advice = "a sampler gives RecordMetadata(index, record_key, rng)"
-    if not hasattr(metadata, "record_key"):
-        raise TypeError(f"{name} must be a RecordMetadata, got {metadata!r}: {advice}")
-    return as_int(f"{name}.record_key", metadata.record_key, low=0, high=ENDLESS, advice=advice)
+    key = getattr(metadata, "record_key", _MISSING)
+    if type(key) is int and 0 <= key < ENDLESS:  # no name is put together for a good key
+        return key
+    name = f"{type(sampler).__qualname__}[{index}]"
+    if key is _MISSING:
+        raise TypeError(f"{name}: expected RecordMetadata(index, record_key, rng), got {_short(metadata)}")
+    return at_least(f"{name}.record_key", key, 0, below=ENDLESS)

@@ -253,7 +253,7 @@ AT_THE_START = {
     "sampler's answer": (
         lambda: loader_of(sampler=NoKeys()),
         TypeError,
-        r"NoKeys\[0\] must be a RecordMetadata, got 0",
+        r"NoKeys\[0\]: expected RecordMetadata.*, got 0",
     ),
 }
 

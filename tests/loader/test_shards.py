@@ -399,7 +399,7 @@ def test_shards_of_several_blocks_make_the_global_batches(changing, workers):
     [
         ([], "operations have no Batch; add lk.Batch\\(global_batch_size=...\\)"),
         ([lk.Batch(4)], "batch_size: .*Batch\\(batch_size=4\\) says only those of one shard"),
-        ([lk.Batch(global_batch_size=6)], "6 rows can't be cut in equal parts for 4 shards"),
+        ([lk.Batch(global_batch_size=6)], "global_batch_size: expected a multiple of 4, .*, got 6"),
         (
             [lk.Batch(global_batch_size=8)],
             "last step has 2 rows, which can't be cut in 4 equal parts: use remainder=",

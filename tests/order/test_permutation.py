@@ -159,7 +159,7 @@ def test_every_order_of_a_few_records_is_as_likely_as_any(n):
 def test_a_position_outside_is_an_error(n, position):
     """Walking on from outside might never end."""
     position = n if position == "n" else position
-    with pytest.raises(IndexError, match=rf"position {position} is out of bounds: .* in \[0, {n}\)"):
+    with pytest.raises(IndexError, match=rf"positions: expected ints from 0 to {n - 1}, got {position}"):
         Permutation(n, 0)(np.array([0, position]))
 
 
@@ -172,7 +172,7 @@ def test_no_positions_give_no_numbers():
 @pytest.mark.parametrize(("n", "key"), [(0, 0), (-1, 0), (1 << 62, 0), (5, -1), (5, 1 << 64)])
 def test_sizes_and_keys_out_of_range_are_refused(n, key):
     """The error names which."""
-    with pytest.raises(ValueError, match="^n must" if n != 5 else "^key must"):
+    with pytest.raises(ValueError, match="^n: expected" if n != 5 else "^key: expected"):
         Permutation(n, key)
 
 

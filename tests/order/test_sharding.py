@@ -45,14 +45,14 @@ def test_they_cant_be_changed():
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ((0, 0), ValueError, "shard_count must be at least 1, got 0: give the number of processes"),
-        ((0, -3), ValueError, "shard_count must be at least 1, got -3"),
-        ((4, 4), ValueError, "shard_index must be less than 4, got 4: .* of 4 the last is 3"),
-        ((-1, 4), ValueError, "shard_index must be at least 0, got -1"),
-        ((0.0, 4), TypeError, "shard_index must be an int, got 0.0 of type float"),
-        ((0, "4"), TypeError, "shard_count must be an int, got '4' of type str"),
-        ((True, 4), TypeError, "shard_index must be an int, got True of type bool"),
-        ((0, 4, 1), TypeError, "drop_remainder must be a bool, got 1 of type int"),
+        ((0, 0), ValueError, "shard_count: expected 1 or more, got 0; give the number of processes"),
+        ((0, -3), ValueError, "shard_count: expected 1 or more, got -3"),
+        ((4, 4), ValueError, "shard_index: expected an int from 0 to 3, got 4; shards are"),
+        ((-1, 4), ValueError, "shard_index: expected an int from 0 to 3, got -1"),
+        ((0.0, 4), TypeError, "shard_index: expected an int, got 0.0"),
+        ((0, "4"), TypeError, "shard_count: expected an int, got '4'"),
+        ((True, 4), TypeError, "shard_index: expected an int, got True"),
+        ((0, 4, 1), TypeError, "drop_remainder: expected True or False, got 1"),
     ],
 )
 def test_bad_numbers_are_refused_by_name(arguments, error, text):

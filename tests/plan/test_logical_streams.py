@@ -115,14 +115,14 @@ def test_every_stream_has_one_owner_and_an_error_proposes_a_number_that_works(
             8,
             2,
             ValueError,
-            "1 can't be shared by 2 shards; .*leaves room for more shards.*\nlogical_streams=2$",
+            "expected a multiple of 2, .* divides 8, .*got 1; .*leaves room for more shards.*\nlogical_streams=2$",
         ),
-        (3, 8, 1, ValueError, "3 doesn't divide the 8 rows of a global batch; .*\nlogical_streams=1$"),
-        (3, 12, 2, ValueError, "3 can't be shared by 2 shards; .*\nlogical_streams=6$"),
+        (3, 8, 1, ValueError, "expected .* divides 8, the rows .*, got 3; .*\nlogical_streams=1$"),
+        (3, 12, 2, ValueError, "expected a multiple of 2, .*, got 3; .*\nlogical_streams=6$"),
         (0, 8, 1, ValueError, "logical_streams: expected 1 or more, got 0"),
         (2.0, 8, 1, TypeError, "logical_streams: expected an int, got 2.0"),
         (True, 8, 1, TypeError, "logical_streams: expected an int, got True"),
-        (2, 9, 2, ValueError, "9 rows can't be cut in equal parts for 2 shards; .*global_batch_size=10"),
+        (2, 9, 2, ValueError, "expected a multiple of 2, .*, got 9; .*global_batch_size=10"),
     ],
 )
 def test_streams_that_cannot_share_a_batch_are_refused(

@@ -196,5 +196,5 @@ def test_a_batched_read_that_gives_too_few_records_is_an_error():
 def test_read_options_are_checked(arguments, error):
     """The argument, and what came."""
     (name,) = arguments
-    with pytest.raises(error, match=f"{name} must be .* got"):
+    with pytest.raises(error, match=f"{name}: expected .* got"):
         lk.ReadOptions(**arguments)

@@ -307,7 +307,7 @@ def test_a_wrong_argument_is_named(options, error, text):
     """What was given and what was expected."""
     with pytest.raises(error, match=text):
         lk.Retry(**options)
-    with pytest.raises(TypeError, match="retry must be a Retry"):
+    with pytest.raises(TypeError, match="retry: expected a Retry"):
         lk.ReadOptions(retry=3)
 
 

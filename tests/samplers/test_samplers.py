@@ -132,11 +132,11 @@ def test_an_index_out_of_range_is_named(num_epochs):
     sampler = IndexSampler(4, num_epochs=num_epochs)
     beyond = 8 if num_epochs else 1 << 63
     for bad in (-1, beyond):
-        with pytest.raises(IndexError, match=rf"index {bad} is out of bounds: .*indices in \[0, "):
+        with pytest.raises(IndexError, match=rf"index: expected an int from 0 to .*, got {bad}, of "):
             sampler[bad]
-    with pytest.raises(IndexError, match="index -2 is out of bounds"):
+    with pytest.raises(IndexError, match=r"index: expected .*, got -2, of"):
         sampler.record_keys([0, 1, -2, -9])
-    with pytest.raises(IndexError, match=f"index {beyond} is out of bounds"):
+    with pytest.raises(IndexError, match=f"index: expected .*, got {beyond}, of"):
         sampler.record_keys(
             np.array([0, beyond, -1 if num_epochs else beyond], np.int64 if num_epochs else np.uint64)
         )
@@ -145,7 +145,7 @@ def test_an_index_out_of_range_is_named(num_epochs):
 @pytest.mark.parametrize("indices", [[0.0], np.array([1.5]), [True], ["0"], [None]])
 def test_indices_that_are_no_ints_are_refused(indices):
     """A float index is a mistake somewhere, not an index to round."""
-    with pytest.raises(TypeError, match="indices must be ints"):
+    with pytest.raises(TypeError, match="indices: expected ints"):
         IndexSampler(4).record_keys(indices)
     with pytest.raises(TypeError):
         IndexSampler(4)["0"]
@@ -165,8 +165,8 @@ def test_no_indices_give_no_keys(shuffle):
 
 
 def test_an_endless_sampler_says_that_it_has_no_length():
-    """The error says what to do; and the sampler is true."""
-    with pytest.raises(TypeError, match="endless, so it has no length: give num_epochs"):
+    """And says what to do; it is true all the same."""
+    with pytest.raises(TypeError, match="endless and has no length; give num_epochs"):
         len(IndexSampler(4))
     assert bool(IndexSampler(4)) is bool(SequentialSampler(4)) is True
 
@@ -211,30 +211,34 @@ def test_samplers_are_values(sampler):
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"num_records": 0}, ValueError, r"num_records must be at least 1, got 0: give .* len\(source\)"),
-        ({"num_records": -2}, ValueError, "num_records must be at least 1, got -2"),
-        ({"num_records": 1 << 62}, ValueError, r"num_records must be less than 2\*\*62"),
-        ({"num_records": 2.0}, TypeError, "num_records must be an int, got 2.0 of type float"),
+        (
+            {"num_records": 0},
+            ValueError,
+            r"num_records: expected an int from 1 to .*, got 0; give len\(source\)",
+        ),
+        ({"num_records": -2}, ValueError, "num_records: expected an int from 1 .*, got -2"),
+        ({"num_records": 1 << 62}, ValueError, r"num_records: expected an int from 1 to 2\*\*62 - 1, got 4"),
+        ({"num_records": 2.0}, TypeError, "num_records: expected an int, got 2.0"),
         (
             {"num_epochs": 0},
             ValueError,
-            "num_epochs must be at least 1, got 0: give .* or None for an endless",
+            "num_epochs: expected 1 or more, got 0; give None for an endless",
         ),
-        ({"num_epochs": -1}, ValueError, "num_epochs must be at least 1, got -1"),
-        ({"num_epochs": "1"}, TypeError, "num_epochs must be an int, got '1'"),
+        ({"num_epochs": -1}, ValueError, "num_epochs: expected 1 or more, got -1"),
+        ({"num_epochs": "1"}, TypeError, "num_epochs: expected an int, got '1'"),
         (
             {"num_epochs": 1 << 62},
             ValueError,
-            r"num_epochs \* num_records must be less than .* num_epochs=None",
+            r"num_epochs \* num_records: expected an int from 1 to .* num_epochs=None",
         ),
-        ({"seed": -1}, ValueError, r"seed must be at least 0, got -1: give an int in \[0, 2\*\*64\)"),
-        ({"seed": 1 << 64}, ValueError, r"seed must be less than 2\*\*64"),
-        ({"seed": 1.5}, TypeError, "seed must be an int, got 1.5"),
-        ({"seed": True}, TypeError, "seed must be an int, got True of type bool"),
-        ({"seed": "0", "shuffle": True}, TypeError, "seed must be an int, got '0'"),
-        ({"shuffle": True}, ValueError, "shuffle=True needs a seed, got seed=None: give an int"),
-        ({"shuffle": 1}, TypeError, "shuffle must be a bool, got 1 of type int"),
-        ({"shard_options": 3}, TypeError, "shard_options must be a ShardOptions, .*got 3 of type int: give"),
+        ({"seed": -1}, ValueError, r"seed: expected an int from 0 to 2\*\*64 - 1, got -1"),
+        ({"seed": 1 << 64}, ValueError, r"seed: expected an int from 0 to 2\*\*64 - 1, got 1"),
+        ({"seed": 1.5}, TypeError, "seed: expected an int, got 1.5"),
+        ({"seed": True}, TypeError, "seed: expected an int, got True"),
+        ({"seed": "0", "shuffle": True}, TypeError, "seed: expected an int, got '0'"),
+        ({"shuffle": True}, ValueError, "seed: expected an int, as shuffle=True needs a seed, got None"),
+        ({"shuffle": 1}, TypeError, "shuffle: expected True or False, got 1"),
+        ({"shard_options": 3}, TypeError, "shard_options: expected ShardOptions.*, got 3"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(arguments, error, text):

@@ -127,20 +127,25 @@ def test_seed_and_epoch_length_are_optional(sampler, seed, records):
 @pytest.mark.parametrize(
     ("ask", "sampler", "error", "text"),
     [
-        (seed_of, answering(seed=-1), ValueError, "Answering.seed must be at least 0, got -1"),
-        (seed_of, answering(seed="x"), TypeError, "Answering.seed must be an int, got 'x'"),
-        (num_records_of, answering(num_records=0), ValueError, "Answering.num_records must be at least 1"),
+        (seed_of, answering(seed=-1), ValueError, "Answering.seed: expected an int from 0 to .*, got -1"),
+        (seed_of, answering(seed="x"), TypeError, "Answering.seed: expected an int, got 'x'"),
+        (
+            num_records_of,
+            answering(num_records=0),
+            ValueError,
+            "Answering.num_records: expected an int from 1 to",
+        ),
         (
             length_of,
             answering(num_records=2, num_epochs=0),
             ValueError,
-            "Answering.num_epochs must be at least 1",
+            "Answering.num_epochs: expected 1 or more",
         ),
         (
             fingerprint_of,
             answering(fingerprint=lambda self: 3),
             TypeError,
-            "must give a dict of JSON values, got 3",
+            "fingerprint.*: expected a dict of JSON values, .*got 3",
         ),
     ],
 )
@@ -153,10 +158,10 @@ def test_bad_answers_are_refused_by_name(ask, sampler, error, text):
 @pytest.mark.parametrize(
     ("keys", "error", "text"),
     [
-        ([0.5, 1.5], TypeError, "Answering.record_keys must give ints, got an array of float64"),
-        ([0, 1, 2], ValueError, r"one key an index: \(2,\) indices came back as \(3,\) keys"),
-        ([3, -4], ValueError, "gives record_key -4 for index 11: a record key is a row of the source"),
-        (np.array([1 << 63, 0], np.uint64), ValueError, f"gives record_key {1 << 63} for index 10"),
+        ([0.5, 1.5], TypeError, "Answering.record_keys: expected ints, got an array of float64"),
+        ([0, 1, 2], ValueError, r"expected a key for each index, \(2,\), got keys of shape \(3,\)"),
+        ([3, -4], ValueError, "expected rows of the source, from 0 on, got record key -4 for index 11"),
+        (np.array([1 << 63, 0], np.uint64), ValueError, f"got record key {1 << 63} for index 10"),
     ],
 )
 def test_bad_keys_of_a_fast_sampler_are_refused(keys, error, text):
@@ -168,10 +173,14 @@ def test_bad_keys_of_a_fast_sampler_are_refused(keys, error, text):
 @pytest.mark.parametrize(
     ("answer", "error", "text"),
     [
-        (RecordMetadata(1, None), TypeError, r"Answering\[6\].record_key must be an int, got None"),
-        (RecordMetadata(1, 2.0), TypeError, r"Answering\[6\].record_key must be an int, got 2.0"),
-        (RecordMetadata(1, -1), ValueError, r"Answering\[6\].record_key must be at least 0, got -1"),
-        (17, TypeError, r"Answering\[6\] must be a RecordMetadata, got 17: a sampler gives RecordMetadata"),
+        (RecordMetadata(1, None), TypeError, r"Answering\[6\].record_key: expected an int, got None"),
+        (RecordMetadata(1, 2.0), TypeError, r"Answering\[6\].record_key: expected an int, got 2.0"),
+        (
+            RecordMetadata(1, -1),
+            ValueError,
+            r"Answering\[6\].record_key: expected an int from 0 to .*, got -1",
+        ),
+        (17, TypeError, r"Answering\[6\]: expected RecordMetadata.*, got 17"),
     ],
 )
 def test_bad_keys_of_a_slow_sampler_are_refused(answer, error, text):
@@ -188,7 +197,7 @@ def test_an_end_without_a_length_is_explained():
 
     with pytest.raises(IndexError, match="past my end") as unsaid:
         record_keys_of(answering(__getitem__=getitem), np.array([6]))
-    assert "without __len__ is taken to be endless" in unsaid.value.__notes__[0]
+    assert "without __len__ counts as endless" in unsaid.value.__notes__[0]
     with pytest.raises(IndexError) as said:
         record_keys_of(Backwards(3), np.array([3]))
     assert not hasattr(said.value, "__notes__")

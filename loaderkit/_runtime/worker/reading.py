@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.integers import at_least
 from loaderkit._base.tree import own_each
 from loaderkit._order.failure import Failure
 from loaderkit.sources.naming import namer_of
@@ -35,7 +36,7 @@ class ReadOptions:
     >>> ReadOptions(num_threads=-1)
     Traceback (most recent call last):
         ...
-    ValueError: num_threads must be 0 or more, got -1
+    ValueError: num_threads: expected 0 or more, got -1
     """
 
     num_threads: int = 0
@@ -44,13 +45,9 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         for name in ("num_threads", "prefetch_buffer_size"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise TypeError(f"{name} must be an int, got {value!r}")
-            if value < 0:
-                raise ValueError(f"{name} must be 0 or more, got {value}")
+            object.__setattr__(self, name, at_least(name, getattr(self, name), 0))
         if self.retry is not None and not isinstance(self.retry, Retry):
-            raise TypeError(f"retry must be a Retry, got {self.retry!r}")
+            raise TypeError(f"retry: expected a Retry, got {self.retry!r}")
 
 
 def reads_in_flight(source: Any, options: ReadOptions) -> int:

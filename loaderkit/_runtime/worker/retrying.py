@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from loaderkit._base.integers import at_least
 from loaderkit._base.notes import annotate, keyed, repr_of
 from loaderkit._runtime.transport.exceptions import shortened
 from loaderkit.errors import FileChangedError
@@ -48,10 +49,7 @@ class Retry:
     errors: tuple[type[Exception], ...] = (OSError,)
 
     def __post_init__(self) -> None:
-        if isinstance(self.attempts, bool) or not isinstance(self.attempts, int):
-            raise TypeError(f"attempts: expected an int, got {self.attempts!r}")
-        if self.attempts < 1:
-            raise ValueError(f"attempts: expected 1 or more, got {self.attempts}")
+        object.__setattr__(self, "attempts", at_least("attempts", self.attempts, 1))
         _check_seconds("wait", self.wait)
         if self.deadline is not None:
             _check_seconds("deadline", self.deadline)

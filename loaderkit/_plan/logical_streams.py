@@ -51,8 +51,8 @@ def check_streams(count: int, *, rows: int, shard_count: int) -> None:
     if count % shard_count or rows % count:
         raise ValueError(
             f"logical_streams: expected a multiple of {shard_count}, the number of shards, that divides {rows}, the "
-            f"rows of a global batch, got {count}; it can't change later, and a larger one leaves room for more shards; "
-            f"use\n"
+            f"rows of a global batch, got {count}; it can't change later, and a larger one leaves room for more "
+            "shards; use\n"
             f"logical_streams={_nearest_streams(count, rows, shard_count)}"
         )
 

@@ -217,7 +217,9 @@ def test_a_global_batch_that_cant_be_cut():
     """A global_batch_size that the shards don't divide is an error when iteration starts, with a size that works."""
     loader = shards_of(48, [lk.Batch(global_batch_size=10)], 4)[0]
     for ask in (iter, len, lambda it: it.records(0)):
-        with pytest.raises(ValueError, match=r"global_batch_size: 10 rows.*4 shards.*global_batch_size=12"):
+        with pytest.raises(
+            ValueError, match=r"global_batch_size: expected a multiple of 4, .*got 10; .*global_batch_size=12"
+        ):
             ask(loader)
 
 

@@ -1,6 +1,6 @@
 """Sources of records: those of loaderkit, and what any other object needs to be one.
 
-A source answers `source[record_key]`; it knows no order, no step and no worker.
+A source gives the record of a key, `source[record_key]`. It knows nothing of order, steps and workers.
 """
 
 from typing import TYPE_CHECKING

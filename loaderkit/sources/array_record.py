@@ -25,11 +25,11 @@ from .content import content_hash, digest_of, sampled_keys
 from .file_identity import FileIdentity
 from .protocol import check_key, check_keys
 
-# Random access reads small pieces here and there: nothing is read ahead, and no thread is asked for a record
-# or two.
+# For random access to single records: no bytes are read ahead, and no threads are used for a few records.
 READER_OPTIONS = {"readahead_buffer_size": "0", "max_parallelism": "0"}
-# A read of a list takes time for each record of the whole file (0.4 ms a call for 200,000) and uses two cores or more,
-# a seek doesn't (3 to 5 us a record). Where so many are wanted, and one in so many of the file, the list is 0.8 of it.
+# A read of a list takes time for each record of the whole file (0.4 ms a call for a file of 200,000) and two or more
+# cores; a seek takes 3 to 5 us a record. From 2,000 records on that are at least 1/128 of the file, reading the list
+# took 0.8 of the time of as many seeks.
 LISTED_RECORDS, LISTED_SHARE = 2000, 1 / 128
 
 
@@ -51,17 +51,16 @@ class ArrayRecordDataSource:
     """The records (bytes) of ArrayRecord files, in the order of the files.
 
     Args:
-        paths: a name or several: a file, a pattern such as "train-*.array_record" (sorted), shards as
-            "train.array_record@64" or "train-?????-of-00064", a part of a file as
-            "train.array_record[0:100]", or TFDS's file instructions. FileNotFoundError for a missing file or
-            shard, OSError for a truncated one, ValueError for a part that the file doesn't have; each names
-            the file.
+        paths: one name or several: a file, a pattern such as "train-*.array_record" (sorted), shards as
+            "train.array_record@64" or "train-?????-of-00064", a part of a file as "train.array_record[0:100]", or
+            file instructions of TFDS. FileNotFoundError for a missing file or shard, OSError for a truncated file,
+            ValueError for a part that the file doesn't have; each names the file.
         reader_options: options of array-record's reader, such as `{"index_storage_option": "offloaded",
             "footer_prefetch_bytes": "0"}`.
 
-    Files stay open while they are used, but no more than a quarter of the descriptors that the process may
-    have. A local file that is opened again, in a worker or here, has to be the one that was there when the source was
-    made; FileChangedError otherwise.
+    Files stay open between reads, at most a quarter of the descriptors that the process may have. A local file that is
+    opened again, here or in a worker, must be the file that was there when the source was made; otherwise a
+    FileChangedError is raised.
 
     >>> import tempfile
     >>> from array_record.python.array_record_module import ArrayRecordWriter
@@ -79,7 +78,7 @@ class ArrayRecordDataSource:
     def __init__(self, paths: Any, reader_options: Mapping[str, Any] | None = None) -> None:
         options = READER_OPTIONS | dict(reader_options or {})
         self._options = ",".join(f"{name}:{value}" for name, value in options.items())
-        # Of each local file that was opened. Threads share it, and setdefault keeps what the first of them found.
+        # One for each local file that was opened. Threads share the dict; setdefault keeps the first thread's identity.
         self._identities: dict[str, FileIdentity] = {}
         self._files = [_inspect(part, self._options, self._identities) for part in file_parts(paths)]
         self._fingerprint: dict[str, Any] | None = None
@@ -87,21 +86,20 @@ class ArrayRecordDataSource:
         if grouped:
             warnings.warn(
                 f"{grouped[0].path}{f' and {len(grouped) - 1} more' if grouped[1:] else ''}: written with "
-                f"group_size {grouped[0].group_size}, so each record that is read in random order unpacks as "
-                "many; write files for training with group_size:1",
+                f"group_size {grouped[0].group_size}, so a read of one record unpacks all records of its group; "
+                "write files for training with group_size:1",
                 stacklevel=2,
             )
         self._prepare()
 
     def _prepare(self) -> None:
-        # ends[i]: the first record_key past file i
+        # (files,) int64: ends[i] is the first record_key past file i
         self._ends = np.cumsum([file.stop - file.start for file in self._files], dtype=np.int64)
         self._end_list: list[int] = self._ends.tolist()
-        self._at_one_place = threading.Lock()  # a reader has one place, and threads may share the source
+        self._seek_lock = threading.Lock()  # a reader has one file position, and threads may share the source
         remote = any(is_remote(file.path) for file in self._files)
-        # A remote reader holds no descriptor, and opening one again costs a round trip. This cache can be
-        # called from several threads; a reader that falls out of it closes when the last read with it is
-        # done.
+        # Remote readers are all kept: they hold no descriptor, and opening one again costs a round trip. The cache is
+        # safe for threads; a reader that it drops closes when its last read has ended.
         sizes = {file.path: file.nbytes for file in self._files}
         self._reader = lru_cache(None if remote else _most_open_files())(
             partial(open_reader, options=self._options, identities=self._identities, sizes=sizes)
@@ -126,7 +124,7 @@ class ArrayRecordDataSource:
 
     def __getitems__(self, record_keys: ArrayLike) -> list[bytes]:
         keys = check_keys(record_keys, len(self), self)
-        # Sorted, each file's keys are one run, and each file is read from front to back.
+        # In sorted order the keys of a file are consecutive, and each file is read from front to back.
         order = np.argsort(keys, kind="stable")
         ascending = keys[order]
         places = np.searchsorted(self._ends, ascending, side="right")
@@ -149,13 +147,12 @@ class ArrayRecordDataSource:
             else:
                 records = self._read_singly(file, positions)
         except (RuntimeError, IndexError) as error:
-            self._reader.cache_clear()  # one that failed gives nothing more
+            self._reader.cache_clear()  # a reader that failed can't read any more
             self._check_unchanged(file)
             shown = ", ".join(map(str, positions[:5])) + (", ..." if positions[5:] else "")
             raise unreadable(file.path, f"position {shown}: {error}") from error
         if b"" in records:
-            # An empty record may be one. It is also what array-record gives past the end of a file that was
-            # cut short after it was opened.
+            # b"" may be an empty record, and is what array-record gives past the end of a file that was truncated.
             self._check_unchanged(file, open_now=True)
         return records
 
@@ -164,11 +161,11 @@ class ArrayRecordDataSource:
         reader = self._reader(file.path)
         for position in positions:
             try:
-                with self._at_one_place:
+                with self._seek_lock:
                     reader.seek(position)
                     records.append(reader.read())
             except (RuntimeError, IndexError):
-                # One that failed doesn't say why: a new one's other read does.
+                # Reading after a seek doesn't give the cause of a failure; reading a list with a new reader does.
                 self._reader.cache_clear()
                 reader = self._reader(file.path)
                 records += reader.read([position])
@@ -181,24 +178,24 @@ class ArrayRecordDataSource:
         try:
             now = FileIdentity.of(file.path)
         except FileNotFoundError:
-            if open_now:  # what is open stays whole without a name
+            if open_now:  # an open file stays readable after its name is removed
                 return
             raise
         if was.same_file(now) or not open_now:
             was.check(file.path, now)
 
     def name(self, record_key: SupportsIndex) -> str:
-        """The record's file and its position there, as "train-00003.array_record[17]".
+        """The record's file and position, such as "train-00003.array_record[17]".
 
         Args:
-            record_key: as for reading.
+            record_key: int in [0, len(source)); IndexError otherwise.
         """
         key = check_key(record_key, len(self), self)
         place = bisect_right(self._end_list, key)
         return f"{self._files[place].path}[{key + self._first_position(place)}]"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Names without their folder, sizes and parts of the files, and a hash of some records; no times."""
+        """Names without folders, sizes and parts of the files, and a hash of some records; no times."""
         if self._fingerprint is None:
             sizes = [file.nbytes for file in self._files if file.nbytes is not None]
             self._fingerprint = {
@@ -214,7 +211,7 @@ class ArrayRecordDataSource:
         return dict(self._fingerprint)
 
     def close(self) -> None:
-        """Closes the open files; a later read opens what it needs again."""
+        """Closes the open files; a later read opens its files again."""
         self._reader.cache_clear()
 
     def __enter__(self) -> Self:
@@ -228,7 +225,7 @@ class ArrayRecordDataSource:
         return f"ArrayRecordDataSource({self._files[0].path!r}{more}, records={len(self)})"
 
     def __getstate__(self) -> tuple[Any, ...]:
-        # Numbers and times of this machine's files mean nothing on another, nor for a later run.
+        # Inode numbers and times hold on this machine and for this run only.
         identities = self._all_identities() if goes_to_a_worker() else {}
         return self._options, self._files, self._fingerprint, identities
 
@@ -238,10 +235,10 @@ class ArrayRecordDataSource:
         self._prepare()
 
     def _all_identities(self) -> dict[str, FileIdentity]:
-        """Those of files that this process hasn't opened yet, too: workers open them at different times."""
+        """Also those of files that this process hasn't opened yet, as workers open files at different times."""
         for file in self._files:
             if file.path not in self._identities and not is_remote(file.path):
-                with contextlib.suppress(OSError):  # said where it is read
+                with contextlib.suppress(OSError):  # reading the file raises it again
                     self._identities.setdefault(file.path, FileIdentity.of(file.path))
         return dict(self._identities)
 
@@ -255,7 +252,9 @@ def _inspect(part: FilePart, options: str, identities: dict[str, FileIdentity]) 
         reader.close()
     if (part.start and part.start >= total) or (part.stop or 0) > total:
         stop = "" if part.stop is None else part.stop
-        raise ValueError(f"paths: {part.path}[{part.start}:{stop}]: the file has {total} records")
+        raise ValueError(
+            f"paths: expected a part of the {total} records of {part.path}, got [{part.start}:{stop}]"
+        )
     group = re.search(r"(?:^|,)group_size:(\d+)", written)
     identity = identities.get(part.path)
     return _File(
@@ -269,7 +268,7 @@ def _inspect(part: FilePart, options: str, identities: dict[str, FileIdentity]) 
 
 
 def _worth_a_list(file: _File, count: int) -> bool:
-    if file.nbytes is None or file.group_size > 1:  # remote, or compressed together
+    if file.nbytes is None or file.group_size > 1:  # remote, or records are compressed in groups
         return True
     return count >= max(LISTED_RECORDS, LISTED_SHARE * file.total)
 

@@ -1,4 +1,4 @@
-"""Which files a name means: patterns, shards and parts of a file, told apart before any file is opened.
+"""Which files a name means: patterns, shards and parts of a file, resolved before any file is opened.
 
     data.array_record              one file
     data-*.array_record            all files that match, sorted by name
@@ -6,8 +6,8 @@
     data-?????-of-00064            the same
     data.array_record[10:20]       the records 10 to 19 of one file
 
-A name that exists as it is written means that file. Names with a scheme, such as gs://, go to array-record as
-they are.
+Where a file of exactly this name exists, the name means that file. Names with a scheme, such as gs://, are passed to
+array-record unchanged.
 """
 
 import errno
@@ -16,6 +16,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from reprlib import repr as _short
 from typing import Any, NoReturn
 
 _RANGE = re.compile(r"(?P<name>.+)\[(?P<start>\d*):(?P<stop>\d*)\]")
@@ -25,7 +26,7 @@ _SHARDS = re.compile(r"(?P<stem>.*)-(\?{5}|\*)-of-(?P<count>\d{5})(?P<tail>.*)")
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """The records from `start` to before `stop` of one file; stop None is its end.
+    """The records from `start` up to, not including, `stop` of one file; stop=None is the file's end.
 
     >>> FilePart("data.array_record", 0, None)
     FilePart(path='data.array_record', start=0, stop=None)
@@ -37,7 +38,7 @@ class FilePart:
 
 
 def is_remote(path: str) -> bool:
-    """Whether the path names something that isn't in the local file system.
+    """Whether the path names a file outside the local file system.
 
     Args:
         path: a path, as `FilePart` holds it.
@@ -49,11 +50,12 @@ def is_remote(path: str) -> bool:
 
 
 def file_parts(paths: Any) -> list[FilePart]:
-    """The files that were meant, in the order given, each pattern's sorted by name.
+    """The files that `paths` means, in the order given; those of a pattern are sorted by name.
 
     Args:
-        paths: a str or path, or an object with `filename`, `skip` and `take` (TFDS's file instruction), or a
-            sequence of these. FileNotFoundError naming what is missing: the pattern, or the first shard.
+        paths: a str or path, or an object with `filename`, `skip` and `take` (TFDS's file instruction), or a sequence
+            of these. FileNotFoundError naming the pattern without a file, or the first missing shard; TypeError for
+            other types; ValueError for an empty sequence or a part without records.
 
     >>> file_parts("gs://bucket/data@2")
     [FilePart(path='gs://bucket/data-00000-of-00002', start=0, stop=None),
@@ -61,16 +63,16 @@ def file_parts(paths: Any) -> list[FilePart]:
     """
     each = _each(paths)
     if not isinstance(each, Iterable):
-        raise TypeError(f"paths: a path or a sequence of paths is needed, a {type(paths).__name__} came")
+        raise TypeError(f"paths: expected a path or a sequence of paths, got a {type(paths).__name__}")
     parts = [part for path in each for part in _parts_of(path)]
     if not parts:
-        raise ValueError("paths: at least one path is needed, an empty sequence came")
+        raise ValueError("paths: expected one path or more, got an empty sequence")
     return parts
 
 
 def paths_as_written(paths: Any) -> list[str]:
-    """The names as `file_parts` was given them, without the records meant: a file that is named by itself has the
-    name that was written, relative as it may be; those of patterns and shards have their absolute one.
+    """The files' names without the parts: for a file named by itself the name as written, which may be relative; for
+    the files of patterns and shards their absolute names.
 
     Args:
         paths: as in `file_parts`.
@@ -98,11 +100,11 @@ def _is_instruction(path: Any) -> bool:
 
 def _parts_of(path: Any) -> list[FilePart]:
     if _is_instruction(path):
-        # TFDS writes -1 for "all the rest".
+        # TFDS writes take=-1 for all the records that are left.
         stop = None if path.take < 0 else path.skip + path.take
         return [FilePart(_absolute(os.fspath(path.filename)), path.skip, stop)]
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"paths: a str or a path is needed, {path!r} came")
+        raise TypeError(f"paths: expected a str or a path, got {_short(path)}")
     name = _absolute(os.fsdecode(path))
     found = None if os.path.exists(name) else _RANGE.fullmatch(name)
     if found is None:
@@ -110,18 +112,18 @@ def _parts_of(path: Any) -> list[FilePart]:
     files = _files_of(found["name"])
     if len(files) != 1:
         raise ValueError(
-            f"paths: {os.fspath(path)!r} takes records of {len(files)} files; [start:stop] goes with one file's name"
+            f"paths: expected the name of one file before [start:stop], got {os.fspath(path)!r} with {len(files)} files"
         )
     start, stop = int(found["start"] or 0), int(found["stop"]) if found["stop"] else None
     if stop is not None and stop <= start:
         raise ValueError(
-            f"paths: {os.fspath(path)!r} has no record; in [start:stop] the stop lies past the start"
+            f"paths: expected start < stop in [start:stop], got {os.fspath(path)!r}, which has no record"
         )
     return [FilePart(files[0], start, stop)]
 
 
 def _absolute(name: str) -> str:
-    # A worker's directory need not be the one in which the source was made.
+    # A worker may have another working directory than the process that made the source.
     return name if is_remote(name) else os.path.abspath(os.path.expanduser(name))
 
 
@@ -141,7 +143,7 @@ def _files_of(name: str) -> Sequence[str]:
         return [name]
     if is_remote(name):
         raise ValueError(
-            f"paths: {name}: remote files can't be listed; write name@64 for 64 shards, or a list of names"
+            f"paths: expected name@64 for 64 shards, or a list of names, as remote files can't be listed, got {name!r}"
         )
     files = sorted(glob.glob(name, recursive=True))
     if not files:

@@ -1,4 +1,4 @@
-"""Readers of ArrayRecord files: opened with an error that names the file, and of the same file each time."""
+"""Opens readers of ArrayRecord files: errors name the file, and each opening must find the same file."""
 
 import errno
 import os
@@ -11,19 +11,21 @@ from loaderkit.errors import FileChangedError
 from .array_record_paths import is_remote
 from .file_identity import FileIdentity, file_changed
 
+# Not tuned: a large buffer takes memory for each open file and reads bytes that random access doesn't use, a small one
+# needs more reads for a large record.
 READER_BUFFER_BYTES = 1 << 15
 
 
 def open_reader(
     path: str, *, options: str, identities: dict[str, FileIdentity], sizes: Mapping[str, int | None]
 ) -> Any:
-    """A reader of a file; OSError naming the file where it is missing, a folder, damaged, or not the one that it was.
+    """A reader of a file; OSError naming the file where it is missing, a folder, damaged, or was replaced.
 
     Args:
         path: the file.
-        options: of array-record's reader.
-        identities: of the files that were opened before; the first opening of a local file adds its own.
-        sizes: how many bytes files have to have, None where that isn't known.
+        options: of array-record's reader, as "name:value,name:value".
+        identities: of the files that were opened before, by path; the first opening of a local file adds its own.
+        sizes: the bytes that each file must have, by path; None where that isn't known.
     """
     if is_remote(path):
         return _reader_of(path, options)
@@ -37,7 +39,7 @@ def open_reader(
     except FileChangedError:
         if not first:
             raise
-        # Nothing was read of it yet, and a network file system may have told an earlier state of the file.
+        # No record of the file was read yet, and a network file system may have shown an earlier state of it.
         identities.pop(path, None)
         return _open_same(path, options, identities, sizes)
 
@@ -52,7 +54,8 @@ def _open_same(
         _checked_identity(path, identities, sizes)
         raise
     try:
-        # The reader shows no descriptor. What was there before and behind its opening is what it opened.
+        # The reader doesn't show its descriptor. If the file is the same before and after the opening, it opened that
+        # one.
         before.check(path, _checked_identity(path, identities, sizes))
     except OSError:
         reader.close()
@@ -68,14 +71,14 @@ def _checked_identity(
     except FileNotFoundError as error:
         raise FileNotFoundError(errno.ENOENT, "no such ArrayRecord file", path) from error
     size = sizes.get(path)
-    if size not in (None, now.nbytes):  # a source that was pickled elsewhere knows no more than the size
+    if size not in (None, now.nbytes):  # a source from a user's pickle knows nothing but the size
         raise file_changed(path, f"it had {size} bytes when it was opened and has {now.nbytes} now")
     identities.setdefault(path, now).check(path, now)
     return now
 
 
 def _reader_of(path: str, options: str) -> Any:
-    # Only here: the library comes with a protobuf runtime that no other source needs.
+    # Imported here, because the library brings a protobuf runtime that no other source needs.
     from array_record.python.array_record_module import ArrayRecordReader
 
     try:
@@ -85,11 +88,10 @@ def _reader_of(path: str, options: str) -> Any:
         raise ValueError(f"reader_options: {error}") from error
     if not reader.ok():
         try:
-            # What is wrong is said by the next call.
-            reader.close()
+            reader.close()  # raises the error with the cause
         except RuntimeError as error:
             raise unreadable(path, str(error)) from error
-        raise unreadable(path, "its reader doesn't say why")
+        raise unreadable(path, "its reader gives no cause")
     return reader
 
 
@@ -98,7 +100,7 @@ def unreadable(path: str, why: str) -> OSError:
 
     Args:
         path: the file.
-        why: what the reader says.
+        why: the reader's message.
 
     >>> print(unreadable("gs://bucket/data", "no footer"))
     gs://bucket/data: not a whole ArrayRecord file: no footer. It may be truncated, damaged, or not closed by its writer

@@ -1,5 +1,6 @@
 """Columns as a source: record k is row k of every array."""
 
+from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -13,14 +14,15 @@ from .shared_arrays import MappedArray, SharedArrays
 
 
 class ArrayDataSource:
-    """Arrays with the same number of rows: a record is one row of each, a batch is read without a loop.
+    """Arrays with the same number of rows: a record is one row of each array, a batch is read without a loop.
 
-    Arrays are copied once to memory that all workers share; a `np.memmap` stays in its file, which workers
-    open by name. Records are read-only.
+    Arrays are copied once to memory that all workers share; a `np.memmap` stays in its file, which workers open by
+    name. Records are read-only.
 
     Args:
-        columns: a tree of arrays (records, ...), such as `{"image": (n, 28, 28) uint8, "label": (n,) int64}`,
-            or one array. ValueError where their lengths differ, TypeError for arrays of Python objects.
+        columns: a tree of arrays (records, ...), such as `{"image": (n, 28, 28) uint8, "label": (n,) int64}`, or one
+            array. ValueError where their lengths differ or there is no array, TypeError for masked arrays and arrays of
+            Python objects.
 
     >>> source = ArrayDataSource({"x": np.arange(6).reshape(3, 2), "y": np.array([0, 1, 0])})
     >>> source[1]
@@ -35,10 +37,10 @@ class ArrayDataSource:
         self._paths = paths(structure)
         arrays = [_as_column(leaf, path) for leaf, path in zip(leaves, self._paths)]
         if not arrays:
-            raise ValueError(f"columns: at least one array is needed, {columns!r} came")
+            raise ValueError(f"columns: expected one array or more, got {_short(columns)}")
         lengths = {path: len(array) for path, array in zip(self._paths, arrays)}
         if len(set(lengths.values())) > 1:
-            raise ValueError(f"columns: all arrays need the same number of rows, these came: {lengths}")
+            raise ValueError(f"columns: expected arrays with the same number of rows, got {lengths}")
         self._structure = structure
         self._mapped = [MappedArray.of(array) for array in arrays]
         copied = [array for array, mapped in zip(arrays, self._mapped) if mapped is None]
@@ -59,17 +61,17 @@ class ArrayDataSource:
         return unflatten(self._structure, [column[key] for column in self._columns])
 
     def take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> Any:
-        """Many records as a tree of arrays (n, ...), the same as stacking them.
+        """Many records as a tree of arrays (n, ...), equal to the stacked records.
 
         Args:
             record_keys: integers (n,); IndexError naming the first that is out of range.
-            out: one array (n, ...) of the column's dtype for each leaf to fill, in the order of the tree.
+            out: for each leaf, in the order of the tree, an array (n, ...) of the column's dtype to be filled.
         """
         keys = check_keys(record_keys, len(self), self)
         if out is None:
             out = [np.empty((len(keys), *column.shape[1:]), column.dtype) for column in self._columns]
         for column, place in zip(self._columns, out, strict=True):
-            # The keys are checked; with mode "raise" numpy would fill a copy of `place` first.
+            # mode="clip", as the keys are checked: with mode="raise" numpy would fill a copy of `place` first.
             np.take(column, keys, axis=0, out=place, mode="clip")
         return unflatten(self._structure, out)
 
@@ -96,13 +98,15 @@ class ArrayDataSource:
 
 def _as_column(leaf: Any, path: str) -> NDArray[Any]:
     if isinstance(leaf, np.ma.MaskedArray):
-        raise TypeError(f"columns{path}: a masked array can't be batched; fill it first, with .filled(value)")
+        raise TypeError(
+            f"columns{path}: expected an array without a mask, got a masked array; fill it first, with .filled(value)"
+        )
     array = np.asarray(leaf)
     if array.ndim == 0:
-        raise ValueError(f"columns{path}: an array of rows is needed, {leaf!r} came")
+        raise ValueError(f"columns{path}: expected an array of rows, got {_short(leaf)}")
     if array.dtype.hasobject:
         raise TypeError(
-            f"columns{path}: arrays of Python objects ({array.dtype}) can't be shared; give a numeric or "
-            "string dtype, or use InMemoryDataSource"
+            f"columns{path}: expected a numeric or string dtype, got {array.dtype}, as Python objects can't be shared; "
+            "convert the array, or use InMemoryDataSource"
         )
     return array

@@ -15,7 +15,8 @@ class ConcatDataSource:
     """The records of the first source, then those of the second, and so on.
 
     Args:
-        sources: at least one data source, of any kinds. TypeError naming the place of what isn't one.
+        sources: one data source or more, of any kinds. ValueError for none, TypeError naming the place of an object
+            that isn't a data source.
 
     >>> source = ConcatDataSource([range(3), "ab"])
     >>> len(source), source[2], source[3]
@@ -25,10 +26,10 @@ class ConcatDataSource:
     def __init__(self, sources: Sequence[Any]) -> None:
         self._sources = tuple(sources)
         if not self._sources:
-            raise ValueError("sources: at least one data source is needed, an empty sequence came")
+            raise ValueError("sources: expected one data source or more, got an empty sequence")
         for place, source in enumerate(self._sources):
             require_methods(source, argument=f"sources[{place}]")
-        # ends[i]: the first key past source i.  (sources,) int64
+        # (sources,) int64: ends[i] is the first key past source i
         self._ends = np.cumsum([len(source) for source in self._sources], dtype=np.int64)
 
     def __len__(self) -> int:
@@ -53,10 +54,10 @@ class ConcatDataSource:
         return records
 
     def name(self, record_key: SupportsIndex) -> str | None:
-        """What the record's own source calls it, None where that says nothing.
+        """The name that the record's own source gives it, None where it gives none.
 
         Args:
-            record_key: as for reading.
+            record_key: int in [0, len(source)); IndexError otherwise.
         """
         key = check_key(record_key, len(self), self)
         place = int(np.searchsorted(self._ends, key, side="right"))

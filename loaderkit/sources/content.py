@@ -1,4 +1,4 @@
-"""Hashes of values that are equal in every process, whatever the values are."""
+"""Hashes of values of any type, equal in every process for equal values."""
 
 import hashlib
 import json
@@ -11,16 +11,17 @@ import numpy as np
 
 from loaderkit._base.structure import children_of, kind_of
 
-# How many records, and how many bytes at each end of one leaf, a content hash reads.
+# What a content hash reads: so many records, and so many bytes at each end of one leaf. More would notice more changes
+# of the data, and would take longer. Saved fingerprints depend on these numbers.
 SAMPLED_RECORDS = 16
 SAMPLED_BYTES = 1 << 15
-LONGEST_REPR = 500
+LONGEST_REPR = 500  # characters; a longer repr is cut and hashed
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def stable_repr(value: Any) -> str | None:
-    """The repr without memory addresses, a long one cut and hashed; None where it says nothing.
+    """The repr without memory addresses, a long one cut and hashed; None where the class has no repr of its own.
 
     Args:
         value: any object.
@@ -37,11 +38,11 @@ def stable_repr(value: Any) -> str | None:
 
 
 def sampled_keys(num_records: int, *, most: int = SAMPLED_RECORDS) -> list[int]:
-    """The keys whose records a content hash reads: the first, the last, and some evenly between them.
+    """The keys whose records a content hash reads: the first, the last, and keys at equal distances between them.
 
     Args:
         num_records: the length of the source.
-        most: how many, at least 2.
+        most: how many keys, at least 2; all of a source with fewer records.
 
     >>> sampled_keys(3), sampled_keys(1_000_000)[:3]
     ([0, 1, 2], [0, 66666, 133333])
@@ -52,10 +53,10 @@ def sampled_keys(num_records: int, *, most: int = SAMPLED_RECORDS) -> list[int]:
 
 
 def content_hash(elements: Iterable[Any]) -> str:
-    """A hash of values, equal in every process; of a long array or string it reads both ends.
+    """A hash of values, equal in every process; it reads both ends of a long array or string.
 
     Args:
-        elements: any trees. Leaves of unknown types count by their type and stable repr alone.
+        elements: any trees. A leaf of an unknown type enters by its type and its stable repr only.
 
     >>> content_hash([{"x": 1}]) == content_hash([{"x": 1}]) != content_hash([{"x": 2}])
     True
@@ -69,10 +70,10 @@ def content_hash(elements: Iterable[Any]) -> str:
 
 
 def digest_of(values: Any) -> str:
-    """A hash of JSON values, for what would be too long to keep.
+    """A hash of JSON values, in place of values that are too long to keep.
 
     Args:
-        values: anything that JSON can hold.
+        values: JSON values.
 
     >>> digest_of(["train-00000-of-00064", 1000]) == digest_of(("train-00000-of-00064", 1000))
     True
@@ -89,7 +90,7 @@ def _parts(value: Any) -> Iterator[bytes]:
     keys, children = children_of(value, kind)
     items = [(repr(key), child) for key, child in zip(keys, children)]
     if kind == "dict":
-        # The order in which a dict got its keys is no part of the data.
+        # The insertion order of a dict isn't part of the data.
         items.sort(key=itemgetter(0))
     yield f"{cls.__qualname__} of {len(items)}".encode()
     for name, child in items:
@@ -112,7 +113,7 @@ def _leaf_parts(leaf: Any) -> Iterable[bytes]:
     if isinstance(leaf, bytes | bytearray | memoryview):
         return (f"{name} {len(leaf)}".encode(), *_ends(np.frombuffer(leaf, np.uint8)))
     if isinstance(leaf, set | frozenset):
-        # The order of a set differs between processes.
+        # Sorted, because the order of a set differs between processes.
         return (name.encode(), content_hash(sorted(content_hash([member]) for member in leaf)).encode())
     return (name.encode(), (stable_repr(leaf) or "").encode("utf-8", "replace"))
 
@@ -121,5 +122,5 @@ def _ends(array: np.ndarray[Any, Any]) -> tuple[bytes, bytes]:
     if array.nbytes <= 2 * SAMPLED_BYTES:
         return array.tobytes(), b""
     count = max(1, SAMPLED_BYTES // array.itemsize)
-    # .flat walks in C order whatever the layout, and copies only the ends.
+    # .flat reads in C order for every layout, and copies the ends only.
     return array.flat[:count].tobytes(), array.flat[array.size - count :].tobytes()

@@ -1,9 +1,9 @@
-"""Which file a path names, so that another file in its place is noticed when it is opened again.
+"""Which file a path names, so that a replaced file is noticed when it is opened again.
 
-A source opens its files again and again: in each worker, in the successor of one that died, after a reader was
-closed. All of these openings have to find the file that the run began with. What is compared belongs to one machine
-(device and inode numbers, times), so it travels to the source's own workers and to no other place: neither a pickle
-that a user keeps nor a saved state holds it.
+A source opens its files many times: in each worker, in the replacement of a worker that died, after a reader was
+closed. Each opening must find the file that the run began with. What is compared (device and inode numbers, times)
+holds on one machine only, so it is sent to the source's own workers and nowhere else: a user's pickle and a saved state
+don't hold it.
 """
 
 import contextlib
@@ -15,18 +15,18 @@ from typing import Self
 
 from loaderkit.errors import FileChangedError
 
-# These number the same file anew once the kernel has forgotten it.
+# File systems that may give the same file another inode number once the kernel's cache has dropped it.
 _RENUMBERING = ("fuse", "fuseblk", "9p", "cifs", "smb3", "vboxsf", "vfat", "msdos", "exfat")
 
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """A file as the system knows it.
+    """What the system says of a file.
 
     Args:
-        device, inode: which file of this machine it is.
+        device, inode: the file's numbers on this machine.
         nbytes: its length.
-        modified_ns: when it was last written to, in nanoseconds; None where that isn't compared.
+        modified_ns: time of its last change, in nanoseconds since the epoch; None where it isn't compared.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -45,32 +45,32 @@ class FileIdentity:
 
         Args:
             file: a path or a descriptor.
-            timed: whether the time of its last change counts.
+            timed: whether the time of its last change is compared.
         """
         status = os.stat(file)
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns if timed else None)
 
     def same_file(self, now: "FileIdentity") -> bool:
-        """Whether it is the same file, whatever was written to it."""
+        """Whether device and inode are the same; what was written to the file isn't compared."""
         return (self.device, self.inode) == (now.device, now.inode)
 
     def _mounted_again(self, now: "FileIdentity") -> bool:
-        # Without a disk of this machine, as NFS is, each mount has another device number: an automounter takes a file
-        # system away that isn't used for minutes, and mounts it when it is.
+        # A file system without a local disk, such as NFS, gets another device number at each mount, and an automounter
+        # unmounts it after some minutes without use.
         diskless = os.major(self.device) == os.major(now.device) == 0
         return diskless and self.inode == now.inode and None not in (self.modified_ns, now.modified_ns)
 
     def check(self, path: str, now: "FileIdentity") -> None:
-        """Raises FileChangedError where `now` isn't the file that this is.
+        """Raises FileChangedError where `now` is another or a changed file.
 
         Args:
-            path: the file's name.
-            now: what it names now.
+            path: the file's name, for the error.
+            now: the identity of the file that the path names now.
         """
         if self == now:
             return
         changes = []
-        if not self.same_file(now) and not self._mounted_again(now) and not _numbers_anew(now.device):
+        if not self.same_file(now) and not self._mounted_again(now) and not _may_renumber(now.device):
             changes.append(
                 f"it was inode {self.inode} of device {self.device} and is inode {now.inode} of device "
                 f"{now.device} now"
@@ -89,10 +89,10 @@ Files = Mapping[str, FileIdentity]  # by path
 
 
 def check_files(files: Files) -> None:
-    """Raises FileChangedError for a file that isn't the one that it was, FileNotFoundError for one that is gone.
+    """Raises FileChangedError for a file that was replaced or changed, FileNotFoundError for a file that is missing.
 
     Args:
-        files: as `foreign_files` gave them.
+        files: what `foreign_files` gave.
 
     >>> check_files({})
     """
@@ -101,15 +101,15 @@ def check_files(files: Files) -> None:
 
 
 def file_changed(path: str, what: str) -> FileChangedError:
-    """The error for a file that isn't the one that a source began with.
+    """The error for a file that isn't the file that a source began with.
 
     Args:
         path: the file's name.
-        what: what it was, and what it is now.
+        what: what has changed.
     """
     return FileChangedError(
-        f"{path}: the file was replaced or written to while a source reads it: {what}. A run has to read the same "
-        "data from beginning to end: put the old file back and go on from a saved state, or make the source again "
+        f"{path}: the file was replaced or written to while a source reads it: {what}. A run must read the same data "
+        "from beginning to end: put the old file back and go on from a saved state, or make the source again "
         "and start a new run with the new file"
     )
 
@@ -119,8 +119,8 @@ def _time(nanoseconds: int | None) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest:09d} UTC"
 
 
-def _numbers_anew(device: int, mounted: str = "/proc/self/mountinfo") -> bool:
-    """Whether the file system of a device may give the same file another inode number later."""
+def _may_renumber(device: int, mounted: str = "/proc/self/mountinfo") -> bool:
+    """Whether the file system of a device may later give the same file another inode number."""
     mount = f"{os.major(device)}:{os.minor(device)}"
     with contextlib.suppress(OSError), open(mounted, encoding="utf-8") as mounts:
         for line in mounts:

@@ -1,11 +1,11 @@
-"""What a saved state says about its data, so that a restore on other data is noticed.
+"""The fingerprint of a source in saved states, so that a restore with other data is noticed.
 
-A source says it itself (`fingerprint()`, kind "declared"), or it is put together from what can be known of
-any object (kind "foreign"). Neither has times, addresses or absolute paths: the same data moved elsewhere
-stays the same data.
+The source gives it (`fingerprint()`, kind "declared"), or it is made of what is known of any object (kind "foreign").
+Neither holds times, addresses or absolute paths, so the fingerprint stays the same when the data is moved.
 """
 
 import json
+from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
@@ -16,44 +16,42 @@ from .protocol import read_records
 
 
 def fingerprint_of(source: Any) -> dict[str, Any]:
-    """What is known of a source, in JSON values: equal for the same data, different for most other data.
+    """The fingerprint of a source as JSON values: equal for the same data, different for most other data.
 
     Args:
-        source: any data source. What its own `fingerprint()` gives has to be JSON; TypeError otherwise.
+        source: any data source. TypeError where its own `fingerprint()` doesn't give a dict of JSON values.
 
     >>> fingerprint_of([10, 20])["kind"], fingerprint_of([10, 20]) == fingerprint_of([10, 21])
     ('foreign', False)
     """
     own = getattr(source, "fingerprint", None)
     if callable(own):
-        said = own()
+        given = own()
+        name = f"{type(source).__name__}.fingerprint()"
         try:
-            # Through JSON and back, as a saved one went: what is compared later are equal types.
-            said = json.loads(json.dumps(said, allow_nan=False))
+            # To JSON and back, so that it has the types of a fingerprint that was read from a state.
+            given = json.loads(json.dumps(given, allow_nan=False))
         except (TypeError, ValueError) as error:
             raise TypeError(
-                f"{type(source).__name__}.fingerprint() gave something that JSON can't hold ({error}); use "
-                "dicts, lists, strings, ints and floats"
+                f"{name}: expected JSON values (dicts, lists, strings, ints, floats), got {_short(given)}: {error}"
             ) from error
-        if not isinstance(said, dict):
-            raise TypeError(
-                f"{type(source).__name__}.fingerprint() gave a {type(said).__name__}; a dict is needed"
-            )
-        return {"kind": "declared", **said}
-    return {"kind": "foreign", **_seen_from_outside(source)}
+        if not isinstance(given, dict):
+            raise TypeError(f"{name}: expected a dict, got {_short(given)}")
+        return {"kind": "declared", **given}
+    return {"kind": "foreign", **_foreign_fingerprint(source)}
 
 
-def _seen_from_outside(source: Any) -> dict[str, Any]:
+def _foreign_fingerprint(source: Any) -> dict[str, Any]:
     cls = type(source)
     seen: dict[str, Any] = {"type": f"{cls.__module__}.{cls.__qualname__}", "records": len(source)}
     if cls in (list, tuple, str, bytes) or isinstance(source, np.ndarray):
-        # Plain memory: its repr is the data, and reading some records has no effect and costs little.
+        # These lie in memory: the repr would be all the data, and reading some records is cheap and has no effect.
         return seen | {"content": content_hash(read_records(source, sampled_keys(len(source))))}
     text = stable_repr(source)
     if text is not None:
         seen["repr"] = text
     info = getattr(source, "dataset_info", None)
     if info is not None and hasattr(info, "full_name") and hasattr(source, "split"):
-        # TFDS: its repr leaves out the version.
+        # A TFDS source, whose repr lacks the version.
         seen |= {"tfds": str(info.full_name), "split": str(source.split)}
     return seen | seen_by_library(source, fingerprint_of)

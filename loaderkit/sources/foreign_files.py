@@ -1,6 +1,7 @@
-"""Files that another library's data set opens by name where it is unpickled, such as in a worker.
+"""The files that another library's data set opens by name when it is unpickled, as in a worker.
 
-Our sources compare their files themselves, at each opening. For these it is done once a worker has the data set.
+Sources of loaderkit compare their files at each opening. The files of other data sets are compared once in each worker,
+after the data set was unpickled.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from .tables import library_names
 
 
 def foreign_files(source: Any) -> Files:
-    """The files that are known of a source, as they are now; those that can't be looked at are left out.
+    """The identities of a source's known files at this moment; a file that can't be examined is left out.
 
     Args:
         source: any data source.
@@ -24,7 +25,7 @@ def foreign_files(source: Any) -> Files:
     {}
     """
     found = {}
-    with contextlib.suppress(Exception):  # these are the library's own attributes
+    with contextlib.suppress(Exception):  # reads private attributes, which another version may not have
         for path in _paths(source):
             with contextlib.suppress(OSError):
                 found[os.path.abspath(path)] = FileIdentity.of(path)

@@ -1,9 +1,9 @@
-"""Any objects as records, held once for all workers.
+"""Any objects as records, held in memory once for all workers.
 
-Each element is pickled by itself, with the memory of its arrays beside it, in one shared block of *pieces*:
+Each element is pickled alone, with the memory of its arrays apart, into *pieces* of one shared block:
 
-    first[i]           the first piece of element i: its pickle; then one piece for each of its arrays
-    spans[p] = lo, hi  the bytes of the block that are piece p
+    first[i]           the number of element i's first piece, its pickle; a piece for each of its arrays follows
+    spans[p] = lo, hi  piece p is the bytes [lo, hi) of the block
 """
 
 import io
@@ -29,14 +29,14 @@ from .tables import rows_instead
 
 
 class InMemoryDataSource:
-    """Elements kept in memory, one copy for the trainer and all workers.
+    """Elements held in memory, one copy for the trainer and all workers.
 
-    A record is a new object each time it is read, so changing it changes nothing here; its numpy arrays are
-    read-only views of the one copy.
+    Each read of a record gives a new object, so changing it doesn't change the source; its numpy arrays are read-only
+    views of the one copy.
 
     Args:
-        elements: any elements that can be pickled, of classes of `__main__` too. TransportError naming the
-            first that can't.
+        elements: any elements that can be pickled, those of classes of `__main__` included. TransportError naming the
+            first that can't; TypeError for a dict of columns or a table.
 
     >>> source = InMemoryDataSource([{"x": np.arange(3), "name": "first"}, "second"])
     >>> len(source), source[0]["x"].tolist(), source[1]
@@ -46,13 +46,13 @@ class InMemoryDataSource:
     def __init__(self, elements: Iterable[Any]) -> None:
         if isinstance(elements, Mapping):
             raise TypeError(
-                f"elements: one object for each record is needed, a {type(elements).__name__} came; use "
+                f"elements: expected an object for each record, got a {type(elements).__name__}; use "
                 "ArrayDataSource for a dict of columns, or list(elements.values())"
             )
         instead = rows_instead(elements)
         if instead is not None:
             raise TypeError(f"elements: {instead}")
-        # Classes and functions that only this process can find by name; they travel beside the block, once.
+        # Classes and functions that only this process can import; they are pickled once, apart from the block.
         self._local: list[Any] = []
         pieces: list[bytes | memoryview] = []
         first = [0]
@@ -92,7 +92,7 @@ class InMemoryDataSource:
         return pickle.loads(content, buffers=arrays)
 
     def fingerprint(self) -> dict[str, Any]:
-        """The number of elements and a hash of some."""
+        """The number of elements, and a hash of some of them."""
         content = content_hash(self[key] for key in sampled_keys(len(self)))
         return {"type": "InMemoryDataSource", "records": len(self), "content": content}
 
@@ -114,10 +114,10 @@ def _pickled(element: Any, local: list[Any], place: int) -> list[bytes | memoryv
         _RecordPickler(content, arrays, local).dump(element)
         return [content.getvalue(), *[array.raw() for array in arrays]]
     except Exception as error:
-        # Whatever the element's own code raises; the cause stays attached.
+        # The element's own methods may raise anything; the cause stays attached.
         raise TransportError(
-            f"elements: element {place}, a {type(element).__name__}, can't be pickled ({text_of(error)}); store what "
-            "it is made from (a path, numbers, arrays) and make it in a Map"
+            f"elements: element {place}, a {type(element).__name__}, can't be pickled ({text_of(error)}); store the "
+            "values that it is made from (a path, numbers, arrays), and make it in a Map"
         ) from error
 
 
@@ -128,7 +128,7 @@ class _RecordPickler(pickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         if type(value) is np.ndarray and not value.dtype.hasobject and not value.flags.forc:
-            # numpy gives no buffer for an array with gaps, and what comes back would be a writable copy.
+            # numpy gives no buffer for an array that isn't contiguous; unpickled, it would be a writable copy.
             value = np.array(value, order="C")
         return reduce_array(value) if isinstance(value, np.ndarray) else NotImplemented
 
@@ -152,7 +152,7 @@ class _RecordUnpickler(pickle.Unpickler):
 
 
 def _is_importable(value: Any) -> bool:
-    # A worker doesn't run the script again, so what `__main__` defines can't be found there.
+    # A worker doesn't run the script, so it can't import what `__main__` defines.
     module = sys.modules.get(value.__module__)
     if module is None or lives_here_alone(value.__module__):
         return False

@@ -1,11 +1,11 @@
-"""What tells apart data sets of other libraries that hold their data, or know what it is.
+"""Fingerprints of data sets of other libraries that hold their data or a fingerprint of it.
 
-A library is known by the names of its classes: none is imported for it. What is read of a data set is in memory or in
-local files, and no more than some records of it: no code of the user's runs.
+A library is recognised by the names of its classes; none is imported. At most some records are read, from memory or
+from local files, and no code of the user's runs.
 
-    content          a hash of the sampled records, all of a small data set
-    hf_fingerprint   Hugging Face's own of the data and of all that was done to it, where it can be relied on
-    keys, source(s)  of a data set that is made of others
+    content          a hash of the sampled records, of all records of a small data set
+    hf_fingerprint   Hugging Face's own fingerprint of the data and of all that was done to it, where it is reliable
+    keys, source(s)  for a data set made of others: the chosen keys, and the fingerprints of the others
 """
 
 import contextlib
@@ -21,20 +21,20 @@ from .content import content_hash, sampled_keys
 from .protocol import read_records
 from .tables import library_names
 
-# Records that are compared of what lies in memory or is mapped to it.
+# Records that a content hash reads where data lies in memory or is mapped into it. Saved fingerprints depend on it.
 MOST_RECORDS = 256
-_TOGETHER = 16  # of these, that are in memory at once
+_TOGETHER = 16  # records in memory at once: all of them may be gigabytes of pictures or sounds
 
 _Seen = dict[str, Any]
 _FingerprintOf = Callable[[Any], _Seen]
 
 
 def seen_by_library(source: Any, fingerprint_of: _FingerprintOf) -> _Seen:
-    """What a known library's data set says of its data, in JSON values; nothing of any other source.
+    """The fingerprint of a known library's data set, as JSON values; an empty dict for any other source.
 
     Args:
         source: any data source.
-        fingerprint_of: gives that of a source which it is made of.
+        fingerprint_of: called with each source that this one is made of.
 
     >>> seen_by_library([1, 2], dict)
     {}
@@ -42,7 +42,7 @@ def seen_by_library(source: Any, fingerprint_of: _FingerprintOf) -> _Seen:
     for name in library_names(source):
         see = _LIBRARIES.get(name)
         if see is not None:
-            # A subclass of the user's may have left out what its base would have set.
+            # A user's subclass may lack the attributes that its base would set.
             with contextlib.suppress(Exception):
                 return see(source, fingerprint_of)
     if hasattr(source, "dataset_info") and hasattr(source, "data_source"):
@@ -57,33 +57,32 @@ def seen_by_library(source: Any, fingerprint_of: _FingerprintOf) -> _Seen:
 def _hugging_face(source: Any, _: _FingerprintOf) -> _Seen:
     keys = _sampled(source)
     seen: _Seen = {}
-    with contextlib.suppress(Exception):  # the fingerprint alone is worth having
-        # As they are stored: nothing is decoded, no transform of the user's runs.
+    with contextlib.suppress(Exception):  # without content, the library's own fingerprint is used
+        # In arrow format nothing is decoded and no transform of the user's runs.
         rows = map(_without_folders, _rows(source.with_format("arrow"), keys))
         seen["content"] = content_hash(chain([list(source.column_names)], rows))
     if len(keys) < len(source) or not seen:
         seen["hf_fingerprint"] = _reliable_fingerprint(source)
-    return {name: said for name, said in seen.items() if said is not None}
+    return {name: value for name, value in seen.items() if value is not None}
 
 
 def _rows(arrow: Any, keys: list[int]) -> Iterator[Any]:
-    # Some at a time: all of them may be gigabytes of pictures or sounds.
     for first in range(0, len(keys), _TOGETHER):
         yield from arrow[keys[first : first + _TOGETHER]].to_pylist()
 
 
 def _reliable_fingerprint(source: Any) -> str | None:
-    """`_fingerprint`, None where it may be another one for the same data."""
+    """The data set's `_fingerprint`, None where it may differ for the same data."""
     library: Any = sys.modules.get("datasets.fingerprint")
-    # It is random behind a transform that couldn't be hashed, which the library notes where it keeps a cache.
+    # It is random after a transform that can't be hashed; the library records such transforms where caching is on.
     if getattr(library, "fingerprint_warnings", None) or not getattr(library, "_CACHING_ENABLED", True):
         return None
-    said = source._fingerprint
-    return said if isinstance(said, str) else None
+    own = source._fingerprint
+    return own if isinstance(own, str) else None
 
 
 def _without_folders(value: Any) -> Any:
-    # Images and sounds that stay in files are their absolute paths.
+    # An image or sound that stays in its file is stored as the absolute path.
     if isinstance(value, Mapping):
         if value.keys() == {"bytes", "path"} and isinstance(value["path"], str):
             return {"bytes": value["bytes"], "path": value["path"].rpartition("/")[2]}
@@ -95,7 +94,7 @@ def _without_folders(value: Any) -> Any:
 
 
 def _tfds(source: Any) -> _Seen:
-    # As they are stored: nothing is decoded.
+    # The underlying source gives records as they are stored: nothing is decoded.
     raw = source.data_source
     return {"content": content_hash(read_records(raw, sampled_keys(len(raw))))}
 
@@ -115,7 +114,7 @@ def _tensor_parts(tensor: Any) -> Iterator[Any]:
     yield str(tensor.dtype), tuple(tensor.shape)
     flat = tensor.detach().reshape(len(tensor), -1)
     for key in _sampled(tensor):
-        # By its bytes: numpy doesn't have all of torch's dtypes.
+        # As bytes, because numpy lacks some of torch's dtypes.
         yield flat[key].cpu().contiguous().view(sys.modules["torch"].uint8).numpy()
 
 

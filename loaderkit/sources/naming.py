@@ -1,7 +1,7 @@
-"""What a source calls its records, such as the name of a file, to be shown beside their keys.
+"""Names that a source gives its records, such as a file's name, shown beside their keys.
 
-A name is asked for where it is shown and nowhere else: in an error, in the log, in the quarantine file, by the user.
-What goes wrong with it hides nothing: then the key is shown alone.
+A name is computed only where it is shown: in an error, the log, the quarantine file, or `loader.records`. If that
+fails, the key is shown alone, so the failure never hides the error that is being reported.
 """
 
 import inspect
@@ -17,11 +17,11 @@ Namer = Callable[[int], str | None]
 
 
 def namer_of(source: Any) -> Namer:
-    """Asks a source for a record's name: a line of at most some 200 characters, None where it has none. Never raises.
+    """A function from a record key to the record's name: one line of about 200 characters, or None; it never raises.
 
     Args:
-        source: any data source. Other libraries' objects have a `name` too, a text or a method without arguments: only
-            a method that takes a record key is the protocol's.
+        source: any data source. Only a `name` method that takes one record key is used: objects of other libraries may
+            have a `name` that is a text or a method without arguments.
 
     >>> class Files(list):
     ...     def name(self, record_key):
@@ -30,16 +30,16 @@ def namer_of(source: Any) -> Namer:
     ('cat.jpg', None)
     """
 
-    method = cache(lambda: _method_of(source))  # looked at when the first name is asked for
+    method = cache(lambda: _method_of(source))  # looked up at the first call
 
     def name(record_key: int) -> str | None:
         try:
             ask = method()
-            said = None if ask is None else ask(record_key)
-            return None if said is None else shown_name(said)
+            given = None if ask is None else ask(record_key)
+            return None if given is None else shown_name(given)
         except KeyboardInterrupt:
             raise
-        except BaseException:  # noqa: BLE001 - what it is asked for is an error that must be heard
+        except BaseException:  # noqa: BLE001 - another error is being reported and must not be replaced
             return None
 
     return name
@@ -56,7 +56,7 @@ def has_names(source: Any) -> bool:
     """
     try:
         return _method_of(source) is not None
-    except Exception:  # noqa: BLE001 - an attribute may be computed, and fail
+    except Exception:  # noqa: BLE001 - the attribute may be a property that raises
         return False
 
 
@@ -66,10 +66,10 @@ def _method_of(source: Any) -> Callable[[int], Any] | None:
 
 
 def _takes_one(method: Callable[..., Any]) -> bool:
-    """Whether it has exactly one argument that has to be given, by its place."""
+    """Whether it requires exactly one argument, a positional one."""
     try:
         parameters = inspect.signature(method).parameters.values()
-    except (TypeError, ValueError):  # of a method written in C, which may say nothing
+    except (TypeError, ValueError):  # a method written in C may have no signature
         return False
     any_number = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [p for p in parameters if p.default is p.empty and p.kind not in any_number]
@@ -77,16 +77,16 @@ def _takes_one(method: Callable[..., Any]) -> bool:
 
 
 def shown_name(name: Any) -> str:
-    """A name as it is shown: one line, of a long one the two ends, what can't be printed escaped.
+    """A name as it is shown: one line, unprintable characters escaped, a long name cut in the middle.
 
     Args:
-        name: text, bytes, a path, or anything with a str.
+        name: text, bytes, a path, or any other object, by its str.
 
     >>> shown_name("two\\nlines"), len(shown_name("x" * 10**6))
     ('two\\\\nlines', 201)
     """
     text = os.fsdecode(name) if isinstance(name, bytes | os.PathLike) else str(name)
-    if len(text) > 4 * _MOST:  # before each character is looked at
+    if len(text) > 4 * _MOST:  # cut before the loop over its characters
         text = text[: 2 * _MOST] + text[-2 * _MOST :]
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     return line if len(line) <= _MOST else f"{line[: _MOST // 2]}…{line[-_MOST // 2 :]}"

@@ -1,11 +1,11 @@
-"""The optional methods of a source, told apart from other methods of the same name.
+"""The optional methods of a source, distinguished from other methods with the same names.
 
-Other libraries' data sets have methods named `take` that do something else: numpy's, torch's and JAX's take single
-elements of the flattened array, Hugging Face's the first n records, pandas' and pyarrow's give a part of a table. Ours
-is known by its signature.
+Data sets of other libraries have methods named `take` that do something else: those of numpy, torch and JAX take single
+elements of the flattened array, Hugging Face's takes the first n records, those of pandas and pyarrow give a part of a
+table. The protocol's `take` is recognised by its signature.
 
-A class may also inherit what was written for another `__getitem__` than its own. Such a method reads other records
-than the class gives, and isn't used.
+A class may also inherit a method that belongs to another `__getitem__` than its own. Such a method reads other records
+than the class gives, so it isn't used.
 """
 
 import inspect
@@ -19,7 +19,7 @@ _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def many_reader(source: Any) -> Callable[[Sequence[int]], Sequence[Any]] | None:
-    """The source's `__getitems__(record_keys)`, None where it has none for the records that it gives.
+    """The source's `__getitems__(record_keys)`, None where it has none that agrees with its `__getitem__`.
 
     Args:
         source: any data source.
@@ -31,7 +31,7 @@ def many_reader(source: Any) -> Callable[[Sequence[int]], Sequence[Any]] | None:
 
 
 def column_reader(source: Any) -> Callable[..., Any] | None:
-    """The source's `take(record_keys, out=None)`, None where it has none for the records that it gives.
+    """The source's `take(record_keys, out=None)`, None where it has none that agrees with its `__getitem__`.
 
     Args:
         source: any data source.
@@ -51,7 +51,8 @@ def _own(source: Any, name: str) -> Callable[..., Any] | None:
     return None
 
 
-# Combined sources ask at each read. Weak: a class of a script holds all that the script has, its sources among it.
+# Cached, because combined sources ask at each read. The keys are weak, because a class of a script keeps the script's
+# globals alive, its sources included.
 _KNOWN: WeakKeyDictionary[type, dict[str, bool]] = WeakKeyDictionary()
 
 
@@ -66,7 +67,7 @@ def _is_for_own_records(cls: type, name: str) -> bool:
 
 
 def _looked_up(cls: type, name: str) -> bool:
-    replaced = False  # whether a class before this one in the order gives other records
+    replaced = False  # whether a class before this one in the MRO defines __getitem__
     for base in cls.__mro__:
         known = vars(base)
         single = known.get("__getitem__")
@@ -80,7 +81,7 @@ def _looked_up(cls: type, name: str) -> bool:
 def _takes_columns(take: Callable[..., Any]) -> bool:
     try:
         parameters = list(inspect.signature(take).parameters.values())
-    except (TypeError, ValueError):  # of a method written in C, which may say nothing
+    except (TypeError, ValueError):  # a method written in C may have no signature
         return False
     if len(parameters) < 2:
         return False

@@ -1,15 +1,15 @@
-"""What every data source is: `len(source)` and `source[record_key]`, and what some can do besides.
+"""The protocol of data sources: `len(source)` and `source[record_key]`, and optional methods.
 
-A record_key is a row of the source, from 0 to len(source) - 1. The optional parts:
+A record_key is a row of the source, from 0 to len(source) - 1. The optional methods:
 
-* `__getitems__(record_keys: Sequence[int]) -> list`: many records in one call, in the order asked for.
+* `__getitems__(record_keys: Sequence[int]) -> list`: many records in one call, in the order of the keys.
 * `take(record_keys, out=None) -> tree`: many records as columns; one array (n, ...) for each leaf, written to the
-  arrays of `out` where it is given. It is known by its name and by `out` as the second parameter.
-* `name(record_key) -> str`: what to call a record beside its key, such as its file's name, or None; shown in errors, in
-  the quarantine file and by `loader.records(step)`, and asked for only then, in any process and thread. It should be
-  quick. It is known by its one argument.
-* `fingerprint() -> dict`: what a saved state compares, JSON values only; the same data gives the same dict in
-  every process and on every machine.
+  arrays of `out` where it is given. It is recognised by its name and by `out` as the second parameter.
+* `name(record_key) -> str`: a name for a record beside its key, such as its file's, or None. It is shown in errors, the
+  quarantine file and `loader.records(step)`, and called only for that, in any process and thread, so it should be
+  quick. It is recognised by having one argument.
+* `fingerprint() -> dict`: what a saved state compares, JSON values only; the same data gives the same dict in every
+  process and on every machine.
 """
 
 import os
@@ -26,8 +26,8 @@ from loaderkit._base.tree import map_leaves
 from .optional import many_reader
 from .tables import source_instead
 
-_LONGEST_PATH = 4096  # characters, as on Linux: what is longer is text
-# What holds the user's own objects and hands out these, not copies.
+_LONGEST_PATH = 4096  # characters, Linux' limit: a longer str isn't a path
+# These hold the user's own objects, and reading one gives the object, not a copy.
 _PLAIN = (list, tuple, np.ndarray)
 
 T_co = TypeVar("T_co", covariant=True)
@@ -35,7 +35,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @runtime_checkable
 class RandomAccessDataSource(Protocol[T_co]):
-    """Where records come from; any object with these two methods is one.
+    """A data source: any object with these two methods.
 
     >>> isinstance(["a list", "is one"], RandomAccessDataSource)
     True
@@ -47,33 +47,35 @@ class RandomAccessDataSource(Protocol[T_co]):
 
 
 def check_source(source: Any) -> None:
-    """Refuses what isn't a data source, and an empty one.
+    """Raises an error for an object that isn't a data source, and for an empty source.
 
     Args:
-        source: any object. TypeError where it lacks `__len__` or `__getitem__`, ValueError where it has no
-            record.
+        source: any object. TypeError where it lacks `__len__` or `__getitem__`, or is a path, a mapping or a table;
+            ValueError where it has no record.
 
     >>> check_source([1, 2, 3])
     >>> check_source(iter([1, 2, 3]))
     Traceback (most recent call last):
         ...
-    TypeError: data_source: a list_iterator has no __len__ and no __getitem__; records are read by key, in any
-    order...
+    TypeError: data_source: expected an object with __len__ and __getitem__, got a list_iterator; records are read by
+    key, in any order...
     """
     if isinstance(source, str | bytes):
         raise TypeError(_why_no_path(source, "data_source"))
     require_methods(source, argument="data_source")
     if len(source) == 0:
-        raise ValueError(f"data_source: {short_repr(source)} is empty; there is no record to read")
+        raise ValueError(
+            f"data_source: expected one record or more, got {short_repr(source)}, which is empty"
+        )
 
 
 def require_methods(source: Any, *, argument: str) -> None:
-    """Refuses what isn't a data source; an empty one is.
+    """Raises TypeError for an object that isn't a data source; an empty source passes.
 
     Args:
-        source: any object. TypeError where it lacks `__len__` or `__getitem__`, has names for keys, or is a table whose
-            `[i]` is a column.
-        argument: what the caller calls it, for the error.
+        source: any object. TypeError where it lacks `__len__` or `__getitem__`, is a path or a mapping, or is a table
+            whose `[i]` is a column.
+        argument: the caller's name for it, for the error.
 
     >>> require_methods([], argument="source")
     """
@@ -82,19 +84,19 @@ def require_methods(source: Any, *, argument: str) -> None:
         raise TypeError(_why_no_path(source, argument))
     if isinstance(source, type):
         raise TypeError(
-            f"{argument}: the class {source.__name__} came; give an object, {source.__name__}(...)"
+            f"{argument}: expected an object, got the class {source.__name__}; give {source.__name__}(...)"
         )
     if isinstance(source, Mapping):
         names = ", ".join(repr(name) for name in list(source)[:5])
         raise TypeError(
-            f"{argument}: a {kind} with the keys {names} came, and records have numbers; choose one of its "
-            "values (a split), or use ArrayDataSource for a dict of columns"
+            f"{argument}: expected records with the keys 0, 1, 2, ..., got a {kind} with the keys {names}; choose one "
+            "of its values (a split), or use ArrayDataSource for a dict of columns"
         )
     missing = [name for name in ("__len__", "__getitem__") if not hasattr(type(source), name)]
     if missing:
         raise TypeError(
-            f"{argument}: a {kind} has no {' and no '.join(missing)}; records are read by key, in any order: "
-            "a data set that can only be iterated has to be written to files first, or put in memory with "
+            f"{argument}: expected an object with {' and '.join(missing)}, got a {kind}; records are read by key, in "
+            "any order: write a data set that can only be iterated to files first, or put it in memory with "
             "InMemoryDataSource(list(...))"
         )
     instead = source_instead(source)
@@ -104,20 +106,18 @@ def require_methods(source: Any, *, argument: str) -> None:
 
 def _why_no_path(source: str | bytes | PathLike[Any], argument: str) -> str:
     path = os.fsdecode(source)
-    came = f"the path {path!r:.80} came"
+    problem = f"{argument}: expected a data source, got the path {path!r:.80}"
     if isinstance(source, str | bytes):
-        came = f"{source!r:.80} came, which would be read character by character"
+        problem = f"{argument}: expected a data source, got {source!r:.80}, which would be read character by character"
     if len(path) > _LONGEST_PATH:
-        return f"{argument}: {came}; for files write lk.ArrayRecordDataSource(paths)"
+        return f"{problem}; for files write lk.ArrayRecordDataSource(paths)"
     if os.path.isdir(path):
-        return (
-            f"{argument}: {came}; for its files write lk.ArrayRecordDataSource({os.path.join(path, '*')!r})"
-        )
-    return f"{argument}: {came}; for files write lk.ArrayRecordDataSource({path!r})"
+        return f"{problem}; for its files write lk.ArrayRecordDataSource({os.path.join(path, '*')!r})"
+    return f"{problem}; for files write lk.ArrayRecordDataSource({path!r})"
 
 
 def short_repr(source: Any) -> str:
-    """The repr where it is short, else the type and length; never the data of a list or an array.
+    """The repr where it is short, else type and length; always type and length of a list, tuple, array or text.
 
     Args:
         source: any data source.
@@ -130,12 +130,12 @@ def short_repr(source: Any) -> str:
 
 
 def check_key(record_key: SupportsIndex, num_records: int, source: Any) -> int:
-    """The key as an int that is in range.
+    """The key as an int in [0, num_records).
 
     Args:
-        record_key: an int, or a numpy integer.
+        record_key: an int, or an object with `__index__` such as a numpy integer; TypeError otherwise.
         num_records: the length of the source.
-        source: named in the IndexError for a key below 0, or not below num_records.
+        source: named in the IndexError for a key out of range.
 
     >>> check_key(np.int64(2), 3, range(3))
     2
@@ -143,19 +143,19 @@ def check_key(record_key: SupportsIndex, num_records: int, source: Any) -> int:
     key = index(record_key)
     if not 0 <= key < num_records:
         raise IndexError(
-            f"record_key {key} is out of range: {short_repr(source)} has {num_records} records, with keys "
-            f"from 0 to {num_records - 1}"
+            f"record_key: expected an int from 0 to {num_records - 1}, got {key}; {short_repr(source)} has "
+            f"{num_records} records"
         )
     return key
 
 
 def check_keys(record_keys: ArrayLike, num_records: int, source: Any) -> NDArray[np.int64]:
-    """Many keys as an int64 array (n,), all of them in range.
+    """Many keys as an int64 array (n,), all in [0, num_records).
 
     Args:
-        record_keys: integers, a sequence or an array (n,).
+        record_keys: integers, as a sequence or an array (n,); TypeError for other values or another shape.
         num_records: the length of the source.
-        source: named in the IndexError for the first bad key.
+        source: named in the IndexError for the first key out of range.
 
     >>> check_keys([2, 0], 3, range(3))
     array([2, 0])
@@ -164,13 +164,13 @@ def check_keys(record_keys: ArrayLike, num_records: int, source: Any) -> NDArray
     if keys.size == 0:
         return np.empty(0, np.int64)
     if keys.ndim != 1:
-        raise TypeError(f"record_keys: integers in one dimension are needed, shape {keys.shape} came")
+        raise TypeError(f"record_keys: expected integers in one dimension, got shape {keys.shape}")
     if keys.dtype.kind not in "iu":
-        # What isn't an integer, or is too large for numpy's, is found by the check for one.
+        # Each is checked alone: a value that isn't an integer is a TypeError, one too large for numpy's an IndexError.
         keys = np.array([check_key(key, num_records, source) for key in cast("Iterable[int]", record_keys)])
     if keys.dtype.kind == "i":
         keys = keys.astype(np.int64, copy=False)
-        bad = keys.view(np.uint64) >= num_records  # a key below 0 is a very large one
+        bad = keys.view(np.uint64) >= num_records  # as unsigned, a key below 0 is very large
     else:
         bad = keys >= num_records
     if bad.any():
@@ -179,11 +179,11 @@ def check_keys(record_keys: ArrayLike, num_records: int, source: Any) -> NDArray
 
 
 def read_record(source: Any, record_key: int) -> Any:
-    """One record; of a list, tuple or array, which hold the user's own arrays, it is a read-only view.
+    """One record; from a list, tuple or array, which hold the user's own arrays, with read-only views of arrays.
 
     Args:
         source: any data source.
-        record_key: a Python int; some sources of others take nothing else.
+        record_key: a Python int, as some sources of other libraries take nothing else.
 
     >>> read_record([np.zeros(2)], 0).flags.writeable
     False
@@ -193,11 +193,11 @@ def read_record(source: Any, record_key: int) -> Any:
 
 
 def read_records(source: Any, record_keys: Sequence[int]) -> list[Any]:
-    """The records of these keys, in one call where the source has `__getitems__`, else one by one.
+    """The records of many keys, in one call where the source has `__getitems__`, else one by one.
 
     Args:
         source: any data source.
-        record_keys: Python ints. ValueError where the source gives another number of records.
+        record_keys: Python ints. ValueError where the source gives another number of records than keys.
 
     >>> read_records("abc", [2, 0])
     ['c', 'a']
@@ -208,14 +208,14 @@ def read_records(source: Any, record_keys: Sequence[int]) -> list[Any]:
     records = list(many(record_keys))
     if len(records) != len(record_keys):
         raise ValueError(
-            f"{type(source).__name__}.__getitems__ gave {len(records)} records for {len(record_keys)} keys; "
-            "it has to give one for each, in their order"
+            f"{type(source).__name__}.__getitems__: expected {len(record_keys)} records, one for each key in their "
+            f"order, got {len(records)}"
         )
     return records
 
 
 def read_only(record: Any) -> Any:
-    """The record in new containers and with read-only views of its arrays, so that writing can't reach the source.
+    """The record in new containers, with read-only views of its arrays, so that an operation can't change the source.
 
     Args:
         record: any tree.

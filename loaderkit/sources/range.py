@@ -9,12 +9,12 @@ from .protocol import check_key, check_keys
 
 
 class RangeDataSource:
-    """The integers that Python's `range` gives, one a record.
+    """The integers of Python's `range`, each one a record.
 
     Args:
-        start: the first, or, given alone, where to stop.
-        stop: where to stop; itself not among them.
-        step: from one to the next; not 0. ValueError where one of the three doesn't fit in 64 bits.
+        start: the first integer; given alone, it is `stop`, and the first is 0.
+        stop: the end, which isn't included.
+        step: difference between one and the next; ValueError for 0, and where one of the three doesn't fit in 64 bits.
 
     >>> source = RangeDataSource(10, 20, 3)
     >>> len(source), source[1], source.take([3, 0])
@@ -29,7 +29,7 @@ class RangeDataSource:
         for name, value in (("start", values.start), ("stop", values.stop), ("step", values.step)):
             if not low <= value <= high:
                 raise ValueError(
-                    f"{name}: {value} doesn't fit in 64 bits; records are int64 once they are batched"
+                    f"{name}: expected an int that fits in 64 bits, as batches are int64, got {value}"
                 )
         self._values = values
 
@@ -47,7 +47,7 @@ class RangeDataSource:
 
         Args:
             record_keys: integers (n,); IndexError naming the first that is out of range.
-            out: one int64 array (n,) to fill, in a list.
+            out: a list with one int64 array (n,) to be filled.
         """
         keys = check_keys(record_keys, len(self), self)
         column = np.empty(len(keys), np.int64) if out is None else out[0]
@@ -56,7 +56,7 @@ class RangeDataSource:
         return column
 
     def fingerprint(self) -> dict[str, Any]:
-        """The three numbers."""
+        """Start, stop and step."""
         values = self._values
         return {"type": "RangeDataSource", "start": values.start, "stop": values.stop, "step": values.step}
 

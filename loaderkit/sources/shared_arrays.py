@@ -1,8 +1,7 @@
-"""Arrays that the trainer and all its workers hold once, whatever their number.
+"""Arrays that the trainer and all its workers share, in memory once for any number of workers.
 
-Two kinds, one for data that has to be put somewhere and one for data that lies in a file already:
-`SharedArrays` copies into memory that travels by descriptor, `MappedArray` is a part of a file and travels by
-its name.
+`SharedArrays` holds copies in shared memory, whose descriptor is sent to workers. `MappedArray` is a part of a file,
+whose name is sent.
 """
 
 import dataclasses
@@ -21,15 +20,14 @@ from loaderkit._system.shared_memory import SharedBuffer, goes_to_a_worker
 from .content import content_hash, sampled_keys
 from .file_identity import FileIdentity, file_changed
 
-# Where each array begins is a multiple of this, as numpy's own allocations and the CPU's cache lines are.
-ALIGNMENT = 64
+ALIGNMENT = 64  # bytes, of each array's start: a cache line, and the alignment of numpy's own allocations
 
 
 class SharedArrays:
-    """Arrays laid out in one block of shared memory; pickled, they travel to workers without a copy.
+    """Arrays in one block of shared memory; pickling them for a worker copies nothing.
 
     Args:
-        specs: shape and dtype of each; no dtype may hold Python objects.
+        specs: shape and dtype of each array; dtypes without Python objects.
 
     >>> shared = SharedArrays([((2,), np.dtype(np.int64))])
     >>> shared.writable()[0][:] = 7
@@ -43,7 +41,7 @@ class SharedArrays:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes of memory the arrays take, the gaps between them too."""
+        """Bytes of the block, the gaps between arrays included."""
         return self._buffer.nbytes
 
     def _offsets(self) -> list[int]:
@@ -57,27 +55,27 @@ class SharedArrays:
         ]
 
     def writable(self) -> list[NDArray[Any]]:
-        """The arrays, to be filled before anyone reads them."""
+        """The arrays for writing; fill them before the first `views`."""
         return self._over(self._buffer.writable())
 
     def views(self) -> list[NDArray[Any]]:
-        """The arrays, read-only; they keep the memory alive."""
+        """The arrays, read-only; each keeps the memory alive."""
         return self._over(self._buffer.view())
 
 
 class MappedArray:
-    """An array in a file, as `np.memmap` gives it; it is pickled as the file's name and its place there.
+    """An array in a file, as `np.memmap` gives it; pickled as the file's name and the array's place there.
 
     Args:
         path: the file.
-        offset: byte where the first element is.
+        offset: byte of the first element in the file.
         shape: of the array.
         strides: bytes from one element to the next along each axis.
         dtype: of the array.
-        identity: of the file, None to take it from the file that is there.
+        identity: of the file that must be found; None takes the file as it is.
 
-    FileNotFoundError, FileChangedError or ValueError, naming the file, where it is missing, another one or too short
-    when it is opened again.
+    Errors name the file: FileNotFoundError where it is missing, FileChangedError where it is another file, ValueError
+    where it is too short.
     """
 
     def __init__(
@@ -103,16 +101,16 @@ class MappedArray:
             )
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"{path}: an array of shape {shape} and dtype {dtype} at byte {offset} doesn't fit in its "
-                f"{size} bytes; was the file cut short or replaced?"
+                f"{path}: expected an array of shape {shape} and dtype {dtype} at byte {offset}, got a file of {size} "
+                "bytes, which is too short; it was truncated or replaced"
             ) from error
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> "MappedArray | None":
-        """The same array as a part of its file; None where it isn't one that can be mapped again.
+        """The same array as a part of its file; None where the array isn't mapped, or can't be mapped again.
 
         Args:
-            array: any array; a view of a `np.memmap` is recognised too.
+            array: any array; a view of a `np.memmap` counts as mapped.
 
         >>> MappedArray.of(np.zeros(3)) is None
         True
@@ -120,11 +118,11 @@ class MappedArray:
         base: Any = array
         while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
             base = base.base
-        # mode "c" holds changes that aren't in the file.
+        # With mode "c", changes of the array aren't in the file.
         if not isinstance(base, np.memmap) or base.filename is None or base.mode == "c" or not array.size:
             return None
-        # A slice of a memmap keeps the attribute `offset` of the whole, so the place is told from the
-        # addresses. The mapping itself begins at the start of a page.
+        # A slice of a memmap has the attribute `offset` of the whole, so its place is computed from addresses. The
+        # mapping begins at the start of a page.
         mapping = np.frombuffer(base._mmap, np.uint8)  # type: ignore[attr-defined]
         begin = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY
         offset = begin + array.ctypes.data - mapping.ctypes.data
@@ -133,9 +131,9 @@ class MappedArray:
         given = np.asarray(array)
         keys = sampled_keys(len(given)) if given.ndim else []
         if content_hash(given[key] for key in keys) != content_hash(mapped._array[key] for key in keys):
-            raise file_changed(path, "it holds other values than the array that was mapped from it")
+            raise file_changed(path, "it has other values than the array that was mapped from it")
         if base.mode != "r":
-            # Its writers, this process among them, change the time; all who map it see the same bytes.
+            # The mapping is writable, so writing to it changes the file's time; all that map it see the same bytes.
             mapped._identity = dataclasses.replace(mapped._identity, modified_ns=None)
         return mapped
 
@@ -144,5 +142,5 @@ class MappedArray:
         return self._array
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What identifies the file on this machine means nothing on another, nor for a later run.
+        # The identity holds on this machine and for this run only.
         return MappedArray, (*self._place, self._identity) if goes_to_a_worker() else self._place

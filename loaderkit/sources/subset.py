@@ -1,7 +1,8 @@
-"""Some records of a source, in an order of their own."""
+"""Chosen records of a source, in a chosen order."""
 
 import hashlib
 from collections.abc import Callable
+from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -15,7 +16,7 @@ from .shared_arrays import SharedArrays
 
 
 class _KeyTable:
-    """Keys in shared memory, with what a `range` offers."""
+    """Keys in shared memory, used like a `range`."""
 
     def __init__(self, keys: NDArray[np.int64]) -> None:
         self._shared = SharedArrays([(keys.shape, keys.dtype)])
@@ -44,9 +45,9 @@ class SubsetDataSource:
 
     Args:
         source: any data source.
-        indices_or_fraction: which of its record keys, in which order: integers (repeats are allowed), a range
-            or a slice; or a fraction, a float above 0 and up to 1: the first `round(fraction * len(source))`
-            records. IndexError for a key that the source doesn't have; ValueError where no record is left.
+        indices_or_fraction: the record keys in their order: integers (repeats are allowed), a range or a slice; or a
+            fraction, a float with 0 < fraction <= 1, for the first `round(fraction * len(source))` records. IndexError
+            for a key that the source doesn't have, ValueError where no record is chosen, TypeError for other types.
 
     >>> list(SubsetDataSource("abcdef", [4, 0, 4])), list(SubsetDataSource("abcdef", 0.5))
     (['e', 'a', 'e'], ['a', 'b', 'c'])
@@ -58,7 +59,8 @@ class SubsetDataSource:
         keys = _chosen(source, indices_or_fraction)
         if len(keys) == 0:
             raise ValueError(
-                f"indices_or_fraction: {indices_or_fraction!r} leaves no record of {short_repr(source)}"
+                f"indices_or_fraction: expected one record or more of {short_repr(source)}, got none with "
+                f"{_short(indices_or_fraction)}"
             )
         self._keys: range | _KeyTable = keys if isinstance(keys, range) else _KeyTable(keys)
 
@@ -79,15 +81,19 @@ class SubsetDataSource:
 
     @property
     def take(self) -> Callable[..., Any]:
-        """Many records as columns; there only where the source has it, so that `hasattr` tells the truth.
+        """Many records as columns; only where the source has `take`, else an AttributeError, so `hasattr` is False.
 
         Args:
             record_keys: integers (n,).
-            out: the arrays to fill, as the source's own `take` expects them.
+            out: the arrays to be filled, as the source's own `take` expects them.
         """
         theirs = column_reader(self._source)
         if theirs is None:
-            raise AttributeError(f"{type(self._source).__name__} gives no columns", name="take", obj=self)
+            raise AttributeError(
+                f"take: expected a source with `take`, got {type(self._source).__name__}",
+                name="take",
+                obj=self,
+            )
 
         def take(record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> Any:
             return theirs(self._source_keys(record_keys), out=out)
@@ -95,15 +101,15 @@ class SubsetDataSource:
         return take
 
     def name(self, record_key: SupportsIndex) -> str | None:
-        """What the source calls the record, None where it says nothing.
+        """The name that the source gives the record, None where it gives none.
 
         Args:
-            record_key: as for reading.
+            record_key: int in [0, len(subset)); IndexError otherwise.
         """
         return namer_of(self._source)(self._keys[check_key(record_key, len(self), self)])
 
     def fingerprint(self) -> dict[str, Any]:
-        """The source's fingerprint and which of its keys."""
+        """The source's fingerprint, and the chosen keys."""
         return {
             "type": "SubsetDataSource",
             "records": len(self),
@@ -118,32 +124,32 @@ class SubsetDataSource:
 def _chosen(source: Any, which: Any) -> range | NDArray[np.int64]:
     if isinstance(which, float | np.floating):
         if not 0 < which <= 1:
-            raise ValueError(f"indices_or_fraction: a fraction lies above 0 and up to 1, {which} came")
+            raise ValueError(f"indices_or_fraction: expected 0 < fraction <= 1, got {which}")
         return range(round(which * len(source)))
     if isinstance(which, slice):
         return _canonical(range(len(source))[which])
     if isinstance(which, range):
-        # The ends of a range are its extremes, in one order or the other.
+        # The ends of a range are its least and largest key.
         check_keys([which[0], which[-1]] if which else [], len(source), source)
         return _canonical(which)
     keys = np.asarray(which)
     if keys.ndim != 1:
         raise TypeError(
-            "indices_or_fraction: integers in one dimension, a range, a slice or a float are needed, "
-            f"{which!r} came"
+            "indices_or_fraction: expected integers in one dimension, a range, a slice or a float, "
+            f"got {_short(which)}"
         )
     if keys.dtype == np.bool_:
-        raise TypeError("indices_or_fraction: a mask came; give the keys, np.flatnonzero(mask)")
+        raise TypeError("indices_or_fraction: expected keys, got a mask; give np.flatnonzero(mask)")
     keys = check_keys(which, len(source), source)
     steps = np.diff(keys[:2]).tolist() or [1]
-    # A range takes no memory, and the same keys are the same fingerprint however they were given.
+    # As a range where possible: it takes no memory, and the fingerprint doesn't depend on how the keys were given.
     if len(keys) and steps[0] and (np.diff(keys) == steps[0]).all():
         return _canonical(range(int(keys[0]), int(keys[-1]) + (1 if steps[0] > 0 else -1), steps[0]))
     return keys
 
 
 def _canonical(keys: range) -> range:
-    # Equal ranges, such as range(0, 5, 3) and range(0, 4, 3), are written in one way.
+    # One form for equal ranges, such as range(0, 5, 3) and range(0, 4, 3).
     if len(keys) < 2:
         return range(keys[0], keys[0] + 1) if keys else range(0)
     return range(keys[0], keys[-1] + (1 if keys.step > 0 else -1), keys.step)

@@ -1,6 +1,6 @@
-"""Tables of other libraries, whose `table[i]` isn't row i: refused, with the line that makes a source of one.
+"""Recognises tables of other libraries whose `table[i]` isn't row i, and gives the line that makes a source of one.
 
-A library is known by the names of its classes: none is imported for it.
+A library is recognised by the names of its classes; none is imported.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _ARROW_NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool", "timest
 
 
 def library_names(thing: Any) -> Iterator[tuple[str, str]]:
-    """The package and name of an object's class and of those that it inherits from, its own first.
+    """Package and name of an object's class and of its base classes, in the order of the MRO.
 
     Args:
         thing: any object.
@@ -26,7 +26,7 @@ def library_names(thing: Any) -> Iterator[tuple[str, str]]:
 
 
 def source_instead(thing: Any) -> str | None:
-    """What is wrong with a table as a data source and the line to write instead; None for what isn't one.
+    """Why a table can't be a data source, with the line to write instead; None for other objects.
 
     Args:
         thing: any object with `__len__` and `__getitem__`.
@@ -40,10 +40,11 @@ def source_instead(thing: Any) -> str | None:
 
 
 def rows_instead(thing: Any) -> str | None:
-    """The same for what is iterated: a Series then gives its rows, the others still their columns.
+    """As `source_instead`, for an object that is iterated: iterating a Series gives its rows, other tables their
+    columns.
 
     Args:
-        thing: any object that can be iterated.
+        thing: any iterable.
 
     >>> rows_instead([1, 2]) is None
     True
@@ -54,23 +55,26 @@ def rows_instead(thing: Any) -> str | None:
                 numbers = all(getattr(dtype, "kind", "O") in _NUMBERS for dtype in thing.dtypes)
                 columns = "lk.ArrayDataSource({name: df[name].to_numpy() for name in df})"
                 line = columns if numbers else 'lk.InMemoryDataSource(df.to_dict("records"))'
-                return f"a pandas DataFrame came, whose df[i] is a column and not row i; write {line}"
+                return f"expected rows, got a pandas DataFrame, whose df[i] is a column and not row i; write {line}"
             case ("pyarrow", "Table" | "RecordBatch" as kind):
                 numbers = all(str(field.type).startswith(_ARROW_NUMBERS) for field in thing.schema)
                 values = "to_numpy()" if kind == "Table" else "to_numpy(zero_copy_only=False)"
                 columns = f"lk.ArrayDataSource({{name: table[name].{values} for name in table.schema.names}})"
                 line = columns if numbers else "lk.InMemoryDataSource(table.to_pylist())"
-                return f"a pyarrow {kind} came, whose table[i] is a column and not row i; write {line}"
+                return f"expected rows, got a pyarrow {kind}, whose table[i] is a column and not row i; write {line}"
     return None
 
 
 def _series_instead(series: Any) -> str:
     numbers = getattr(series.dtype, "kind", "O") in _NUMBERS
     line = "lk.ArrayDataSource(series.to_numpy())" if numbers else "lk.InMemoryDataSource(series.tolist())"
-    return f"a pandas Series came, whose series[i] is the value with the label i and not row i; write {line}"
+    return (
+        "expected rows, got a pandas Series, whose series[i] is the value with the label i and not row i; "
+        f"write {line}"
+    )
 
 
 def _counts_rows(index: Any) -> bool:
-    # Labels 0, 1, 2, ... are the rows.
+    # With the labels 0, 1, 2, ..., label i is row i.
     labels = np.asarray(index)
     return labels.dtype.kind in "iu" and np.array_equal(labels, np.arange(len(labels)))

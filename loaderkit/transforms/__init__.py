@@ -1,6 +1,6 @@
 """Operations on elements between the source and the trainer, and how a worker runs a list of them.
 
-Nothing here knows which worker runs it, or what the indices of other records are.
+Nothing here depends on the worker that runs it or on the indices of other records.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""What a user does to elements, one at a time: subclass one of these, or give it a function.
+"""The operations on elements: a user subclasses one of these classes, or gives it a function.
 
-A subclass may name its attributes as it likes, `label` and `function` included, and needn't call `__init__`:
-so what the engine asks an operation for are functions beside the classes, `function_of` and `label_of`.
+A subclass may use any attribute names, `label` and `function` included, and needn't call `__init__`. So the engine
+reads operations through functions of this module, `function_of` and `label_of`, not through attributes.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,35 +12,38 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._base.integers import at_least
 
 from .stack import Block, stack
 
 
 class Transformation:
-    """Base of all operations; what a user writes derives from one of its subclasses.
+    """Base of all operations; a user's class derives from one of its subclasses.
 
     >>> isinstance(Map(abs), Transformation)
     True
     """
 
-    # The method that a subclass defines, with its arguments as they stand in an error.
+    # The method that a subclass defines, and its arguments for errors.
     _method: ClassVar[str] = ""
     _arguments: ClassVar[str] = "element"
     _function: Callable[..., Any] | None = None
-    # What stands in the list that the user gave, where that was another list than the loader's: see operation_names.py.
+    # The user's operations that this one was made of, where the user's list isn't the loader's: see operation_names.py.
     _written: tuple[Any, ...] = ()
 
     def __new__(cls, *args: Any, **keywords: Any) -> Self:
-        # Here and not in __init__: a subclass with an __init__ of its own needn't call ours.
+        # Checked in __new__, because a subclass with an __init__ of its own needn't call ours.
         kinds = _kinds_of(cls)
         if len(kinds) != 1:
             known = "Map, MapWithIndex, RandomMap, Filter and FlatMap"
-            raise TypeError(f"{cls.__name__}: derive it from exactly one of {known}")
+            raise TypeError(
+                f"{cls.__name__}: expected exactly one base of {known}, got {[kind.__name__ for kind in kinds]}"
+            )
         (kind,) = kinds
         if cls is not kind and kind._method and getattr(cls, kind._method) is getattr(kind, kind._method):
             raise TypeError(
-                f"{cls.__name__} derives from {kind.__name__} and must define the method "
-                f"{kind._method}(self, {kind._arguments}); or give a function: {kind.__name__}(function)"
+                f"{cls.__name__}: expected the method {kind._method}(self, {kind._arguments}), as the class derives "
+                f"from {kind.__name__}, got none; or give a function: {kind.__name__}(function)"
             )
         return super().__new__(cls)
 
@@ -49,17 +52,17 @@ class Transformation:
         if type(self) is not kind:
             if function is not None:
                 raise TypeError(
-                    f"{type(self).__name__} defines {kind._method} and takes no function besides, "
-                    f"{_short(function)} came"
+                    f"{type(self).__name__}: expected no function, as the class defines {kind._method}, "
+                    f"got {_short(function)}"
                 )
         elif isinstance(function, type) and issubclass(function, Transformation):
             raise TypeError(
-                f"{kind.__name__}: expected a function, the class {function.__name__} came; "
+                f"{kind.__name__}: expected a function, got the class {function.__name__}; "
                 f"it is an operation itself: write {function.__name__}() in its place"
             )
         elif not callable(function):
             raise TypeError(
-                f"{kind.__name__}: expected a function of ({kind._arguments}), {_short(function)} came"
+                f"{kind.__name__}: expected a function of ({kind._arguments}), got {_short(function)}"
             )
         else:
             self._function = function
@@ -69,11 +72,11 @@ class Transformation:
 
 
 class Map(Transformation):
-    """One element in, one out; what comes out must depend on the element alone.
+    """One element in, one out; the result must depend on the element alone.
 
     Args:
         function: takes an element, returns the new one. A subclass defines `map(self, element)` instead.
-        seed_globals: seed `random`, `numpy.random` and, where imported, torch from the record before each
+        seed_globals: True seeds `random`, `numpy.random` and, where it is imported, torch from the record before each
             call, for functions that draw from them. A subclass may set it as an attribute.
 
     >>> class Scale(Map):
@@ -98,7 +101,7 @@ class Map(Transformation):
         if seed_globals is None:
             return
         if not isinstance(seed_globals, bool):
-            raise TypeError(f"seed_globals: expected True or False, {_short(seed_globals)} came")
+            raise TypeError(f"seed_globals: expected True or False, got {_short(seed_globals)}")
         self.seed_globals = seed_globals
 
     def map(self, element: Any) -> Any:
@@ -107,7 +110,7 @@ class Map(Transformation):
 
 
 class MapWithIndex(Transformation):
-    """As Map, with the element's index: its global place in the endless stream of all epochs.
+    """A Map that also gets the element's index: its global place in the endless stream of all epochs.
 
     Args:
         function: takes (index, element), returns the new element. A subclass defines
@@ -129,11 +132,11 @@ class MapWithIndex(Transformation):
 
 
 class RandomMap(Transformation):
-    """As Map, with a random generator that belongs to the element and the operation, whoever runs it.
+    """A Map that also gets a random generator, which depends on seed, index and operation only, never on the worker.
 
     Args:
-        function: takes (element, rng), returns the new element; `rng` is valid during the call. A subclass
-            defines `random_map(self, element, rng)` instead.
+        function: takes (element, rng), returns the new element; `rng` is valid during the call only. A subclass defines
+            `random_map(self, element, rng)` instead.
 
     >>> flip = RandomMap(lambda image, rng: image[::-1] if rng.random() < 0.5 else image)
     >>> flip.random_map("abc", np.random.Generator(np.random.Philox(key=3)))
@@ -152,7 +155,7 @@ class RandomMap(Transformation):
 
 
 class Filter(Transformation):
-    """Keeps the elements for which the answer is true.
+    """Keeps the elements for which the function returns true.
 
     Args:
         function: takes an element, returns a bool. A subclass defines `filter(self, element)` instead.
@@ -167,17 +170,18 @@ class Filter(Transformation):
         self._take(function)
 
     def filter(self, element: Any) -> bool | np.bool_:
-        """Whether the element stays."""
+        """Whether the element is kept."""
         return bool(function_of(self)(element))
 
 
 class FlatMap(Transformation):
-    """One element in, any number out, none included.
+    """One element in, any number out, or none.
 
     Args:
-        function: takes an element, returns the elements that take its place, finitely many. A subclass
-            defines `flat_map(self, element)` instead.
-        max_fan_out: if set, more elements out of one are an error. A subclass may set it as an attribute.
+        function: takes an element, returns a finite iterable of the elements in its place. A subclass defines
+            `flat_map(self, element)` instead.
+        max_fan_out: the most elements out of one; more are an error. None for no limit. A subclass may set it as an
+            attribute.
 
     >>> list(FlatMap(range).flat_map(3))
     [0, 1, 2]
@@ -190,47 +194,33 @@ class FlatMap(Transformation):
         self, function: Callable[[Any], Iterable[Any]] | None = None, *, max_fan_out: int | None = None
     ) -> None:
         self._take(function)
-        if max_fan_out is None:
-            return
-        if isinstance(max_fan_out, bool) or not isinstance(max_fan_out, int | np.integer):
-            raise TypeError(f"max_fan_out: expected an int, {_short(max_fan_out)} came")
-        if max_fan_out < 1:
-            raise ValueError(f"max_fan_out: expected at least 1, {max_fan_out} came")
-        self.max_fan_out = int(max_fan_out)
+        if max_fan_out is not None:
+            self.max_fan_out = at_least("max_fan_out", max_fan_out, 1)
 
     def flat_map(self, element: Any) -> Iterable[Any]:
-        """The elements that take this one's place."""
-        answer: Iterable[Any] = function_of(self)(element)
-        return answer
-
-
-def _size(name: str, size: Any) -> int | None:
-    if size is None:
-        return None
-    if isinstance(size, bool) or not isinstance(size, int | np.integer):
-        raise TypeError(f"{name}: expected an int, {_short(size)} came")
-    if size < 1:
-        raise ValueError(f"{name}: expected at least 1, {size} came")
-    return int(size)
+        """The elements in this one's place."""
+        children: Iterable[Any] = function_of(self)(element)
+        return children
 
 
 class Batch(Transformation):
     """Consecutive elements stacked, leaf by leaf as `np.stack` does; bytes give an array of objects.
 
     Args:
-        batch_size: rows of one shard's batch. Exactly one of the two sizes is given.
+        batch_size: rows of one shard's batch. Give exactly one of the two sizes.
         global_batch_size: rows of the batches of all shards together; only for the last Batch.
-        remainder: what becomes of the last rows where they fill no whole batch: "keep", "drop", "pad" (zeros in place
-            of the missing rows, and a boolean leaf "valid"; an element that is no dict becomes (batch, valid)), or
-            "wrap" (the stream's first elements again). An earlier Batch than the last takes keep or drop.
-        drop_remainder: True says remainder="drop".
-        batch_fn: takes the list of rows and returns the batch, in place of stacking.
+        remainder: what is done with last rows that don't fill a batch: "keep" makes a smaller batch; "drop" leaves them
+            out; "pad" puts zeros in place of the missing rows and adds a boolean leaf "valid" (an element that isn't a
+            dict becomes (batch, valid)); "wrap" takes the stream's first elements again. A Batch before the last takes
+            keep or drop.
+        drop_remainder: True is the same as remainder="drop".
+        batch_fn: takes the list of rows and returns the batch, instead of stacking.
 
     >>> Batch(32, drop_remainder=True)
     Batch(batch_size=32, remainder='drop')
     >>> Batch()
     Traceback (most recent call last):
-    ValueError: Batch: expected exactly one of batch_size and global_batch_size, neither came
+    ValueError: Batch: expected exactly one of batch_size and global_batch_size, got neither
     """
 
     _method = ""
@@ -246,31 +236,31 @@ class Batch(Transformation):
         batch_fn: Callable[[list[Any]], Any] | None = None,
     ) -> None:
         if (batch_size is None) == (global_batch_size is None):
-            came = "neither" if batch_size is None else "both"
-            raise ValueError(f"Batch: expected exactly one of batch_size and global_batch_size, {came} came")
+            got = "neither" if batch_size is None else "both"
+            raise ValueError(f"Batch: expected exactly one of batch_size and global_batch_size, got {got}")
         if remainder not in ("keep", "drop", "pad", "wrap"):
-            raise ValueError(
-                f"remainder: only 'keep', 'drop', 'pad' and 'wrap' are known, {_short(remainder)} came"
-            )
+            raise ValueError(f"remainder: expected 'keep', 'drop', 'pad' or 'wrap', got {_short(remainder)}")
         if not isinstance(drop_remainder, bool | np.bool_):
-            raise TypeError(f"drop_remainder: expected True or False, {_short(drop_remainder)} came")
+            raise TypeError(f"drop_remainder: expected True or False, got {_short(drop_remainder)}")
         if batch_fn is not None and not callable(batch_fn):
-            raise TypeError(f"batch_fn: expected a function of a list of rows, {_short(batch_fn)} came")
+            raise TypeError(f"batch_fn: expected a function of a list of rows, got {_short(batch_fn)}")
         if drop_remainder and remainder not in ("keep", "drop"):
             raise ValueError(
-                f"drop_remainder: it says remainder='drop', {remainder!r} came besides; give one"
+                f"drop_remainder: expected False or remainder='drop', got True with remainder={remainder!r}; give one"
             )
-        self.batch_size = _size("batch_size", batch_size)
-        self.global_batch_size = _size("global_batch_size", global_batch_size)
+        self.batch_size = None if batch_size is None else at_least("batch_size", batch_size, 1)
+        self.global_batch_size = (
+            None if global_batch_size is None else at_least("global_batch_size", global_batch_size, 1)
+        )
         self.remainder = "drop" if drop_remainder else remainder
         self.batch_fn = batch_fn
 
     def stacked(self, parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]) -> Any:
-        """A batch of rows where there is no batch_fn, as `stack` makes it; a subclass may stack otherwise.
+        """A batch of rows where there is no batch_fn, made by `stack`; a subclass may stack in another way.
 
         Args:
-            parts, describe: as `stack` takes them. Rows that hold only arrays and numbers, alike in structure, dtype
-                and shape, may be written in place without asking here.
+            parts, describe: as in `stack`. Rows that hold arrays and numbers only, and agree in structure, dtype and
+                shape, may be written in place without a call of this method.
         """
         return stack(parts, describe)
 
@@ -297,7 +287,7 @@ def _kind_of(operation: Transformation) -> type[Transformation]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """A short name of a callable, without addresses.
+    """A short name of a callable, without memory addresses.
 
     >>> name_of(partial(abs))
     'abs'
@@ -308,10 +298,10 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def function_of(operation: Transformation) -> Callable[..., Any]:
-    """What to call for each element: the function as it was given, or the subclass's method.
+    """The callable for each element: the function that was given, or the subclass's method.
 
     Args:
-        operation: any but Batch.
+        operation: any operation but a Batch.
 
     >>> function_of(Map(abs)) is abs
     True
@@ -324,10 +314,10 @@ def function_of(operation: Transformation) -> Callable[..., Any]:
 
 
 def label_of(operation: Transformation) -> str:
-    """A short name for errors and state, without addresses: it is the same in every process.
+    """A short name for errors and states, without memory addresses, so that it is the same in every process.
 
     Args:
-        operation: any.
+        operation: any operation.
 
     >>> label_of(Filter(str.isalpha)), label_of(Batch(8))
     ('Filter(isalpha)', 'Batch(batch_size=8)')
@@ -341,7 +331,7 @@ def label_of(operation: Transformation) -> str:
 
 
 def draws(op: Transformation) -> bool:
-    """Whether the operation draws random numbers, and so needs a seed and an ordinal.
+    """Whether the operation draws random numbers, so that it needs a seed and an ordinal.
 
     >>> draws(RandomMap(lambda x, rng: x)), draws(Map(abs))
     (True, False)

@@ -1,8 +1,8 @@
-"""The leaves at one place of many rows as one array: at once where they are alike, as np.stack elsewhere.
+"""The leaves at one place of many rows as one array: in one step where they agree, by the rules of np.stack otherwise.
 
-An *exact* leaf is one that an array holds without loss: ndarray itself (no subclass), a numpy scalar, bool,
-float, or int within int64; and of a dtype that np.stack leaves as it is. A *column* is an array (n, *shape)
-where n rows have exact leaves of one dtype and shape, and the list of the leaves elsewhere.
+An *exact* leaf is one that an array holds without loss: an ndarray (no subclass), a numpy scalar, a bool, a float, or
+an int that fits in int64; its dtype must be one that np.stack keeps. A *column* is an array (n, *shape) where n rows
+have exact leaves of one dtype and shape, otherwise the list of the leaves.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from loaderkit.errors import BatchError
 
 Column = np.ndarray | list[Any]
 
-# Scalars whose dtype follows from their type: a datetime64 has its unit besides.
+# Scalars whose dtype follows from their type. A datetime64 isn't one: its dtype has a unit as well.
 _DTYPE_OF: dict[type, np.dtype[Any]] = {
     bool: np.dtype(np.bool_),
     int: np.dtype(np.int64),
@@ -29,21 +29,17 @@ _DTYPE_OF: dict[type, np.dtype[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class LeafSpec:
-    """What one row has at one place of the tree.
-
-    Args:
-        shape: of the row's leaf; () for a scalar.
-        dtype: of the row's leaf.
-    """
+    """Shape and dtype of one row's leaf at one place of the tree; shape is () for a scalar."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
 
 def stays_in_stack(dtype: np.dtype[Any]) -> bool:
-    """Whether np.stack gives rows of this dtype the same dtype, and their bytes are all there is to them.
+    """Whether np.stack keeps this dtype, and the bytes of a row are all of its value.
 
-    Not so for texts and structs: a scalar of one doesn't tell its dtype (a str of "U5" may say "U2").
+    False for objects, another byte order, texts and structs. Of a text a scalar doesn't show the dtype: an element of a
+    "U5" array may be "U2".
 
     Args:
         dtype: of every row.
@@ -63,12 +59,12 @@ def _may_be_exact(cls: type) -> bool:
 
 
 def fill(column: Sequence[Any], types: set[type], out: np.ndarray) -> bool:
-    """Writes leaves in an array if each is exact and fits it; False otherwise, and `out` holds anything then.
+    """Writes leaves to an array if each is exact and fits; otherwise False, and the content of `out` is undefined.
 
     Args:
         column: n leaves.
         types: the set of their types.
-        out: (n, *shape), C-contiguous, of a dtype that stays in a stack.
+        out: (n, *shape), C-contiguous, of a dtype for which `stays_in_stack` is True.
 
     >>> out = np.empty(2)
     >>> fill([1.5, 2.5], {float}, out), out
@@ -83,7 +79,7 @@ def fill(column: Sequence[Any], types: set[type], out: np.ndarray) -> bool:
             return False
         try:
             out[...] = np.fromiter(column, out.dtype, len(column))
-        except OverflowError:  # an int beyond int64, which np.stack makes uint64 or an object
+        except OverflowError:  # an int that doesn't fit in int64; np.stack makes uint64 or objects of it
             return False
         return True
     if not all(map(_may_be_exact, types)):
@@ -98,7 +94,7 @@ def fill(column: Sequence[Any], types: set[type], out: np.ndarray) -> bool:
 
 
 def _fill_from_arrays(column: Sequence[Any], out: np.ndarray) -> bool:
-    # One concatenate along the rows' first axis costs a third of np.stack, which first gives each row a new
+    # One concatenate along the rows' first axis takes a third of the time of np.stack, which first gives each row a new
     # axis. It checks the dtype (casting="no"), the number of axes and all lengths but the first.
     count, length, *rest = out.shape
     try:
@@ -111,10 +107,10 @@ def _fill_from_arrays(column: Sequence[Any], out: np.ndarray) -> bool:
 
 
 def column_of(leaves: Sequence[Any], types: set[type]) -> Column:
-    """The leaves as an array whose row r equals `np.asarray(leaves[r])`, or as a list where no array does.
+    """The leaves as an array whose row r equals `np.asarray(leaves[r])`, or as a list where there is no such array.
 
     Args:
-        leaves: at least one.
+        leaves: one or more.
         types: the set of their types.
 
     >>> column_of([1, 2], {int}), column_of([1, 2.5], {int, float})
@@ -131,11 +127,11 @@ def column_of(leaves: Sequence[Any], types: set[type]) -> Column:
 
 
 class Joiner:
-    """Joins the columns of one place of the tree, and says which records are wrong where that can't be done.
+    """Joins the columns of one place of the tree; where that is impossible, the error names the records.
 
     Args:
-        path: where in the tree, as `tree.paths` writes it.
-        describe: words for the record in a row of the batch.
+        path: the place in the tree, as `tree.paths` gives it.
+        describe: takes the number of a row in the batch, returns the name of its record for errors.
     """
 
     def __init__(self, path: str, describe: Callable[[int], str]) -> None:
@@ -143,11 +139,11 @@ class Joiner:
         self._describe = describe
 
     def join(self, columns: Sequence[Column]) -> np.ndarray:
-        """What `np.stack` gives for all rows at once, C-contiguous; of bytes an array of objects.
+        """The result of `np.stack` for all rows, C-contiguous; for bytes an array of objects.
 
         Args:
-            columns: at least one, none of them empty, in the order of the rows. BatchError where rows don't
-                fit together. A single array that owns its memory is handed on as it is, a view is copied.
+            columns: one or more, none empty, in the order of the rows. BatchError where rows don't fit together. A
+                single array that owns its memory is returned itself, a view is copied.
 
         >>> Joiner("", "record {}".format).join([np.array([1, 2]), [3.5]])
         array([1. , 2. , 3.5])
@@ -167,7 +163,7 @@ class Joiner:
         return np.array(texts, np.str_)
 
     def _join_bytes(self, columns: Sequence[Column]) -> np.ndarray:
-        # Leaves that are no bytes come as numpy scalars, whether they waited in an array or in a list.
+        # Leaves other than bytes become numpy scalars, from an array as from a list.
         leaves = [leaf for column in columns for leaf in column]
         out = np.empty(len(leaves), object)  # (n,) bytes
         expected: tuple[int, ...] | None = None
@@ -182,7 +178,7 @@ class Joiner:
 
     def _concatenate(self, columns: Sequence[Column]) -> np.ndarray:
         pieces: list[np.ndarray] = []  # (k, *shape) each
-        firsts: list[int] = []  # the row that each starts with
+        firsts: list[int] = []  # the first row of each
         count = 0
         for column in columns:
             if isinstance(column, np.ndarray):
@@ -224,16 +220,16 @@ class Joiner:
                 f"be lost; make its data and mask two leaves, or fill it, in a Map before Batch"
             )
 
-    def _refuse_shapes(self, row: int, expected: tuple[int, ...], came: tuple[int, ...]) -> NoReturn:
+    def _refuse_shapes(self, row: int, expected: tuple[int, ...], got: tuple[int, ...]) -> NoReturn:
         raise BatchError(
             f"{self._describe(0)} and {self._describe(row)} can't be stacked: {self._where} has shape "
-            f"{expected} in the first and {came} in the second; make the shapes equal in a Map before Batch, "
+            f"{expected} in the first and {got} in the second; make the shapes equal in a Map before Batch, "
             f"or give Batch a batch_fn"
         )
 
     def _refuse_dtypes(self, firsts: list[int], pieces: list[np.ndarray], error: Exception) -> NoReturn:
         expected = pieces[0].dtype
-        row, came = next(
+        row, got = next(
             (
                 (row, piece.dtype)
                 for row, piece in zip(firsts, pieces)
@@ -243,16 +239,16 @@ class Joiner:
         )
         raise BatchError(
             f"{self._describe(0)} and {self._describe(row)} can't be stacked: {self._where} has dtype "
-            f"{expected} in the first and {came} in the second ({error}); convert them to one dtype in a Map "
+            f"{expected} in the first and {got} in the second ({error}); convert them to one dtype in a Map "
             f"before Batch"
         ) from error
 
 
 def batch_of(column: Column) -> np.ndarray | None:
-    """What np.stack gives for all rows of one column, without looking at each; None where it takes a look.
+    """The result of np.stack for the rows of one column where no row needs a check; otherwise None.
 
     Args:
-        column: rows; the array itself where it owns its memory, a copy of a view, which may be written again.
+        column: rows. An array that owns its memory is returned itself; a view is copied, as its memory may be reused.
 
     >>> batch_of(np.arange(4)[2:]), batch_of([1, 2])
     (array([2, 3]), None)
@@ -263,8 +259,8 @@ def batch_of(column: Column) -> np.ndarray | None:
 
 
 def _dtype_of_stack(pieces: Sequence[np.ndarray]) -> np.dtype[Any]:
-    # Asked of np.concatenate itself, over every row where dtypes differ: promotion in parts, or over the set
-    # of dtypes, need not be what all rows together get.
+    # Taken from np.concatenate over every row where dtypes differ, because promoting in parts, or over the set of
+    # dtypes, may give another dtype than all rows together.
     first = pieces[0].dtype
     if all(piece.dtype == first for piece in pieces):
         return np.concatenate([np.empty(0, first), np.empty(0, first)]).dtype

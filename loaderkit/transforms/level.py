@@ -1,6 +1,6 @@
-"""A level: a Batch and the operations that follow it up to the next Batch, each of them a stage.
+"""A level: a Batch and the operations after it up to the next Batch, each of them a stage.
 
-Level 0 has no Batch and starts from the source.
+Level 0 has no Batch; its elements are the source's records.
 """
 
 import time
@@ -23,13 +23,13 @@ from .stages import MapStage, Stage, Stop, stage_of
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One Batch (None for level 0) and the stages behind it.
+    """One Batch (None for level 0) and the stages after it.
 
-    label    what errors call its Batch
-    depth    FlatMaps passed before it
-    mark     says of each row that it is real, where the next Batch puts others in between; no stage, for what it
-             raises is no record's fault
-    pace     how many elements go through the stages together
+    label  the Batch's name in errors
+    depth  number of FlatMaps before the Batch
+    mark   adds the leaf "valid" to each row where the next Batch pads; not one of the stages, because no record causes
+           its errors
+    pace   how many elements go through the stages together
     """
 
     batch: Batch | None
@@ -40,13 +40,13 @@ class Level:
     pace: PiecePace = field(default_factory=PiecePace)
 
     def run(self, run: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
-        """Takes the elements through the stages and marks them; a failure comes with the elements before it."""
+        """Runs the stages on the elements and marks them; with a failure, gives the elements before it."""
         run, failure = self.work(run, start)
         run, earlier = self.marked(run)
         return run, earlier or failure
 
     def work(self, run: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
-        """Takes the elements through the stages only, piece by piece."""
+        """Runs the stages on the elements, piece by piece, without marking them."""
         if len(self.stages) < 2 or len(run.values) <= 1:
             return self._through(run, start)
         high = self.pace.size
@@ -75,7 +75,7 @@ class Level:
         return run, failure
 
     def marked(self, run: ElementRun) -> tuple[ElementRun, Failure | None]:
-        """The elements that went through the stages, as rows of the next Batch."""
+        """The elements after the stages, as rows of the next Batch."""
         if self.mark is None:
             return run, None
         try:
@@ -86,12 +86,12 @@ class Level:
     def make_batch(
         self, parts: Sequence[Block | list[Any]], begins: Sequence[Cursor], fill: Fill = ()
     ) -> Any:
-        """One batch of all rows of `parts`; raises NoBatch.
+        """One batch of all rows of `parts`; raises NoBatch where they can't be batched.
 
         Args:
             parts: runs of rows, by column or as a list.
-            begins: of each row, for the words of an error.
-            fill: where rows of zeros stand; nowhere, if it is empty.
+            begins: the cursor of each row, for errors.
+            fill: which rows are zeros; empty for none.
         """
         assert self.batch is not None
         mentioned: list[int] = []
@@ -105,7 +105,7 @@ class Level:
             if self.batch.batch_fn is None:
                 batch = self.batch.stacked(parts, describe)
                 return spread(batch, fill) if fill else batch
-            # Rows on the way to a batch_fn are never put in columns: it sees them as the user's functions made them.
+            # Rows for a batch_fn are never put in columns, so it gets the objects that the user's functions made.
             rows: list[Any] = [row for part in parts for row in part]  # type: ignore[union-attr]
             fill = fill or ((len(rows), 0),)
             made = self.batch.batch_fn(spread_rows(rows, fill))
@@ -115,8 +115,8 @@ class Level:
             raise NoBatch(Failure(error, self.label, indices)) from error
 
 
-class NoBatch(Exception):  # noqa: N818 - carries the failure; a pipeline takes it in
-    """The rows make no batch."""
+class NoBatch(Exception):  # noqa: N818 - carries a failure to the pipeline, which catches it
+    """The rows can't be batched."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ def _failure(error: Exception, label: str, index: int) -> Failure:
 
 
 def compile_levels(operations: Sequence[Transformation], seed: int | None) -> tuple[Level, ...]:
-    """Cuts the operations into levels, after each Batch; ordinals of drawing operations count over all of them."""
+    """Splits the operations into levels, one for each Batch; random operations are numbered through all levels."""
     levels: list[Level] = []
     batch: Batch | None = None
     batch_label = ""

@@ -1,7 +1,7 @@
-"""What errors call an operation: the place in the list that the user wrote, and its name there.
+"""The names of operations in errors: the place in the user's list, and the operation's own name.
 
-Mostly the user's list is the loader's. Who makes a loader's operations of others (loaderkit/interop/grain) says in
-`_written` which of the user's each of them is.
+Usually the user's list is the loader's. Code that makes a loader's operations of others (loaderkit/interop/grain)
+stores in `_written` which of the user's operations each one stands for.
 """
 
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from .base import Transformation, label_of
 class NamedOperation:
     """An operation as the user wrote it.
 
-    label: what errors call it: its place in the list, and its name. operation: the object.
+    label: for errors: its place in the list, and its name. operation: the object.
     """
 
     label: str
     operation: Any
 
 
-class RaisedBy(Exception):  # noqa: N818 - no error of its own: it says who raised one
-    """What an operation raises that stands for several of the user's: the error, and what to call who raised it.
+class RaisedBy(Exception):  # noqa: N818 - carries an error and its operation; isn't an error itself
+    """Raised by an operation that stands for several of the user's: the error, and which of them raised it.
 
     Args:
-        label: of the operation, as in Written.
-        error: what it raised.
+        label: of the user's operation, as in NamedOperation.
+        error: the exception that it raised.
     """
 
     def __init__(self, label: str, error: Exception) -> None:
@@ -36,11 +36,11 @@ class RaisedBy(Exception):  # noqa: N818 - no error of its own: it says who rais
 
 
 def named_operations(place: int, operation: Transformation) -> tuple[NamedOperation, ...]:
-    """What the user wrote that this operation of a loader's is: one operation, mostly this very one.
+    """The user's operations that an operation of a loader stands for; usually it is the user's own.
 
     Args:
         place: in the loader's list.
-        operation: any.
+        operation: any operation.
 
     >>> from loaderkit.transforms.base import Map
     >>> [(it.label, it.operation) for it in named_operations(1, Map(abs))]
@@ -50,11 +50,11 @@ def named_operations(place: int, operation: Transformation) -> tuple[NamedOperat
 
 
 def operation_name(place: int, operation: Transformation) -> str:
-    """What errors call an operation: the place in the list that the user gave, and a short name.
+    """An operation's name in errors: its place in the user's list, and a short name.
 
     Args:
         place: in the loader's list.
-        operation: any.
+        operation: any operation.
 
     >>> from loaderkit.transforms.base import Batch
     >>> operation_name(1, Batch(8))

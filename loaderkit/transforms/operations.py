@@ -1,4 +1,4 @@
-"""The list of operations as a user gives it, checked and made into transformations."""
+"""Checks a user's list of operations and makes each a transformation."""
 
 from collections.abc import Callable, Iterable
 from reprlib import repr as _short
@@ -27,19 +27,20 @@ def _as_operation(place: int, operation: Any) -> Transformation:
     if isinstance(operation, type):
         if issubclass(operation, Transformation):
             raise TypeError(
-                f"{name}: expected an operation, the class {operation.__name__} came; "
-                f"write {operation.__name__}(...), with the arguments that it takes"
+                f"{name}: expected an operation, got the class {operation.__name__}; "
+                f"write {operation.__name__}(...), with its arguments"
             )
         if (ours := _our_spelling(operation)) is not None:
             raise TypeError(
-                f"{name}: the class {operation.__name__} came; derive it from {ours}, and give an instance"
+                f"{name}: expected an operation, got the class {operation.__name__}; derive it from {ours}, and give "
+                "an instance"
             )
     if callable(operation):
         return Map(operation)
     cls = type(operation)
     fix = _our_spelling(cls)
     raise TypeError(
-        f"{name}: expected an operation or a function of one element, {cls.__name__} {_short(operation)} came"
+        f"{name}: expected an operation or a function of one element, got {cls.__name__} {_short(operation)}"
         + ("" if fix is None else f"; derive {cls.__name__} from {fix}")
     )
 
@@ -48,19 +49,19 @@ def as_operations(operations: Iterable[Operation]) -> tuple[Transformation, ...]
     """The operations, each a transformation: a bare function is a Map.
 
     Args:
-        operations: in the order in which elements pass them. TypeError for what is none, with its place;
-            ValueError for a global_batch_size, or a remainder other than keep and drop, on a Batch that isn't the
-            last.
+        operations: in the order in which elements pass them. TypeError, with the place, for an object that isn't an
+            operation; ValueError for a global_batch_size, or a remainder other than keep and drop, on a Batch that
+            isn't the last.
 
     >>> as_operations([abs, Batch(2)])
     (Map(abs), Batch(batch_size=2))
     >>> as_operations([abs, 3])
     Traceback (most recent call last):
-    TypeError: operations[1]: expected an operation or a function of one element, int 3 came
+    TypeError: operations[1]: expected an operation or a function of one element, got int 3
     """
     if isinstance(operations, str | bytes | dict) or not isinstance(operations, Iterable):
-        came = f"{type(operations).__name__} {_short(operations)}"
-        raise TypeError(f"operations: expected a list of operations, {came} came")
+        got = f"{type(operations).__name__} {_short(operations)}"
+        raise TypeError(f"operations: expected a list of operations, got {got}")
     made = tuple(_as_operation(place, operation) for place, operation in enumerate(operations))
     batches = [place for place, operation in enumerate(made) if isinstance(operation, Batch)]
     for place in batches[:-1]:
@@ -69,12 +70,12 @@ def as_operations(operations: Iterable[Operation]) -> tuple[Transformation, ...]
             continue
         if batch.remainder not in ("keep", "drop"):
             raise ValueError(
-                f"operations[{place}]: {batch!r} isn't the last Batch, that is operations[{batches[-1]}]; only the "
-                "last one pads or wraps, write remainder='keep' or 'drop' here"
+                f"operations[{place}]: expected remainder='keep' or 'drop' before the last Batch, which is "
+                f"operations[{batches[-1]}], got {batch!r}"
             )
         if batch.global_batch_size is not None:
             raise ValueError(
-                f"operations[{place}]: {batch!r} isn't the last Batch, that is operations[{batches[-1]}]; "
-                f"global_batch_size is for the last only, write Batch(batch_size=...) here"
+                f"operations[{place}]: expected Batch(batch_size=...) before the last Batch, which is "
+                f"operations[{batches[-1]}], got {batch!r}"
             )
     return made

@@ -1,7 +1,7 @@
-"""Rows that a last batch lacks: zeros in their place, and a leaf `valid` that says which rows are real.
+"""Padding of a last batch: rows of zeros in place of the missing ones, and a leaf `valid` that tells which are real.
 
-Where a batch is stacked, every row carries its own `valid` and is written in place like any other; the missing ones
-are put in when the batch is whole. A batch_fn gets rows of zeros among its rows, and `valid` is added to what it gives.
+Where a batch is stacked, every row has its own leaf `valid` and is written in place; the rows of zeros are inserted
+when the batch is complete. A batch_fn gets the rows of zeros among its rows, and `valid` is added to its result.
 """
 
 import copy
@@ -17,11 +17,11 @@ VALID = "valid"
 
 
 def with_valid(element: Any, valid: Any = True) -> Any:
-    """The element with a leaf more: a dict gets "valid", anything else becomes (element, valid).
+    """The element with one leaf more: a dict gets the key "valid", anything else becomes (element, valid).
 
     Args:
         element: a row, or a batch.
-        valid: whether it is real; of a batch, for each row. ValueError where the dict has such a key.
+        valid: of a row, whether it is real; of a batch, an array (n,) bool. ValueError where the dict has the key.
 
     >>> with_valid({"x": 1}), with_valid(1)
     ({'x': 1, 'valid': True}, (1, True))
@@ -30,8 +30,8 @@ def with_valid(element: Any, valid: Any = True) -> Any:
         return element, valid
     if VALID in element:
         raise ValueError(
-            f'remainder="pad" adds a leaf "{VALID}" that says which rows are real, and the elements have one already: '
-            "rename theirs in a Map before Batch"
+            f'remainder="pad": expected elements without the key "{VALID}", which it adds to tell the real rows, got '
+            "one with it; rename it in a Map before Batch"
         )
     if type(element) is dict:
         return {**element, VALID: valid}
@@ -50,11 +50,11 @@ def valid_rows(fill: Fill) -> np.ndarray:
 
 
 def spread(batch: Any, fill: Fill) -> Any:
-    """The batch with rows of zeros in between, of each leaf's dtype; b"", "" or None in leaves of objects.
+    """The batch with rows of zeros inserted, of each leaf's dtype; b"", "" or None in leaves of objects.
 
     Args:
-        batch: a tree of arrays (k, …) whose first rows are the real ones; k is 1 or more, also where none is real.
-        fill: what is real.
+        batch: a tree of arrays (k, …) whose first rows are the real ones; k >= 1, also where no row is real.
+        fill: which rows are real.
 
     >>> spread({"x": np.array([1.5, 2.5]), "valid": np.array([True, True])}, ((1, 1), (1, 0)))
     {'x': array([1.5, 0. , 2.5]), 'valid': array([ True, False,  True])}
@@ -71,11 +71,11 @@ def spread(batch: Any, fill: Fill) -> Any:
 
 
 def spread_rows(rows: Sequence[Any], fill: Fill) -> list[Any]:
-    """The rows with such of zeros in between, made after the first one.
+    """The rows with rows of zeros inserted, which have the structure, shapes and dtypes of the first row.
 
     Args:
-        rows: one or more, also where none is real.
-        fill: what is real.
+        rows: one or more, also where no row is real.
+        fill: which rows are real.
 
     >>> spread_rows([(7, "a"), (8, "b")], ((1, 1), (1, 0)))
     [(7, 'a'), (0, ''), (8, 'b')]
@@ -96,5 +96,5 @@ def _zero_of(leaf: Any) -> Any:
         return _zeros(leaf.shape, leaf)
     if isinstance(leaf, np.generic):
         return np.zeros((), leaf.dtype)[()]
-    # Of a subclass too, whose own constructor may ask for more.
+    # For a subclass, a zero of its base: its own constructor may need other arguments.
     return next((kind() for kind in (bool, int, float, complex, str, bytes) if isinstance(leaf, kind)), None)

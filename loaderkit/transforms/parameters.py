@@ -1,17 +1,17 @@
-"""The operations by name and parameters, as JSON: what a saved state and other processes can compare of them.
+"""The operations by name and parameters, as JSON values, which saved states and other processes compare.
 
-    op          what kind it is: Map, Filter, Batch, ...
-    name        of its class, or of the function that it was given; of a Batch, of its batch_fn
-    parameters  the fields of a frozen dataclass (the operation, its function, or what a method is bound to), and what
-                a `functools.partial` binds; absent where there are none
+    op          the kind: Map, Filter, Batch, ...
+    name        of the class, or of the function that was given; for a Batch, of its batch_fn
+    parameters  the fields of a frozen dataclass (the operation, its function, or the object that a method is bound to),
+                and the arguments that a `functools.partial` binds; absent where there are none
 
-Code isn't looked at, and nothing here depends on the process: no addresses, no order of a set, no `repr` of a user's
-class. Values are said as JSON where they are plain; long ones by their digest, all others by their type alone. So the
-same loader says the same everywhere and again, and what is said fits in a few kilobytes.
+Code isn't compared. Nothing depends on the process: no memory addresses, no order of a set, no `repr` of a user's
+class. Plain values are written as JSON, long ones as a digest, all others as their type only. So the same loader gives
+the same JSON in every process and every run, a few kilobytes at most.
 
-Left out are fields with `compare=False`, which the class says are no part of what it is (a folder of this host's, a
-cache), and those that its `__init__` doesn't take. Of this package's own operations the fields at their default are
-left out too: then a later version may add one, and no state differs for that.
+Fields with `compare=False` are left out, because the class declares that they aren't part of its value (a folder on
+this host, a cache), as are fields that `__init__` doesn't take. Of this package's own operations fields at their
+default are left out too, so that a later version may add a field without a difference in states.
 """
 
 import dataclasses
@@ -29,18 +29,19 @@ from loaderkit._base.canonical_json import canonical
 
 from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation
 
+# Limits that keep a state small and quick to make. They decide what is written, so another value changes saved states.
 _MOST_CHARACTERS = 4096  # of all operations together
-_MOST_OF_ONE = 200  # of a parameter
-_MOST_OF_NAME = 80
-_MOST_VALUES = 10_000  # inside an operation
-_MOST_DEPTH = 8  # of which each may be three levels of a document, which has 32
+_MOST_OF_ONE = 200  # characters of a parameter
+_MOST_OF_NAME = 80  # characters
+_MOST_VALUES = 10_000  # values read inside an operation
+_MOST_DEPTH = 8  # a level here is up to three levels of the document, which may have 32
 _MOST_HASHED = 1 << 20  # bytes of an array
 _KINDS = (Map, MapWithIndex, RandomMap, Filter, FlatMap, Batch)
 _OWN = __name__.partition(".")[0]
 
 
 def parameters_of(operations: Sequence[Transformation]) -> list[dict[str, Any]]:
-    """What is said of each operation, in order; JSON values of at most some 4,000 characters.
+    """Kind, name and parameters of each operation, in order; JSON values of at most about 4,000 characters.
 
     >>> from loaderkit.transforms.base import Map, RandomMap
     >>> @dataclasses.dataclass(frozen=True)
@@ -79,24 +80,26 @@ def _operation(operation: Transformation) -> dict[str, Any]:
 
 
 def _named_values(subject: Any, left: int, depth: int) -> dict[str, Any]:
-    """What is known of an operation or a function by name, each value said as JSON."""
+    """The parameters of an operation or a function by name, each as JSON."""
     if isinstance(subject, partial):
         bound = {str(place): value for place, value in enumerate(subject.args)} | subject.keywords
         each = left // max(len(bound), 1)
         said = {name: _said(value, each, depth) for name, value in bound.items()}
         return _named_values(subject.func, left, depth) | said
-    owner = subject if _is_frozen(subject) else _attribute(subject, "__self__")  # what it is a method of
+    owner = (
+        subject if _is_frozen(subject) else _attribute(subject, "__self__")
+    )  # the object of a bound method
     return _fields_of(owner, left, depth) if _is_frozen(owner) else {}
 
 
 def _is_frozen(value: Any) -> bool:
-    """Whether it is an object of a frozen dataclass."""
+    """Whether it is an instance of a frozen dataclass."""
     settings = getattr(type(value), "__dataclass_params__", None)
     return bool(getattr(settings, "frozen", False))
 
 
 def _name(subject: Any) -> str:
-    """Of a function or a class, without the module and the functions around it, which move more often than it."""
+    """The name of a function or a class without its module and enclosing functions, which change more often."""
     while isinstance(subject, partial):
         subject = subject.func
     names = (_attribute(subject, "__qualname__"), _attribute(subject, "__name__"), type(subject).__qualname__)
@@ -120,7 +123,7 @@ def _bounded(said: Any) -> Any:
 
 
 def _fields_of(value: Any, left: int, depth: int) -> dict[str, Any]:
-    """The fields of a frozen dataclass, each said as JSON."""
+    """The fields of a frozen dataclass, each as JSON."""
     own = type(value).__module__.partition(".")[0] == _OWN
     fields = [field for field in dataclasses.fields(value) if field.compare and field.init]
     said: dict[str, Any] = {}
@@ -134,20 +137,20 @@ def _fields_of(value: Any, left: int, depth: int) -> dict[str, Any]:
 def _said(value: Any, left: int = _MOST_VALUES, depth: int = 0) -> Any:
     """A value as JSON.
 
-    left: how many values inside it may be looked at. Its parts share them alike, so that what is said doesn't depend on
-    the order in which they come, which a set has from the process. depth: how deep it lies in others.
+    left: how many values inside it may be read. Its parts get equal shares, so that the result doesn't depend on their
+    order, which for a set differs between processes. depth: how many values enclose it.
     """
     try:
         for kinds, say in _PLAIN:
             if isinstance(value, kinds):
                 return say(value)
         return _inside(value, left, depth + 1)
-    except Exception:  # noqa: BLE001 - a user's class may raise anything, and a state has to be made all the same
+    except Exception:  # noqa: BLE001 - a user's class may raise anything, and saving a state must not fail for it
         return {"type": _name(type(value))}
 
 
 def _inside(value: Any, left: int, depth: int) -> Any:
-    """What has others in it, in which a value may hold itself; and what nothing is known of but its type."""
+    """A container as JSON, which may contain itself; an object of another type as its type."""
     each = left
     if isinstance(value, tuple | list | set | frozenset | dict):
         each = (left - len(value)) // max(len(value), 1)
@@ -185,14 +188,14 @@ def _real(value: float | np.floating) -> Any:
 
 def _array(value: np.ndarray) -> Any:
     said: dict[str, Any] = {"array": list(value.shape), "dtype": str(value.dtype)}
-    # Structs and long doubles have bytes between their parts that mean nothing.
+    # Structs and long doubles have padding bytes with arbitrary content.
     plain = value.dtype.kind in "biufcmMSU" and value.dtype.char not in "gG"
     if plain and value.nbytes <= _MOST_HASHED:
         said["sha256"] = sha256(value.tobytes()).hexdigest()[:16]
     return said
 
 
-# The first that fits: an IntEnum is an int too, and numpy's float64 a float.
+# The first match is used: an IntEnum is an int too, and numpy's float64 is a float.
 _PLAIN: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     ((bool, type(None)), lambda value: value),
     (Enum, lambda value: {"enum": f"{_name(type(value))}.{value.name}"}),
@@ -206,6 +209,6 @@ _PLAIN: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (np.dtype, lambda value: {"dtype": str(value)}),
     (np.ndarray, _array),
     ((np.datetime64, np.timedelta64), lambda value: {str(value.dtype): str(value)}),
-    (PurePath, lambda value: {"path": value.name}),  # without the folder, which may be another tomorrow
+    (PurePath, lambda value: {"path": value.name}),  # without the folder, which may differ in the next run
     (type, lambda value: {"type": _name(value)}),
 )

@@ -1,4 +1,4 @@
-"""A compiled pipeline: what is run on the records, cut into levels, the same in every process."""
+"""A compiled pipeline: the operations on records, split into levels, the same in every process."""
 
 import math
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ class Pipeline:
     """The levels of a loader's operations, and the two ways to run them.
 
     Args:
-        operations: transformations, already checked.
-        seed: the sampler's, None where nothing draws.
+        operations: checked transformations.
+        seed: the sampler's; None where no operation is random.
     """
 
     def __init__(self, operations: Sequence[Transformation], seed: int | None) -> None:
@@ -32,37 +32,37 @@ class Pipeline:
 
     @property
     def before_first_batch(self) -> tuple[Transformation, ...]:
-        """The operations that work on one record after the other."""
+        """The operations before the first Batch, which work on single records."""
         return tuple(takewhile(lambda op: not isinstance(op, Batch), self._operations))
 
     @property
     def group(self) -> int:
-        """Records of one row of the last Batch, where no operation changes their number."""
+        """Records of one row of the last Batch, in a pipeline that doesn't change the number of rows."""
         return math.prod(
             level.batch.batch_size or 1 for level in self.levels[1:-1] if level.batch is not None
         )
 
     @property
     def passes_rows(self) -> bool:
-        """Whether records are rows of the only Batch as they come from the source."""
+        """Whether the source's records are, unchanged, the rows of the only Batch."""
         first = self.levels[0]
         return len(self.levels) == 2 and not first.stages and first.mark is None
 
     def make_rows(
         self, records: list[Any], indices: np.ndarray, *, unread: Failure | None
     ) -> tuple[ElementRun, Failure | None]:
-        """The rows that enter the last Batch, for a pipeline that never changes their number.
+        """The rows for the last Batch, in a pipeline that doesn't change the number of rows.
 
         Args:
-            records: what the source gave.
+            records: the source's records.
             indices: (n,) int64, the records' indices.
-            unread: why there are no more records, where reading the next one failed.
+            unread: the failure of the next read, None where no read failed.
         """
         run, failure = self.levels[0].run(ElementRun(records, Singles(indices), None), ())
         return self.rows_of(run, failure or unread)
 
     def rows_of(self, run: ElementRun, failure: Failure | None) -> tuple[ElementRun, Failure | None]:
-        """The rows that enter the last Batch, from the elements before the first one; a failure ends both."""
+        """The rows for the last Batch, from the elements after level 0 and the failure that ended them, if any."""
         for level in self.levels[1:-1]:
             assert level.batch is not None and level.batch.batch_size is not None
             run, earlier = _batch_up(
@@ -82,14 +82,14 @@ class Pipeline:
         start: Cursor,
         fill: Fill = (),
     ) -> tuple[ElementRun, Failure | None]:
-        """One batch from its rows, and what the stages behind that Batch make of it.
+        """One batch from its rows, taken through the stages after that Batch.
 
         Args:
-            level: which Batch.
-            parts, rows: the rows in order, and the begin of each.
-            begin, end: of the batch; end is None where the plan knows it.
-            start: where the stream was entered.
-            fill: where rows of zeros stand in it.
+            level: the number of the Batch's level.
+            parts, rows: the rows in order, and the begin of each row.
+            begin, end: the batch's cursors; end is None where the plan computes it.
+            start: the cursor where the stream was entered.
+            fill: which rows are zeros; empty for none.
         """
         try:
             batch = self.levels[level].make_batch(parts, rows, fill)
@@ -101,10 +101,11 @@ class Pipeline:
     def batch_up(
         self, rows: Block | list[Any], begins: Sequence[Cursor], size: int, *, partial: bool
     ) -> tuple[ElementRun, Failure | None]:
-        """The last Batch's batches of `size` rows each, and what the stages behind it make of them.
+        """The last Batch's batches of `size` rows each, taken through the stages after it.
 
         Args:
-            rows, begins: of consecutive batches, in a pipeline that never changes the number of rows.
+            rows, begins: rows of consecutive batches and their begins, in a pipeline that doesn't change their number.
+            size: rows of a batch.
             partial: whether a last, smaller batch is made.
         """
         level = self.levels[-1]
@@ -123,7 +124,7 @@ def _batch_up(
     for lo in range(0, count, size):
         hi = min(lo + size, count)
         if hi - lo < size and not partial:
-            break  # its other rows failed: the batch isn't there, and the failure is reported already
+            break  # its other rows failed: there is no batch, and the failure is already reported
         part = rows.slice(lo, hi) if isinstance(rows, Block) else rows[lo:hi]
         here = begins[lo:hi]
         try:

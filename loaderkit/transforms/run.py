@@ -1,16 +1,16 @@
 """A run: consecutive elements of a stream with their cursors, and the failure that may end it.
 
-Beside its value an element has two cursors (_order/cursor.py):
+An element has a value and two cursors (_order/cursor.py):
 
-    begin   the place in the stream where it starts; its first record's index and which child of what it is
-    end     the place where the stream goes on after it
+    begin   the place in the stream where it starts: the index of its first record, and the ordinals of its FlatMaps
+    end     the place in the stream after it
 
-Map and Filter keep both; FlatMap appends the child's ordinal (the end of the last child is its parent's); Batch
-takes its first row's begin and its last row's end. The begin is also what keys the randomness of an element, so a
-draw is a function of the place in the stream and of nothing else.
+Map and Filter keep both. FlatMap appends the child's ordinal; the end of the last child is its parent's end. Batch
+takes its first row's begin and its last row's end. The generator of a random operation is keyed by the begin, so the
+numbers drawn depend on the place in the stream only.
 
-A failure ends a run of elements: those before it are still good and go on through the later stages, where an earlier
-one may fail too. What is reported is therefore the first failure in the order of the stream, however tasks are cut.
+A failure ends a run of elements. The elements before it go on through the later stages, where an earlier element may
+fail as well. So the failure that is reported is always the first in the order of the stream, for every size of tasks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from loaderkit._order.cursor import Cursor
 
 
 class Singles(Sequence[Cursor]):
-    """The cursors `(index,)` of records straight from the source, made only when somebody asks for them."""
+    """The cursors `(index,)` of records from the source, each made when it is read."""
 
     def __init__(self, indices: np.ndarray) -> None:
         self._indices = indices  # (n,) int64
@@ -42,9 +42,9 @@ class Singles(Sequence[Cursor]):
 
 @dataclass(slots=True)
 class ElementRun:
-    """Consecutive elements of one stream: values, and their cursors.
+    """Consecutive elements of one stream: values and cursors.
 
-    `ends` is None where the pipeline never changes the number of rows: there the plan knows every end.
+    `ends` is None where the pipeline doesn't change the number of rows: there the plan computes the ends.
     """
 
     values: list[Any]
@@ -61,7 +61,7 @@ class ElementRun:
         return self.part(0, count)
 
     def add(self, other: "ElementRun") -> None:
-        """What comes behind it."""
+        """Appends the elements of another run, which follow this run's in the stream."""
         self.values += other.values
         self.begins = _longer(self.begins, other.begins)
         if self.ends is not None and other.ends is not None:
@@ -70,5 +70,5 @@ class ElementRun:
 
 def _longer(cursors: Sequence[Cursor], by: Sequence[Cursor]) -> list[Cursor]:
     made: list[Cursor] = cursors if isinstance(cursors, list) else [*cursors]
-    made.extend(by)  # in place: a run may be made of many pieces
+    made.extend(by)  # in place, because a run may be made of many pieces
     return made

@@ -1,4 +1,4 @@
-"""Libraries that draw from global generators, made a function of the record: what `Map(seed_globals=True)` does."""
+"""`Map(seed_globals=True)`: global generators are seeded from the record before each call."""
 
 import random
 import sys
@@ -11,8 +11,8 @@ import numpy as np
 class SeededGlobals:
     """Calls a function with `random`, `numpy.random` and (where imported) torch seeded from a record's generator.
 
-    The states of before come back afterwards, also after an error: a worker's thread, or the trainer at
-    worker_count=0, sees no trace of it.
+    The generators' earlier states are restored after the call, also after an error, so other code of the process (the
+    trainer's at worker_count=0, another thread worker's) isn't affected.
 
     Args:
         function: takes one element.
@@ -29,10 +29,10 @@ class SeededGlobals:
 
     def __call__(self, element: Any, rng: np.random.Generator) -> Any:
         python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the point is the global generator
-        # Only if the user's code imported it: importing it here would cost every worker a second.
+        # Used only where the user's code has imported it: an import here would take each worker about a second.
         torch = sys.modules.get("torch")
         torch_state = None if torch is None else torch.random.get_rng_state()
-        words = rng.integers(0, 2**32, size=4, dtype=np.uint64)  # (4,) each below 2^32
+        words = rng.integers(0, 2**32, size=4, dtype=np.uint64)  # (4,) below 2**32
         random.seed(int(words[0]))
         np.random.seed(words[1:3].astype(np.uint32))  # noqa: NPY002
         if torch is not None:

@@ -1,4 +1,4 @@
-"""The shape of a list of operations: what the plan of a stream, its states and its identity need to know of them."""
+"""The shape of a list of operations: what the plan of a stream, its states and its identity use of them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -34,7 +34,7 @@ def _shape_of(operation: Transformation) -> OperationShape:
 def _shown(operation: Transformation) -> str:
     try:
         return repr(operation)
-    except Exception:  # noqa: BLE001 - a user's repr, in the middle of another error
+    except Exception:  # noqa: BLE001 - a user's __repr__ may raise, and must not replace the error being reported
         return label_of(operation)
 
 

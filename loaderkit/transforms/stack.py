@@ -1,7 +1,7 @@
-"""Rows put together by column: on the way to a batch (Block), as a batch (stack), or in place (write).
+"""Combines rows by column: before a batch (Block), as a batch (stack), or in place (write).
 
-A batch is what np.stack gives leaf by leaf for all of its rows at once. `collect` makes arrays, and `write`
-fills them, only where these hold exactly what the rows hold; everything else reaches `stack` as it is.
+A batch is what np.stack gives leaf by leaf for all of its rows at once. `collect` makes arrays, and `write` fills
+arrays, only where these hold the rows' values without loss; all other rows reach `stack` unchanged.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,11 +28,11 @@ __all__ = ["Block", "LeafSpec", "RowSpec", "as_block", "collect", "stack", "writ
 
 @dataclass(frozen=True, slots=True)
 class RowSpec:
-    """What every row of a batch has, where that is so: a structure, and a shape and dtype for each leaf.
+    """Structure, shapes and dtypes of a row, where all rows of a batch agree in them.
 
     Args:
         structure: of a row.
-        leaves: in the order of the structure.
+        leaves: shape and dtype of each leaf, in the order of the structure.
     """
 
     structure: Structure
@@ -44,9 +44,9 @@ class Block:
     """Rows of one structure, by column.
 
     Args:
-        structure: of every row; of a dict the keys in the order of the first row.
+        structure: of every row; the keys of a dict are in the order of the first row.
         columns: for each leaf an array (size, *shape), or the list of the rows' leaves.
-        size: rows.
+        size: number of rows.
 
     >>> block = collect([{"x": 1, "y": "a"}, {"x": 2, "y": "b"}])
     >>> block.columns
@@ -72,7 +72,7 @@ class Block:
         return Block(self.structure, tuple(column[lo:hi] for column in self.columns), hi - lo)
 
     def spec(self) -> RowSpec | None:
-        """What each row has; None where a column is a list, or np.stack would change its dtype."""
+        """The spec of each row; None where a column is a list, or np.stack would change its dtype."""
         leaves = []
         for column in self.columns:
             if isinstance(column, list) or not stays_in_stack(column.dtype):
@@ -87,10 +87,10 @@ def _block_of(rows: Sequence[Any], structure: Structure) -> Block:
 
 
 def collect(rows: Sequence[Any]) -> Block | None:
-    """Rows by column, with nothing lost: row r of an array equals `np.asarray` of row r's leaf.
+    """Rows by column without loss: row r of an array equals `np.asarray` of row r's leaf.
 
     Args:
-        rows: elements; None is given where there are none, or their structures differ.
+        rows: elements. The result is None where there are none, or where their structures differ.
 
     >>> collect([{"x": 1.5}, {"x": 2.5}]).spec().leaves
     (LeafSpec(shape=(), dtype=dtype('float64')),)
@@ -104,7 +104,7 @@ def collect(rows: Sequence[Any]) -> Block | None:
 
 
 def as_block(rows: list[Any]) -> Block | list[Any]:
-    """The rows by column where they are alike: what travels and is gathered fastest; the rows themselves elsewhere."""
+    """The rows by column where their structures agree, which is fastest to send and to gather; else the rows."""
     if len(rows) < 2:
         return rows
     return collect(rows) or rows
@@ -127,21 +127,21 @@ def _in_columns(part: Block | Sequence[Any], structure: Structure) -> tuple[Colu
 def stack(parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]) -> Any:
     """One batch: what np.stack gives leaf by leaf for all rows at once, always C-contiguous.
 
-    Bytes give an array of objects, since np.stack loses their trailing NULs. A str that ends in NUL and a
-    masked array are refused. Dicts have their keys in the order of the first row.
+    Bytes give an array of objects, since np.stack loses their trailing NULs. A str that ends in NUL and a masked array
+    are a BatchError. The keys of dicts are in the order of the first row.
 
     Args:
-        parts: the rows in order, by column or one by one; at least one row in all. If there is one part, its
-            arrays that own their memory become the batch's, without a copy.
-        describe: words for the record of a row (counted over all parts), for the BatchError that says which
-            two differ in structure, shape or dtype, and where.
+        parts: the rows in order, by column or one by one; ValueError where there is no row. The arrays of a single part
+            become the batch's without a copy where they own their memory.
+        describe: takes the number of a row, counted over all parts, and returns the name of its record. The BatchError
+            for rows that differ in structure, shape or dtype names two records and the place of the leaf.
 
     >>> stack([[{"x": 1, "y": b"a"}], [{"x": 2.5, "y": b"b"}]], "record {}".format)
     {'x': array([1. , 2.5]), 'y': array([b'a', b'b'], dtype=object)}
     """
     filled = [part for part in parts if _size(part)]
     if not filled:
-        raise ValueError("parts: a batch needs at least one row, none came")
+        raise ValueError("parts: expected one row or more, got none")
     if len(filled) == 1 and isinstance(filled[0], Block):
         leaves = list(map(batch_of, filled[0].columns))
         if all(leaf is not None for leaf in leaves):
@@ -157,7 +157,7 @@ def stack(parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]
             where = f" of {found.path}" if found.path else ""
             raise BatchError(
                 f"{records} can't be stacked: the structure{where} is {found.expected} in the first and "
-                f"{found.got} in the second; make them alike in a Map before Batch, or give Batch a batch_fn"
+                f"{found.got} in the second; make them equal in a Map before Batch, or give Batch a batch_fn"
             ) from None
         first += _size(part)
     joined = [Joiner(path, describe).join(columns) for path, columns in zip(paths(structure), zip(*table))]
@@ -165,15 +165,15 @@ def stack(parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]
 
 
 def write(rows: Sequence[Any], spec: RowSpec, out: Sequence[np.ndarray]) -> bool:
-    """Writes rows in the arrays of a batch if that is what `stack` would give; False otherwise.
+    """Writes rows to the arrays of a batch where the result equals that of `stack`; otherwise returns False.
 
-    The first row's order of keys counts too: a batch has its own first row's, never that of an earlier batch.
+    The order of keys must be equal too, because a batch has the key order of its own first row.
 
     Args:
         rows: n elements, n >= 1.
-        spec: what rows of an earlier batch had (`Block.spec`).
-        out: for each leaf of the spec an array (n, *shape) of its dtype, C-contiguous; after False it holds
-            anything.
+        spec: of the rows of an earlier batch (`Block.spec`).
+        out: for each leaf of the spec a C-contiguous array (n, *shape) of its dtype. Where False is returned, its
+            content is undefined.
 
     >>> out = [np.empty(2, np.int64)]
     >>> write([{"x": 1}, {"x": 2}], collect([{"x": 0}]).spec(), out), out

@@ -1,6 +1,7 @@
-"""A stage: one operation that takes a run of elements at once, as it stands between two Batches.
+"""A stage: one operation between two Batches, applied to a run of elements at once.
 
-A stage that fails raises `Stop` with what it had made; it never looks behind the element that it failed on.
+A stage that fails raises `Stop` with the elements that it made before; it doesn't use the elements after the failed
+one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,8 +19,8 @@ from .run import ElementRun
 from .seeding import SeededGlobals
 
 
-class Stop(Exception):  # noqa: N818 - carries what was made so far; a level takes it in
-    """A stage stopped early: what it had made, how many elements that took, and why."""
+class Stop(Exception):  # noqa: N818 - carries the elements made so far to the level, which catches it
+    """A stage failed: the elements that it made, the number of elements that it took for them, and the error."""
 
     def __init__(self, made: ElementRun, taken: int, error: Exception) -> None:
         super().__init__()
@@ -27,8 +28,8 @@ class Stop(Exception):  # noqa: N818 - carries what was made so far; a level tak
 
 
 def _gather(results: Iterable[Any], expected: int, out: list[Any]) -> Exception | None:
-    # list.extend keeps what it had when the iterable raises, so len(out) says which call failed, without a
-    # Python-level loop. It also takes a StopIteration from the user's function for the end: hence the count.
+    # list.extend keeps the earlier results when the iterable raises, so len(out) tells which call failed, without a
+    # loop in Python. It also treats a StopIteration of the user's function as the end, so the results are counted.
     try:
         out.extend(results)
     except Exception as error:  # noqa: BLE001 - a user's function may raise anything
@@ -87,7 +88,7 @@ class _FilterStage:
     def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
         keep: list[Any] = []
         error = _gather(map(self.call, run.values), len(run.values), keep)
-        # An array of several values has no truth value: bool() says so here, where the record is known.
+        # bool() here, where the record is known: it raises for an array of several values, which has no truth value.
         for place, answer in enumerate(keep):
             try:
                 keep[place] = bool(answer)
@@ -122,7 +123,8 @@ class _FlatMapStage:
                 children = list(self.call(value))
                 if self.max_fan_out is not None and len(children) > self.max_fan_out:
                     raise ValueError(
-                        f"{self.label} gave {len(children)} elements for one, max_fan_out is {self.max_fan_out}"
+                        f"{self.label}: expected at most max_fan_out={self.max_fan_out} elements for one, "
+                        f"got {len(children)}"
                     )
             except StopIteration as stop:
                 error: Exception = RuntimeError("the function raised StopIteration")
@@ -130,7 +132,7 @@ class _FlatMapStage:
             except Exception as raised:  # noqa: BLE001 - a user's function may raise anything
                 error = raised
             else:
-                # The element in which the stream was entered again: its first children were handed out before.
+                # The stream was entered inside this element: its first children were delivered before.
                 entered = begin == start[: self.depth + 1] and len(start) > self.depth + 1
                 first = start[self.depth + 1] if entered else 0
                 made.values += children[first:]
@@ -149,13 +151,14 @@ Stage = MapStage | _RandomMapStage | _FilterStage | _FlatMapStage
 
 
 def stage_of(op: Transformation, label: str, seed: int | None, ordinal: int, depth: int) -> Stage:
-    """The stage of an operation, any but Batch.
+    """The stage of an operation other than a Batch.
 
     Args:
-        op: the operation, and `label`: what errors call it.
-        seed: of what it draws.
-        ordinal: of the operations that draw, which one it is.
-        depth: FlatMaps passed before it.
+        op: the operation.
+        label: its name in errors.
+        seed: the sampler's, for a random operation.
+        ordinal: its number among the random operations, from 0.
+        depth: number of FlatMaps before it.
     """
     match op:
         case RandomMap():
@@ -172,4 +175,4 @@ def stage_of(op: Transformation, label: str, seed: int | None, ordinal: int, dep
             return _FilterStage(label, function_of(op))
         case FlatMap():
             return _FlatMapStage(label, function_of(op), depth, op.max_fan_out)
-    raise TypeError(f"{op!r} is no operation that a pipeline can run")
+    raise TypeError(f"op: expected an operation other than a Batch, got {op!r}")

@@ -94,7 +94,7 @@ FAILURES: dict[str, tuple[list[Any], dict[str, Any], type[Exception], tuple[str,
         [lk.FlatMap(lambda x: [x] * (1 if x != 5 else 4), max_fan_out=3)],
         {},
         ValueError,
-        ("gave 4 elements for one, max_fan_out is 3",),
+        ("expected at most max_fan_out=3 elements for one, got 4",),
     ),
     "a Filter's answer": (
         [lk.Filter(lambda x: np.ones(1 if x != 5 else 2))],

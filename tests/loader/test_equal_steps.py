@@ -572,7 +572,7 @@ def test_an_element_with_a_leaf_named_valid():
 def test_only_the_last_batch_pads_or_wraps():
     """An earlier one takes keep or drop."""
     for remainder in ("pad", "wrap"):
-        with pytest.raises(ValueError, match=r"operations\[0\]: .*only the last one pads or wraps"):
+        with pytest.raises(ValueError, match=r"operations\[0\]: .* before the last Batch"):
             loader_of(lk.NoSharding(), [lk.Batch(2, remainder=remainder), lk.Batch(2)], 5)
 
 

@@ -89,12 +89,12 @@ def test_remote_names_go_through_as_they_are():
     [
         ("nothing-*.ar", FileNotFoundError, r"no file matches the pattern: '.*nothing-\*\.ar'"),
         ("train@4", FileNotFoundError, "means 4 files, and this one is missing: '.*train-00000-of-00004'"),
-        ("*[0:3]", ValueError, r"takes records of 10 files; \[start:stop\] goes with one file"),
+        ("*[0:3]", ValueError, r"expected the name of one file before \[start:stop\], got .* with 10 files"),
         ("a.ar[5:5]", ValueError, "has no record"),
-        ("gs://bucket/*.ar", ValueError, "can't be listed; write name@64"),
-        ([], ValueError, "at least one path"),
-        (None, TypeError, "paths: a path or a sequence of paths is needed, a NoneType came"),
-        ([3], TypeError, "paths: a str or a path is needed, 3 came"),
+        ("gs://bucket/*.ar", ValueError, "expected name@64 .*can't be listed, got"),
+        ([], ValueError, "expected one path or more"),
+        (None, TypeError, "paths: expected a path or a sequence of paths, got a NoneType"),
+        ([3], TypeError, "paths: expected a str or a path, got 3"),
     ],
 )
 def test_bad_names_say_what_is_wrong(folder, given, error, says):

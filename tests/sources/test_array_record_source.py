@@ -79,7 +79,7 @@ def test_a_part_of_a_file(shards):
 def test_a_part_that_the_file_does_not_have(shards, part):
     """Asking for more than there is says how many records there are."""
     first = shards[0].replace("@3", "-00000-of-00003")
-    with pytest.raises(ValueError, match=r"data-00000-of-00003.*the file has 100 records"):
+    with pytest.raises(ValueError, match=r"expected a part of the 100 records of .*data-00000-of-00003"):
         ArrayRecordDataSource(first + part)
 
 
@@ -87,7 +87,7 @@ def test_a_part_that_the_file_does_not_have(shards, part):
 def test_a_key_out_of_range(shards, key):
     """IndexError with the key, the length and the source, for one key and among many."""
     source = ArrayRecordDataSource(shards[0])
-    says = f"record_key {key} is out of range: ArrayRecordDataSource.*has 250 records"
+    says = f"record_key: expected an int from 0 to 249, got {key}; ArrayRecordDataSource.*has 250 records"
     with pytest.raises(IndexError, match=says):
         source[key]
     with pytest.raises(IndexError, match=says):

@@ -69,7 +69,7 @@ def test_a_subset_is_the_chosen_records(n, data):
     ]
     for chosen, expected in choices:
         if not expected:
-            with pytest.raises(ValueError, match="leaves no record of a list of"):
+            with pytest.raises(ValueError, match="expected one record or more of a list of"):
                 SubsetDataSource(records, chosen)
             continue
         source = SubsetDataSource(records, chosen)
@@ -152,7 +152,7 @@ def test_a_key_out_of_range(key):
     concat = ConcatDataSource(["a", "bc"])
     subset = SubsetDataSource("abcdef", [5, 0, 1])
     for source, name in ((concat, "ConcatDataSource"), (subset, "SubsetDataSource")):
-        says = f"record_key {key} is out of range: {name}.* has 3 records"
+        says = f"record_key: expected an int from 0 to 2, got {key}; {name}.* has 3 records"
         with pytest.raises(IndexError, match=says):
             source[key]
         with pytest.raises(IndexError, match=says):
@@ -162,14 +162,14 @@ def test_a_key_out_of_range(key):
 @pytest.mark.parametrize(
     ("choice", "error", "says"),
     [
-        ([0, 6], IndexError, "record_key 6 is out of range: a str of 6 records"),
-        ([0, -1], IndexError, "record_key -1 is out of range"),
-        (range(3, 9), IndexError, "record_key 8 is out of range"),
-        (0.0, ValueError, "a fraction lies above 0 and up to 1, 0.0 came"),
-        (1.5, ValueError, "a fraction lies above 0 and up to 1"),
-        (0.01, ValueError, "0.01 leaves no record of a str of 6 records"),
-        ([], ValueError, "leaves no record"),
-        (3, TypeError, "integers in one dimension, a range, a slice or a float are needed, 3 came"),
+        ([0, 6], IndexError, "record_key: expected an int from 0 to 5, got 6; a str of 6 records"),
+        ([0, -1], IndexError, "record_key: expected .*, got -1;"),
+        (range(3, 9), IndexError, "record_key: expected .*, got 8;"),
+        (0.0, ValueError, "expected 0 < fraction <= 1, got 0.0"),
+        (1.5, ValueError, "expected 0 < fraction <= 1"),
+        (0.01, ValueError, "expected one record or more of a str of 6 records, got none with 0.01"),
+        ([], ValueError, "expected one record or more"),
+        (3, TypeError, "expected integers in one dimension, a range, a slice or a float, got 3"),
         ([[1]], TypeError, "integers in one dimension"),
         ([0.5], TypeError, "'float' object cannot be interpreted as an integer"),
         (np.array([True, False]), TypeError, r"np\.flatnonzero\(mask\)"),
@@ -183,9 +183,11 @@ def test_bad_choices(choice, error, says):
 
 def test_what_is_no_source_is_refused():
     """Named by its place."""
-    with pytest.raises(TypeError, match=r"sources\[1\]: a list_iterator has no __len__"):
+    with pytest.raises(
+        TypeError, match=r"sources\[1\]: expected an object with __len__ .*got a list_iterator"
+    ):
         ConcatDataSource([[1], iter([2])])
-    with pytest.raises(ValueError, match="at least one data source is needed"):
+    with pytest.raises(ValueError, match="expected one data source or more"):
         ConcatDataSource([])
-    with pytest.raises(TypeError, match="source: a dict with the keys 'x' came"):
+    with pytest.raises(TypeError, match=r"source: .*got a dict with the keys 'x'"):
         SubsetDataSource({"x": 1}, 0.5)

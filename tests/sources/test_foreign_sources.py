@@ -153,5 +153,8 @@ def test_a_torch_data_set_that_can_only_be_iterated(base):
         def __iter__(self):
             return iter(range(3))
 
-    with pytest.raises(TypeError, match=r"data_source: a Stream has no __len__.*InMemoryDataSource\(list"):
+    with pytest.raises(
+        TypeError,
+        match=r"data_source: expected an object with __len__.*, got a Stream.*InMemoryDataSource\(list",
+    ):
         check_source(Stream())

@@ -372,17 +372,19 @@ TABLES = [
 
 @pytest.mark.parametrize(("table", "says"), TABLES)
 def test_a_table_is_refused_with_the_line_to_write(table, says):
-    """Its [i] is a column, or the value with the label i: it would give other data, or a late error."""
-    with pytest.raises(TypeError, match=rf"data_source: a (pandas|pyarrow) .*{says}"):
+    """Its [i] is a column, or the value with the label i: other data, or an error far from here."""
+    with pytest.raises(TypeError, match=rf"data_source: expected rows, got a (pandas|pyarrow) .*{says}"):
         lk.load(table)
-    with pytest.raises(TypeError, match=r"sources\[1\]: a "):
+    with pytest.raises(TypeError, match=r"sources\[1\]: expected rows, got a "):
         lk.ConcatDataSource([[1], table])
 
 
 @pytest.mark.parametrize("table", [DataFrame("i"), Table("int64")])
 def test_a_table_is_no_list_of_elements(table):
     """Iterated, it gives its columns or their names; a Series gives its values, whatever their labels."""
-    with pytest.raises(TypeError, match=r"elements: a p\w+ \w+ came, whose \w+\[i\] is a column"):
+    with pytest.raises(
+        TypeError, match=r"elements: expected rows, got a p\w+ \w+, whose \w+\[i\] is a column"
+    ):
         lk.InMemoryDataSource(table)
     assert list(lk.InMemoryDataSource(Series([1, 2], index=[1, 0]))) == [1, 2]
 

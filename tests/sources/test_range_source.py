@@ -35,9 +35,7 @@ def test_records_are_plain_ints():
 @pytest.mark.parametrize("key", [5, -1])
 def test_a_key_out_of_range(key):
     """IndexError with the key, the length and the source; no counting from the end."""
-    with pytest.raises(
-        IndexError, match=rf"record_key {key} is out of range: RangeDataSource\(start=0, stop=5, "
-    ):
+    with pytest.raises(IndexError, match=rf"record_key: .*, got {key}; RangeDataSource\(start=0, stop=5, "):
         RangeDataSource(5)[key]
 
 
@@ -47,7 +45,9 @@ def test_bad_arguments():
         RangeDataSource(0, 5, 0)
     with pytest.raises(TypeError):
         RangeDataSource(0.5)
-    with pytest.raises(ValueError, match="stop: 9223372036854775808 doesn't fit in 64 bits"):
+    with pytest.raises(
+        ValueError, match=r"stop: expected an int that fits in 64 bits.*, got 9223372036854775808"
+    ):
         RangeDataSource(2**63)
 
 

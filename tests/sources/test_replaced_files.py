@@ -15,7 +15,7 @@ from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._system import shared_memory as _memory
 from loaderkit.interop.grain import sources as grain_sources
 from loaderkit.sources import array_record_reader
-from loaderkit.sources.file_identity import FileIdentity, _numbers_anew
+from loaderkit.sources.file_identity import FileIdentity, _may_renumber
 from loaderkit.sources.foreign_files import foreign_files
 
 COUNT = 60
@@ -302,7 +302,7 @@ def test_a_map_of_a_file_that_was_replaced_before_the_source_was_made(tmp_path):
     array = np.load(path, mmap_mode="r")
     os.replace(other, path)
     with pytest.raises(
-        lk.FileChangedError, match="it holds other values than the array that was mapped from it"
+        lk.FileChangedError, match="it has other values than the array that was mapped from it"
     ):
         lk.ArrayDataSource(array)
 
@@ -371,14 +371,14 @@ def test_a_file_system_that_numbers_files_anew(tmp_path, kind, anew):
         "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
         f"36 21 0:57 / /data rw,nosuid shared:2 master:1 - {kind} bucket rw,user_id=0\n"
     )
-    assert _numbers_anew(os.makedev(0, 57), str(mounts)) is anew
-    assert not _numbers_anew(os.makedev(8, 1), str(mounts))
-    assert not _numbers_anew(os.makedev(8, 1), str(tmp_path / "none"))
+    assert _may_renumber(os.makedev(0, 57), str(mounts)) is anew
+    assert not _may_renumber(os.makedev(8, 1), str(mounts))
+    assert not _may_renumber(os.makedev(8, 1), str(tmp_path / "none"))
 
 
 def test_a_new_number_alone_is_no_change_there(monkeypatch):
     """Another size or time is."""
-    monkeypatch.setattr("loaderkit.sources.file_identity._numbers_anew", lambda device: True)
+    monkeypatch.setattr("loaderkit.sources.file_identity._may_renumber", lambda device: True)
     was = FileIdentity(5, 77, 1000, 10**18)
     was.check("/data/x", FileIdentity(6, 78, 1000, 10**18))
     for now in (FileIdentity(5, 78, 1001, 10**18), FileIdentity(5, 78, 1000, 10**18 + 1)):

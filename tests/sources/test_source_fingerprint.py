@@ -161,15 +161,15 @@ def test_a_declared_fingerprint_is_taken_as_json():
 @pytest.mark.parametrize(
     ("said", "says"),
     [
-        ({"x": np.zeros(2)}, "JSON can't hold"),
-        ({"x": float("nan")}, "JSON can't hold"),
-        ([1], "gave a list; a dict is needed"),
-        (None, "gave a NoneType; a dict is needed"),
+        ({"x": np.zeros(2)}, "expected JSON values"),
+        ({"x": float("nan")}, "expected JSON values"),
+        ([1], "expected a dict, got .1."),
+        (None, "expected a dict, got None"),
     ],
 )
 def test_a_declared_fingerprint_that_is_not_json(said, says):
-    """It is an error that names the source's class, not a state that can't be saved."""
-    with pytest.raises(TypeError, match=rf"Declared\.fingerprint\(\) .*{says}"):
+    """Is an error that names the source's class, not a state that can't be saved."""
+    with pytest.raises(TypeError, match=rf"Declared\.fingerprint\(\): .*{says}"):
         fingerprint_of(Declared(said))
 
 

@@ -37,29 +37,29 @@ def test_anything_with_len_and_getitem_is_a_source(source):
         (
             "train-*.array_record",
             TypeError,
-            r"'train-\*.array_record' came, .* by character; .* lk.ArrayRecordDataSource\('train-\*.array_record'\)$",
+            r".* got 'train-\*.array_record', .* by character; .* lk.ArrayRecordDataSource\('train-.*'\)$",
         ),
-        (b"records", TypeError, "b'records' came, which would be read character by character"),
+        (b"records", TypeError, ".*got b'records', which would be read character by character"),
         (
             Path("train-*.array_record"),
             TypeError,
-            r"the path 'train-\*.array_record' came; .* lk.ArrayRecordDataSource\('train-\*.array_record'\)$",
+            r".*got the path 'train-\*.array_record'; .* lk.ArrayRecordDataSource\('train-\*.array_record'\)$",
         ),
         (
             Path("it's here"),
             TypeError,
-            r"the path \"it's here\" came; for files write lk.ArrayRecordDataSource\(\"it's here\"\)$",
+            r".*got the path \"it's here\"; for files write lk.ArrayRecordDataSource\(\"it's here\"\)$",
         ),
-        ("a" * 100, TypeError, r"'a{79} came, .*; for files write lk.ArrayRecordDataSource\('a{100}'\)$"),
-        ("a" * 5000, TypeError, r"'a{79} came, .*; for files write lk.ArrayRecordDataSource\(paths\)$"),
-        (iter([1, 2]), TypeError, "a list_iterator has no __len__ and no __getitem__"),
-        ({1, 2}, TypeError, "a set has no __getitem__"),
-        (Unreadable(), TypeError, "a Unreadable has no __getitem__"),
-        (None, TypeError, "a NoneType has no __len__ and no __getitem__"),
-        (Squares, TypeError, r"the class Squares came; give an object, Squares\(\.\.\.\)"),
-        ({"train": [1], "test": [2]}, TypeError, r"a dict with the keys 'train', 'test' came.*a split"),
-        ([], ValueError, "a list of 0 records is empty"),
-        (RangeDataSource(0), ValueError, r"RangeDataSource\(start=0, stop=0, step=1\) is empty"),
+        ("a" * 100, TypeError, r".*got 'a{79}, .*; for files write lk.ArrayRecordDataSource\('a{100}'\)$"),
+        ("a" * 5000, TypeError, r".*got 'a{79}, .*; for files write lk.ArrayRecordDataSource\(paths\)$"),
+        (iter([1, 2]), TypeError, "expected an object with __len__ and __getitem__, got a list_iterator"),
+        ({1, 2}, TypeError, "expected an object with __getitem__, got a set"),
+        (Unreadable(), TypeError, "expected an object with __getitem__, got a Unreadable"),
+        (None, TypeError, "expected an object with __len__ and __getitem__, got a NoneType"),
+        (Squares, TypeError, r"expected an object, got the class Squares; give Squares\(\.\.\.\)"),
+        ({"train": [1], "test": [2]}, TypeError, r".*got a dict with the keys 'train', 'test'.*a split"),
+        ([], ValueError, "expected one record or more, got a list of 0 records"),
+        (RangeDataSource(0), ValueError, r".*got RangeDataSource\(start=0, stop=0, step=1\), which is empty"),
     ],
 )
 def test_what_is_no_source_is_refused(source, error, says):
@@ -109,7 +109,7 @@ def test_keys_of_any_integer_type(dtype):
     keys = np.array([3, 0, 9], dtype)
     assert check_keys(keys, 10, "source").tolist() == [3, 0, 9]
     assert check_key(keys[2], 10, "source") == 9
-    with pytest.raises(IndexError, match="record_key 9 is out of range"):
+    with pytest.raises(IndexError, match=r"record_key: expected .*, got 9;"):
         check_keys(keys, 9, "source")
 
 
@@ -140,7 +140,7 @@ def test_a_batched_read_that_gives_another_number_of_records():
         def __getitems__(self, keys):
             return [0]
 
-    with pytest.raises(ValueError, match=r"Short\.__getitems__ gave 1 records for 2 keys"):
+    with pytest.raises(ValueError, match=r"Short\.__getitems__: expected 2 records, .*got 1"):
         read_records(Short(), [3, 1])
 
 

@@ -210,12 +210,12 @@ def test_a_truncated_jpeg_is_an_error(make, share, decoder):
 def test_what_is_no_picture_is_an_error(make, decoder):
     """Bytes of something else show their beginning; what isn't bytes is a TypeError that says what to do."""
     with pytest.raises(
-        ValueError, match=r"another format that OpenCV reads, 21 bytes that start with b'\{\"captio'"
+        ValueError, match=r"another format that OpenCV reads, got 21 bytes that start with b'\{\"captio'"
     ):
         make(decoder)(b'{"caption": "a cat" }')
-    with pytest.raises(TypeError, match=r"decoded already, use Resize or RandomCrop"):
+    with pytest.raises(TypeError, match=r"got an array .*; use Resize or RandomCrop"):
         make(decoder)(photograph())
-    with pytest.raises(TypeError, match="as bytes, str came"):
+    with pytest.raises(TypeError, match="as bytes, got str"):
         make(decoder)("cat.jpg")
     with pytest.raises(TypeError, match="a dict with the keys"):
         make(decoder)({"image": b""})

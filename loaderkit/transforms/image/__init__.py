@@ -1,4 +1,4 @@
-"""Images: decoding only what a crop needs, and the usual augmentations. Needs the extra `image`."""
+"""Images: decoding of only the part that a crop needs, and the usual augmentations. Needs the extra `image`."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Decoding and cropping in one: what isn't in the crop is decoded as little as the library allows."""
+"""Decoding and cropping in one operation: of the rest of the picture as little is decoded as the library allows."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -18,24 +18,24 @@ from .resample import INTERPOLATIONS
 
 @dataclass(frozen=True)
 class DecodeRandomResizedCrop(RandomMap):
-    """Bytes of a picture become a random part of it at one size: uint8 (height, width, 3), RGB.
+    """Decodes a random part of a picture and resizes it: bytes become uint8 (height, width, 3), RGB.
 
-    The rule is torchvision's `RandomResizedCrop`: ten tries of an area and an aspect ratio, then the largest central
-    part that is allowed. A crop at least twice as large as the output is decoded at 1/2, 1/4 or 1/8. Pixels may
-    differ by a little between builds of a decoder; the crops don't.
+    The part is drawn as by torchvision's `RandomResizedCrop`: ten tries of an area and an aspect ratio, then the
+    largest central part that is allowed. A part at least twice as large as the output is decoded at 1/2, 1/4 or 1/8.
+    Pixels may differ slightly between builds of a decoder; the parts don't.
 
     Args:
         size: of the output, one int for both sides or (height, width).
-        scale: least and largest share of the picture's area.
-        ratio: least and largest width / height of the part.
-        interpolation: "linear", the fastest of the good ones; "area", which takes means wherever it shrinks
+        scale: smallest and largest share of the picture's area.
+        ratio: smallest and largest width / height of the part.
+        interpolation: "linear", the fastest with good quality; "area", which takes means wherever it shrinks
             (antialiased); "cubic"; "nearest".
-        key: where the picture is in an element: a dict's key, the position in a tuple or list, the name of a field;
-            None where the element is the picture. Other leaves stay as they are.
-        decoder: for JPEGs, "opencv" or "simplejpeg", which stops below the crop and is faster. Another decoder is
-            another stream, as its pixels may differ, so none stands in for one that isn't installed.
-        reduced: False decodes at full size and takes means, for the same crops: slower, a little sharper.
-        upright: turned as EXIF says. False takes the pixels as stored.
+        key: the picture's place in an element: a dict's key, a position in a tuple or list, or the name of a field;
+            None where the element is the picture. Other leaves aren't changed.
+        decoder: for JPEGs, "opencv" or "simplejpeg", which stops below the crop and is faster. Their pixels may differ,
+            which is another stream, so a decoder that isn't installed is an ImportError and isn't replaced.
+        reduced: False decodes at full size and takes means, of the same parts: slower, slightly sharper.
+        upright: True turns the picture as EXIF says, False takes the pixels as stored.
 
     >>> import cv2
     >>> jpeg = cv2.imencode(".jpg", np.zeros((300, 400, 3), np.uint8))[1].tobytes()
@@ -86,18 +86,18 @@ class DecodeRandomResizedCrop(RandomMap):
 
 @dataclass(frozen=True)
 class DecodeCenterCrop(Map):
-    """Bytes of a picture become its middle at one size: uint8 (height, width, 3), RGB.
+    """Decodes the middle of a picture and resizes it: bytes become uint8 (height, width, 3), RGB.
 
     Args:
         size: of the output, one int for both sides or (height, width).
-        fraction: the sides' share of the largest part of this shape. 0.875 with size 224 is what resizing the
-            shorter side to 256 and cropping 224 gives.
-        interpolation: as of `DecodeRandomResizedCrop`.
-        key: where the picture is in an element: a dict's key, the position in a tuple or list, the name of a field;
-            None where the element is the picture. Other leaves stay as they are.
+        fraction: the part's side divided by that of the largest part of this shape, 0 < fraction <= 1. 0.875 with size
+            224 is the part that resizing the shorter side to 256 and cropping 224 gives.
+        interpolation: as in `DecodeRandomResizedCrop`.
+        key: the picture's place in an element: a dict's key, a position in a tuple or list, or the name of a field;
+            None where the element is the picture. Other leaves aren't changed.
         decoder: for JPEGs, "opencv" or "simplejpeg".
         reduced: False decodes at full size and takes means.
-        upright: turned as EXIF says. False takes the pixels as stored.
+        upright: True turns the picture as EXIF says, False takes the pixels as stored.
 
     >>> import cv2
     >>> jpeg = cv2.imencode(".jpg", np.zeros((300, 400, 3), np.uint8))[1].tobytes()
@@ -117,7 +117,7 @@ class DecodeCenterCrop(Map):
         leaf_key(self.key)
         size_pair("size", self.size)
         if not 0 < number("fraction", self.fraction) <= 1:
-            raise ValueError(f"fraction: expected 0 < fraction <= 1, {self.fraction} came")
+            raise ValueError(f"fraction: expected 0 < fraction <= 1, got {self.fraction}")
         choice("interpolation", self.interpolation, INTERPOLATIONS)
         boolean("reduced", self.reduced)
         check_decoder("DecodeCenterCrop", self.decoder, self.upright)

@@ -1,4 +1,4 @@
-"""Decoding: whole pictures, and the way from bytes to a crop at its size that the cropping operations share."""
+"""Decoding of whole pictures, and of a region at a size, which the cropping operations share."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from .resample import averaged, resized
 
 
 def check_decoder(operation: str, decoder: str, upright: bool) -> None:
-    """The arguments that all decoding operations have, and that the libraries are there."""
+    """Checks the arguments that all decoding operations have, and that the decoder's libraries are installed."""
     choice("decoder", decoder, DECODERS)
     boolean("upright", upright)
     installed(f"{operation}(decoder={decoder!r})", *NEEDS[decoder])
@@ -25,16 +25,16 @@ def check_decoder(operation: str, decoder: str, upright: bool) -> None:
 
 @dataclass(frozen=True)
 class Decode(Map):
-    """Bytes of a JPEG, PNG or other picture become uint8 (height, width, 3), RGB.
+    """Decodes a picture: bytes of a JPEG, PNG or another format become uint8 (height, width, 3), RGB.
 
-    Pixels may differ by a little between builds of a decoder (another libjpeg-turbo, another processor); so may a
-    stream between machines whose builds differ. Which library decodes never depends on what is installed.
+    Pixels may differ slightly between builds of a decoder (another libjpeg-turbo, another processor), and so may
+    streams of machines with different builds. Which library decodes never depends on what is installed.
 
     Args:
-        key: where the picture is in an element: a dict's key, the position in a tuple or list, the name of a field;
-            None where the element is the picture. Other leaves stay as they are.
+        key: the picture's place in an element: a dict's key, a position in a tuple or list, or the name of a field;
+            None where the element is the picture. Other leaves aren't changed.
         decoder: for JPEGs, "opencv" or "simplejpeg". Other formats are read by OpenCV.
-        upright: turned as EXIF says, the way a viewer shows it. False takes the pixels as stored.
+        upright: True turns the picture as EXIF says, as viewers do; False takes the pixels as stored.
 
     >>> import cv2
     >>> png = cv2.imencode(".png", np.zeros((2, 3, 3), np.uint8))[1].tobytes()
@@ -74,20 +74,20 @@ def decode_crop(
     reduced: bool,
     upright: bool,
 ) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The chosen region of an encoded picture at the size, uint8 (height, width, 3), RGB.
+    """A region of an encoded picture at a size, uint8 (height, width, 3), RGB.
 
-    A region that covers the size two, four or eight times in both axes is moved to whole squares of as many pixels
-    (its edges by less than a pixel of the output), and each square becomes one pixel before the rest is resized: by
-    the decoder where `reduced` and a JPEG, else as a mean.
+    A region at least 2, 4 or 8 times as large as the size on both axes is moved to a grid of squares with sides of 2, 4
+    or 8 pixels; its edges move by less than a pixel of the output. Each square becomes one pixel, by the decoder for a
+    JPEG with `reduced`, otherwise as a mean. Then the result is resized.
 
     Args:
-        data: the file.
+        data: the file's bytes.
         choose: takes the upright picture's height and width, returns the region.
-        size: (height, width) of what comes out.
-        interpolation: see `resized`.
-        decoder: see `Decode`.
+        size: (height, width) of the result.
+        interpolation: as in `resized`.
+        decoder: as in `Decode`.
         reduced: whether the decoder reduces.
-        upright: see `Decode`.
+        upright: as in `Decode`.
     """
     data = as_bytes(data)
     header = read_header(data)

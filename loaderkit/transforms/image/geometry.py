@@ -1,4 +1,4 @@
-"""Decoded images moved and sized: resizing, crops out of a padded image, mirrors."""
+"""Geometry of decoded images: resizing, crops of a padded image, mirroring."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -6,27 +6,28 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.integers import at_least
 from loaderkit.transforms.base import Map, RandomMap
 
-from .arguments import choice, installed, leaf_key, number, size_pair, whole
+from .arguments import choice, installed, leaf_key, number, size_pair
 from .leaf import pixels_of, with_leaf
 from .resample import INTERPOLATIONS, resized
 
 Image = np.ndarray[Any, Any]  # (height, width) or (height, width, channels)
-# What OpenCV mirrors; other dtypes go numpy's way, to the same pixels.
+# Dtypes that OpenCV mirrors; numpy mirrors the others, with the same result.
 _MIRRORED_BY_OPENCV = frozenset("BbHhifd")
 
 
 @dataclass(frozen=True)
 class Resize(Map):
-    """A decoded image at another size, in its own dtype.
+    """Resizes a decoded image; the dtype stays.
 
     Args:
-        size: (height, width); one int is the length of the shorter side, and the other side keeps the shape.
-        interpolation: "linear", which takes means of areas where a quarter of the pixels or less is left; "area",
-            which always does (antialiased); "cubic"; "nearest", for masks.
-        key: where the image is in an element: a dict's key, the position in a tuple or list, the name of a field;
-            None where the element is the image.
+        size: (height, width); or one int for the shorter side, and the other side keeps the aspect ratio.
+        interpolation: "linear", which takes means of areas where the result has a quarter of the pixels or less;
+            "area", which takes means wherever it shrinks (antialiased); "cubic"; "nearest", for masks.
+        key: the image's place in an element: a dict's key, a position in a tuple or list, or the name of a field; None
+            where the element is the image.
 
     >>> Resize(10).map(np.zeros((20, 40, 3), np.uint8)).shape
     (10, 20, 3)
@@ -43,7 +44,7 @@ class Resize(Map):
         installed("Resize", "cv2")
 
     def map(self, element: Any) -> Any:
-        """The element with its image at the size."""
+        """The element with its image resized."""
         return with_leaf(element, self.key, self._resized)
 
     def _resized(self, image: Any) -> Image:
@@ -59,14 +60,14 @@ class Resize(Map):
 
 @dataclass(frozen=True)
 class RandomCrop(RandomMap):
-    """A random part of a decoded image, after a border was put around it; of any dtype.
+    """A random part of a decoded image of any dtype, with a border around it.
 
     Args:
-        padding: width of the border on each side, in pixels.
-        size: of the part, one int for both sides or (height, width); the image's own if left out.
-        fill: what the border is filled with, one number for all channels.
-        key: where the image is in an element: a dict's key, the position in a tuple or list, the name of a field;
-            None where the element is the image.
+        padding: width of the border on each side, in pixels, 0 or more.
+        size: of the part, one int for both sides or (height, width); None for the image's own size.
+        fill: value of the border, one number for all channels.
+        key: the image's place in an element: a dict's key, a position in a tuple or list, or the name of a field; None
+            where the element is the image.
 
     >>> rng = np.random.Generator(np.random.Philox(key=1))
     >>> RandomCrop(padding=4).random_map(np.ones((32, 32, 3), np.uint8), rng).shape
@@ -80,7 +81,7 @@ class RandomCrop(RandomMap):
 
     def __post_init__(self) -> None:
         leaf_key(self.key)
-        whole("padding", self.padding, 0)
+        at_least("padding", self.padding, 0)
         number("fill", self.fill)
         if self.size is not None:
             size_pair("size", self.size)
@@ -95,10 +96,10 @@ class RandomCrop(RandomMap):
         room = (height + 2 * self.padding - tall, width + 2 * self.padding - wide)
         if min(room) < 0:
             raise ValueError(
-                f"size: ({tall}, {wide}) is more than the image of ({height}, {width}) with padding={self.padding}; "
-                "use a larger padding, or Resize before"
+                f"size: expected at most the image of ({height}, {width}) with padding={self.padding}, "
+                f"got ({tall}, {wide}); use a larger padding, or Resize before"
             )
-        # Of the part's corner in the image without its border, so it may be negative.
+        # The part's corner relative to the image without the border, so it may be negative.
         top = int(rng.integers(0, room[0] + 1)) - self.padding
         left = int(rng.integers(0, room[1] + 1)) - self.padding
         rows = slice(max(top, 0), max(min(top + tall, height), 0))
@@ -115,13 +116,13 @@ class RandomCrop(RandomMap):
 
 @dataclass(frozen=True)
 class RandomFlip(RandomMap):
-    """A decoded image mirrored at random, as a new array or as it came; of any dtype.
+    """Mirrors a decoded image of any dtype at random; an image that isn't mirrored is returned itself.
 
     Args:
-        probability: of a mirrored image.
-        axis: "horizontal" changes left and right, "vertical" top and bottom.
-        key: where the image is in an element: a dict's key, the position in a tuple or list, the name of a field;
-            None where the element is the image.
+        probability: of mirroring, from 0 to 1.
+        axis: "horizontal" swaps left and right, "vertical" top and bottom.
+        key: the image's place in an element: a dict's key, a position in a tuple or list, or the name of a field; None
+            where the element is the image.
 
     >>> rng = np.random.Generator(np.random.Philox(key=1))
     >>> RandomFlip(probability=1).random_map(np.array([[1, 2, 3]], np.uint8), rng)
@@ -135,7 +136,7 @@ class RandomFlip(RandomMap):
     def __post_init__(self) -> None:
         leaf_key(self.key)
         if not 0 <= number("probability", self.probability) <= 1:
-            raise ValueError(f"probability: expected 0 <= probability <= 1, {self.probability} came")
+            raise ValueError(f"probability: expected 0 <= probability <= 1, got {self.probability}")
         choice("axis", self.axis, ("horizontal", "vertical"))
         installed("RandomFlip", "cv2")
 
@@ -153,6 +154,6 @@ class RandomFlip(RandomMap):
             return np.ascontiguousarray(pixels[:, ::-1])
         import cv2
 
-        # Thirty times as fast as numpy's copy of a mirrored view.
+        # 30 times as fast as numpy's copy of a mirrored view.
         flipped: Image = cv2.flip(pixels, 1)
         return flipped.reshape(pixels.shape)

@@ -1,19 +1,19 @@
-"""What a JPEG says of itself before its pixels: size, kind of frame, and the camera's orientation.
+"""The header of a JPEG: size, kind of frame, and the camera's orientation.
 
-A JPEG is a row of segments, `FF marker length data`, up to the start of the scan. The frame's segment (SOF) holds
-the height as two bytes at `height_at`. That the file ends in its end marker is looked for too: within the scan FF is
-always followed by 00 or a restart marker, so FF D9 after the frame's segment means that the file is whole.
+A JPEG is a sequence of segments, `FF marker length data`, up to the start of the scan. The frame's segment (SOF) holds
+the height as two bytes at `height_at`. The end marker is checked too: within the scan FF is always followed by 00 or a
+restart marker, so FF D9 after the frame's segment means that the file is whole.
 """
 
 from dataclasses import dataclass
 from struct import Struct
 
 _SOI, _EOI, _SOS, _APP1 = 0xD8, 0xD9, 0xDA, 0xE1
-# C4, C8 and CC are tables, not frames.
+# C4, C8 and CC aren't frames.
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-# Without a length behind them: TEM and the restarts.
+# Markers without a length: TEM and the restart markers.
 _ALONE = frozenset({0x01, *range(0xD0, 0xD8)})
-# Huffman-coded with rows in order: baseline, extended and progressive.
+# Huffman-coded frames with rows in order: baseline, extended and progressive.
 _ROWS_IN_ORDER = frozenset({0xC0, 0xC1, 0xC2})
 
 _FRAME = Struct(">BHHB")  # bits a sample, height, width, components
@@ -25,7 +25,7 @@ _ORIENTATION_TAG = 0x0112
 class JpegHeader:
     """Height and width as stored, components (1, 3, or 4 for CMYK), EXIF orientation 1 to 8.
 
-    `height_at` is the place of the height in the file, or None where rows can't be left out.
+    `height_at` is the height's byte offset in the file, None where rows can't be left out.
     """
 
     height: int
@@ -36,7 +36,7 @@ class JpegHeader:
 
 
 def read_header(data: bytes) -> JpegHeader | None:
-    """The header of a JPEG, or None for data that isn't one; ValueError where it is damaged or cut off.
+    """The header of a JPEG, or None for other data; ValueError for a damaged or truncated JPEG.
 
     >>> read_header(b"\\x89PNG") is None
     True
@@ -65,7 +65,7 @@ def _segments(data: bytes) -> list[tuple[int, int, int]]:
     at = 2
     while at + 4 <= len(data):
         marker = data[at + 1]
-        # Bytes between segments are passed over, as the decoders do; so are fill bytes.
+        # Fill bytes and other bytes between segments are skipped, as the decoders do.
         if data[at] != 0xFF or marker in (0x00, 0xFF):
             at += 1
         elif marker in _ALONE:
@@ -82,7 +82,7 @@ def _segments(data: bytes) -> list[tuple[int, int, int]]:
 
 
 def _orientation(exif: bytes) -> int:
-    # A damaged EXIF block says nothing of the pixels: it counts as none, as viewers do.
+    # A damaged EXIF block doesn't affect the pixels: it is ignored, as viewers do.
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(exif[:4])
     if order is None or len(exif) < 8:
         return 1

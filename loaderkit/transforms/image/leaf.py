@@ -1,24 +1,24 @@
-"""Where the image is in an element: the element itself, or one value of a dict, a tuple or list, or of fields."""
+"""The image in an element: the element itself, or one value of a dict, a tuple, a list or an object with fields."""
 
 from collections.abc import Callable, Hashable
 from copy import copy
-from operator import index
 from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 
+from loaderkit._base.integers import at_least
 from loaderkit._base.structure import children_of, kind_of
 
 
 def with_leaf(element: Any, key: Hashable | None, change: Callable[[Any], Any]) -> Any:
-    """The element with its image changed; its container is copied, and its other leaves are the same objects.
+    """The element with its image changed; the container is copied, its other leaves are the same objects.
 
     Args:
-        element: the image, or what holds it: a dict, a tuple or list, a named tuple, a dataclass's or attrs instance.
-        key: the image's key in the dict; its position in the tuple or list, from 0, or from -1 backwards; the name of
-            its field; None where the element is the image. KeyError, IndexError or TypeError for what isn't there.
-        change: takes the image, returns the new one.
+        element: the image, or its container: a dict, tuple, list, named tuple, or an instance of a dataclass or attrs.
+        key: the image's key in the dict; its position in the tuple or list, from 0 or backwards from -1; the name of
+            its field; None where the element is the image. KeyError, IndexError or TypeError where there is no such
+        value. change: takes the image, returns the new one.
 
     >>> with_leaf({"image": 2, "label": 7}, "image", lambda image: image * 10)
     {'image': 20, 'label': 7}
@@ -31,9 +31,7 @@ def with_leaf(element: Any, key: Hashable | None, change: Callable[[Any], Any]) 
     kind = kind_of(cls)
     if key is None:
         if kind in ("sequence", "namedtuple", "fields"):
-            raise TypeError(
-                f"the element is {_described(element)}: say which of them is the image with key=..."
-            )
+            raise _without_key(element)
         return change(element)
     match kind:
         case "sequence":
@@ -50,16 +48,16 @@ def with_leaf(element: Any, key: Hashable | None, change: Callable[[Any], Any]) 
         case "fields":
             return _with_field(element, key, change)
     raise TypeError(
-        f"key={key!r}: expected a dict, a tuple, a list or fields that hold the image, {cls.__name__} came; "
+        f"key={key!r}: expected a dict, a tuple, a list or an object with fields, got {cls.__name__}; "
         "leave key out where the element is the image itself"
     )
 
 
 def _with_item(element: dict[Any, Any], key: Hashable | None, change: Callable[[Any], Any]) -> dict[Any, Any]:
     if key is None:
-        raise TypeError(f"the element is {_described(element)}: say which of them is the image with key=...")
+        raise _without_key(element)
     if key not in element:
-        raise KeyError(f"key={key!r}: the element is {_described(element)}")
+        raise KeyError(_without_value(element, key))
     changed = dict(element) if type(element) is dict else copy(element)
     changed[key] = change(element[key])
     return changed
@@ -68,26 +66,35 @@ def _with_item(element: dict[Any, Any], key: Hashable | None, change: Callable[[
 def _with_field(element: Any, key: Hashable, change: Callable[[Any], Any]) -> Any:
     names, _ = children_of(element, "fields")
     if key not in names:
-        raise KeyError(f"key={key!r}: the element is {_described(element)}")
+        raise KeyError(_without_value(element, key))
     name = str(key)
     changed = copy(element)
-    object.__setattr__(changed, name, change(getattr(element, name)))  # it may be frozen
+    object.__setattr__(changed, name, change(getattr(element, name)))  # a frozen dataclass refuses setattr
     return changed
 
 
 def _position(element: Any, key: Hashable) -> int:
     size = len(element)
-    if isinstance(key, bool) or not isinstance(key, int | np.integer):
-        wrong = KeyError if hasattr(element, "_fields") else TypeError
-        raise wrong(f"key={key!r}: the element is {_described(element)}")
-    place = index(key)
-    if not -size <= place < size:
-        raise IndexError(f"key={key}: the element is {_described(element)}")
-    return place
+    error: type[Exception]
+    try:
+        return at_least("key", key, -size, below=size)
+    except TypeError:
+        error = KeyError if hasattr(element, "_fields") else TypeError
+    except ValueError:
+        error = IndexError
+    raise error(_without_value(element, key))
+
+
+def _without_key(element: Any) -> TypeError:
+    return TypeError(f"key: expected the place of the image in {_described(element)}, got None; give key=...")
+
+
+def _without_value(element: Any, key: Hashable) -> str:
+    return f"key: expected a place in {_described(element)}, got {_short(key)}"
 
 
 def _described(element: Any) -> str:
-    """What the element holds, for errors."""
+    """The element's type and places, for errors."""
     cls: Any = type(element)
     kind = kind_of(cls)
     names, _ = children_of(element, kind)
@@ -99,18 +106,19 @@ def _described(element: Any) -> str:
 
 
 def pixels_of(image: Any) -> np.ndarray[Any, Any]:
-    """The image as it came, if it is an array (height, width) or (height, width, channels)."""
+    """The image itself, if it is an array (height, width) or (height, width, channels); else TypeError or
+    ValueError."""
     if isinstance(image, bytes | bytearray | memoryview) or (
         isinstance(image, np.ndarray) and image.ndim == 1
     ):
         raise TypeError(
-            f"expected a decoded image, {type(image).__name__} came: put Decode(), DecodeCenterCrop(...) or "
+            f"expected a decoded image, got {type(image).__name__}; put Decode(), DecodeCenterCrop(...) or "
             "DecodeRandomResizedCrop(...) before this operation"
         )
     if not isinstance(image, np.ndarray):
-        raise TypeError(f"expected an array (height, width, channels), {type(image).__name__} came")
+        raise TypeError(f"expected an array (height, width, channels), got {type(image).__name__}")
     if image.ndim not in (2, 3) or 0 in image.shape:
         raise ValueError(
-            f"expected an array (height, width) or (height, width, channels) with pixels, shape {image.shape} came"
+            f"expected an array (height, width) or (height, width, channels) with pixels, got shape {image.shape}"
         )
     return image

@@ -1,4 +1,4 @@
-"""Values and layout of decoded images: floats, normalising, channels first."""
+"""Values and layout of decoded images: floats, normalisation, channels first."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 
 def _largest(dtype: np.dtype[Any]) -> int:
-    # What stands for 1.0: 255 for uint8; floats are taken to be in their units already.
+    # The value that becomes 1.0: 255 for uint8; floats keep their values.
     if dtype.kind == "f":
         return 1
     if dtype.kind not in "ui":
-        raise TypeError(f"expected an image of integers or floats, {dtype} came")
+        raise TypeError(f"expected an image of integers or floats, got {dtype}")
     return int(np.iinfo(dtype).max)
 
 
 @dataclass(frozen=True)
 class ToFloat(Map):
-    """A decoded image as float32: integers are divided by their dtype's largest, floats keep their values.
+    """A decoded image as float32: integers are divided by their dtype's largest value, floats keep their values.
 
     Args:
-        key: where the image is in an element: a dict's key, the position in a tuple or list, the name of a field;
-            None where the element is the image.
+        key: the image's place in an element: a dict's key, a position in a tuple or list, or the name of a field; None
+            where the element is the image.
 
     >>> ToFloat().map(np.array([[0, 51, 255]], np.uint8))
     array([[0. , 0.2, 1. ]], dtype=float32)
@@ -59,11 +59,11 @@ class Normalize(Map):
     """A decoded image as float32, `(image - mean) / std` in each channel.
 
     Args:
-        mean: one number a channel, in units of an image from 0 to 1; an image of integers is divided by its dtype's
-            largest first, as `ToFloat` does, in the same pass.
-        std: one positive number a channel.
-        key: where the image is in an element: a dict's key, the position in a tuple or list, the name of a field;
-            None where the element is the image.
+        mean: one number for each channel, for an image from 0 to 1. An image of integers is divided by its dtype's
+            largest value first, as by `ToFloat`, in the same pass.
+        std: one positive number for each channel.
+        key: the image's place in an element: a dict's key, a position in a tuple or list, or the name of a field; None
+            where the element is the image.
 
     >>> Normalize(mean=(0.5, 0, 0), std=(0.5, 1, 1)).map(np.array([[[255, 0, 255]]], np.uint8))
     array([[[1., 0., 1.]]], dtype=float32)
@@ -75,15 +75,15 @@ class Normalize(Map):
 
     def __post_init__(self) -> None:
         leaf_key(self.key)
-        # As tuples of floats, for a repr and an equality that arrays don't have.
+        # Stored as tuples of floats, because arrays have no plain repr and equality.
         object.__setattr__(self, "mean", tuple(number("mean", value) for value in self.mean))
         object.__setattr__(self, "std", tuple(number("std", value) for value in self.std))
         if len(self.mean) != len(self.std) or not self.mean:
             raise ValueError(
-                f"mean, std: expected one number a channel each, {len(self.mean)} and {len(self.std)} came"
+                f"mean, std: expected one number each for each channel, got {len(self.mean)} and {len(self.std)}"
             )
         if min(self.std) <= 0:
-            raise ValueError(f"std: expected positive numbers, {self.std} came")
+            raise ValueError(f"std: expected positive numbers, got {self.std}")
 
     def map(self, element: Any) -> Any:
         """The element with its image normalised."""
@@ -93,9 +93,11 @@ class Normalize(Map):
         pixels = pixels_of(image)
         channels = 1 if pixels.ndim == 2 else pixels.shape[2]
         if channels != len(self.mean):
-            raise ValueError(f"mean, std: {len(self.mean)} numbers came for an image of shape {pixels.shape}")
+            raise ValueError(
+                f"mean, std: expected {channels} numbers for an image of shape {pixels.shape}, got {len(self.mean)}"
+            )
         std = np.array(self.std, np.float64)
-        # A row of the image at a time, not a pixel: numpy's inner loop is as long as the last axis.
+        # Computed by rows, not by pixels, because numpy's inner loop is as long as the last axis.
         height, width = pixels.shape[:2]
         factor = np.tile(1 / (std * _largest(pixels.dtype)), width).astype(np.float32)
         shift = np.tile(np.array(self.mean, np.float64) / std, width).astype(np.float32)
@@ -109,11 +111,11 @@ class Normalize(Map):
 
 @dataclass(frozen=True)
 class HWCToCHW(Map):
-    """A decoded image (height, width, channels) as (channels, height, width), C-contiguous, in its own dtype.
+    """A decoded image (height, width, channels) as (channels, height, width), C-contiguous, of the same dtype.
 
     Args:
-        key: where the image is in an element: a dict's key, the position in a tuple or list, the name of a field;
-            None where the element is the image.
+        key: the image's place in an element: a dict's key, a position in a tuple or list, or the name of a field; None
+            where the element is the image.
 
     >>> HWCToCHW().map(np.zeros((4, 5, 3), np.uint8)).shape
     (3, 4, 5)
@@ -131,5 +133,5 @@ class HWCToCHW(Map):
     def _channels_first(self, image: Any) -> Image:
         pixels = pixels_of(image)
         if pixels.ndim != 3:
-            raise ValueError(f"expected an image (height, width, channels), shape {pixels.shape} came")
+            raise ValueError(f"expected an image (height, width, channels), got shape {pixels.shape}")
         return np.ascontiguousarray(pixels.transpose(2, 0, 1))

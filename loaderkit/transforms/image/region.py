@@ -1,7 +1,7 @@
-"""Which part of a picture is used: rectangles of whole pixels, drawn or central, and how far they are reduced.
+"""The part of a picture that is used: rectangles of whole pixels, random or central, and their reduction.
 
-Upright coordinates are those of the picture as a viewer shows it, stored ones those of the file; the EXIF
-orientation leads from one to the other. A region is chosen upright and decoded as stored.
+Upright coordinates are those of the picture as viewers show it, stored coordinates those of the file. The EXIF
+orientation converts one to the other. A region is chosen in upright coordinates and decoded in stored ones.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-# orientation -> (rows and columns change places, then rows from below, then columns from the right)
+# orientation: (swap rows and columns, then reverse the rows, then reverse the columns)
 _TURNS = {
     1: (False, False, False),
     2: (False, False, True),
@@ -21,7 +21,7 @@ _TURNS = {
     7: (True, True, True),
     8: (True, True, False),
 }
-_TRIES = 10
+_TRIES = 10  # as in torchvision; part of the stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class Region:
         return pixels[self.top : self.top + self.height, self.left : self.left + self.width]
 
     def divided(self, by: int, height: int, width: int) -> "Region":
-        """What is nearest to it in whole pixels of its picture, (height, width) large, reduced to 1/by.
+        """The nearest rectangle in whole pixels of the picture, which has (height, width), reduced to 1/by.
 
-        The sides are rounded down; the middle moves by at most half a pixel of the reduced picture, or by one at
-        the picture's far edges.
+        The sides are rounded down. The middle moves by at most half a pixel of the reduced picture, at the picture's
+        lower and right edges by at most one pixel.
 
         >>> Region(5, 8, 100, 51).divided(2, 375, 500)
         Region(top=3, left=4, height=50, width=25)
@@ -52,24 +52,24 @@ class Region:
         return Region(min(top, height // by - tall), min(left, width // by - wide), tall, wide)
 
     def times(self, by: int) -> "Region":
-        """The rectangle of the picture that is `by` times as large."""
+        """The same rectangle in a picture that is `by` times as large."""
         return Region(self.top * by, self.left * by, self.height * by, self.width * by)
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What makes a stored picture upright: a transposition, then mirrors."""
+    """Makes a stored picture upright: a transposition, then mirroring of rows and of columns."""
 
     transposed: bool
     from_below: bool
     from_right: bool
 
     def swapped(self, pair: tuple[int, int]) -> tuple[int, int]:
-        """(height, width) upright of the stored one, and the other way round."""
+        """The upright (height, width) for the stored one, and the stored one for the upright."""
         return (pair[1], pair[0]) if self.transposed else pair
 
     def stored(self, region: Region, height: int, width: int) -> Region:
-        """Where a region of the upright picture, (height, width) large, is in the stored one."""
+        """The region in stored coordinates of a region of the upright picture, which has (height, width)."""
         top = height - region.top - region.height if self.from_below else region.top
         left = width - region.left - region.width if self.from_right else region.left
         if self.transposed:
@@ -77,7 +77,7 @@ class Turn:
         return Region(top, left, region.height, region.width)
 
     def upright(self, pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The pixels of a stored picture or region (height, width, channels), upright and C-contiguous."""
+        """The stored pixels (height, width, channels) of a picture or region, upright and C-contiguous."""
         turned = pixels.swapaxes(0, 1) if self.transposed else pixels
         turned = turned[::-1] if self.from_below else turned
         turned = turned[:, ::-1] if self.from_right else turned
@@ -85,7 +85,7 @@ class Turn:
 
 
 def turn_of(orientation: int) -> Turn:
-    """The turn that an EXIF orientation, 1 to 8, asks for.
+    """The turn for an EXIF orientation, 1 to 8.
 
     >>> turn_of(6)
     Turn(transposed=True, from_below=False, from_right=True)
@@ -101,15 +101,15 @@ def random_region(
     ratio: tuple[float, float],
     rng: np.random.Generator,
 ) -> Region:
-    """A rectangle with a share of the picture's area and an aspect ratio, both drawn.
+    """A rectangle with a random share of the picture's area and a random aspect ratio.
 
     Args:
         height: of the picture, in pixels.
         width: of the picture, in pixels.
-        scale: least and largest share of the area.
-        ratio: least and largest width / height; its logarithm is drawn.
-        rng: what is drawn from. After ten rectangles that don't fit it is the largest central one whose ratio is
-            allowed.
+        scale: smallest and largest share of the area, drawn uniformly.
+        ratio: smallest and largest width / height; its logarithm is drawn uniformly.
+        rng: the generator. After ten rectangles that don't fit, the result is the largest central one with an allowed
+            ratio.
 
     >>> rng = np.random.Generator(np.random.Philox(key=1))
     >>> random_region(375, 500, scale=(1.0, 1.0), ratio=(1.0, 1.0), rng=rng)
@@ -131,13 +131,13 @@ def random_region(
 
 
 def central_region(height: int, width: int, *, size: tuple[int, int], fraction: float) -> Region:
-    """The middle of a picture, in the shape of `size`.
+    """The middle of a picture, with the aspect ratio of `size`.
 
     Args:
         height: of the picture, in pixels.
         width: of the picture, in pixels.
-        size: (height, width) whose shape the rectangle has.
-        fraction: its share of the largest such rectangle's sides, 0 < fraction <= 1.
+        size: (height, width), for the aspect ratio.
+        fraction: the rectangle's sides divided by those of the largest one, 0 < fraction <= 1.
 
     >>> central_region(375, 500, size=(224, 224), fraction=0.875)
     Region(top=23, left=86, height=328, width=328)
@@ -149,7 +149,7 @@ def central_region(height: int, width: int, *, size: tuple[int, int], fraction: 
 
 
 def reduction(region: Region, size: tuple[int, int]) -> int:
-    """The largest of 8, 4, 2 and 1 by which the region may be divided and still cover the size.
+    """The largest of 8, 4, 2 and 1 so that the region divided by it still covers the size.
 
     >>> reduction(Region(0, 0, 1000, 950), (224, 224))
     4

@@ -1,22 +1,23 @@
-"""Pixels at another size: the interpolations by name, in OpenCV's hands."""
+"""Resizing of pixels by OpenCV, with interpolations by name."""
 
 from typing import Any
 
 import numpy as np
 
-# By name, OpenCV's. "linear" is more than one of them: see `resized`.
+# OpenCV's interpolations by name; "linear" uses "area" for strong reductions, see `resized`.
 INTERPOLATIONS = ("linear", "area", "cubic", "nearest")
 
 
 def resized(pixels: np.ndarray[Any, Any], size: tuple[int, int], interpolation: str) -> np.ndarray[Any, Any]:
-    """The pixels (height, width) or (height, width, channels) at the size, as a new C-contiguous array or as they came.
+    """The pixels (height, width) or (height, width, channels) at another size, C-contiguous; themselves at the same
+    size.
 
     Args:
-        pixels: of a dtype that OpenCV resizes: uint8, uint16, int16, float32, float64.
+        pixels: of a dtype that OpenCV resizes: uint8, uint16, int16, float32, float64; TypeError for others.
         size: (height, width).
-        interpolation: "area" takes means of areas where it shrinks, and is linear where it enlarges; "linear" takes
-            the nearest two pixels of each axis, which is several times as fast, and is "area" where the picture
-            shrinks to a quarter of its pixels or less, for there it would skip many; "cubic"; "nearest".
+        interpolation: "area" takes means of areas where it shrinks, and is linear where it enlarges. "linear" uses the
+            two nearest pixels of each axis, which is several times as fast; where the result has a quarter of the
+            pixels or less it would skip many, so there it is "area". "cubic". "nearest".
 
     >>> resized(np.array([[0, 10], [20, 30]], np.uint8), (1, 1), "linear")
     array([[15]], dtype=uint8)
@@ -38,12 +39,12 @@ def resized(pixels: np.ndarray[Any, Any], size: tuple[int, int], interpolation: 
         out: np.ndarray[Any, Any] = cv2.resize(pixels, (size[1], size[0]), interpolation=ways[interpolation])
     except cv2.error as error:
         raise TypeError(f"OpenCV can't resize {pixels.dtype} of shape {pixels.shape}: {error}") from None
-    # OpenCV leaves out a last axis of length 1.
+    # OpenCV drops a last axis of length 1.
     return out.reshape(*size, *pixels.shape[2:])
 
 
 def averaged(pixels: np.ndarray[Any, Any], by: int) -> np.ndarray[Any, Any]:
-    """Means over `by` x `by` pixels; both sides are multiples of `by`.
+    """Means of squares of `by` x `by` pixels; both sides must be multiples of `by`.
 
     >>> averaged(np.array([[0, 10], [20, 30]], np.uint8), 2)
     array([[15]], dtype=uint8)

@@ -10,7 +10,7 @@ class Loss:
     place       of the record in the task
     index       of the row
     record_key  of the bad record
-    instead     the index whose record was read in its place; the row's own index where none was
+    instead     index of the record that was read in its place; the row's own index where none was
     label       of the operation or the read that raised the error
     error       type and text of the error
     name        what the data source calls the record, None where it has no name

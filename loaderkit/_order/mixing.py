@@ -20,7 +20,7 @@ _PART = 0xD1B54A32D192ED03  # parts and seeds pass through different bijections,
 
 
 def mix64(values: UInt64Array) -> UInt64Array:
-    """A bijection of 64-bit words whose outputs for close inputs look unrelated; same shape, a new array.
+    """A bijection of 64-bit words that maps close inputs to unrelated outputs; same shape, a new array.
 
     >>> [hex(word) for word in mix64(np.array([0, 1], np.uint64)).tolist()]
     ['0xe220a8397b1dcdaf', '0x910a2dec89025cc1']

@@ -64,7 +64,7 @@ def _nearest_streams(count: int, rows: int, shard_count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LogicalStreams:
-    """The logical streams of a pipeline whose operations change the number of rows.
+    """The logical streams of a pipeline in which operations change the number of rows.
 
     count: S. q: indices of a turn. start, stop: the loader's indices are [start, stop); stop=None is no end. Raises
     ValueError naming the argument.

@@ -86,7 +86,7 @@ class Segments:
         index = segment.first_index + (step - segment.first_step) * segment.stride
         if index > _MAX_INT - segment.stride:
             raise IndexError(
-                f"step: expected one whose indices aren't past 2**63, got {step}, which starts at index {index}"
+                f"step: expected one with indices that aren't past 2**63, got {step}, which starts at index {index}"
             )
         return index, segment.stride
 
@@ -128,7 +128,7 @@ class Segments:
         return index
 
     def skip(self, step: int, index: int, steps: int) -> "Segments":
-        """Leave out `steps` steps from `step` on, whose first index is `index`; steps=0 changes nothing.
+        """Leave out `steps` steps from `step` on, which starts at `index`; steps=0 changes nothing.
 
         Raises ValueError for a negative number, IndexError where the result is past 2**63.
 

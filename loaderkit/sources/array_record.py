@@ -274,6 +274,8 @@ def _worth_a_list(file: _File, count: int) -> bool:
 
 
 def _most_open_files() -> int:
+    # A quarter of the limit leaves descriptors for other sources and for the program. With fewer readers than files, a
+    # shuffled read often opens a file again, so there are 16 at least.
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

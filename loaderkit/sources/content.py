@@ -38,7 +38,7 @@ def stable_repr(value: Any) -> str | None:
 
 
 def sampled_keys(num_records: int, *, most: int = SAMPLED_RECORDS) -> list[int]:
-    """The keys whose records a content hash reads: the first, the last, and keys at equal distances between them.
+    """The keys of the records that a content hash reads: the first, the last, and keys at equal distances between them.
 
     Args:
         num_records: the length of the source.

@@ -52,6 +52,6 @@ def _foreign_fingerprint(source: Any) -> dict[str, Any]:
         seen["repr"] = text
     info = getattr(source, "dataset_info", None)
     if info is not None and hasattr(info, "full_name") and hasattr(source, "split"):
-        # A TFDS source, whose repr lacks the version.
+        # The repr of a TFDS source lacks the version.
         seen |= {"tfds": str(info.full_name), "split": str(source.split)}
     return seen | seen_by_library(source, fingerprint_of)

@@ -74,7 +74,7 @@ def require_methods(source: Any, *, argument: str) -> None:
 
     Args:
         source: any object. TypeError where it lacks `__len__` or `__getitem__`, is a path or a mapping, or is a table
-            whose `[i]` is a column.
+            in which `[i]` is a column.
         argument: the caller's name for it, for the error.
 
     >>> require_methods([], argument="source")

@@ -1,7 +1,7 @@
 """Arrays that the trainer and all its workers share, in memory once for any number of workers.
 
-`SharedArrays` holds copies in shared memory, whose descriptor is sent to workers. `MappedArray` is a part of a file,
-whose name is sent.
+`SharedArrays` holds copies in shared memory and sends its descriptor to workers. `MappedArray` is a part of a file and
+sends the file's name.
 """
 
 import dataclasses

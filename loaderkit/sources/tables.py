@@ -1,4 +1,4 @@
-"""Recognises tables of other libraries whose `table[i]` isn't row i, and gives the line that makes a source of one.
+"""Recognises tables of other libraries in which `table[i]` isn't row i, and gives the line that makes a source of one.
 
 A library is recognised by the names of its classes; none is imported.
 """
@@ -55,13 +55,13 @@ def rows_instead(thing: Any) -> str | None:
                 numbers = all(getattr(dtype, "kind", "O") in _NUMBERS for dtype in thing.dtypes)
                 columns = "lk.ArrayDataSource({name: df[name].to_numpy() for name in df})"
                 line = columns if numbers else 'lk.InMemoryDataSource(df.to_dict("records"))'
-                return f"expected rows, got a pandas DataFrame, whose df[i] is a column and not row i; write {line}"
+                return f"expected rows, got a pandas DataFrame, in which df[i] is a column and not row i; write {line}"
             case ("pyarrow", "Table" | "RecordBatch" as kind):
                 numbers = all(str(field.type).startswith(_ARROW_NUMBERS) for field in thing.schema)
                 values = "to_numpy()" if kind == "Table" else "to_numpy(zero_copy_only=False)"
                 columns = f"lk.ArrayDataSource({{name: table[name].{values} for name in table.schema.names}})"
                 line = columns if numbers else "lk.InMemoryDataSource(table.to_pylist())"
-                return f"expected rows, got a pyarrow {kind}, whose table[i] is a column and not row i; write {line}"
+                return f"expected rows, got a pyarrow {kind}, in which table[i] is a column and not row i; write {line}"
     return None
 
 
@@ -69,7 +69,7 @@ def _series_instead(series: Any) -> str:
     numbers = getattr(series.dtype, "kind", "O") in _NUMBERS
     line = "lk.ArrayDataSource(series.to_numpy())" if numbers else "lk.InMemoryDataSource(series.tolist())"
     return (
-        "expected rows, got a pandas Series, whose series[i] is the value with the label i and not row i; "
+        "expected rows, got a pandas Series, in which series[i] is the value with the label i and not row i; "
         f"write {line}"
     )
 

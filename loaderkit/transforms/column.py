@@ -15,7 +15,7 @@ from loaderkit.errors import BatchError
 
 Column = np.ndarray | list[Any]
 
-# Scalars whose dtype follows from their type. A datetime64 isn't one: its dtype has a unit as well.
+# Types of scalars that determine the dtype. A datetime64 isn't one: its dtype has a unit as well.
 _DTYPE_OF: dict[type, np.dtype[Any]] = {
     bool: np.dtype(np.bool_),
     int: np.dtype(np.int64),
@@ -107,7 +107,7 @@ def _fill_from_arrays(column: Sequence[Any], out: np.ndarray) -> bool:
 
 
 def column_of(leaves: Sequence[Any], types: set[type]) -> Column:
-    """The leaves as an array whose row r equals `np.asarray(leaves[r])`, or as a list where there is no such array.
+    """The leaves as an array in which row r equals `np.asarray(leaves[r])`, or as a list where there is no such array.
 
     Args:
         leaves: one or more.
@@ -216,8 +216,8 @@ class Joiner:
             )
         if isinstance(leaf, np.ma.MaskedArray):
             raise BatchError(
-                f"{self._describe(row)} can't be batched: {self._where} is a masked array, whose mask would "
-                f"be lost; make its data and mask two leaves, or fill it, in a Map before Batch"
+                f"{self._describe(row)} can't be batched: {self._where} is a masked array, and its mask "
+                f"would be lost; make its data and mask two leaves, or fill it, in a Map before Batch"
             )
 
     def _refuse_shapes(self, row: int, expected: tuple[int, ...], got: tuple[int, ...]) -> NoReturn:

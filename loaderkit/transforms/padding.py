@@ -53,7 +53,7 @@ def spread(batch: Any, fill: Fill) -> Any:
     """The batch with rows of zeros inserted, of each leaf's dtype; b"", "" or None in leaves of objects.
 
     Args:
-        batch: a tree of arrays (k, …) whose first rows are the real ones; k >= 1, also where no row is real.
+        batch: a tree of arrays (k, …), the real rows first; k >= 1, also where no row is real.
         fill: which rows are real.
 
     >>> spread({"x": np.array([1.5, 2.5]), "valid": np.array([True, True])}, ((1, 1), (1, 0)))

@@ -167,7 +167,7 @@ def stack(parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]
 def write(rows: Sequence[Any], spec: RowSpec, out: Sequence[np.ndarray]) -> bool:
     """Writes rows to the arrays of a batch where the result equals that of `stack`; otherwise returns False.
 
-    The order of keys must be equal too, because a batch has the key order of its own first row.
+    The order of keys must be equal too, because a batch takes the key order of its first row.
 
     Args:
         rows: n elements, n >= 1.

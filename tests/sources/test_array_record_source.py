@@ -253,7 +253,7 @@ def test_no_thread_seeks_between_anothers_seek_and_read(shards):
     source = ArrayRecordDataSource(shards[0])
     lock, seen = WatchedLock(), {}
     reader = YieldingReader(lock, lambda: seen.update({7: source[7]}))
-    source._at_one_place, source._reader = lock, lambda path: reader
+    source._seek_lock, source._reader = lock, lambda path: reader
     seen[3] = source[3]
     reader.other.join()
     assert seen == {3: b"3", 7: b"7"}

@@ -383,7 +383,7 @@ def test_a_table_is_refused_with_the_line_to_write(table, says):
 def test_a_table_is_no_list_of_elements(table):
     """Iterated, it gives its columns or their names; a Series gives its values, whatever their labels."""
     with pytest.raises(
-        TypeError, match=r"elements: expected rows, got a p\w+ \w+, whose \w+\[i\] is a column"
+        TypeError, match=r"elements: expected rows, got a p\w+ \w+, in which \w+\[i\] is a column"
     ):
         lk.InMemoryDataSource(table)
     assert list(lk.InMemoryDataSource(Series([1, 2], index=[1, 0]))) == [1, 2]

@@ -52,7 +52,7 @@ def read_header(data: bytes) -> JpegHeader | None:
                 break
             bits, height, width, components = _FRAME.unpack_from(data, start)
             if height == 0 or width == 0:
-                raise ValueError("the JPEG says that it has no rows or no columns")
+                raise ValueError(f"the JPEG is damaged: its header gives {height} rows and {width} columns")
             if data.rfind(b"\xff\xd9", end) < 0:
                 raise ValueError(f"the JPEG is truncated: no end marker in its {len(data)} bytes")
             ordered = marker in _ROWS_IN_ORDER and bits == 8 and components in (1, 3)

@@ -132,7 +132,7 @@ class MapWithIndex(Transformation):
 
 
 class RandomMap(Transformation):
-    """A Map that also gets a random generator, which depends on seed, index and operation only, never on the worker.
+    """A Map that also gets a random generator, which depends on the seed, the element's place and the operation only.
 
     Args:
         function: takes (element, rng), returns the new element; `rng` is valid during the call only. A subclass defines

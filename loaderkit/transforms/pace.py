@@ -9,9 +9,8 @@ A piece has as many elements as a stage handles in a short time. Work that touch
 alone is a good measure, and the elements aren't examined. The size of pieces never changes a result.
 """
 
-_SECONDS = (
-    50e-6  # the time of a stage to aim at: many times the microsecond that a stage costs beside its calls
-)
+# The aim for one stage: many times the microsecond that a stage takes besides its calls.
+_SECONDS = 50e-6
 
 
 class PiecePace:

@@ -86,9 +86,7 @@ def _named_values(subject: Any, left: int, depth: int) -> dict[str, Any]:
         each = left // max(len(bound), 1)
         said = {name: _said(value, each, depth) for name, value in bound.items()}
         return _named_values(subject.func, left, depth) | said
-    owner = (
-        subject if _is_frozen(subject) else _attribute(subject, "__self__")
-    )  # the object of a bound method
+    owner = subject if _is_frozen(subject) else _attribute(subject, "__self__")  # that of a bound method
     return _fields_of(owner, left, depth) if _is_frozen(owner) else {}
 
 

@@ -6,8 +6,8 @@ An element has a value and two cursors (_order/cursor.py):
     end     the place in the stream after it
 
 Map and Filter keep both. FlatMap appends the child's ordinal; the end of the last child is its parent's end. Batch
-takes its first row's begin and its last row's end. The generator of a random operation is keyed by the begin, so the
-numbers drawn depend on the place in the stream only.
+takes its first row's begin and its last row's end. The generator of a random operation is keyed by the begin, so for
+a seed the numbers drawn depend on the operation and the place in the stream only.
 
 A failure ends a run of elements. The elements before it go on through the later stages, where an earlier element may
 fail as well. So the failure that is reported is always the first in the order of the stream, for every size of tasks.

@@ -11,8 +11,8 @@ import numpy as np
 class SeededGlobals:
     """Calls a function with `random`, `numpy.random` and (where imported) torch seeded from a record's generator.
 
-    The generators' earlier states are restored after the call, also after an error, so other code of the process (the
-    trainer's at worker_count=0, another thread worker's) isn't affected.
+    The generators' earlier states are restored after the call, also after an error, so code that runs later in the same
+    process (the trainer's at worker_count=0) isn't affected.
 
     Args:
         function: takes one element.

@@ -109,7 +109,7 @@ def test_floats_are_from_zero_to_one(dtype):
 def test_channels_first_is_a_transposition(image):
     """In its own dtype, contiguous; an image without channels is an error."""
     if image.ndim == 2:
-        with pytest.raises(ValueError, match=r"\(height, width, channels\), shape"):
+        with pytest.raises(ValueError, match=r"\(height, width, channels\), got shape"):
             lki.HWCToCHW().map(image)
         return
     first = lki.HWCToCHW().map(image)
@@ -278,7 +278,7 @@ BAD_ARGUMENTS = [
     (
         lambda: lki.DecodeRandomResizedCrop((1, 2, 3)),
         ValueError,
-        r"size: expected one int or \(height, width\)",
+        r"size: expected an int or \(height, width\)",
     ),
     (
         lambda: lki.DecodeRandomResizedCrop(8, scale=(0.5, 1.5)),
@@ -309,7 +309,7 @@ BAD_ARGUMENTS = [
     (
         lambda: lki.DecodeCenterCrop(8, decoder="pillow"),
         ValueError,
-        r"decoder: .*\['opencv', 'simplejpeg'\], 'pillow'",
+        r"decoder: .*\['opencv', 'simplejpeg'\], got 'pillow'",
     ),
     (lambda: lki.DecodeCenterCrop(8, reduced=1), TypeError, "reduced: expected True or False, got 1"),
     (lambda: lki.Decode(upright=None), TypeError, "upright: expected True or False, got None"),

@@ -177,7 +177,7 @@ def test_rows_of_different_structure_make_no_block() -> None:
     """collect gives None for them, and for no rows; stack of no rows is an error."""
     assert collect([{"a": 1}, {"b": 1}]) is None
     assert collect([]) is None
-    with pytest.raises(ValueError, match="at least one row"):
+    with pytest.raises(ValueError, match="expected one row or more"):
         stack([[]], describe)
 
 

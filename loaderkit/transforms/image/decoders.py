@@ -1,8 +1,8 @@
 """The decoders: bytes to pixels, with as little decoded as a region needs.
 
 Both libraries use libjpeg-turbo, and both can reduce while they decode: from the frequencies of a block of 8 x 8 pixels
-they compute 4 x 4, 2 x 2 or 1 pixel. Most of the time is spent on the Huffman codes, all of which a reduction still
-reads; decoding fewer rows saves time. So simplejpeg gets the file with a smaller height in its header and stops below
+they compute 4 x 4, 2 x 2 or 1 pixel. Most of the time is spent on the Huffman codes, which a reduction still has to
+read; decoding fewer rows saves time. So simplejpeg gets the file with a smaller height in its header and stops below
 the region; the rows above are exactly those of the whole picture. OpenCV could do the same but prints a warning for
 each such file, so it decodes all rows.
 """

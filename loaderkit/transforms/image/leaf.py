@@ -17,8 +17,8 @@ def with_leaf(element: Any, key: Hashable | None, change: Callable[[Any], Any]) 
     Args:
         element: the image, or its container: a dict, tuple, list, named tuple, or an instance of a dataclass or attrs.
         key: the image's key in the dict; its position in the tuple or list, from 0 or backwards from -1; the name of
-            its field; None where the element is the image. KeyError, IndexError or TypeError where there is no such
-        value. change: takes the image, returns the new one.
+            its field; None where the element is the image. KeyError, IndexError or TypeError for a key that isn't
+        there. change: takes the image, returns the new one.
 
     >>> with_leaf({"image": 2, "label": 7}, "image", lambda image: image * 10)
     {'image': 20, 'label': 7}
@@ -106,8 +106,7 @@ def _described(element: Any) -> str:
 
 
 def pixels_of(image: Any) -> np.ndarray[Any, Any]:
-    """The image itself, if it is an array (height, width) or (height, width, channels); else TypeError or
-    ValueError."""
+    """The image itself if it is an array (height, width) or (height, width, channels), else TypeError or ValueError."""
     if isinstance(image, bytes | bytearray | memoryview) or (
         isinstance(image, np.ndarray) and image.ndim == 1
     ):

@@ -9,8 +9,7 @@ INTERPOLATIONS = ("linear", "area", "cubic", "nearest")
 
 
 def resized(pixels: np.ndarray[Any, Any], size: tuple[int, int], interpolation: str) -> np.ndarray[Any, Any]:
-    """The pixels (height, width) or (height, width, channels) at another size, C-contiguous; themselves at the same
-    size.
+    """The pixels (height, width) or (height, width, channels) resized and C-contiguous; unchanged at the same size.
 
     Args:
         pixels: of a dtype that OpenCV resizes: uint8, uint16, int16, float32, float64; TypeError for others.

@@ -4,7 +4,6 @@ import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
@@ -152,7 +151,7 @@ def _seconds_or_none(name: str, value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"{name}: expected a number of seconds or None, got {_short(value)}")
+        raise TypeError(f"{name}: expected a number of seconds or None, got {value!r}")
     if not 0 < value < float("inf"):
         raise ValueError(f"{name}: expected more than 0 seconds, or None for no limit, got {value}")
     return float(value)

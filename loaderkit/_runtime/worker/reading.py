@@ -47,7 +47,7 @@ class ReadOptions:
         for name in ("num_threads", "prefetch_buffer_size"):
             object.__setattr__(self, name, at_least(name, getattr(self, name), 0))
         if self.retry is not None and not isinstance(self.retry, Retry):
-            raise TypeError(f"retry: expected a Retry, got {self.retry!r}")
+            raise TypeError(f"retry: expected a Retry or None, got {self.retry!r}")
 
 
 def reads_in_flight(source: Any, options: ReadOptions) -> int:

@@ -53,16 +53,16 @@ def parameters_of(operations: Sequence[Transformation]) -> list[dict[str, Any]]:
     >>> parameters_of([Map(abs), Crop(64)])
     [{'op': 'Map', 'name': 'abs'}, {'op': 'RandomMap', 'name': 'Crop', 'parameters': {'size': 64}}]
     """
-    said = [_operation(operation) for operation in operations]
-    if len(canonical(said)) <= _MOST_CHARACTERS:
-        return said
-    said = [
+    entries = [_operation(operation) for operation in operations]
+    if len(canonical(entries)) <= _MOST_CHARACTERS:
+        return entries
+    entries = [
         {**entry, "parameters": {"sha256": _digest(entry["parameters"])}} if "parameters" in entry else entry
-        for entry in said
+        for entry in entries
     ]
-    if len(canonical(said)) <= _MOST_CHARACTERS:
-        return said
-    return [{"op": "all", "name": f"{len(said)} operations", "parameters": {"sha256": _digest(said)}}]
+    if len(canonical(entries)) <= _MOST_CHARACTERS:
+        return entries
+    return [{"op": "all", "name": f"{len(entries)} operations", "parameters": {"sha256": _digest(entries)}}]
 
 
 def _operation(operation: Transformation) -> dict[str, Any]:
@@ -84,8 +84,8 @@ def _named_values(subject: Any, left: int, depth: int) -> dict[str, Any]:
     if isinstance(subject, partial):
         bound = {str(place): value for place, value in enumerate(subject.args)} | subject.keywords
         each = left // max(len(bound), 1)
-        said = {name: _said(value, each, depth) for name, value in bound.items()}
-        return _named_values(subject.func, left, depth) | said
+        values = {name: _as_json(value, each, depth) for name, value in bound.items()}
+        return _named_values(subject.func, left, depth) | values
     owner = subject if _is_frozen(subject) else _attribute(subject, "__self__")  # that of a bound method
     return _fields_of(owner, left, depth) if _is_frozen(owner) else {}
 
@@ -112,36 +112,36 @@ def _attribute(subject: Any, name: str) -> Any:
         return None
 
 
-def _digest(said: Any) -> str:
-    return sha256(canonical(said).encode()).hexdigest()[:16]
+def _digest(value: Any) -> str:
+    return sha256(canonical(value).encode()).hexdigest()[:16]
 
 
-def _bounded(said: Any) -> Any:
-    return said if len(canonical(said)) <= _MOST_OF_ONE else {"sha256": _digest(said)}
+def _bounded(value: Any) -> Any:
+    return value if len(canonical(value)) <= _MOST_OF_ONE else {"sha256": _digest(value)}
 
 
 def _fields_of(value: Any, left: int, depth: int) -> dict[str, Any]:
     """The fields of a frozen dataclass, each as JSON."""
     own = type(value).__module__.partition(".")[0] == _OWN
     fields = [field for field in dataclasses.fields(value) if field.compare and field.init]
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for field in fields:
-        found = _said(_attribute(value, field.name), left // len(fields), depth)
-        if not own or field.default is dataclasses.MISSING or found != _said(field.default, left, depth):
-            said[field.name] = found
-    return said
+        found = _as_json(_attribute(value, field.name), left // len(fields), depth)
+        if not own or field.default is dataclasses.MISSING or found != _as_json(field.default, left, depth):
+            values[field.name] = found
+    return values
 
 
-def _said(value: Any, left: int = _MOST_VALUES, depth: int = 0) -> Any:
+def _as_json(value: Any, left: int = _MOST_VALUES, depth: int = 0) -> Any:
     """A value as JSON.
 
     left: how many values inside it may be read. Its parts get equal shares, so that the result doesn't depend on their
     order, which for a set differs between processes. depth: how many values enclose it.
     """
     try:
-        for kinds, say in _PLAIN:
+        for kinds, convert in _PLAIN:
             if isinstance(value, kinds):
-                return say(value)
+                return convert(value)
         return _inside(value, left, depth + 1)
     except Exception:  # noqa: BLE001 - a user's class may raise anything, and saving a state must not fail for it
         return {"type": _name(type(value))}
@@ -155,16 +155,16 @@ def _inside(value: Any, left: int, depth: int) -> Any:
     if each < 0 or depth > _MOST_DEPTH:
         return {_name(type(value)): len(value)} if each < 0 else {"type": _name(type(value))}
     if isinstance(value, tuple | list):
-        return [_said(item, each, depth) for item in value]
+        return [_as_json(item, each, depth) for item in value]
     if isinstance(value, set | frozenset):
-        return {"set": sorted((_said(item, each, depth) for item in value), key=canonical)}
+        return {"set": sorted((_as_json(item, each, depth) for item in value), key=canonical)}
     if isinstance(value, dict):
         if all(type(key) is str for key in value):
-            return {key: _said(item, each, depth) for key, item in value.items()}
-        pairs = ([_said(key, each, depth), _said(item, each, depth)] for key, item in value.items())
+            return {key: _as_json(item, each, depth) for key, item in value.items()}
+        pairs = ([_as_json(key, each, depth), _as_json(item, each, depth)] for key, item in value.items())
         return {"dict": sorted(pairs, key=canonical)}
     if isinstance(value, slice):
-        return {"slice": [_said(part, each, depth) for part in (value.start, value.stop, value.step)]}
+        return {"slice": [_as_json(part, each, depth) for part in (value.start, value.stop, value.step)]}
     if isinstance(value, partial):
         return {"function": _name(value), "parameters": _named_values(value, each, depth)}
     if _is_frozen(value):
@@ -185,12 +185,12 @@ def _real(value: float | np.floating) -> Any:
 
 
 def _array(value: np.ndarray) -> Any:
-    said: dict[str, Any] = {"array": list(value.shape), "dtype": str(value.dtype)}
+    entry: dict[str, Any] = {"array": list(value.shape), "dtype": str(value.dtype)}
     # Structs and long doubles have padding bytes with arbitrary content.
     plain = value.dtype.kind in "biufcmMSU" and value.dtype.char not in "gG"
     if plain and value.nbytes <= _MOST_HASHED:
-        said["sha256"] = sha256(value.tobytes()).hexdigest()[:16]
-    return said
+        entry["sha256"] = sha256(value.tobytes()).hexdigest()[:16]
+    return entry
 
 
 # The first match is used: an IntEnum is an int too, and numpy's float64 is a float.

@@ -18,14 +18,17 @@ def at_least(name: str, value: object, least: int, *, below: int | None = None, 
         ...
     ValueError: shard_index: expected an int from 0 to 3, got 4; shards are numbered from 0
     """
-    end = f"; {advice}" if advice else ""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name}: expected an int, got {_short(value)}{end}")
+        raise TypeError(f"{name}: expected an int, got {_short(value)}{_end(advice)}")
     number = int(value)
     if number < least or (below is not None and number >= below):
         expected = f"{least} or more" if below is None else f"an int from {least} to {_last_before(below)}"
-        raise ValueError(f"{name}: expected {expected}, got {_short(number)}{end}")
+        raise ValueError(f"{name}: expected {expected}, got {_short(number)}{_end(advice)}")
     return number
+
+
+def _end(advice: str) -> str:
+    return f"; {advice}" if advice else ""
 
 
 def _last_before(end: int) -> str:

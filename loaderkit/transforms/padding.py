@@ -30,7 +30,7 @@ def with_valid(element: Any, valid: Any = True) -> Any:
         return element, valid
     if VALID in element:
         raise ValueError(
-            f'remainder="pad": expected elements without the key "{VALID}", which it adds to tell the real rows, got '
+            f'remainder="pad": expected elements without a leaf "{VALID}", which it adds to tell the real rows, got '
             "one with it; rename it in a Map before Batch"
         )
     if type(element) is dict:

@@ -1,7 +1,7 @@
-"""Workers that give no sign of life: for how long, by a clock that stands still while the trainer does.
+"""For how long each worker has made no progress.
 
-A trainer that was stopped for an hour, by a debugger or a laptop's lid, heard nobody meanwhile: between two looks no
-more time counts than there should have been.
+Only time in which the trainer ran counts: one that was stopped for an hour, by a debugger or a laptop's lid, heard no
+worker meanwhile. So between two looks at most twice the interval counts.
 """
 
 from collections.abc import Collection, Hashable, Mapping
@@ -10,11 +10,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A worker without a sign of life for some seconds; `too_long`: longer than the limit."""
+    """A worker that made no progress.
+
+    seconds   for how long
+    too_long  whether that is longer than the limit
+    sign      its sign of life at the last look
+    """
 
     worker: int
     seconds: float
     too_long: bool
+    sign: Hashable
 
 
 @dataclass(slots=True)
@@ -25,11 +31,11 @@ class _Seen:
 
 
 class StallWatch:
-    """Looks at workers now and then.
+    """Compares the workers' signs of life, one look after the other.
 
     Args:
-        warn: seconds after which a stall is reported.
-        limit: seconds after which it is too long, None for never.
+        warn: seconds after which a stall is reported, once.
+        limit: seconds after which it is too long, None for never: from then on each look reports it.
 
     >>> watch = StallWatch(warn=60, limit=None)
     >>> for now in (0, watch.interval, 2 * watch.interval):
@@ -53,12 +59,12 @@ class StallWatch:
         return self._last is None or now - self._last >= self.interval
 
     def look(self, now: float, signs: Mapping[int, Hashable], starting: Collection[int] = ()) -> list[Stall]:
-        """Those that are to be reported, once each, or that are too long.
+        """The stalls to report now.
 
         Args:
             now: seconds on any clock.
-            signs: for each worker that has something to do, a value that changes when it gets on.
-            starting: those that aren't ready yet; they have `warn` seconds at least.
+            signs: for each worker that has something to do, a value that changes when it makes progress.
+            starting: those that aren't ready yet: theirs are too long after `warn` seconds at the earliest.
         """
         passed = 0.0 if self._last is None else min(now - self._last, 2 * self.interval)
         self._last = now
@@ -77,5 +83,5 @@ class StallWatch:
             too_long = limit is not None and seen.seconds >= limit
             if too_long or (seen.seconds >= self._warn and not seen.told):
                 seen.told = True
-                stalls.append(Stall(worker, seen.seconds, too_long))
+                stalls.append(Stall(worker, seen.seconds, too_long, sign))
         return stalls

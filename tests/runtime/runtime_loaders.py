@@ -60,7 +60,7 @@ def all_same(ones: list[Any], others: list[Any]) -> bool:
 def worker_pids(loader: lk.DataLoader) -> list[int]:
     """The pids of a loader's worker processes."""
     pool: Any = executor_of(loader)
-    return [worker.process.pid for worker in pool._workers.values()]
+    return [worker.process.pid for worker in pool._supervisor.workers.values()]
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> None:

@@ -172,13 +172,13 @@ it = iter(loader(stuck))
 it.start_prefetch()
 while not os.path.exists(os.path.join(folder, "inside")):
     pass
-hub = it._reader.executor
-worker = hub._workers[0].process.pid
+pool = it._reader.executor
+worker = pool._supervisor.workers[0].process.pid
 os.write(1, f"workers {worker}\\n".encode())
 main, ready = threading.main_thread().ident, []
 
 def interrupt():
-    with hub.lock:  # the pump can't end meanwhile
+    with pool.lock:  # the pump can't end meanwhile
         ready.append("the lock is held")
         while len(ready) < 2:
             pass  # the thread that starts this one waits for that too
@@ -248,7 +248,7 @@ if sys.argv[4] == "forked":
         with open(os.path.join(folder, "never")) as never:
             never.read()
         os._exit(0)
-workers = it._reader.executor._workers.values()
+workers = it._reader.executor._supervisor.workers.values()
 os.write(1, f"workers {' '.join(str(worker.process.pid) for worker in workers)}\\n".encode())
 for batch in it:
     pass
@@ -281,9 +281,9 @@ def test_a_worker_that_is_starting_does_not_outlive_its_trainer(folder):
     text = (
         # A worker takes numpy from where the trainer has it.
         f"import numpy\nnumpy.__file__ = '{folder}/slow/numpy/__init__.py'\n{HEAD}"
-        "it = iter(loader())\nit.start_prefetch()\npool = it._reader.executor\n"
-        "while len(pool._workers) < 2:\n    pass\n"
-        "print('workers', *(worker.process.pid for worker in pool._workers.values()), flush=True)\nnext(it)\n"
+        "it = iter(loader())\nit.start_prefetch()\n"
+        "while len(workers := it._reader.executor._supervisor.workers) < 2:\n    pass\n"
+        "print('workers', *(worker.process.pid for worker in workers.values()), flush=True)\nnext(it)\n"
     )
     script = start(folder, text, folder, "process", 2)
     try:

@@ -18,7 +18,7 @@ from child_scripts import run
 from runtime_loaders import all_same, numbers, row
 
 import loaderkit as lk
-from loaderkit._runtime.executors.worker_pool import WorkerPool
+from loaderkit._runtime.executors.pump import Pump
 from loaderkit._system.limits import most_tasks
 
 SCAN = (Path(__file__).parent / "limit_scan.py").read_text()
@@ -155,7 +155,7 @@ def test_the_same_loader_runs_once_there_are_threads_again(monkeypatch):
 
 def test_an_interrupt_before_the_pump_runs_leaves_nothing_to_wait_for(monkeypatch):
     """close() returns although the thread, which is there, never ran."""
-    monkeypatch.setattr("loaderkit._runtime.executors.worker_pool._START_SECONDS", 0.01)
+    monkeypatch.setattr("loaderkit._runtime.executors.pump._START_SECONDS", 0.01)
 
     def interrupted(thread: threading.Thread) -> None:
         raise KeyboardInterrupt
@@ -172,11 +172,11 @@ def test_an_interrupt_before_the_pump_runs_leaves_nothing_to_wait_for(monkeypatc
 def test_an_engine_that_runs_out_of_memory_says_so(monkeypatch, kind):
     """In a turn of the pump, where no caller is: next() raises it."""
 
-    def out_of_memory(self: WorkerPool, *_: Any) -> None:
+    def out_of_memory(self: Pump) -> None:
         raise MemoryError
 
     with ends(), loader(kind) as made:
-        monkeypatch.setattr(WorkerPool, "_hire", out_of_memory)
+        monkeypatch.setattr(Pump, "start_workers", out_of_memory)
         with pytest.raises(lk.WorkerError, match="MemoryError; the limit of address space: RLIMIT_AS is"):
             next(iter(made))
 

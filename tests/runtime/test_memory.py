@@ -129,7 +129,7 @@ def test_batches_of_ever_new_shapes_need_no_more_memory(monkeypatch):
     with loader, iter(loader) as it:
         for batch, other in zip(it, expected, strict=True):
             assert same(batch, other)
-            (worker,) = executor_of(loader)._workers.values()
+            (worker,) = executor_of(loader)._supervisor.workers.values()
             known.append(len(worker._layouts))
     assert max(known) == known[-1] == process._MOST_LAYOUTS
     assert sorted(worker._layouts.values()) == [*range(known[-1])]

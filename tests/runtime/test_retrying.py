@@ -193,7 +193,7 @@ def test_waiting_for_the_next_attempt_is_no_standing_still(kind, threads, tmp_pa
         it.start_prefetch()
         pool: Any = executor_of(loader)
         until((tmp_path / "read").exists)
-        (worker,) = pool._workers.values()
+        (worker,) = pool._supervisor.workers.values()
         until(lambda: worker.progress().task is not None)
         before = worker.progress()
         until(lambda: worker.progress().beats >= before.beats + 8)

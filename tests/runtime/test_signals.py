@@ -57,7 +57,8 @@ with loader() as inner:
         assert is_step(next(it), step)
         step += 1
         if step == 100 and handler is reap:
-            os.kill(next(iter(inner._shared_executor._executor._workers.values())).process.pid, signal.SIGKILL)
+            worker = next(iter(inner._shared_executor._executor._supervisor.workers.values()))
+            os.kill(worker.process.pid, signal.SIGKILL)
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # until its pid is known here
             own = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 3"], os.environ)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
@@ -173,7 +174,7 @@ def test_a_preempted_run_saves_closes_and_goes_on(tmp_path):
 HELD = """
 it = iter(loader())
 kept = [next(it) for _ in range(8)]
-print(*(worker.process.pid for worker in it._reader.executor._workers.values()), flush=True)
+print(*(worker.process.pid for worker in it._reader.executor._supervisor.workers.values()), flush=True)
 sys.stdin.read()
 """
 

@@ -14,7 +14,7 @@ from internals import executor_of
 from runtime_loaders import Trap, all_same, numbers, row, worker_pids
 
 import loaderkit as lk
-import loaderkit._runtime.executors.worker_pool as pool_module
+import loaderkit._runtime.executors.pump as pump_module
 
 KINDS = ["process", "thread"]
 
@@ -40,7 +40,7 @@ def test_two_iterators_share_the_workers(kind):
         given[0] += one
         given[1] += other
         assert all_same(given[0], expected) and all_same(given[1], expected)
-        assert len(executor_of(loader)._workers) == 2
+        assert len(executor_of(loader)._supervisor.workers) == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -94,7 +94,7 @@ def test_closing_ends_the_wait_of_another_thread(tmp_path, what):
 )
 def test_workers_without_work_end_after_a_while_and_come_back(kind, last, monkeypatch):
     """After the idle time the pump and its workers are gone; the next iterator starts them again."""
-    monkeypatch.setattr(pool_module, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(pump_module, "IDLE_SECONDS", 0.05)
     expected = list(numbers(80, row, lk.Batch(8)))
     loader = numbers(80, row, lk.Batch(8), worker_count=1, worker_kind=kind)
     for _ in range(2):
@@ -107,7 +107,7 @@ def test_workers_without_work_end_after_a_while_and_come_back(kind, last, monkey
         gc.collect()
         pump.join(timeout=10)
         assert not pump.is_alive()
-        assert executor_of(loader)._workers == {}
+        assert executor_of(loader)._supervisor.workers == {}
     loader.close()
 
 

@@ -113,7 +113,7 @@ def test_the_memory_of_a_batch_that_changed_is_used_again(kind):
         it.close()
         executor: Any = executor_of(loader)
         until(
-            lambda: not any(map(executor._dispatcher.busy, list(executor._workers))),
+            lambda: not any(map(executor._dispatcher.busy, list(executor._supervisor.workers))),
             "the end of what was begun",
         )
         with executor.lock:

@@ -7,6 +7,7 @@ import gc
 import mmap
 import os
 import re
+import selectors
 import signal
 import stat
 import struct
@@ -24,9 +25,10 @@ from internals import executor_of
 from runtime_loaders import Trap, all_same, numbers, row, same, until, worker_pids, write_to
 
 import loaderkit as lk
-import loaderkit._runtime.executors.supervisor as casualties
+import loaderkit._engine.supervisor as supervisor
 from loaderkit._engine.stall_watch import Stall
 from loaderkit._runtime.executors.process_worker import ProcessWorker
+from loaderkit._runtime.executors.pump import Pump
 from loaderkit._runtime.executors.worker_pool import WorkerPool
 
 ONE: dict[str, Any] = {"worker_count": 1}
@@ -86,7 +88,7 @@ def test_a_worker_killed_with_a_message_half_sent_changes_nothing(tmp_path):
         pool: Any = executor_of(loader)
         with pool.lock:  # the pump can't read
             gate.touch()
-            (worker,) = pool._workers.values()
+            (worker,) = pool._supervisor.workers.values()
             until(lambda: unread(worker.connection) > 1 << 16, "half of a message")
             os.kill(worker.process.pid, signal.SIGKILL)
         with pytest.raises(LongWordedError) as error:
@@ -156,7 +158,7 @@ class DiesIdle(lk.Map):
 @pytest.mark.slow
 def test_workers_that_die_again_and_again_while_they_have_nothing_to_do_are_given_up(monkeypatch, tmp_path):
     """Nobody can be suspected, and it wouldn't end."""
-    monkeypatch.setattr(casualties, "_FRUITLESS", 1)
+    monkeypatch.setattr(supervisor, "_FRUITLESS_LOSSES", 1)
     with numbers(8, DiesIdle(), worker_count=1, max_worker_restarts=0) as loader:
         it, pool = iter(loader), executor_of(loader)
         monkeypatch.setattr(pool._dispatcher, "assign", lambda: None)  # nothing is ever to do
@@ -192,7 +194,7 @@ def test_a_closed_iterator_keeps_nothing_of_the_frames_that_its_error_came_throu
 @pytest.mark.slow
 def test_after_such_an_error_the_iterator_goes_on_with_new_workers(tmp_path, monkeypatch):
     """By set_state, or by a next iterator; the loader isn't closed."""
-    monkeypatch.setattr(casualties, "_FAILED_STARTS", 0)
+    monkeypatch.setattr(supervisor, "_FAILED_STARTS", 0)
     dead = tmp_path / "dead"
     with numbers(8, Unpickled(dead), worker_count=1) as loader:
         dead.touch()
@@ -246,7 +248,7 @@ def test_a_handler_that_waits_for_any_child_doesnt_keep_a_death_from_being_heard
                 os.kill(victim, signal.SIGKILL)
                 until(lambda: victim in taken, "the handler")
             assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
-        assert "an exit code that somebody else took" in caplog.text
+        assert "an exit code that other code took" in caplog.text
     finally:
         signal.signal(signal.SIGCHLD, before)
 
@@ -257,13 +259,13 @@ def test_a_handler_that_waits_for_any_child_doesnt_keep_a_death_from_being_heard
 @pytest.fixture
 def soon(monkeypatch):
     """A warning comes after a moment instead of a minute."""
-    monkeypatch.setattr(casualties, "STALL_SECONDS", 0.4)
+    monkeypatch.setattr(supervisor, "STALL_SECONDS", 0.4)
 
 
 def stalls(caplog: Any) -> list[str]:
     """What was said of workers that don't get on; not of those that are starting."""
     said = [record.getMessage() for record in caplog.records]
-    return [message for message in said if "hasn't got on" in message and "ready yet" not in message]
+    return [message for message in said if "made no progress" in message and "ready yet" not in message]
 
 
 @pytest.mark.slow
@@ -282,7 +284,7 @@ def test_a_stopped_worker_is_named_with_its_records_and_the_kernels_word(tmp_pat
     (message,) = stalls(caplog)
     for words in (f"worker process {victim}", "record keys 8, 9", "T (stopped)", "doesn't answer"):
         assert words in message
-    assert re.search(r"hasn't got on for 0\.\d+ s", message)
+    assert re.search(r"made no progress for 0\.\d+ s", message)
 
 
 @pytest.mark.slow
@@ -355,11 +357,14 @@ def test_a_worker_that_gets_on_while_it_is_asked_what_it_does_is_left_in_peace(t
         it.start_prefetch()
         trap.caught()
         pool = hub_of(loader)
-        ((number, worker),) = pool._workers.items()
+        ((number, worker),) = pool._supervisor.workers.items()
         now = worker.progress()
         before = replace(now, beats=now.beats - 1)
-        pool._deal_with([(Stall(number, 2000.0, True), worker, before, "it runs", "")])
-        assert [*pool._workers] == [number] and not caplog.records
+        with selectors.DefaultSelector() as selector:
+            Pump(pool, selector)._handle_stalls(
+                [(Stall(number, 2000.0, True, before), worker, "it runs", "")]
+            )
+        assert [*pool._supervisor.workers] == [number] and not caplog.records
         trap.let_go()
         assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
 
@@ -480,7 +485,7 @@ def test_a_thread_that_wakes_up_late_and_writes_harms_nothing(tmp_path):
 @pytest.mark.slow
 def test_a_process_that_cant_be_killed_and_wakes_up_late_harms_nothing(tmp_path, monkeypatch):
     """As one that is inside the kernel: here SIGKILL isn't sent to it at first."""
-    monkeypatch.setattr(casualties, "KILL_SECONDS", 0.0)
+    monkeypatch.setattr(supervisor, "KILL_SECONDS", 0.0)
     trap = Sleepy(tmp_path, at=301)
     expected = list(numbers(400, row, lk.Batch(4)))
     options = {"worker_timeout": 0.4, "on_worker_timeout": "restart", **ONE}
@@ -500,7 +505,7 @@ def test_a_process_that_cant_be_killed_and_wakes_up_late_harms_nothing(tmp_path,
 @pytest.mark.slow
 def test_close_ends_a_process_that_was_set_aside(tmp_path, monkeypatch, caplog):
     """It couldn't be ended then; nothing of it is left when the loader is closed."""
-    monkeypatch.setattr(casualties, "KILL_SECONDS", 0.0)
+    monkeypatch.setattr(supervisor, "KILL_SECONDS", 0.0)
     trap = Trap(tmp_path, at=9)
     options = {"worker_timeout": 0.4, "on_worker_timeout": "restart", **ONE}
     with numbers(24, trap, lk.Batch(4), task_rows=2, **options) as loader:
@@ -596,7 +601,7 @@ def test_a_worker_gets_on_when_the_trainer_says_what_to_read_instead(tmp_path, k
     search = WorkerPool._search
 
     def noting(pool: Any, worker: int, *asked: int) -> Any:
-        asking.append(pool._workers[worker].progress())
+        asking.append(pool._supervisor.workers[worker].progress())
         return search(pool, worker, *asked)
 
     monkeypatch.setattr(WorkerPool, "_search", noting)
@@ -606,7 +611,7 @@ def test_a_worker_gets_on_when_the_trainer_says_what_to_read_instead(tmp_path, k
         it = iter(loader)
         it.start_prefetch()
         trap.caught()
-        (worker,) = hub_of(loader)._workers.values()
+        (worker,) = hub_of(loader)._supervisor.workers.values()
         (before,), now = asking, worker.progress()
         assert now.task == before.task is not None and now.beats > before.beats
         trap.let_go()
@@ -616,15 +621,15 @@ def test_a_worker_gets_on_when_the_trainer_says_what_to_read_instead(tmp_path, k
 def test_a_thread_that_was_set_aside_is_so_until_it_is_through(tmp_path, monkeypatch):
     """Not only until it asks what to read instead of a bad record."""
     heard = []
-    told = WorkerPool._told
+    on_thread_event = WorkerPool._on_thread_event
 
     def noting(pool: Any, worker: Any, event: Any) -> None:
         aside = worker.number == 0 and 0 in pool._supervisor.fenced
-        told(pool, worker, event)
+        on_thread_event(pool, worker, event)
         if aside:
             heard.append((type(event).__name__, 0 in pool._supervisor.fenced))
 
-    monkeypatch.setattr(WorkerPool, "_told", noting)
+    monkeypatch.setattr(WorkerPool, "_on_thread_event", noting)
     trap = Trap(tmp_path, at=9)
     options = {"worker_kind": "thread", "worker_timeout": 0.4, "on_worker_timeout": "restart", **ONE}
     with numbers(24, bad_9(trap), lk.Batch(4), task_rows=2, on_record_error="replace", **options) as loader:
@@ -684,7 +689,7 @@ def test_a_worker_that_is_starting_has_a_minute_whatever_its_time_limit_and_is_n
 
 @pytest.mark.slow
 def test_a_worker_that_doesnt_get_ready_in_a_minute_is_an_error(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(casualties, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(supervisor, "STALL_SECONDS", 0.5)
     os.mkfifo(tmp_path / "go")
     with (
         numbers(8, Slow(tmp_path), lk.Batch(4), worker_timeout=0.2, **ONE) as loader,

@@ -27,7 +27,9 @@ from loaderkit._system.platform import open_process, process_state
 from .worker import Event, ReplacementRequested, SetupFailed, SpaceRequested, TaskFinished, WorkerReady
 
 _CHUNK = 1 << 20  # bytes read from a channel at once
-_MOST_LAYOUTS = 64  # that a worker remembers: batches may differ in shape one from the other, without end
+# That a worker remembers. Without a limit its memory would grow with batches of ever new shapes; a smaller one sends
+# the layouts of loaders with many shapes again and again.
+_MOST_LAYOUTS = 64
 _KILL_SECONDS = 2.0  # for a process that was killed to end
 
 
@@ -35,12 +37,12 @@ class ProcessWorker:
     """A child process behind a socket pair. Must be made in a thread that lives as long as the worker should.
 
     Args:
-        packed: what it is told first, as `packed` made it.
-        descriptors: those that this mentions.
+        packed: the first messages to it, as `packed` made them.
+        descriptors: the file descriptors that these name.
         arena: the loader's memory.
-        packer: for what the worker is told later.
+        packer: of later messages.
 
-    Raises OSError where the system starts no more processes.
+    Raises OSError if the system starts no more processes.
     """
 
     def __init__(self, packed: bytes, descriptors: Sequence[int], arena: Arena, packer: Packer) -> None:
@@ -65,11 +67,11 @@ class ProcessWorker:
             self._heartbeat.close()
             raise
         self.name = f"worker process {self.process.pid}"
-        # Its channel's end would tell too, unless a process that the user's code forked there still holds it.
+        # The end of its channel isn't enough: a process that the user's code forked there may still hold it open.
         self.watch = open_process(self.process.pid)
         try:
             self._send(packed)
-        except BaseException:  # for want of memory
+        except BaseException:  # a MemoryError
             self.kill()
             self.end(_KILL_SECONDS)
             raise
@@ -83,11 +85,11 @@ class ProcessWorker:
             if isinstance(layout, BatchLayout) and layout not in self._layouts:
                 message += self._named(layout, task)
         packed = wire.pack_task(task, assignment.attempt, assignment.suspect, self._layouts, outputs)
-        # Sent with what else is given now: a message wakes the worker, which costs more than its bytes.
+        # Sent with the other tasks that are assigned now: waking the worker costs more than the bytes of a message.
         self._unsent += message + wire.frame(wire.TASK, packed)
 
     def _named(self, layout: BatchLayout, task: Task) -> bytes:
-        """Gives a layout a number, and tells the worker: of many, that of the oldest which this task doesn't need."""
+        """The message that numbers a layout; of too many, the oldest that this task doesn't need loses its number."""
         number = len(self._layouts)
         if number >= _MOST_LAYOUTS:
             needed = {target.layout for target in task.targets} | {span.layout for span in task.inputs}
@@ -100,13 +102,13 @@ class ProcessWorker:
     def recall(self, tasks: Sequence[tuple[int, int]]) -> None:
         self._send(wire.frame(wire.RECALL, wire.numbers(*chain.from_iterable(tasks))))
 
-    def place(self, task: int, attempt: int, slot: Slot | None) -> None:
+    def grant_space(self, task: int, attempt: int, slot: Slot | None) -> None:
         if slot is None:
             self._send(wire.frame(wire.FORGET, wire.numbers(task, attempt)))
         else:
             self._send(wire.frame(wire.PLACE, wire.numbers(task, attempt, *wire.pack_slot(slot))))
 
-    def suggest(self, indices: np.ndarray, keys: np.ndarray) -> None:
+    def send_candidates(self, indices: np.ndarray, keys: np.ndarray) -> None:
         self._send(wire.frame(wire.CANDIDATES, indices.tobytes() + keys.tobytes()))
 
     def _send(self, message: bytes) -> None:
@@ -114,7 +116,7 @@ class ProcessWorker:
         self.flush()
 
     def flush(self) -> None:
-        """Sends what the channel takes; a worker that has ended is found by reading from it."""
+        """Sends what the channel takes. An error is ignored here: reading from the channel finds it too."""
         while self._unsent:
             try:
                 sent = self.connection.send(self._unsent)
@@ -126,19 +128,19 @@ class ProcessWorker:
 
     @property
     def blocked(self) -> bool:
-        """Whether something waits for the channel to take it."""
+        """Whether a message is waiting because the channel is full."""
         return bool(self._unsent)
 
     # --- from the worker ----------------------------------------------------------------------------------------
 
     def read(self) -> list[Event]:
-        """What it said; `open` is whether it may say more."""
+        """The events that arrived; `open` says whether more may come."""
         try:
             while received := self.connection.recv(_CHUNK):
                 self._received += received
             self.open = False
         except BlockingIOError:
-            pass  # all that was there is read
+            pass  # all that arrived is read
         except OSError:
             self.open = False
         return [_event(kind, body) for kind, body in wire.split(self._received)]
@@ -151,39 +153,39 @@ class ProcessWorker:
         return process_state(self.process.pid) + ("" if stacks else ", it doesn't answer"), stacks
 
     def dismiss(self) -> None:
-        # Not only closed: a child that the user forked may hold another descriptor of it.
-        with contextlib.suppress(OSError):  # the worker has gone already
+        # Closing isn't enough: a child that the user forked may hold another descriptor of it.
+        with contextlib.suppress(OSError):  # the worker has ended already
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def kill(self) -> None:
-        """Ends it by force; doesn't wait."""
+        """Kills it; doesn't wait."""
         if self.watch is None:
             self.process.kill()
             return
         with contextlib.suppress(ProcessLookupError):  # it has ended just now
-            signal.pidfd_send_signal(
-                self.watch, signal.SIGKILL
-            )  # never another process that has got its number since
+            # Not by its pid, which another process may have by now.
+            signal.pidfd_send_signal(self.watch, signal.SIGKILL)
 
     def end(self, timeout: float) -> str:
-        reaped = self.process.returncode is None and _reaped_by_somebody_else(self.process.pid)
+        reaped = self.process.returncode is None and _reaped_elsewhere(self.process.pid)
         try:
-            # Dismissed, it leaves as soon as its present task allows.
+            # A dismissed process ends after its present task.
             self.process.wait(timeout=timeout)
         except subprocess.TimeoutExpired:
             self.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # in the kernel, in a read that never ends
+            # It may be inside the kernel, in a read that never returns.
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(timeout=_KILL_SECONDS)
         self.connection.close()
         self._heartbeat.close()
         if self.watch is not None:
             os.close(self.watch)
             self.watch = None
-        return "an exit code that somebody else took" if reaped else _how_it_ended(self.process.returncode)
+        return "an exit code that other code took" if reaped else _how_it_ended(self.process.returncode)
 
 
-def _reaped_by_somebody_else(pid: int) -> bool:
-    # A handler of the user's that waits for any child, or SIGCHLD ignored.
+def _reaped_elsewhere(pid: int) -> bool:
+    # By a signal handler of the user's that waits for any child, or because SIGCHLD is ignored.
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

@@ -1,7 +1,7 @@
-"""Names of records for what the pump logs, which must not stand still where a source does.
+"""Names of records for the log, asked for without blocking the pump.
 
-The pump tells of workers that are stuck in a read, and a source whose reads hang may hang when it is asked for a name.
-So a thread asks, and where it has no answer soon, that name and all later ones are left out.
+The pump logs workers that are stuck in a read, and a source whose reads hang may hang when it is asked for a name. So
+a thread asks; if it has no answer soon, that name and all later ones are left out.
 """
 
 import threading
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from loaderkit._base.notes import keyed
 from loaderkit.sources.naming import Namer
 
-_ANSWER_SECONDS = 1.0
+_ANSWER_SECONDS = 1.0  # a longer time names records of slower sources, and blocks the pump once as long
 
 
 class RecordNames:
     """Asks for the names of records.
 
     Args:
-        name: says what the source calls a record, None where it names none: then no thread is needed.
+        name: gives the source's name of a record; None if it has no names: then no thread is needed.
 
     >>> RecordNames({3: "cat.jpg"}.get).keyed([3, 4])
     ["3 'cat.jpg'", '4']
@@ -27,7 +27,7 @@ class RecordNames:
         self._name = name
 
     def keyed(self, keys: Sequence[int]) -> list[str]:
-        """The keys, each with its name where there is one."""
+        """The record keys as texts, each with its name if it has one."""
         names = None if self._name is None else self._asked(self._name, keys)
         return [keyed(key, name) for key, name in zip(keys, names or [None] * len(keys), strict=True)]
 

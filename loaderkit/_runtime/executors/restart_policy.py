@@ -1,15 +1,15 @@
-"""How many lost and late workers a loader accepts."""
+"""The settings of a user for lost and late workers."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """What is put up with from workers.
+    """How many lost and late workers are accepted.
 
     restarts      workers that may be lost at the same records before that is an error
-    timeout       seconds that one may be at the same work, None for any number
-    restart_late  whether one that takes longer is replaced; else that is an error
+    timeout       seconds that a worker may go without progress, None for any number
+    restart_late  whether a worker that takes longer is replaced; else that is an error
     """
 
     restarts: int

@@ -34,8 +34,8 @@ class ThreadWorker:
         program: what it runs; its operations are shared with other threads, their generators aren't.
         arena: the loader's memory.
         objects: the outputs in this process.
-        tell: takes (worker, event) from the thread.
-        number: the worker's.
+        tell: called with (worker, event), in the thread.
+        number: of the worker.
     """
 
     def __init__(
@@ -51,18 +51,18 @@ class ThreadWorker:
         self._arena = arena
         self._objects = objects
         self._tell = tell
-        self._place = Progress()
-        self._signs = 0  # of life, beside those of getting on
+        self._progress = Progress()
+        self._waits = 0  # how often it ended a wait that isn't held against it: progress too
         self._tasks: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
         self._dismissed = False
-        self._recalled: set[tuple[int, int]] = set()  # (task, attempt) that nobody wants any more
-        self._assignment: Assignment | None = None  # worked on
-        self._suggested = (np.empty(0, np.int64), np.empty(0, np.int64))
+        self._recalled: set[tuple[int, int]] = set()  # (task, attempt), cancelled
+        self._assignment: Assignment | None = None  # the present one
+        self._candidates = (np.empty(0, np.int64), np.empty(0, np.int64))
         self.name = f"worker thread {number}"
         self._thread = threading.Thread(target=self._run, name=f"loaderkit-worker-{number}", daemon=True)
 
     def start(self) -> None:
-        """Begins; what it tells refers to it by its number, so the number must be known by then."""
+        """Starts the thread. It reports at once, so the pool must know its number by then."""
         self._thread.start()
 
     def give(self, assignment: Assignment, outputs: dict[int, Slot]) -> None:
@@ -71,11 +71,11 @@ class ThreadWorker:
     def recall(self, tasks: Sequence[tuple[int, int]]) -> None:
         self._recalled.update(tasks)
 
-    def place(self, task: int, attempt: int, slot: Slot | None) -> None:
-        raise AssertionError("a thread's outputs need no room")
+    def grant_space(self, task: int, attempt: int, slot: Slot | None) -> None:
+        raise AssertionError("the outputs of a thread need no space in the arena")
 
-    def suggest(self, indices: np.ndarray, keys: np.ndarray) -> None:
-        self._suggested = indices, keys
+    def send_candidates(self, indices: np.ndarray, keys: np.ndarray) -> None:
+        self._candidates = indices, keys
 
     def dismiss(self) -> None:
         self._dismissed = True
@@ -86,8 +86,8 @@ class ThreadWorker:
         return "still running" if self._thread.is_alive() else "ended"
 
     def progress(self) -> Progress:
-        place = self._place
-        return replace(place, beats=place.beats + self._signs)
+        progress = self._progress
+        return replace(progress, beats=progress.beats + self._waits)
 
     def doing(self) -> tuple[str, str]:
         frame = sys._current_frames().get(self._thread.ident or 0)
@@ -100,31 +100,32 @@ class ThreadWorker:
         return self._arena.token(slot)
 
     def output(self, task: int, *, private: bool) -> Output:
-        """What an earlier task made; it is taken once."""
+        """What an earlier task made."""
         return self._objects[task]
 
     def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
-        """What to read instead of a bad record of the task that is worked on."""
+        """What to read instead of a bad record of the present task."""
         assert self._assignment is not None
-        self._suggested = (np.empty(0, np.int64), np.empty(0, np.int64))  # where nobody answers any more
-        self._go_on()  # what it waits for the trainer isn't held against it
+        # A fenced worker gets no answer, and has none to try.
+        self._candidates = (np.empty(0, np.int64), np.empty(0, np.int64))
+        self._end_wait()  # waiting for the trainer isn't held against it
         self._tell(
             self, ReplacementRequested(self._assignment.task.id, self._assignment.attempt, index, tried)
         )
-        self._go_on()
-        return self._suggested  # by `suggest`, in this thread
+        self._end_wait()
+        return self._candidates  # set by `send_candidates`, which was called in this thread
 
     def _run(self) -> None:
         try:
             self._work()
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
+        except BaseException as error:  # noqa: BLE001 - any error must reach the trainer
             self._tell(
                 self, SetupFailed(error if isinstance(error, Exception) else WorkerError(repr_of(error)))
             )
 
     def _work(self) -> None:
         runner = TaskRunner(self._program, self)
-        runner.reader.tell_of_waits(self._go_on)
+        runner.reader.tell_of_waits(self._end_wait)
         self._tell(self, WorkerReady())
         waiting: deque[Assignment] = deque()
         while self._take_in(waiting, runner):
@@ -139,12 +140,12 @@ class ThreadWorker:
                 report, output = self._done(runner, assignment)
                 self._at(None, None)
             self._tell(self, TaskFinished(*attempt, report, output))
-            self._recalled.discard(attempt)  # told of, it isn't recalled any more
+            self._recalled.discard(attempt)  # it was reported
             del report, output, assignment
         runner.reader.close()
 
     def _take_in(self, waiting: deque[Assignment], runner: TaskRunner) -> bool:
-        """Takes what is there, at least one; whether to go on. Reads of later tasks start early."""
+        """Takes all assignments that came, waits for one at least, and starts to read for them. False: end."""
         if not waiting:
             first = self._tasks.get()
             if first is not None:
@@ -154,7 +155,7 @@ class ThreadWorker:
                 ahead = (
                     sum(other.task.level > 0 for other in waiting) if assignment.task.level else len(waiting)
                 )
-                waiting.insert(ahead, assignment)  # what makes a batch comes first
+                waiting.insert(ahead, assignment)  # first the tasks that make a batch
         if self._dismissed:
             return False
         for assignment in waiting:
@@ -165,10 +166,10 @@ class ThreadWorker:
         return True
 
     def _at(self, task: int | None, index: int | None, instead: tuple[int, int] | None = None) -> None:
-        self._place = Progress(task, index, self._place.beats + 1, instead)
+        self._progress = Progress(task, index, self._progress.beats + 1, instead)
 
-    def _go_on(self) -> None:
-        self._signs += 1
+    def _end_wait(self) -> None:
+        self._waits += 1
 
     def _done(self, runner: TaskRunner, assignment: Assignment) -> tuple[Report, Output]:
         task = assignment.task
@@ -185,23 +186,23 @@ class ThreadWorker:
             # As after the death of a process: once more, and record by record, so that it can be named.
             return runner.do(task, on_record_start)
         except BaseException as error:  # noqa: BLE001 - as above
-            rest, part = before(task, self._place.index)
-            gone = _would_have_ended(error, task, self._place)
+            rest, part = before(task, self._progress.index)
+            gone = _would_have_ended(error, task, self._progress)
         try:
             report, output = runner.do(rest) if len(rest.indices) else (Report(()), [])
-        except BaseException as error:  # noqa: BLE001 - another one: nobody knows what it belongs to
+        except BaseException as error:  # noqa: BLE001 - another error: its record isn't known
             return Report((), _would_have_ended(error, task, Progress())), []
         return report if report.failure is not None else replace(
             report, failure=gone, failed_part=part
         ), output
 
 
-def _would_have_ended(error: BaseException, task: Task, place: Progress) -> Failure:
-    index = place.index
+def _would_have_ended(error: BaseException, task: Task, progress: Progress) -> Failure:
+    index = progress.index
     at = slice(None) if index is None else slice(first := place_of(task, index), first + 1)
     keys, where = tuple(task.keys[at].tolist()), ""
-    if place.instead is not None:
-        candidate, key = place.instead
+    if progress.instead is not None:
+        candidate, key = progress.instead
         keys, where = (key,), f" at index {candidate} (record_key {key}), read instead of a bad one"
     gone = WorkerError(f"a transform would have ended its worker{where}: {repr_of(error)}")
     gone.__cause__ = error

@@ -1,4 +1,4 @@
-"""A worker as the pump sees it: something to give assignments to, and what it says of them."""
+"""What the pool needs of a worker, and the events that a worker reports."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class WorkerReady:
 
 @dataclass(frozen=True, slots=True)
 class TaskFinished:
-    """A worker is through with a task; `output` is what it made, None where that lies in the arena."""
+    """A worker finished a task; `output` is what it made, None where that lies in the arena."""
 
     task: int
     attempt: int
@@ -29,7 +29,7 @@ class TaskFinished:
 
 @dataclass(frozen=True, slots=True)
 class SpaceRequested:
-    """A worker needs room for an output."""
+    """A worker needs memory for the output of a task."""
 
     task: int
     attempt: int
@@ -38,7 +38,7 @@ class SpaceRequested:
 
 @dataclass(frozen=True, slots=True)
 class ReplacementRequested:
-    """A worker asks what to read instead of a bad record, and tried so many already."""
+    """A worker asks what to read instead of the bad record of an index; it tried `tried` others already."""
 
     task: int
     attempt: int
@@ -62,18 +62,18 @@ class Worker(Protocol):
     name: str
 
     def give(self, assignment: Assignment, outputs: dict[int, Slot]) -> None:
-        """Hands it a task; `outputs` says where the inputs lie that are in the arena."""
+        """Gives it a task; `outputs` says where those of the task's inputs lie that are in the arena."""
         ...
 
     def recall(self, tasks: Sequence[tuple[int, int]]) -> None:
-        """Of these, (task, attempt) each, it says at once that they are done, if it hasn't begun them."""
+        """Cancels tasks, (task, attempt) each: those that it hasn't begun it reports as finished at once."""
         ...
 
-    def place(self, task: int, attempt: int, slot: Slot | None) -> None:
-        """Answers what it asked: room, or None to forget the output."""
+    def grant_space(self, task: int, attempt: int, slot: Slot | None) -> None:
+        """Answers a SpaceRequested: the memory, or None to forget the output."""
         ...
 
-    def suggest(self, indices: np.ndarray, keys: np.ndarray) -> None:
+    def send_candidates(self, indices: np.ndarray, keys: np.ndarray) -> None:
         """Answers a ReplacementRequested: the indices to try and their record keys, none where all were tried."""
         ...
 
@@ -82,16 +82,16 @@ class Worker(Protocol):
         ...
 
     def doing(self) -> tuple[str, str]:
-        """What is known of what it is doing, in a few words, and its Python stack if it can answer."""
+        """What it does now, in a few words, and its Python stack, "" if it doesn't answer."""
         ...
 
     def dismiss(self) -> None:
-        """Tells it to go; doesn't wait."""
+        """Asks it to end after its present task; doesn't wait."""
         ...
 
     def end(self, timeout: float) -> str:
-        """Returns when it has ended, and how: a process by force, if it doesn't go in so many seconds.
+        """Waits so many seconds for its end, kills a process that hasn't ended then, and says how it ended.
 
-        Nor does it wait for what can't be ended: a thread that is stuck, a process that is inside the kernel.
+        Returns also if it can't be ended: a thread that is stuck, a process that is inside the kernel.
         """
         ...

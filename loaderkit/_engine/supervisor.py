@@ -1,0 +1,425 @@
+"""The workers of a pool: which there are, the state of each, and what to do about it.
+
+A state machine without I/O: events and times in, decisions out. The pool starts, kills and joins workers, and tells
+the dispatcher and the log what this decides. No other object keeps a list of workers; the dispatcher knows what is
+out with those that are ready.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, Literal, Protocol, TypeVar
+
+from .stall_watch import Stall, StallWatch
+from .task import Task
+
+W = TypeVar("W")
+
+STALL_SECONDS = 60.0  # without progress, before that is logged; also the time that a start may take
+# For a killed process to end. Fenced sooner, it holds memory that it would give back soon; later, its tasks wait.
+KILL_SECONDS = 5.0
+# Losses in a row that are accepted: fewer end a run for a short trouble of the machine, more delay an error that stays.
+_FAILED_STARTS = 3  # of workers that aren't ready, plus one for each worker
+_FRUITLESS_LOSSES = 8  # of ready workers while no task is finished, plus `restarts` + 1 for each worker
+
+
+class WorkerState(Enum):
+    """The state of one worker.
+
+    STARTING  started, and not ready for tasks yet
+    READY     the dispatcher gives it tasks
+    RETIRING  it was asked to end, and may be finishing its task
+    KILLED    it was killed, and its end hasn't been seen
+    FENCED    it couldn't be ended and may still write to the memory of its tasks; another worker has its place
+    RELEASED  it can't write any more, or the pool is closed; it isn't listed any more
+    """
+
+    STARTING = "starting"
+    READY = "ready"
+    RETIRING = "retiring"
+    KILLED = "killed"
+    FENCED = "fenced"
+    RELEASED = "released"
+
+
+# Which state may follow which; `_move` holds it.
+NEXT_STATES: Mapping[WorkerState, frozenset[WorkerState]] = {
+    WorkerState.STARTING: frozenset(
+        # ready, closed its channel or late (process), late (thread), dismissed, died or didn't start
+        {
+            WorkerState.READY,
+            WorkerState.KILLED,
+            WorkerState.FENCED,
+            WorkerState.RETIRING,
+            WorkerState.RELEASED,
+        }
+    ),
+    WorkerState.READY: frozenset(
+        # closed its channel or late (process), late (thread), dismissed, died
+        {WorkerState.KILLED, WorkerState.FENCED, WorkerState.RETIRING, WorkerState.RELEASED}
+    ),
+    WorkerState.KILLED: frozenset(
+        # hasn't ended in KILL_SECONDS, dismissed, died
+        {WorkerState.FENCED, WorkerState.RETIRING, WorkerState.RELEASED}
+    ),
+    WorkerState.RETIRING: frozenset({WorkerState.RELEASED}),  # joined
+    WorkerState.FENCED: frozenset({WorkerState.RELEASED}),  # ended, finished its last task, or joined
+    WorkerState.RELEASED: frozenset(),
+}
+# These are the pool's present workers: as many as there should be, and what they report counts.
+_ACTIVE = (WorkerState.STARTING, WorkerState.READY, WorkerState.KILLED)
+
+
+class TaskProgress(Protocol):
+    """Where a worker is: another value whenever it made progress."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def task(self) -> int | None:
+        """The task that it works on, None if on none."""
+        ...
+
+    @property
+    def index(self) -> int | None:
+        """The index of the record that it is at, None where that isn't known."""
+        ...
+
+    @property
+    def instead(self) -> tuple[int, int] | None:
+        """Index and record key of what it reads instead of that record, which is bad."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSnapshot:
+    """What is seen of a worker at one time: the tasks that are out with it, oldest first, and where it is."""
+
+    tasks: Sequence[Task]
+    progress: TaskProgress
+
+    @property
+    def begun(self) -> Task | None:
+        """The task that it works on; None if on none, or on one that was taken from it."""
+        return next((task for task in self.tasks if task.id == self.progress.task), None)
+
+
+# --- decisions ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker:
+    """Start a worker, and give it this number."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class StallWarning:
+    """Log that a worker made no progress.
+
+    ready     whether it is ready for tasks
+    snapshot  what it has, and where it is
+    """
+
+    stall: Stall
+    ready: bool
+    snapshot: WorkerSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class KillWorker:
+    """Kill a process; don't wait for its end."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """Tell the dispatcher that a worker is lost, as `Dispatcher.died` or, if `fenced`, `Dispatcher.fence`; log it.
+
+    fenced    it may still write; tell it to begin nothing more
+    reason    what is known of why
+    snapshot  what it had, and where it was
+    begun     the task that its loss is put down to, None if none
+    retry     whether that task may be done again
+    late      whether it was ended because it took too long
+    """
+
+    number: int
+    fenced: bool
+    reason: str
+    snapshot: WorkerSnapshot
+    begun: Task | None
+    retry: bool
+    late: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropTasks:
+    """Tell the dispatcher that a worker has gone with all others; don't log it."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSlots:
+    """Tell the dispatcher that a fenced worker can't write any more."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Start no more workers, and raise an error in every iterator.
+
+    cause   "failed starts": `count` workers in a row died before any got ready, the last for this reason
+            "fruitless": `count` ready workers in a row died and no task was finished, the last for this reason
+            "late start": a worker didn't get ready in time
+    """
+
+    cause: Literal["failed starts", "fruitless", "late start"]
+    count: int
+    reason: str
+
+
+Decision = StallWarning | KillWorker | WorkerLost | DropTasks | ReleaseSlots | GiveUp
+
+
+@dataclass(slots=True)
+class _Entry(Generic[W]):
+    worker: W
+    state: WorkerState = WorkerState.STARTING
+    was_ready: bool = False
+    killed_at: float = 0.0
+    late: str = ""  # why it was killed for being late
+
+
+class WorkerSupervisor(Generic[W]):
+    """Decides what becomes of the workers of a pool; W is what the pool keeps of each, and isn't looked at.
+
+    Args:
+        worker_count: how many there should be.
+        killable: whether they can be killed: processes can, threads can't.
+        restarts: workers that may be lost at the same records before that is an error.
+        timeout: seconds that a worker may go without progress, None for any number.
+        restart_late: whether one that takes longer is replaced; else that is an error.
+
+    >>> supervisor = WorkerSupervisor[str](
+    ...     worker_count=1, killable=True, restarts=1, timeout=None, restart_late=False
+    ... )
+    >>> supervisor.to_start()
+    StartWorker(number=0)
+    >>> supervisor.started(0, "the first process")
+    >>> supervisor.worker_ready(0), supervisor.state(0), supervisor.to_start()
+    (True, <WorkerState.READY: 'ready'>, None)
+    """
+
+    def __init__(
+        self, *, worker_count: int, killable: bool, restarts: int, timeout: float | None, restart_late: bool
+    ) -> None:
+        self._worker_count = worker_count
+        self._killable = killable
+        self._restarts = restarts
+        self._restart_late = restart_late
+        self._entries: dict[int, _Entry[W]] = {}  # all that aren't released
+        self._next_number = 0
+        self._failed_starts = 0  # in a row
+        self._fruitless = 0  # ready workers lost since a task was finished
+        self._watch = StallWatch(warn=STALL_SECONDS, limit=timeout)
+        self.interval = self._watch.interval  # seconds from one look to the next
+        self.time_to_look = self._watch.due
+
+    # --- the registry -------------------------------------------------------------------------------------------
+
+    def state(self, number: int) -> WorkerState:
+        """The state of a worker that was started at some time."""
+        assert 0 <= number < self._next_number, f"worker: expected a started one, got {number}"
+        entry = self._entries.get(number)
+        return WorkerState.RELEASED if entry is None else entry.state
+
+    def worker(self, number: int) -> W:
+        """A worker that isn't released."""
+        return self._entries[number].worker
+
+    def is_active(self, number: int) -> bool:
+        """Whether it is one of the pool's present workers; what others report is ignored."""
+        return self.state(number) in _ACTIVE
+
+    @property
+    def workers(self) -> dict[int, W]:
+        """The present workers by number: starting, ready, or killed and not ended yet."""
+        return self._in_states(_ACTIVE)
+
+    @property
+    def fenced(self) -> dict[int, W]:
+        """The fenced workers by number."""
+        return self._in_states((WorkerState.FENCED,))
+
+    def _in_states(self, states: Sequence[WorkerState]) -> dict[int, W]:
+        return {number: entry.worker for number, entry in [*self._entries.items()] if entry.state in states}
+
+    def _move(self, number: int, state: WorkerState) -> _Entry[W]:
+        now = self.state(number)
+        if state not in NEXT_STATES[now]:
+            raise AssertionError(f"worker {number}: no way from {now.value} to {state.value}")
+        entry = self._entries[number]
+        entry.state = state
+        if state is WorkerState.RELEASED:
+            del self._entries[number]
+        return entry
+
+    # --- the life of a worker -----------------------------------------------------------------------------------
+
+    def to_start(self) -> StartWorker | None:
+        """Which worker to start next, None while there are enough."""
+        active = sum(entry.state in _ACTIVE for entry in self._entries.values())
+        return StartWorker(self._next_number) if active < self._worker_count else None
+
+    def started(self, number: int, worker: W) -> None:
+        """The worker of a `StartWorker` is there, or is started in a moment."""
+        assert number == self._next_number, f"worker: expected number {self._next_number}, got {number}"
+        self._entries[number] = _Entry(worker)
+        self._next_number += 1
+
+    def worker_ready(self, number: int) -> bool:
+        """A present worker got ready. Returns whether it can be given tasks: not if it was killed meanwhile."""
+        self._failed_starts = 0
+        killed = self.state(number) is WorkerState.KILLED
+        entry = self._entries[number] if killed else self._move(number, WorkerState.READY)
+        entry.was_ready = True
+        return not killed
+
+    def task_finished(self, number: int) -> None:
+        """A present worker finished a task: losses are counted anew."""
+        assert self._entries[number].was_ready, f"worker {number}: expected one that got ready"
+        self._failed_starts = self._fruitless = 0
+
+    def channel_closed(self, number: int, now: float) -> KillWorker:
+        """A process reports nothing any more, and has not been seen to end."""
+        if self.state(number) in (WorkerState.STARTING, WorkerState.READY):
+            self._move(number, WorkerState.KILLED).killed_at = now
+        return KillWorker(number)
+
+    def died(self, number: int, reason: str, snapshot: WorkerSnapshot, *, wanted: bool) -> list[Decision]:
+        """A process has ended.
+
+        Args:
+            number: of the worker.
+            reason: what is known of why.
+            snapshot: what it had, and where it was.
+            wanted: False where the pool is being closed: the worker went as all of them will.
+        """
+        if (release := self.stopped_writing(number)) is not None:
+            return [release]
+        entry = self._move(number, WorkerState.RELEASED)
+        if not wanted:
+            return [DropTasks(number)]
+        if entry.was_ready:
+            self._fruitless += 1
+        else:
+            self._failed_starts += 1
+        lost = self._lost(number, entry.late or reason, snapshot, late=bool(entry.late), fenced=False)
+        if self._failed_starts >= _FAILED_STARTS + self._worker_count:
+            return [lost, GiveUp("failed starts", self._failed_starts, reason)]
+        if self._fruitless >= _FRUITLESS_LOSSES + (self._restarts + 1) * self._worker_count:
+            return [lost, GiveUp("fruitless", self._fruitless, reason)]
+        return [lost]
+
+    def stopped_writing(self, number: int) -> ReleaseSlots | None:
+        """A worker will write nothing more: that matters if it was fenced, and changes nothing else."""
+        if self.state(number) is not WorkerState.FENCED:
+            return None
+        self._move(number, WorkerState.RELEASED)
+        return ReleaseSlots(number)
+
+    def dismiss(self) -> dict[int, W]:
+        """All present workers are asked to end: returns them, by number. `forget` each of them then."""
+        leaving = self.workers
+        for number in leaving:
+            self._move(number, WorkerState.RETIRING)
+        return leaving
+
+    def forget(self, number: int) -> None:
+        """A worker was joined, whether or not it ended in time, or it couldn't be started."""
+        if self.state(number) is not WorkerState.RELEASED:  # a fenced one may have ended meanwhile
+            self._move(number, WorkerState.RELEASED)
+
+    # --- workers without progress -------------------------------------------------------------------------------
+
+    def look(self, now: float, snapshots: Mapping[int, WorkerSnapshot]) -> list[Stall]:
+        """Which workers made no progress for too long, or so long that it is to be logged.
+
+        Each is to be asked what it does, and then to be confirmed by `confirm_stall`.
+
+        Args:
+            now: seconds on a clock that all calls share.
+            snapshots: what is seen of the present workers.
+        """
+        signs = {
+            number: sign
+            for number, snapshot in snapshots.items()
+            if (sign := self._sign(number, snapshot)) is not None
+        }
+        starting = {number for number in signs if self.state(number) is WorkerState.STARTING}
+        return self._watch.look(now, signs, starting)
+
+    def _sign(self, number: int, snapshot: WorkerSnapshot) -> Hashable:
+        """What changes when a worker makes progress, None if it has nothing to do or was killed."""
+        state = self.state(number)
+        watched = state is WorkerState.STARTING or (state is WorkerState.READY and snapshot.tasks)
+        return snapshot.progress if watched else None
+
+    def confirm_stall(self, now: float, stall: Stall, snapshot: WorkerSnapshot, doing: str) -> list[Decision]:
+        """A worker that `look` named was asked what it does: what follows, nothing if it made progress meanwhile.
+
+        Args:
+            now: seconds on the same clock.
+            stall: what `look` said.
+            snapshot: what is seen of it now.
+            doing: what it says that it does.
+        """
+        number = stall.worker
+        if self._sign(number, snapshot) != stall.sign:
+            return []
+        ready = self.state(number) is WorkerState.READY
+        warning = StallWarning(stall, ready, snapshot)
+        if not stall.too_long:
+            return [warning]
+        reason = f"no sign of life for {stall.seconds:.3g} s ({doing})"
+        if not ready and not self._restart_late:
+            return [warning, GiveUp("late start", 1, reason)]
+        if not self._killable:
+            return [warning, self._fenced(number, reason, snapshot, late=True)]
+        entry = self._move(number, WorkerState.KILLED)
+        entry.killed_at, entry.late = now, reason
+        return [warning, KillWorker(number)]
+
+    def overdue(self, now: float) -> list[int]:
+        """The workers that were killed more than KILL_SECONDS ago and haven't ended: each is to be fenced."""
+        return [
+            number
+            for number, entry in self._entries.items()
+            if entry.state is WorkerState.KILLED and now - entry.killed_at > KILL_SECONDS
+        ]
+
+    def fence(self, number: int, snapshot: WorkerSnapshot) -> WorkerLost:
+        """An overdue worker gets no more time: another is started in its place."""
+        late = self._entries[number].late
+        reason = late or "a closed channel, and no end after it was killed"
+        return self._fenced(number, reason, snapshot, late=bool(late))
+
+    def _fenced(self, number: int, reason: str, snapshot: WorkerSnapshot, *, late: bool) -> WorkerLost:
+        self._move(number, WorkerState.FENCED)
+        return self._lost(number, reason, snapshot, late=late, fenced=True)
+
+    def _lost(
+        self, number: int, reason: str, snapshot: WorkerSnapshot, *, late: bool, fenced: bool
+    ) -> WorkerLost:
+        begun = snapshot.begun
+        retry = not late or self._restart_late
+        if begun is None and snapshot.tasks and not retry:
+            begun = snapshot.tasks[0]  # it never came to it, and that is the error
+        if fenced and begun is not None and begun.level and not self._killable:
+            retry = False  # the thread shares its rows, and may write to them now or later
+        return WorkerLost(number, fenced, reason, snapshot, begun, retry, late)

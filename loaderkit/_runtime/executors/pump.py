@@ -1,0 +1,328 @@
+"""The pump: the thread of a pool that starts the workers, hears them, tells the engine, and ends them.
+
+It is a part of the pool in a file of its own: it uses the pool's private attributes, all of them under the pool's
+lock. Three things are done without the lock, because they take long: waiting for events, asking a worker what it
+does, and joining workers.
+
+Process workers are started from this thread, because the kernel ties a child's life to the *thread* that started it.
+"""
+
+import contextlib
+import selectors
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from loaderkit._engine.stall_watch import Stall
+from loaderkit._engine.supervisor import (
+    Decision,
+    DropTasks,
+    GiveUp,
+    KillWorker,
+    ReleaseSlots,
+    StallWarning,
+    WorkerLost,
+    WorkerSnapshot,
+    WorkerState,
+)
+from loaderkit._system.descriptors import above_standard
+from loaderkit._system.limits import naming_limits, with_limits
+from loaderkit.errors import WorkerError
+
+from .process_worker import ProcessWorker
+from .thread_worker import ThreadWorker
+from .worker import Worker
+from .worker_log import error_of
+
+if TYPE_CHECKING:
+    from .worker_pool import WorkerPool
+
+# How long workers without an iterator wait for the next one: a longer time keeps processes and their memory, a
+# shorter one makes the next epoch of a loader whose iterator was closed wait for their start.
+IDLE_SECONDS = 30.0
+# For all workers together to end by themselves. Processes are killed then; a thread can't be, so it gets longer.
+_PROCESS_END_SECONDS = 0.2
+_THREAD_END_SECONDS = 1.0
+# For the pump's thread to run, where an interrupt fell into its start: it runs at once or not at all.
+_START_SECONDS = 5.0
+
+
+def start_pump(pool: "WorkerPool") -> None:
+    """Starts the pump of a pool, under its lock.
+
+    Whatever the system may refuse is asked for here, where the error reaches a caller and no stream waits yet.
+    """
+    with naming_limits("the selector of the loader's pump"), above_standard():
+        selector = selectors.DefaultSelector()
+        try:
+            selector.register(pool._woken, selectors.EVENT_READ, None)
+        except OSError:
+            selector.close()
+            raise
+    pool.poisoned = True
+    pump = Pump(pool, selector)
+    pool._ended = pump.ended
+    thread = threading.Thread(target=pump.run, name="loaderkit-pump", daemon=True)
+    try:
+        pool._thread = thread
+        thread.start()
+    except BaseException as error:
+        refused = isinstance(error, Exception)
+        if refused or not pump.begun.wait(_START_SECONDS):  # an interrupt may come before it runs, or after
+            pool._thread = None
+            selector.close()
+        if not refused:
+            raise
+        pool.poisoned = False
+        raise WorkerError(f"the loader's pump, a thread, can't be started: {with_limits(error)}") from error
+    pool.poisoned = False
+
+
+class Pump:
+    """What the thread of a pool runs.
+
+    Args:
+        pool: whose workers it drives.
+        selector: has the pool's wake-up socket registered, with None; closed when the thread ends.
+
+    `begun` is set when the thread runs, `ended` when it has done all that it will do.
+    """
+
+    def __init__(self, pool: "WorkerPool", selector: selectors.BaseSelector) -> None:
+        self._pool = pool
+        self._selector = selector
+        self._supervisor = pool._supervisor
+        self._dispatcher = pool._dispatcher
+        self._leaving: Mapping[int, Worker] = {}  # asked to end, and joined last
+        self.begun = threading.Event()
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        """The thread's whole life. An error reaches the iterators, as none of them may wait forever."""
+        pool = self._pool
+        self.begun.set()
+        try:
+            while self._run_round():
+                pass
+            self._end()
+        except BaseException as error:  # noqa: BLE001 - as above
+            with pool.lock:
+                pool._stopping = True
+                pool._fail(error)
+                pool._changed.notify_all()
+                pool._close_resources()
+        finally:
+            self.ended.set()
+
+    def _run_round(self) -> bool:
+        """One round; whether another one follows. If not, the workers were asked to end, under the same lock."""
+        pool = self._pool
+        idle = not pool._streams
+        try:
+            happened = self.run_once(IDLE_SECONDS if idle else self._supervisor.interval)
+            self._look_after_workers()
+        except BaseException as error:  # noqa: BLE001 - a failure must fail every blocked next()
+            pool._fail(error)
+            happened = True
+        with pool.lock:
+            if pool._failed or pool.poisoned:
+                pool._stopping = True  # the iterators get nothing from these workers any more
+            if not pool._stopping and (happened or not idle or pool._in_use()):
+                return True
+            self._dismiss_workers()
+            return False
+
+    # --- one round ----------------------------------------------------------------------------------------------
+
+    def run_once(self, timeout: float | None) -> bool:
+        """Waits for events for so many seconds, and handles them; whether there was any."""
+        pool = self._pool
+        ready = self._selector.select(timeout)
+        with pool.lock:
+            if pool.poisoned:
+                return True
+            for key, mask in ready:
+                if key.data is None:
+                    with contextlib.suppress(BlockingIOError):
+                        pool._woken.recv(4096)
+                elif (
+                    self._supervisor.state(key.data) is not WorkerState.RELEASED
+                ):  # else it ended in this round
+                    self._on_ready(key, mask)
+            pool._sweep()
+            if pool._streams and not pool._stopping:
+                self.start_workers()
+                pool._assign_tasks()
+            self._select_for_writing()
+            if ready:
+                pool._wake_waiting()
+            else:
+                pool._changed.notify_all()  # now and then they look for themselves
+        return bool(ready)
+
+    def _on_ready(self, key: selectors.SelectorKey, mask: int) -> None:
+        number: int = key.data
+        worker = self._supervisor.worker(number)
+        assert isinstance(worker, ProcessWorker)
+        if mask & selectors.EVENT_WRITE:
+            worker.flush()
+        if not mask & selectors.EVENT_READ:
+            return
+        for event in worker.read():
+            if self._supervisor.is_active(number):
+                self._pool._handle_event(number, event)
+        if key.fd == worker.watch or (worker.watch is None and not worker.open):
+            self._on_exit(number, worker)
+        elif not worker.open:
+            # Nothing more is heard of it. Killed without waiting, under the lock; its exit is an event of its own.
+            self._selector.unregister(worker.connection)
+            self._carry_out(worker, [self._supervisor.channel_closed(number, time.monotonic())])
+
+    def _on_exit(self, number: int, worker: ProcessWorker) -> None:
+        """A process has ended, and its channel was read to the end."""
+        for what in (worker.connection, worker.watch):
+            with contextlib.suppress(KeyError):  # it closed its channel before
+                self._selector.unregister(what)  # type: ignore[arg-type]  # no watch: none is registered
+        snapshot = self._snapshot(number, worker)
+        reason = worker.end(_PROCESS_END_SECONDS)
+        wanted = not (self._pool._stopping or self._pool._failed)
+        self._carry_out(worker, self._supervisor.died(number, reason, snapshot, wanted=wanted))
+
+    def start_workers(self) -> None:
+        """Starts as many workers as there should be, under the lock."""
+        start = self._start_thread if self._pool._kind == "thread" else self._start_process
+        while not self._pool._failed and (decision := self._supervisor.to_start()) is not None:
+            start(decision.number)
+
+    def _start_thread(self, number: int) -> None:
+        pool = self._pool
+        worker = ThreadWorker(pool.program, pool._shared_arena, pool._objects, pool._on_thread_event, number)
+        self._supervisor.started(number, worker)  # first: the thread may report at once
+        try:
+            worker.start()
+        except (RuntimeError, MemoryError) as error:
+            self._supervisor.forget(number)
+            pool._give_up(WorkerError(f"a worker thread can't be started: {with_limits(error)}"))
+
+    def _start_process(self, number: int) -> None:
+        pool = self._pool
+        try:
+            worker = ProcessWorker(pool._packed, pool._descriptors, pool._shared_arena, pool._packer)
+        except (OSError, MemoryError) as error:
+            pool._give_up(WorkerError(f"a worker process can't be started: {with_limits(error)}"))
+            return
+        self._supervisor.started(number, worker)
+        self._selector.register(worker.connection, selectors.EVENT_READ, number)
+        if worker.watch is not None:
+            self._selector.register(worker.watch, selectors.EVENT_READ, number)
+
+    def _select_for_writing(self) -> None:
+        for number, worker in self._supervisor.workers.items():
+            if isinstance(worker, ProcessWorker) and worker.open:
+                events = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.blocked else 0)
+                if self._selector.get_key(worker.connection).events != events:
+                    self._selector.modify(worker.connection, events, number)
+
+    # --- workers that are lost or make no progress --------------------------------------------------------------
+
+    def _look_after_workers(self) -> None:
+        """Now and then: a worker without progress is logged, and ended when it takes too long."""
+        now = time.monotonic()
+        if not self._supervisor.time_to_look(now):
+            return
+        with self._pool.lock:
+            workers = self._supervisor.workers
+            snapshots = {number: self._snapshot(number, worker) for number, worker in workers.items()}
+            stalls = self._supervisor.look(now, snapshots)
+        # Asked without the lock: an answer may take a second.
+        self._handle_stalls(
+            [(stall, workers[stall.worker], *workers[stall.worker].doing()) for stall in stalls]
+        )
+
+    def _handle_stalls(self, stalls: Sequence[tuple[Stall, Worker, str, str]]) -> None:
+        """What follows from a look; a stall comes with its worker, what that does, and its Python stack."""
+        pool = self._pool
+        with pool.lock:
+            if pool.poisoned or pool._stopping:
+                return
+            now = time.monotonic()
+            for stall, worker, doing, stack in stalls:
+                snapshot = self._snapshot(stall.worker, worker)
+                decisions = self._supervisor.confirm_stall(now, stall, snapshot, doing)
+                self._carry_out(worker, decisions, doing, stack)
+            for number in self._supervisor.overdue(now):
+                worker = self._supervisor.worker(number)
+                self._carry_out(worker, [self._supervisor.fence(number, self._snapshot(number, worker))])
+            pool._assign_tasks()
+            pool._wake_waiting()
+
+    def _snapshot(self, number: int, worker: Worker) -> WorkerSnapshot:
+        return WorkerSnapshot(self._dispatcher.busy(number), worker.progress())
+
+    def _carry_out(
+        self, worker: Worker, decisions: Sequence[Decision], doing: str = "", stack: str = ""
+    ) -> None:
+        for decision in decisions:
+            match decision:
+                case StallWarning():
+                    self._pool._worker_log.stall(worker.name, decision, doing, stack)
+                case KillWorker():
+                    assert isinstance(worker, ProcessWorker)
+                    worker.kill()
+                case WorkerLost():
+                    self._lose(worker, decision)
+                case DropTasks(number):
+                    self._dispatcher.died(number, "dismissed")
+                case ReleaseSlots(number):
+                    self._dispatcher.release(number)
+                case GiveUp():
+                    self._pool._give_up(error_of(decision, worker.name))
+
+    def _lose(self, worker: Worker, lost: WorkerLost) -> None:
+        if lost.fenced:
+            worker.dismiss()  # a thread then begins nothing more
+        tell = self._dispatcher.fence if lost.fenced else self._dispatcher.died
+        tell(
+            lost.number,
+            lost.reason,
+            begun=None if lost.begun is None else lost.begun.id,
+            at=lost.snapshot.progress.index,
+            instead=lost.snapshot.progress.instead,
+            retry=lost.retry,
+            late=lost.late,
+        )
+        self._pool._worker_log.loss(worker.name, lost)
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def _dismiss_workers(self) -> None:
+        pool = self._pool
+        leaving = self._supervisor.dismiss()
+        for number, worker in leaving.items():
+            worker.dismiss()
+            if not pool.poisoned:
+                self._dispatcher.died(number, "dismissed")
+        # Only a pool that stops has fenced workers here: else it is in use until they are released.
+        self._leaving = {**leaving, **self._supervisor.fenced}
+        if not pool._stopping:
+            pool._thread = None  # a stream that is opened from now on starts another
+        pool._changed.notify_all()
+
+    def _end(self) -> None:
+        pool = self._pool
+        try:
+            self._join_workers()  # without the lock: a thread may be about to report its last task
+        finally:
+            self._selector.close()
+            with pool.lock:
+                for number in self._leaving:
+                    self._supervisor.forget(number)
+                if pool._stopping and pool._thread in (None, threading.current_thread()):
+                    pool._close_resources()  # else a next pump was started since, and does it
+
+    def _join_workers(self) -> None:
+        seconds = _PROCESS_END_SECONDS if self._pool._kind == "process" else _THREAD_END_SECONDS
+        deadline = time.monotonic() + seconds
+        for worker in self._leaving.values():
+            worker.end(max(0.0, deadline - time.monotonic()))

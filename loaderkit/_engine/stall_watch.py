@@ -50,7 +50,8 @@ class StallWatch:
 
     def __init__(self, *, warn: float, limit: float | None) -> None:
         self._warn, self._limit = warn, limit
-        self.interval = min(warn, limit or warn) / 8  # seconds from one look to the next
+        # Seconds from one look to the next: a stall is found at most an eighth of its limit late.
+        self.interval = min(warn, limit or warn) / 8
         self._last: float | None = None
         self._seen: dict[int, _Seen] = {}
 

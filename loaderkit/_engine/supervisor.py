@@ -8,10 +8,20 @@ out with those that are ready.
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from .stall_watch import Stall, StallWatch
-from .task import Task
+from .worker_decisions import (
+    Decision,
+    DropTasks,
+    GiveUp,
+    KillWorker,
+    ReleaseSlots,
+    StallWarning,
+    StartWorker,
+    WorkerLost,
+    WorkerSnapshot,
+)
 
 W = TypeVar("W")
 
@@ -42,154 +52,31 @@ class WorkerState(Enum):
     RELEASED = "released"
 
 
-# Which state may follow which; `_move` holds it.
+STARTING, READY, RETIRING, KILLED, FENCED, RELEASED = WorkerState
+
+# Which state may follow which, and by which event. `_move` refuses any other.
 NEXT_STATES: Mapping[WorkerState, frozenset[WorkerState]] = {
-    WorkerState.STARTING: frozenset(
-        # ready, closed its channel or late (process), late (thread), dismissed, died or didn't start
-        {
-            WorkerState.READY,
-            WorkerState.KILLED,
-            WorkerState.FENCED,
-            WorkerState.RETIRING,
-            WorkerState.RELEASED,
-        }
-    ),
-    WorkerState.READY: frozenset(
-        # closed its channel or late (process), late (thread), dismissed, died
-        {WorkerState.KILLED, WorkerState.FENCED, WorkerState.RETIRING, WorkerState.RELEASED}
-    ),
-    WorkerState.KILLED: frozenset(
-        # hasn't ended in KILL_SECONDS, dismissed, died
-        {WorkerState.FENCED, WorkerState.RETIRING, WorkerState.RELEASED}
-    ),
-    WorkerState.RETIRING: frozenset({WorkerState.RELEASED}),  # joined
-    WorkerState.FENCED: frozenset({WorkerState.RELEASED}),  # ended, finished its last task, or joined
-    WorkerState.RELEASED: frozenset(),
+    # READY: it got ready. KILLED: it closed its channel, or was late (a process). FENCED: it was late (a thread).
+    # RETIRING: all were dismissed. RELEASED: it died, or couldn't be started.
+    STARTING: frozenset({READY, KILLED, FENCED, RETIRING, RELEASED}),
+    # As above.
+    READY: frozenset({KILLED, FENCED, RETIRING, RELEASED}),
+    # FENCED: it hasn't ended in KILL_SECONDS. RETIRING: all were dismissed. RELEASED: it died.
+    KILLED: frozenset({FENCED, RETIRING, RELEASED}),
+    # RELEASED: it was joined.
+    RETIRING: frozenset({RELEASED}),
+    # RELEASED: it died, finished its last task (a thread), or was joined.
+    FENCED: frozenset({RELEASED}),
+    RELEASED: frozenset(),
 }
-# These are the pool's present workers: as many as there should be, and what they report counts.
-_ACTIVE = (WorkerState.STARTING, WorkerState.READY, WorkerState.KILLED)
-
-
-class TaskProgress(Protocol):
-    """Where a worker is: another value whenever it made progress."""
-
-    def __hash__(self) -> int: ...
-
-    @property
-    def task(self) -> int | None:
-        """The task that it works on, None if on none."""
-        ...
-
-    @property
-    def index(self) -> int | None:
-        """The index of the record that it is at, None where that isn't known."""
-        ...
-
-    @property
-    def instead(self) -> tuple[int, int] | None:
-        """Index and record key of what it reads instead of that record, which is bad."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSnapshot:
-    """What is seen of a worker at one time: the tasks that are out with it, oldest first, and where it is."""
-
-    tasks: Sequence[Task]
-    progress: TaskProgress
-
-    @property
-    def begun(self) -> Task | None:
-        """The task that it works on; None if on none, or on one that was taken from it."""
-        return next((task for task in self.tasks if task.id == self.progress.task), None)
-
-
-# --- decisions ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class StartWorker:
-    """Start a worker, and give it this number."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class StallWarning:
-    """Log that a worker made no progress.
-
-    ready     whether it is ready for tasks
-    snapshot  what it has, and where it is
-    """
-
-    stall: Stall
-    ready: bool
-    snapshot: WorkerSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class KillWorker:
-    """Kill a process; don't wait for its end."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerLost:
-    """Tell the dispatcher that a worker is lost, as `Dispatcher.died` or, if `fenced`, `Dispatcher.fence`; log it.
-
-    fenced    it may still write; tell it to begin nothing more
-    reason    what is known of why
-    snapshot  what it had, and where it was
-    begun     the task that its loss is put down to, None if none
-    retry     whether that task may be done again
-    late      whether it was ended because it took too long
-    """
-
-    number: int
-    fenced: bool
-    reason: str
-    snapshot: WorkerSnapshot
-    begun: Task | None
-    retry: bool
-    late: bool
-
-
-@dataclass(frozen=True, slots=True)
-class DropTasks:
-    """Tell the dispatcher that a worker has gone with all others; don't log it."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseSlots:
-    """Tell the dispatcher that a fenced worker can't write any more."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """Start no more workers, and raise an error in every iterator.
-
-    cause   "failed starts": `count` workers in a row died before any got ready, the last for this reason
-            "fruitless": `count` ready workers in a row died and no task was finished, the last for this reason
-            "late start": a worker didn't get ready in time
-    """
-
-    cause: Literal["failed starts", "fruitless", "late start"]
-    count: int
-    reason: str
-
-
-Decision = StallWarning | KillWorker | WorkerLost | DropTasks | ReleaseSlots | GiveUp
+# The states of the pool's present workers: there should be `worker_count` of them, and what they report counts.
+_ACTIVE = (STARTING, READY, KILLED)
 
 
 @dataclass(slots=True)
 class _Entry(Generic[W]):
     worker: W
-    state: WorkerState = WorkerState.STARTING
+    state: WorkerState = STARTING
     was_ready: bool = False
     killed_at: float = 0.0
     late: str = ""  # why it was killed for being late
@@ -236,7 +123,7 @@ class WorkerSupervisor(Generic[W]):
         """The state of a worker that was started at some time."""
         assert 0 <= number < self._next_number, f"worker: expected a started one, got {number}"
         entry = self._entries.get(number)
-        return WorkerState.RELEASED if entry is None else entry.state
+        return RELEASED if entry is None else entry.state
 
     def worker(self, number: int) -> W:
         """A worker that isn't released."""
@@ -254,7 +141,7 @@ class WorkerSupervisor(Generic[W]):
     @property
     def fenced(self) -> dict[int, W]:
         """The fenced workers by number."""
-        return self._in_states((WorkerState.FENCED,))
+        return self._in_states((FENCED,))
 
     def _in_states(self, states: Sequence[WorkerState]) -> dict[int, W]:
         return {number: entry.worker for number, entry in [*self._entries.items()] if entry.state in states}
@@ -265,7 +152,7 @@ class WorkerSupervisor(Generic[W]):
             raise AssertionError(f"worker {number}: no way from {now.value} to {state.value}")
         entry = self._entries[number]
         entry.state = state
-        if state is WorkerState.RELEASED:
+        if state is RELEASED:
             del self._entries[number]
         return entry
 
@@ -285,8 +172,8 @@ class WorkerSupervisor(Generic[W]):
     def worker_ready(self, number: int) -> bool:
         """A present worker got ready. Returns whether it can be given tasks: not if it was killed meanwhile."""
         self._failed_starts = 0
-        killed = self.state(number) is WorkerState.KILLED
-        entry = self._entries[number] if killed else self._move(number, WorkerState.READY)
+        killed = self.state(number) is KILLED
+        entry = self._entries[number] if killed else self._move(number, READY)
         entry.was_ready = True
         return not killed
 
@@ -297,8 +184,8 @@ class WorkerSupervisor(Generic[W]):
 
     def channel_closed(self, number: int, now: float) -> KillWorker:
         """A process reports nothing any more, and has not been seen to end."""
-        if self.state(number) in (WorkerState.STARTING, WorkerState.READY):
-            self._move(number, WorkerState.KILLED).killed_at = now
+        if self.state(number) not in (KILLED, FENCED):
+            self._move(number, KILLED).killed_at = now
         return KillWorker(number)
 
     def died(self, number: int, reason: str, snapshot: WorkerSnapshot, *, wanted: bool) -> list[Decision]:
@@ -312,7 +199,10 @@ class WorkerSupervisor(Generic[W]):
         """
         if (release := self.stopped_writing(number)) is not None:
             return [release]
-        entry = self._move(number, WorkerState.RELEASED)
+        assert self.is_active(number), (
+            f"worker {number}: expected a present one, got {self.state(number).value}"
+        )
+        entry = self._move(number, RELEASED)
         if not wanted:
             return [DropTasks(number)]
         if entry.was_ready:
@@ -328,22 +218,22 @@ class WorkerSupervisor(Generic[W]):
 
     def stopped_writing(self, number: int) -> ReleaseSlots | None:
         """A worker will write nothing more: that matters if it was fenced, and changes nothing else."""
-        if self.state(number) is not WorkerState.FENCED:
+        if self.state(number) is not FENCED:
             return None
-        self._move(number, WorkerState.RELEASED)
+        self._move(number, RELEASED)
         return ReleaseSlots(number)
 
     def dismiss(self) -> dict[int, W]:
         """All present workers are asked to end: returns them, by number. `forget` each of them then."""
         leaving = self.workers
         for number in leaving:
-            self._move(number, WorkerState.RETIRING)
+            self._move(number, RETIRING)
         return leaving
 
     def forget(self, number: int) -> None:
         """A worker was joined, whether or not it ended in time, or it couldn't be started."""
-        if self.state(number) is not WorkerState.RELEASED:  # a fenced one may have ended meanwhile
-            self._move(number, WorkerState.RELEASED)
+        if self.state(number) is not RELEASED:  # a fenced one may have ended meanwhile
+            self._move(number, RELEASED)
 
     # --- workers without progress -------------------------------------------------------------------------------
 
@@ -361,13 +251,13 @@ class WorkerSupervisor(Generic[W]):
             for number, snapshot in snapshots.items()
             if (sign := self._sign(number, snapshot)) is not None
         }
-        starting = {number for number in signs if self.state(number) is WorkerState.STARTING}
+        starting = {number for number in signs if self.state(number) is STARTING}
         return self._watch.look(now, signs, starting)
 
     def _sign(self, number: int, snapshot: WorkerSnapshot) -> Hashable:
         """What changes when a worker makes progress, None if it has nothing to do or was killed."""
         state = self.state(number)
-        watched = state is WorkerState.STARTING or (state is WorkerState.READY and snapshot.tasks)
+        watched = state is STARTING or (state is READY and snapshot.tasks)
         return snapshot.progress if watched else None
 
     def confirm_stall(self, now: float, stall: Stall, snapshot: WorkerSnapshot, doing: str) -> list[Decision]:
@@ -382,7 +272,7 @@ class WorkerSupervisor(Generic[W]):
         number = stall.worker
         if self._sign(number, snapshot) != stall.sign:
             return []
-        ready = self.state(number) is WorkerState.READY
+        ready = self.state(number) is READY
         warning = StallWarning(stall, ready, snapshot)
         if not stall.too_long:
             return [warning]
@@ -390,8 +280,9 @@ class WorkerSupervisor(Generic[W]):
         if not ready and not self._restart_late:
             return [warning, GiveUp("late start", 1, reason)]
         if not self._killable:
-            return [warning, self._fenced(number, reason, snapshot, late=True)]
-        entry = self._move(number, WorkerState.KILLED)
+            self._move(number, FENCED)
+            return [warning, self._lost(number, reason, snapshot, late=True, fenced=True)]
+        entry = self._move(number, KILLED)
         entry.killed_at, entry.late = now, reason
         return [warning, KillWorker(number)]
 
@@ -400,18 +291,14 @@ class WorkerSupervisor(Generic[W]):
         return [
             number
             for number, entry in self._entries.items()
-            if entry.state is WorkerState.KILLED and now - entry.killed_at > KILL_SECONDS
+            if entry.state is KILLED and now - entry.killed_at > KILL_SECONDS
         ]
 
     def fence(self, number: int, snapshot: WorkerSnapshot) -> WorkerLost:
         """An overdue worker gets no more time: another is started in its place."""
-        late = self._entries[number].late
+        late = self._move(number, FENCED).late
         reason = late or "a closed channel, and no end after it was killed"
-        return self._fenced(number, reason, snapshot, late=bool(late))
-
-    def _fenced(self, number: int, reason: str, snapshot: WorkerSnapshot, *, late: bool) -> WorkerLost:
-        self._move(number, WorkerState.FENCED)
-        return self._lost(number, reason, snapshot, late=late, fenced=True)
+        return self._lost(number, reason, snapshot, late=bool(late), fenced=True)
 
     def _lost(
         self, number: int, reason: str, snapshot: WorkerSnapshot, *, late: bool, fenced: bool

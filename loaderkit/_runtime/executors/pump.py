@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from loaderkit._engine.stall_watch import Stall
-from loaderkit._engine.supervisor import (
+from loaderkit._engine.supervisor import RELEASED
+from loaderkit._engine.worker_decisions import (
     Decision,
     DropTasks,
     GiveUp,
@@ -24,7 +25,6 @@ from loaderkit._engine.supervisor import (
     StallWarning,
     WorkerLost,
     WorkerSnapshot,
-    WorkerState,
 )
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.limits import naming_limits, with_limits
@@ -146,9 +146,7 @@ class Pump:
                 if key.data is None:
                     with contextlib.suppress(BlockingIOError):
                         pool._woken.recv(4096)
-                elif (
-                    self._supervisor.state(key.data) is not WorkerState.RELEASED
-                ):  # else it ended in this round
+                elif self._supervisor.state(key.data) is not RELEASED:  # else it ended in this round
                     self._on_ready(key, mask)
             pool._sweep()
             if pool._streams and not pool._stopping:

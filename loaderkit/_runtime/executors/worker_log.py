@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Sequence
 
-from loaderkit._engine.supervisor import GiveUp, StallWarning, WorkerLost, WorkerSnapshot
 from loaderkit._engine.task import Task
+from loaderkit._engine.worker_decisions import GiveUp, StallWarning, WorkerLost, WorkerSnapshot
 from loaderkit._system.limits import inherited_limits
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
@@ -102,7 +102,7 @@ def _count(tasks: Sequence[Task]) -> str:
 def error_of(given_up: GiveUp, name: str) -> WorkerError:
     """The error of iterators whose pool starts no more workers; `name` is that of the last one.
 
-    >>> from loaderkit._engine.supervisor import GiveUp
+    >>> from loaderkit._engine.worker_decisions import GiveUp
     >>> print(error_of(GiveUp("late start", 1, "no sign of life for 60 s"), "worker process 9"))
     worker process 9 didn't get ready: no sign of life for 60 s
     """

@@ -1,0 +1,121 @@
+"""What the pool tells the supervisor of a worker, and what the supervisor decides. Frozen values, without behaviour."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from .stall_watch import Stall
+from .task import Task
+
+
+class TaskProgress(Protocol):
+    """Where a worker is: another value whenever it made progress."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def task(self) -> int | None:
+        """The task that it works on, None if on none."""
+        ...
+
+    @property
+    def index(self) -> int | None:
+        """The index of the record that it is at, None where that isn't known."""
+        ...
+
+    @property
+    def instead(self) -> tuple[int, int] | None:
+        """Index and record key of what it reads instead of that record, which is bad."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSnapshot:
+    """What is seen of a worker at one time: the tasks that are out with it, oldest first, and where it is."""
+
+    tasks: Sequence[Task]
+    progress: TaskProgress
+
+    @property
+    def begun(self) -> Task | None:
+        """The task that it works on; None if on none, or on one that was taken from it."""
+        return next((task for task in self.tasks if task.id == self.progress.task), None)
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker:
+    """Start a worker, and give it this number."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class StallWarning:
+    """Log that a worker made no progress.
+
+    ready     whether it is ready for tasks
+    snapshot  what it has, and where it is
+    """
+
+    stall: Stall
+    ready: bool
+    snapshot: WorkerSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class KillWorker:
+    """Kill a process; don't wait for its end."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """Tell the dispatcher that a worker is lost, as `Dispatcher.died` or, if `fenced`, `Dispatcher.fence`; log it.
+
+    fenced    it may still write; tell it to begin nothing more
+    reason    what is known of why
+    snapshot  what it had, and where it was
+    begun     the task that its loss is put down to, None if none
+    retry     whether that task may be done again
+    late      whether it was ended because it took too long
+    """
+
+    number: int
+    fenced: bool
+    reason: str
+    snapshot: WorkerSnapshot
+    begun: Task | None
+    retry: bool
+    late: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropTasks:
+    """Tell the dispatcher that a worker has gone with all others; don't log it."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSlots:
+    """Tell the dispatcher that a fenced worker can't write any more."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Start no more workers, and raise an error in every iterator.
+
+    cause   "failed starts": `count` workers in a row died before any got ready, the last for this reason
+            "fruitless": `count` ready workers in a row died and no task was finished, the last for this reason
+            "late start": a worker didn't get ready in time
+    """
+
+    cause: Literal["failed starts", "fruitless", "late start"]
+    count: int
+    reason: str
+
+
+Decision = StallWarning | KillWorker | WorkerLost | DropTasks | ReleaseSlots | GiveUp

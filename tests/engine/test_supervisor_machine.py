@@ -1,0 +1,334 @@
+"""Whatever the order of events, the supervisor agrees with a simple model of its workers.
+
+The model has no table: it says of each event what becomes of that worker, and counts by going through all that
+happened so far.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from loaderkit._engine.supervisor import WorkerState, WorkerSupervisor
+from loaderkit._engine.task import Task
+from loaderkit._engine.worker_decisions import (
+    DropTasks,
+    GiveUp,
+    KillWorker,
+    ReleaseSlots,
+    StallWarning,
+    StartWorker,
+    WorkerLost,
+    WorkerSnapshot,
+)
+
+WARN, KILL = 60.0, 5.0  # seconds, as the supervisor has them
+PRESENT = ("starting", "ready", "killed")
+
+
+@dataclass(frozen=True)
+class At:
+    """Where a worker is."""
+
+    task: int | None = None
+    index: int | None = None
+    instead: tuple[int, int] | None = None
+    beats: int = 0
+
+
+@dataclass
+class Modelled:
+    """A worker, as the model has it."""
+
+    state: str = "starting"
+    got_ready: bool = False
+    tasks: list[Task] = field(default_factory=list)
+    at: At = At()
+    late: bool = False
+    killed_at: float = 0.0
+    quiet: float | None = None  # seconds without progress, None if it wasn't watched at the last look
+    sign: At | None = None  # at the last look
+    warned: bool = False
+
+    @property
+    def watched(self):
+        return self.state == "starting" or (self.state == "ready" and bool(self.tasks))
+
+
+class SupervisorMachine(RuleBasedStateMachine):
+    @initialize(
+        workers=st.integers(1, 3),
+        killable=st.booleans(),
+        restarts=st.integers(0, 2),
+        timeout=st.sampled_from([8.0, None, 120.0, 8.0]),
+        restart_late=st.booleans(),
+    )
+    def begin(self, workers, killable, restarts, timeout, restart_late):
+        self.worker_count, self.killable, self.restarts = workers, killable, restarts
+        self.timeout, self.restart_late = timeout, restart_late
+        self.supervisor = WorkerSupervisor[str](
+            worker_count=workers,
+            killable=killable,
+            restarts=restarts,
+            timeout=timeout,
+            restart_late=restart_late,
+        )
+        self.workers: dict[int, Modelled] = {}  # all that were ever started
+        self.history: list[str] = []  # "ready", "done", "died starting", "died ready"
+        self.now = 1000.0
+        self.last_look: float | None = None
+        self.next_task = 0
+
+    # --- the model ------------------------------------------------------------------------------------------------
+
+    def those(self, *states):
+        return [number for number, worker in self.workers.items() if worker.state in states]
+
+    def in_a_row(self, what, broken_by):
+        """How often something happened since something else did."""
+        count = 0
+        for event in self.history:
+            count = 0 if event in broken_by else count + (event == what)
+        return count
+
+    def snapshot(self, number):
+        worker = self.workers[number]
+        return WorkerSnapshot([*worker.tasks], worker.at)
+
+    def check_lost(self, lost, number, *, fenced):
+        worker = self.workers[number]
+        assert isinstance(lost, WorkerLost) and (lost.number, lost.fenced) == (number, fenced)
+        assert lost.late == worker.late and ("no sign of life" in lost.reason) == worker.late
+        begun = next((task for task in worker.tasks if task.id == worker.at.task), None)
+        if not worker.late or self.restart_late:
+            assert lost.begun is begun
+            assert lost.retry == (not (fenced and begun is not None and begun.level and not self.killable))
+        else:
+            assert lost.begun is (begun if begun is not None or not worker.tasks else worker.tasks[0])
+            assert not lost.retry
+
+    # --- the life of a worker -------------------------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.those(*PRESENT)) < self.worker_count)
+    @rule(fails=st.booleans(), ready=st.booleans())
+    def start(self, fails, ready):
+        number = len(self.workers)
+        assert self.supervisor.to_start() == StartWorker(number)
+        self.supervisor.started(number, f"worker {number}")
+        self.workers[number] = Modelled()
+        if fails and ready:  # both: so that it is rare
+            self.supervisor.forget(number)
+            self.workers[number].state = "released"
+        elif ready:
+            self.get_ready(number)
+
+    def get_ready(self, number):
+        worker = self.workers[number]
+        assert self.supervisor.worker_ready(number) == (worker.state == "starting")
+        worker.state = "ready" if worker.state == "starting" else "killed"
+        worker.got_ready = True
+        self.history.append("ready")
+
+    @precondition(lambda self: any(not self.workers[n].got_ready for n in self.those("starting", "killed")))
+    @rule(data=st.data())
+    def becomes_ready(self, data):
+        waiting = [n for n in self.those("starting", "killed") if not self.workers[n].got_ready]
+        self.get_ready(data.draw(st.sampled_from(waiting)))
+
+    @precondition(lambda self: self.those("ready"))
+    @rule(data=st.data(), level=st.integers(0, 1), begun=st.booleans())
+    def takes_a_task(self, data, level, begun):
+        worker = self.workers[data.draw(st.sampled_from(self.those("ready")))]
+        rows = np.arange(2) + 2 * self.next_task
+        worker.tasks.append(Task(self.next_task, level, rows, rows, ()))
+        self.next_task += 1
+        if begun and worker.at.task is None:
+            worker.at = At(worker.tasks[0].id, beats=worker.at.beats + 1)
+
+    @precondition(lambda self: any(self.workers[number].tasks for number in self.those("ready", "killed")))
+    @rule(data=st.data())
+    def finishes_a_task(self, data):
+        working = [number for number in self.those("ready", "killed") if self.workers[number].tasks]
+        number = data.draw(st.sampled_from(working))
+        worker = self.workers[number]
+        del worker.tasks[0]
+        worker.at = At(beats=worker.at.beats + 1)
+        self.supervisor.task_finished(number)
+        self.history.append("done")
+
+    @precondition(lambda self: self.killable and self.those(*PRESENT, "fenced"))
+    @rule(data=st.data())
+    def closes_its_channel(self, data):
+        number = data.draw(st.sampled_from(self.those(*PRESENT, "fenced")))
+        worker = self.workers[number]
+        assert self.supervisor.channel_closed(number, self.now) == KillWorker(number)
+        if worker.state in ("starting", "ready"):
+            worker.state, worker.killed_at = "killed", self.now
+
+    @precondition(lambda self: self.killable and self.those(*PRESENT, "fenced"))
+    @rule(data=st.data(), wanted=st.sampled_from([True, True, True, False]))
+    def dies(self, data, wanted):
+        self.let_die(data.draw(st.sampled_from(self.those(*PRESENT, "fenced"))), wanted)
+
+    def let_die(self, number, wanted):
+        worker = self.workers[number]
+        decisions = self.supervisor.died(number, "exit code 9", self.snapshot(number), wanted=wanted)
+        was, worker.state = worker.state, "released"
+        if was == "fenced":
+            assert decisions == [ReleaseSlots(number)]
+        elif not wanted:
+            assert decisions == [DropTasks(number)]
+        else:
+            lost, *given_up = decisions
+            self.check_lost(lost, number, fenced=False)
+            self.history.append("died ready" if worker.got_ready else "died starting")
+            starts = self.in_a_row("died starting", ("ready", "done"))
+            fruitless = self.in_a_row("died ready", ("done",))
+            if starts >= 3 + self.worker_count:
+                assert given_up == [GiveUp("failed starts", starts, "exit code 9")]
+            elif fruitless >= 8 + (self.restarts + 1) * self.worker_count:
+                assert given_up == [GiveUp("fruitless", fruitless, "exit code 9")]
+            else:
+                assert given_up == []
+
+    @precondition(lambda self: self.killable and len(self.those(*PRESENT)) < self.worker_count)
+    @rule(times=st.integers(2, 12), ready=st.booleans())
+    def die_in_a_row(self, times, ready):
+        """Whatever is started dies."""
+        for _ in range(times):
+            self.start(fails=False, ready=ready)
+            self.let_die(len(self.workers) - 1, wanted=True)
+
+    @precondition(lambda self: not self.killable and self.workers)
+    @rule(data=st.data())
+    def reports_from_its_thread(self, data):
+        """A fenced one finished its last task; of a dismissed one it makes no difference."""
+        number = data.draw(st.sampled_from(sorted(self.workers)))
+        fenced = self.workers[number].state == "fenced"
+        assert self.supervisor.stopped_writing(number) == (ReleaseSlots(number) if fenced else None)
+        if fenced:
+            self.workers[number].state = "released"
+
+    # --- time -----------------------------------------------------------------------------------------------------
+
+    @rule(seconds=st.sampled_from([0.5, 2.5, 5.0, 6.0]))
+    def time_passes(self, seconds):
+        """A killed worker has so much of it to end."""
+        self.now += seconds
+        self.fence_overdue()
+
+    @precondition(lambda self: self.workers)
+    @rule(data=st.data())
+    def makes_progress(self, data):
+        worker = self.workers[data.draw(st.sampled_from(sorted(self.workers)))]
+        worker.at = At(worker.at.task, beats=worker.at.beats + 1)
+
+    @rule(intervals=st.integers(1, 12), data=st.data())
+    def looks(self, intervals, data):
+        """So many looks, an interval apart; a worker that is stuck may have gone on when it is asked."""
+        for _ in range(intervals):
+            self.now += self.supervisor.interval
+            stalls = self.look()
+            for stall in stalls:
+                if data.draw(st.integers(0, 3)) == 0:
+                    worker = self.workers[stall.worker]
+                    worker.at = At(worker.at.task, beats=worker.at.beats + 1)
+                self.confirm(stall)
+            self.fence_overdue()
+
+    def look(self):
+        interval = min(WARN, self.timeout or WARN) / 8
+        passed = 0.0 if self.last_look is None else min(self.now - self.last_look, 2 * interval)
+        self.last_look = self.now
+        expected = []
+        for number in self.those(*PRESENT):
+            worker = self.workers[number]
+            if not worker.watched:
+                worker.quiet = None
+                continue
+            if worker.quiet is None or worker.sign != worker.at:
+                worker.quiet, worker.sign, worker.warned = 0.0, worker.at, False
+                continue
+            worker.quiet += passed
+            limit = np.inf if self.timeout is None else self.timeout
+            too_long = worker.quiet >= (max(limit, WARN) if worker.state == "starting" else limit)
+            if too_long or (worker.quiet >= WARN and not worker.warned):
+                worker.warned = True
+                expected.append((number, worker.quiet, too_long, worker.at))
+        stalls = self.supervisor.look(self.now, {n: self.snapshot(n) for n in self.those(*PRESENT)})
+        assert [(stall.worker, stall.seconds, stall.too_long, stall.sign) for stall in stalls] == [
+            (number, pytest.approx(quiet), too_long, at) for number, quiet, too_long, at in expected
+        ]
+        return stalls
+
+    def confirm(self, stall):
+        number = stall.worker
+        worker, snapshot = self.workers[number], self.snapshot(number)
+        decisions = self.supervisor.confirm_stall(self.now, stall, snapshot, "it waits")
+        if worker.at != stall.sign:
+            assert decisions == []
+            return
+        warning, *rest = decisions
+        assert warning == StallWarning(stall, worker.state == "ready", snapshot)
+        if not stall.too_long:
+            assert rest == []
+        elif worker.state == "starting" and not self.restart_late:
+            (given_up,) = rest
+            assert given_up.cause == "late start" and given_up.reason.endswith("s (it waits)")
+        elif self.killable:
+            assert rest == [KillWorker(number)]
+            worker.state, worker.late, worker.killed_at = "killed", True, self.now
+        else:
+            worker.state, worker.late = "fenced", True
+            (lost,) = rest
+            self.check_lost(lost, number, fenced=True)
+
+    def fence_overdue(self):
+        expected = [n for n in self.those("killed") if self.now - self.workers[n].killed_at > KILL]
+        assert self.supervisor.overdue(self.now) == expected
+        for number in expected:
+            lost = self.supervisor.fence(number, self.snapshot(number))
+            self.workers[number].state = "fenced"
+            self.check_lost(lost, number, fenced=True)
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.workers) > 3)
+    @rule()
+    def dismiss(self):
+        leaving = self.those(*PRESENT)
+        assert self.supervisor.dismiss() == {number: f"worker {number}" for number in leaving}
+        for number in leaving:
+            self.workers[number].state = "retiring"
+
+    @precondition(lambda self: self.those("retiring", "fenced", "released"))
+    @rule(data=st.data())
+    def joined(self, data):
+        number = data.draw(st.sampled_from(self.those("retiring", "fenced", "released")))
+        self.supervisor.forget(number)
+        self.workers[number].state = "released"
+
+    @invariant()
+    def states_agree(self):
+        if not hasattr(self, "supervisor"):
+            return
+        for number, worker in self.workers.items():
+            assert self.supervisor.state(number) is WorkerState(worker.state)
+            assert self.supervisor.is_active(number) == (worker.state in PRESENT)
+            if worker.state != "released":
+                assert self.supervisor.worker(number) == f"worker {number}"
+        assert [*self.supervisor.workers] == self.those(*PRESENT)
+        assert [*self.supervisor.fenced] == self.those("fenced")
+        wanted = len(self.those(*PRESENT)) < self.worker_count
+        assert self.supervisor.to_start() == (StartWorker(len(self.workers)) if wanted else None)
+
+
+TestSupervisor = SupervisorMachine.TestCase
+# Counts and times need several events in a row to be reached.
+TestSupervisor.settings = settings(
+    max_examples=max(150, settings.default.max_examples),
+    stateful_step_count=max(40, settings.default.stateful_step_count),
+)

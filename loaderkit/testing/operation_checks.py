@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._base.integers import as_int
+from loaderkit._base.integers import at_least
 from loaderkit._base.notes import text_of
 from loaderkit._base.tree import flatten
 from loaderkit._order.rng import RecordRng
@@ -66,7 +66,7 @@ def check_operation(
             "elements: expected at least one, got none; write check_operation(operation, element)"
         )
     (made,) = as_operations([operation])
-    number = as_int("seed", seed, low=0, high=SEED_LIMIT, advice="give an int in [0, 2**64)")
+    number = at_least("seed", seed, 0, below=SEED_LIMIT)
     samples = _OperationSamples(OperationCalls(made, elements, number))
     report = run_checks(
         _CHECKS, samples, name="check_operation", subject=label_of(made), skip=skip, progress=progress

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from loaderkit._base.integers import as_int, at_least
+from loaderkit._base.integers import at_least
 from loaderkit._base.notes import text_of
 from loaderkit._order.sharding import Sharding
 from loaderkit._state.strict_json import find_problem
@@ -143,8 +143,8 @@ def _asked(sampler: Sampler, index: int) -> _Answer:
     metadata = sampler[index]
     generator: Any = getattr(metadata, "rng", None)
     drawn = () if generator is None else tuple(generator.integers(1 << 62, size=4).tolist())
-    key = as_int(
-        f"sampler[{index}].record_key", metadata.record_key, low=0, high=ENDLESS, advice="give a row"
+    key = at_least(
+        f"sampler[{index}].record_key", metadata.record_key, 0, below=ENDLESS, advice="give a row"
     )
     return _Answer(key, drawn)
 

@@ -524,9 +524,13 @@ def test_close_ends_a_process_that_was_fenced(tmp_path, monkeypatch, caplog):
         it = iter(loader)
         it.start_prefetch()
         victim = trap.caught()
-        kills: list[Any] = []
+        kills = []
+
+        def in_vain(worker: ProcessWorker) -> None:
+            kills.append(worker)
+
         with monkeypatch.context() as kernel:
-            kernel.setattr(ProcessWorker, "kill", lambda worker: kills.append(worker))
+            kernel.setattr(ProcessWorker, "kill", in_vain)
             takes_too_long(hub_of(loader))
             assert len(hub_of(loader)._supervisor.fenced) == 1
             # Once for its time, and by the pump for its channel, which was closed then.

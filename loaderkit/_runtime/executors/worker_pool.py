@@ -283,15 +283,6 @@ class WorkerPool(Executor):
                 self._fail(error)
                 self._changed.notify_all()
 
-    def _search(
-        self, worker: int, task: int, attempt: int, index: int, tried: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """What a worker may read instead of a bad record; nothing if its task was cancelled."""
-        stream = self._dispatcher.stream_of(worker, task, attempt)
-        if stream is None:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        return self._streams[stream](index, tried)  # type: ignore[index]  # the numbers that we gave
-
     def _give_up(self, error: Exception) -> None:
         self._error, self._failed = error, True
 

@@ -113,17 +113,19 @@ class SupervisorMachine(RuleBasedStateMachine):
     # --- the life of a worker -------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.those(*PRESENT)) < self.worker_count)
-    @rule(fails=st.booleans(), ready=st.booleans())
-    def start(self, fails, ready):
+    @rule(fails=st.sampled_from([False, False, False, True]), ready=st.booleans(), tasks=st.integers(0, 2))
+    def start(self, fails, ready, tasks):
         number = len(self.workers)
         assert self.supervisor.to_start() == StartWorker(number)
         self.supervisor.started(number, f"worker {number}")
         self.workers[number] = Modelled()
-        if fails and ready:  # both: so that it is rare
+        if fails:
             self.supervisor.forget(number)
             self.workers[number].state = "released"
         elif ready:
             self.get_ready(number)
+            for _ in range(tasks):
+                self.give_task(number, level=0, begun=tasks == 2)
 
     def get_ready(self, number):
         worker = self.workers[number]
@@ -141,7 +143,10 @@ class SupervisorMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.those("ready"))
     @rule(data=st.data(), level=st.integers(0, 1), begun=st.booleans())
     def takes_a_task(self, data, level, begun):
-        worker = self.workers[data.draw(st.sampled_from(self.those("ready")))]
+        self.give_task(data.draw(st.sampled_from(self.those("ready"))), level, begun)
+
+    def give_task(self, number, level, begun):
+        worker = self.workers[number]
         rows = np.arange(2) + 2 * self.next_task
         worker.tasks.append(Task(self.next_task, level, rows, rows, ()))
         self.next_task += 1
@@ -195,11 +200,11 @@ class SupervisorMachine(RuleBasedStateMachine):
                 assert given_up == []
 
     @precondition(lambda self: self.killable and len(self.those(*PRESENT)) < self.worker_count)
-    @rule(times=st.integers(2, 12), ready=st.booleans())
+    @rule(times=st.sampled_from([2, 12]), ready=st.booleans())
     def die_in_a_row(self, times, ready):
         """Whatever is started dies."""
         for _ in range(times):
-            self.start(fails=False, ready=ready)
+            self.start(fails=False, ready=ready, tasks=0)
             self.let_die(len(self.workers) - 1, wanted=True)
 
     @precondition(lambda self: not self.killable and self.workers)
@@ -226,20 +231,32 @@ class SupervisorMachine(RuleBasedStateMachine):
         worker = self.workers[data.draw(st.sampled_from(sorted(self.workers)))]
         worker.at = At(worker.at.task, beats=worker.at.beats + 1)
 
-    @rule(intervals=st.sampled_from([1, 3, 10]), data=st.data())
-    def looks(self, intervals, data):
-        """So many looks, an interval apart, or until a worker is late; it may have gone on when it is asked."""
+    @rule(intervals=st.integers(1, 3))
+    def looks(self, intervals):
         for _ in range(intervals):
-            self.now += self.supervisor.interval
-            stalls = self.look()
-            for stall in stalls:
-                if data.draw(st.integers(0, 3)) == 0:
-                    worker = self.workers[stall.worker]
-                    worker.at = At(worker.at.task, beats=worker.at.beats + 1)
-                self.confirm(stall)
-            self.fence_overdue()
-            if any(stall.too_long for stall in stalls):
+            self.one_look(goes_on=False)
+
+    @precondition(lambda self: any(worker.watched for worker in self.workers.values()))
+    @rule(goes_on=st.sampled_from([False, False, True]), ends=st.booleans())
+    def nothing_moves(self, goes_on, ends):
+        """Until the first stall: the stuck workers may go on when they are asked what they do, or end when killed."""
+        for _ in range(int(2 * WARN / self.supervisor.interval)):
+            if self.one_look(goes_on=goes_on):
                 break
+        for number in self.those("killed"):
+            if ends and self.workers[number].late:
+                self.let_die(number, wanted=True)
+
+    def one_look(self, *, goes_on):
+        self.now += self.supervisor.interval
+        stalls = self.look()
+        for stall in stalls:
+            if goes_on:
+                worker = self.workers[stall.worker]
+                worker.at = At(worker.at.task, beats=worker.at.beats + 1)
+            self.confirm(stall)
+        self.fence_overdue()
+        return bool(stalls)
 
     def look(self):
         interval = min(WARN, self.timeout or WARN) / 8

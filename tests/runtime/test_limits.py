@@ -72,14 +72,14 @@ def descriptors_left(count: int) -> Iterator[None]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_too_few_descriptors_are_an_error_that_names_the_limit(kind, nightly):
     """From none upward until it runs: nothing is left open, and with the limit lifted it runs at once."""
-    elements = [*range(RECORDS)]
+    source = lk.InMemoryDataSource  # now: its file is read when the name is first used
     left, came = 0, False
     while not came:
         with ends():
             made = None
             with descriptors_left(left):
                 try:
-                    made = loader(kind, data_source=lk.InMemoryDataSource(elements))
+                    made = loader(kind, data_source=source([*range(RECORDS)]))
                     came = all_same(list(made), EXPECTED)
                     said = "" if came else "other batches"
                 except (OSError, lk.WorkerError) as error:

@@ -92,7 +92,7 @@ class WorkerLost:
 
 @dataclass(frozen=True, slots=True)
 class DropTasks:
-    """Tell the dispatcher that a worker has gone with all others; don't log it."""
+    """Tell the dispatcher that a worker ended because the pool is being closed; don't log it."""
 
     number: int
 

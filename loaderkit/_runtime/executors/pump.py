@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .worker_pool import WorkerPool
 
 # How long workers without an iterator wait for the next one: a longer time keeps processes and their memory, a
-# shorter one makes the next epoch of a loader whose iterator was closed wait for their start.
+# shorter one makes the next iterator of the loader wait for their start.
 IDLE_SECONDS = 30.0
 # For all workers together to end by themselves. Processes are killed then; a thread can't be, so it gets longer.
 _PROCESS_END_SECONDS = 0.2
@@ -83,7 +83,7 @@ class Pump:
     """What the thread of a pool runs.
 
     Args:
-        pool: whose workers it drives.
+        pool: its workers are driven.
         selector: has the pool's wake-up socket registered, with None; closed when the thread ends.
 
     `begun` is set when the thread runs, `ended` when it has done all that it will do.

@@ -1,7 +1,7 @@
 """Names of records for the log, asked for without blocking the pump.
 
-The pump logs workers that are stuck in a read, and a source whose reads hang may hang when it is asked for a name. So
-a thread asks; if it has no answer soon, that name and all later ones are left out.
+The pump logs workers that are stuck in a read, and a source with reads that hang may hang when it is asked for a name.
+So a thread asks; if it has no answer soon, that name and all later ones are left out.
 """
 
 import threading

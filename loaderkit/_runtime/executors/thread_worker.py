@@ -52,7 +52,7 @@ class ThreadWorker:
         self._objects = objects
         self._tell = tell
         self._progress = Progress()
-        self._waits = 0  # how often it ended a wait that isn't held against it: progress too
+        self._wait_beats = 0  # how often it said that it waits, and isn't stuck: that is progress too
         self._tasks: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
         self._dismissed = False
         self._recalled: set[tuple[int, int]] = set()  # (task, attempt), cancelled
@@ -87,7 +87,7 @@ class ThreadWorker:
 
     def progress(self) -> Progress:
         progress = self._progress
-        return replace(progress, beats=progress.beats + self._waits)
+        return replace(progress, beats=progress.beats + self._wait_beats)
 
     def doing(self) -> tuple[str, str]:
         frame = sys._current_frames().get(self._thread.ident or 0)
@@ -108,11 +108,11 @@ class ThreadWorker:
         assert self._assignment is not None
         # A fenced worker gets no answer, and has none to try.
         self._candidates = (np.empty(0, np.int64), np.empty(0, np.int64))
-        self._end_wait()  # waiting for the trainer isn't held against it
+        self._beat()  # waiting for the trainer isn't held against it
         self._tell(
             self, ReplacementRequested(self._assignment.task.id, self._assignment.attempt, index, tried)
         )
-        self._end_wait()
+        self._beat()
         return self._candidates  # set by `send_candidates`, which was called in this thread
 
     def _run(self) -> None:
@@ -125,7 +125,7 @@ class ThreadWorker:
 
     def _work(self) -> None:
         runner = TaskRunner(self._program, self)
-        runner.reader.tell_of_waits(self._end_wait)
+        runner.reader.tell_of_waits(self._beat)
         self._tell(self, WorkerReady())
         waiting: deque[Assignment] = deque()
         while self._take_in(waiting, runner):
@@ -168,8 +168,8 @@ class ThreadWorker:
     def _at(self, task: int | None, index: int | None, instead: tuple[int, int] | None = None) -> None:
         self._progress = Progress(task, index, self._progress.beats + 1, instead)
 
-    def _end_wait(self) -> None:
-        self._waits += 1
+    def _beat(self) -> None:
+        self._wait_beats += 1
 
     def _done(self, runner: TaskRunner, assignment: Assignment) -> tuple[Report, Output]:
         task = assignment.task
@@ -187,13 +187,13 @@ class ThreadWorker:
             return runner.do(task, on_record_start)
         except BaseException as error:  # noqa: BLE001 - as above
             rest, part = before(task, self._progress.index)
-            gone = _would_have_ended(error, task, self._progress)
+            failure = _would_have_ended(error, task, self._progress)
         try:
             report, output = runner.do(rest) if len(rest.indices) else (Report(()), [])
         except BaseException as error:  # noqa: BLE001 - another error: its record isn't known
             return Report((), _would_have_ended(error, task, Progress())), []
         return report if report.failure is not None else replace(
-            report, failure=gone, failed_part=part
+            report, failure=failure, failed_part=part
         ), output
 
 
@@ -204,7 +204,7 @@ def _would_have_ended(error: BaseException, task: Task, progress: Progress) -> F
     if progress.instead is not None:
         candidate, key = progress.instead
         keys, where = (key,), f" at index {candidate} (record_key {key}), read instead of a bad one"
-    gone = WorkerError(f"a transform would have ended its worker{where}: {repr_of(error)}")
-    gone.__cause__ = error
-    gone.indices, gone.record_keys = tuple(task.indices[at].tolist()), keys
-    return Failure(gone, "the worker", gone.indices)
+    ended = WorkerError(f"a transform would have ended its worker{where}: {repr_of(error)}")
+    ended.__cause__ = error
+    ended.indices, ended.record_keys = tuple(task.indices[at].tolist()), keys
+    return Failure(ended, "the worker", ended.indices)

@@ -100,7 +100,7 @@ def _count(tasks: Sequence[Task]) -> str:
 
 
 def error_of(given_up: GiveUp, name: str) -> WorkerError:
-    """The error of iterators whose pool starts no more workers; `name` is that of the last one.
+    """The error of a pool that starts no more workers; `name` is that of the last one.
 
     >>> from loaderkit._engine.worker_decisions import GiveUp
     >>> print(error_of(GiveUp("late start", 1, "no sign of life for 60 s"), "worker process 9"))

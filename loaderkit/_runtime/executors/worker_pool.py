@@ -197,7 +197,7 @@ class WorkerPool(Executor):
                 self._close_resources()
 
     def shut_down(self) -> None:
-        """Ends pump and workers, and returns when they are gone."""
+        """Ends pump and workers, and returns when they have ended."""
         if os.getpid() != self._pid:
             return
         self.stop()

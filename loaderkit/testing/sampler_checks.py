@@ -143,9 +143,7 @@ def _asked(sampler: Sampler, index: int) -> _Answer:
     metadata = sampler[index]
     generator: Any = getattr(metadata, "rng", None)
     drawn = () if generator is None else tuple(generator.integers(1 << 62, size=4).tolist())
-    key = at_least(
-        f"sampler[{index}].record_key", metadata.record_key, 0, below=ENDLESS, advice="give a row"
-    )
+    key = at_least(f"sampler[{index}].record_key", metadata.record_key, 0, below=ENDLESS, advice="give a row")
     return _Answer(key, drawn)
 
 

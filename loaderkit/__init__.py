@@ -187,7 +187,7 @@ if not TYPE_CHECKING:  # where it would make every misspelled name one of ours
 
             if (ours := foreign_attribute(name)) is not None:
                 raise AttributeError(
-                    f"module 'loaderkit' has no attribute {name!r}; instead of it use {ours}", name=name
+                    f"module 'loaderkit' has no attribute {name!r}; use instead: {ours}", name=name
                 )
         try:
             return _named(name)

@@ -1,4 +1,4 @@
-"""What every room uses: trees of leaves, notes on errors, checked integers, names that are imported when asked for.
+"""What every room uses: trees of leaves, notes on errors, checked integers, lazily imported names.
 
-Pure, and imports no other room but `errors.py`.
+Pure; imports no other room but `errors.py`.
 """

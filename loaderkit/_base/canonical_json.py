@@ -1,4 +1,4 @@
-"""One text, and one digest, for a JSON value, whatever its layout and the order of its keys."""
+"""A canonical text and a digest of JSON values, independent of layout and of the order of keys."""
 
 import hashlib
 import json
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def canonical(value: Any) -> str:
-    """One text for a JSON value, whatever its layout and the order of its keys.
+    """The canonical text of a JSON value: keys sorted, no white space.
 
     >>> canonical({"b": [1, 2], "a": None})
     '{"a":null,"b":[1,2]}'
@@ -15,7 +15,7 @@ def canonical(value: Any) -> str:
 
 
 def digest(document: dict[str, Any]) -> str:
-    """The sha256 of a document's canonical text, without its own digest.
+    """The sha256 of a document's canonical text, leaving out the field `digest`.
 
     >>> digest({"step": 3}) == digest({"digest": "any", "step": 3})
     True

@@ -1,17 +1,19 @@
-"""What is closed when its `with` block is left, and closed whole though Ctrl-C comes meanwhile."""
+"""Objects that a `with` block closes, and closing that runs to its end despite Ctrl-C."""
 
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-_INTERRUPTS = 3  # that come while something ends: with the last of them it is left as it is
+_INTERRUPTS = (
+    3  # Ctrl-Cs during one closing; after the last it is left unfinished, so that a user can always quit
+)
 
 
 class Closing:
-    """Gives who has `close()` a `with` block that ends with it."""
+    """A base class: a `with` block over the object calls its `close()` at the end."""
 
     def close(self) -> None:
-        """Ends what it does."""
+        """Releases what the object holds. A subclass defines it."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -24,19 +26,30 @@ class Closing:
 
 
 def uninterrupted(end: Callable[[], None]) -> None:
-    """Calls `end` until it is through, and raises then what interrupted it; who interrupts it again and again is heard.
+    """Calls `end` again after each Ctrl-C until it returns, then raises the last KeyboardInterrupt.
+
+    Gives up after three interrupts.
 
     Args:
-        end: takes a short time; called again, it goes on.
+        end: takes a short time; called again, it goes on where it was interrupted.
 
-    >>> uninterrupted(lambda: None)
+    >>> left = [2, 1]
+    >>> def stop_workers():
+    ...     while left:
+    ...         if left.pop() == 1:
+    ...             raise KeyboardInterrupt
+    >>> try:
+    ...     uninterrupted(stop_workers)
+    ... except KeyboardInterrupt:
+    ...     print(left)
+    []
     """
     interrupt: KeyboardInterrupt | None = None
     for _ in range(_INTERRUPTS):
         try:
             end()
             break
-        except KeyboardInterrupt as once_more:
-            interrupt = once_more
+        except KeyboardInterrupt as latest:
+            interrupt = latest
     if interrupt is not None:
         raise interrupt

@@ -1,6 +1,6 @@
-"""What is spelled otherwise here than in Grain and PyTorch: arguments, methods, and names of the package.
+"""Our spelling of what Grain and PyTorch call otherwise: arguments, methods, and names of the package.
 
-Who brings a script along gets our spelling in the error, instead of "unexpected keyword argument".
+A script that was written for them gets it in the error, instead of "unexpected keyword argument".
 """
 
 from collections.abc import Callable, Mapping
@@ -10,14 +10,14 @@ from typing import Any, Never, TypeVar, cast
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _SHARDS = "shard_options=lk.ShardOptions(shard_index, shard_count) of DataLoader, or lk.ShardByJaxProcess()"
-_SAMPLER = "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None), given as sampler="
+_SAMPLER = "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None), passed as sampler="
 _ALWAYS_KEPT = "nothing: workers belong to the DataLoader and serve all its iterators until close()"
-_GIVEN_ARRAYS = "nothing: jax.device_put and torch.from_numpy take the batches' numpy arrays as they are"
+_NUMPY_ARRAYS = "nothing: jax.device_put and torch.from_numpy take the batches' numpy arrays as they are"
 _OPERATIONS = "operations=[...] of DataLoader"
 
 # keyword argument -> what to write instead
 KEYWORDS: Mapping[str, str] = {
-    # Which data, in which order
+    # The data and their order
     "dataset": "data_source of DataLoader, the first argument of lk.load",
     "source": "data_source",
     "data_source": "source, the first argument",
@@ -32,7 +32,7 @@ KEYWORDS: Mapping[str, str] = {
     "rank": _SHARDS,
     "shard_index": _SHARDS,
     "shard_count": _SHARDS,
-    # What is done with it
+    # Operations and batches
     "transform": _OPERATIONS,
     "transforms": _OPERATIONS,
     "transformations": _OPERATIONS,
@@ -42,7 +42,7 @@ KEYWORDS: Mapping[str, str] = {
     "batch_fn": "lk.Batch(batch_size, batch_fn=...)",
     "drop_last": "lk.Batch(batch_size, drop_remainder=True)",
     "drop_remainder": "lk.Batch(batch_size, drop_remainder=True)",
-    # Who does it
+    # Workers and buffers
     "num_workers": "worker_count",
     "multiprocessing_context": 'worker_kind="process" or "thread"',
     "mp_context": 'worker_kind="process" or "thread"',
@@ -54,18 +54,18 @@ KEYWORDS: Mapping[str, str] = {
     "prefetch_factor": "prefetch_batches",
     "prefetch_buffer_size": "read_options=lk.ReadOptions(prefetch_buffer_size=...), or prefetch_batches",
     "num_threads": "read_options=lk.ReadOptions(num_threads=...)",
-    "pin_memory": _GIVEN_ARRAYS,
-    "pin_memory_device": _GIVEN_ARRAYS,
+    "pin_memory": _NUMPY_ARRAYS,
+    "pin_memory_device": _NUMPY_ARRAYS,
     "in_order": "nothing: batches always come in the order of the sampler",
     "enable_profiling": "nothing: any profiler can be attached at worker_count=0",
     "timeout": "nothing: a worker that dies is an error that names its records",
 }
 
-# What takes named arguments only -> how to write them
+# callable that takes named arguments only -> how to write the call
 BY_NAME: Mapping[str, str] = {
-    "DataLoader": "DataLoader(data_source=source, sampler=lk.IndexSampler(...), operations=[...]); for the most common "
-    "ones there is lk.load(source, batch_size=32)",
-    "load": "load(source, batch_size=32); only the source may come without its name",
+    "DataLoader": "DataLoader(data_source=source, sampler=lk.IndexSampler(...), operations=[...]), or "
+    "lk.load(source, batch_size=32) for the most common loaders",
+    "load": "load(source, batch_size=32); only the source may be passed by position",
 }
 
 # name in the package -> what to write instead
@@ -91,8 +91,8 @@ ATTRIBUTES: Mapping[str, str] = {
     "MapDataset": "lk.DataLoader, which takes a Grain MapDataset as its data_source",
     "IterDataset": "lk.DataLoader",
     # PyTorch's data sets, samplers and batching
-    "Dataset": "any object with __len__ and __getitem__, given as data_source=",
-    "IterableDataset": "an object with __len__ and __getitem__: any record has to be reachable by its number",
+    "Dataset": "any object with __len__ and __getitem__, passed as data_source=",
+    "IterableDataset": "an object with __len__ and __getitem__: records are read by number, in any order",
     "TensorDataset": "lk.ArrayDataSource",
     "ConcatDataset": "lk.ConcatDataSource",
     "Subset": "lk.SubsetDataSource",
@@ -114,49 +114,49 @@ METHODS: Mapping[str, str] = {
     "get_state": "get_state() of iter(loader)",
     "set_state": "set_state(state) of iter(loader)",
     "element_spec": "element_spec of the loader",
-    "dataset": "the data_source that it was given",
-    "batch_size": "the Batch that it was given",
+    "dataset": "the data_source that was passed to it",
+    "batch_size": "the Batch that was passed to it",
     "set_epoch": "loader.epoch(e)",
 }
 
 
 def refuse_foreign_keywords(callable_name: str, keywords: Mapping[str, Any]) -> None:
-    """Raises TypeError for keyword arguments that ours doesn't have, with our spelling of the known ones.
+    """Raises TypeError for unknown keyword arguments, with our spelling of those that other libraries have.
 
     Args:
         callable_name: as the user wrote it, for the error.
-        keywords: what was left over; nothing happens when it is empty.
+        keywords: the unknown ones; where there are none, nothing is raised.
 
     >>> refuse_foreign_keywords("DataLoader", {"num_workers": 4})
     Traceback (most recent call last):
-    TypeError: DataLoader() has no argument num_workers; instead of it write: worker_count
+    TypeError: DataLoader() has no argument num_workers; write instead: worker_count
     """
     if not keywords:
         return
     complaints = [
-        f"has no argument {name}" + (f"; instead of it write: {KEYWORDS[name]}" if name in KEYWORDS else "")
+        f"has no argument {name}" + (f"; write instead: {KEYWORDS[name]}" if name in KEYWORDS else "")
         for name in keywords
     ]
     raise TypeError(f"{callable_name}() " + ". It ".join(complaints))
 
 
 def refusing_foreign_arguments(function: _Function) -> _Function:
-    """The same function, with our spelling in the error for an argument that it doesn't take.
+    """A decorator: the error for an argument that the function doesn't take has our spelling of it.
 
-    Around the function and not among its arguments, as `**foreign` would be: its signature stays as it is written, and
-    a type checker sees each misspelled argument.
+    A decorator and not a `**foreign` argument: the signature stays as it is written, and a type checker reports each
+    misspelled argument.
 
     Args:
-        function: a plain one, without `*` and `**`. An `__init__` is called by its class's name in the error.
+        function: one without `*` and `**` arguments. The error calls an `__init__` by the name of its class.
 
     >>> @refusing_foreign_arguments
     ... def load(*, worker_count): ...
     >>> load(num_workers=4)
     Traceback (most recent call last):
-    TypeError: load() has no argument num_workers; instead of it write: worker_count
+    TypeError: load() has no argument num_workers; write instead: worker_count
     """
     code = function.__code__
-    by_place = code.co_argcount
+    max_positional = code.co_argcount
     known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     name = function.__qualname__.removesuffix(".__init__")
 
@@ -164,7 +164,7 @@ def refusing_foreign_arguments(function: _Function) -> _Function:
     def checked(*arguments: Any, **keywords: Any) -> Any:
         if not known.issuperset(keywords):
             refuse_foreign_keywords(name, {word: keywords[word] for word in keywords if word not in known})
-        if len(arguments) > by_place and name in BY_NAME:
+        if len(arguments) > max_positional and name in BY_NAME:
             raise TypeError(f"{name}() takes keyword arguments: {BY_NAME[name]}")
         return function(*arguments, **keywords)
 
@@ -172,10 +172,10 @@ def refusing_foreign_arguments(function: _Function) -> _Function:
 
 
 def foreign_attribute(name: str) -> str | None:
-    """What to write instead of a name that another library's package has; None where the name is unknown.
+    """What to write instead of a name that Grain's or PyTorch's package has; None for an unknown name.
 
     Args:
-        name: as it was looked up in the package.
+        name: the attribute that was looked up in our package.
 
     >>> foreign_attribute("MapTransform")
     'lk.Map'
@@ -184,17 +184,17 @@ def foreign_attribute(name: str) -> str | None:
 
 
 def refuse_foreign_method(owner: object, name: str) -> Never:
-    """Raises AttributeError for a method that a loader or an iterator doesn't have, with ours where it is known.
+    """Raises AttributeError for a method that a loader or an iterator doesn't have, with ours in its place if known.
 
     Args:
-        owner: whose attribute was asked for.
-        name: of the attribute.
+        owner: the loader or iterator.
+        name: the attribute that was looked up.
 
     >>> refuse_foreign_method([], "state_dict")
     Traceback (most recent call last):
-    AttributeError: 'list' object has no attribute 'state_dict'; instead of it use get_state() of iter(loader)
+    AttributeError: 'list' object has no attribute 'state_dict'; use instead: get_state() of iter(loader)
     """
-    advice = f"; instead of it use {METHODS[name]}" if name in METHODS else ""
+    advice = f"; use instead: {METHODS[name]}" if name in METHODS else ""
     raise AttributeError(
         f"{type(owner).__name__!r} object has no attribute {name!r}{advice}", name=name, obj=owner
     )

@@ -1,4 +1,4 @@
-"""Packages whose names are imported when they are first asked for (PEP 562)."""
+"""Packages that import a name when it is first used (PEP 562)."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -9,14 +9,15 @@ from typing import Any
 def lazy_names(
     namespace: dict[str, Any], names: Mapping[str, str], rooms: Iterable[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package. A name is imported once and then stands in the namespace.
+    """`__getattr__` and `__dir__` of a package that imports its names lazily and keeps them in its namespace.
 
-    A star import brings the names, unless the package has an `__all__` of its own.
+    A star import imports all of `names`, unless the package has an `__all__` of its own. Any name outside of `names`
+    and `rooms` is an AttributeError.
 
     Args:
         namespace: of the package, `globals()`.
-        names: from each name to the module that has it, `module:name` where it has another name there.
-        rooms: modules of the package itself. AttributeError for any other name.
+        names: name -> the module that defines it, or `module:name` where it has another name there.
+        rooms: modules of the package itself.
 
     >>> package = {"__name__": "loaderkit"}
     >>> getattribute, directory = lazy_names(package, {"Map": "loaderkit.transforms.base"}, ["testing"])
@@ -31,12 +32,12 @@ def lazy_names(
 
     def getattribute(name: str) -> Any:
         if name in names:
-            module, _, there = names[name].partition(":")
-            value = getattr(import_module(module), there or name)
+            module, _, defined_as = names[name].partition(":")
+            value = getattr(import_module(module), defined_as or name)
         elif name in shown:
             value = import_module(f"{package}.{name}")
         else:
-            # With `obj` Python suggests the name that was meant.
+            # With `obj` Python suggests a similar name.
             raise AttributeError(
                 f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules.get(package)
             )

@@ -1,7 +1,7 @@
-"""Notes on exceptions of any class, how they say which record it is, and the text of any exception.
+"""Notes and texts of exceptions of any class, and how a message names a record.
 
-An exception of a user's class may be anything: its `__str__` may raise, its `__notes__` may be a number. What is said
-of it must not fail for that, or the user would see our failure in the place of its own. Ctrl-C alone is heard.
+In an exception class of a user's, `__str__` may raise and `__notes__` may be a number. These functions don't fail on
+it, or their error would replace the user's. Only KeyboardInterrupt passes.
 """
 
 import contextlib
@@ -9,11 +9,11 @@ from typing import Any
 
 
 def annotate(error: BaseException, note: str) -> None:
-    """As `error.add_note(note)`, also where its class refuses to be written to, as a frozen dataclass does.
+    """Does `error.add_note(note)`, also where the class forbids assignment, as a frozen dataclass does.
 
-    Where `__notes__` is no list, it becomes the first of the notes; where it can't be set, there is no further note.
+    A `__notes__` that is no list becomes the first note; where `__notes__` can't be set, the note is dropped.
 
-    >>> error = ValueError("torn")
+    >>> error = ValueError("truncated")
     >>> annotate(error, "record 5")
     >>> error.__notes__
     ['record 5']
@@ -22,15 +22,15 @@ def annotate(error: BaseException, note: str) -> None:
     >>> error.__notes__
     [7, 'record 5']
     """
-    # A property of the user's without a setter, or whose getter raises.
+    # `__notes__` may be a property of the user's class, without a setter or with a getter that raises.
     with contextlib.suppress(Exception, SystemExit):
         BaseException.__setattr__(error, "__notes__", [*notes_of(error), note])
 
 
 def notes_of(error: BaseException) -> list[Any]:
-    """An exception's notes, of any type; none where it can't say.
+    """An exception's notes, of any type; none where reading them raises.
 
-    >>> notes_of(ValueError("torn"))
+    >>> notes_of(ValueError("truncated"))
     []
     """
     try:
@@ -43,19 +43,19 @@ def notes_of(error: BaseException) -> list[Any]:
 
 
 def text_of(error: object) -> str:
-    """`str(error)`, and something in its place where that raises.
+    """`str(error)`, or a replacement text where that raises.
 
     >>> text_of(KeyError("k"))
     "'k'"
     """
     try:
-        return str.__str__(str(error))  # a plain str, also where the class gives one of its own
+        return str.__str__(str(error))  # a plain str, also where the class returns a subclass of str
     except (Exception, SystemExit) as why:  # noqa: BLE001 - the user's __str__ may raise anything
-        return f"(its text can't be had: {type(why).__qualname__})"
+        return f"(its __str__ raised {type(why).__qualname__})"
 
 
 def repr_of(error: BaseException) -> str:
-    """`repr(error)`, and its class in its place where that raises.
+    """`repr(error)`, or the name of its class where that raises.
 
     >>> repr_of(KeyError("k"))
     "KeyError('k')"
@@ -67,7 +67,7 @@ def repr_of(error: BaseException) -> str:
 
 
 def keyed(record_key: int, name: str | None) -> str:
-    """A record's key, and what its source calls it, where it does.
+    """A record's key, followed by the source's name for the record, if it has one.
 
     >>> keyed(3, None), keyed(3, "cat.jpg")
     ('3', "3 'cat.jpg'")

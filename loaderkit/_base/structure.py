@@ -1,12 +1,12 @@
 """What an element is made of: containers around leaves.
 
     container   a dict of any kind; list, tuple and namedtuple; dataclass and attrs instances
-    nothing     None: part of the structure, it holds no leaf
-    leaf        everything else: arrays, scalars, str, bytes, and objects we know nothing about
+    nothing     None: part of the structure, holds no leaf
+    leaf        everything else: arrays, scalars, str, bytes, and objects of unknown classes
     structure   the containers of an element without its leaves
 
-Leaves are numbered in the order of the structure at hand, for a dict in the order of its keys. Two dicts with
-the same keys in another order have equal structures; who joins leaves of both asks `tree.leaf_order` first.
+Leaves are numbered in the order of an element's own containers, for a dict in the order of its keys. Two dicts with
+the same keys in another order have equal structures; code that joins leaves of both calls `tree.leaf_order` first.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ import numpy as np
 
 Kind = Literal["dict", "sequence", "namedtuple", "fields", "nothing", "leaf"]
 
-# Leaves that elements are mostly made of: known without asking what kind of type they are.
+# The most frequent types of leaves, so that they skip the checks of `kind_of`.
 COMMON_LEAVES = frozenset(
     {np.ndarray, int, float, bool, str, bytes, np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_}
 )
@@ -36,7 +36,7 @@ def kind_of(cls: Any) -> Kind:
         return "sequence"
     if issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_make"):
         return "namedtuple"
-    # attrs is known by its mark, so that it needn't be installed.
+    # attrs classes are recognized by this attribute, so that attrs needn't be installed.
     if dataclasses.is_dataclass(cls) or hasattr(cls, "__attrs_attrs__"):
         return "fields"
     return "leaf"
@@ -51,11 +51,11 @@ def _field_names(cls: Any) -> tuple[str, ...]:
 
 
 class Structure:
-    """The containers of an element, without its leaves; hashable, picklable, cheap to compare.
+    """The containers of an element, without its leaves; hashable, picklable, fast to compare.
 
     Args:
         container: type of the container; None for a leaf, `type(None)` for None.
-        keys: a dict's keys in their order, the names of fields, or 0, 1, … in a list or tuple.
+        keys: a dict's keys in their order, the names of fields, or 0, 1, … of a list or tuple.
         children: one structure for each key.
 
     >>> structure_of({"image": 1.0, "box": (1, 2), "mask": None})
@@ -73,7 +73,7 @@ class Structure:
         self.keys = keys
         self.children = children
         self.size: int = 1 if container is None else sum(child.size for child in children)  # leaves
-        # What elements mostly are: a plain dict of leaves.
+        # A plain dict of leaves, the most frequent element; it has fast paths.
         self.flat = container is dict and all(child.container is None for child in children)
         ordered = container is None or kind_of(container) != "dict"
         self._hash = hash((container, children if ordered else frozenset(zip(keys, children))))
@@ -90,11 +90,11 @@ class Structure:
             return False
         if self.keys == other.keys:
             return self.children == other.children
-        # Only a dict's keys have an order that doesn't matter; other keys follow from the container.
+        # Only the keys of a dict may differ in order; other keys follow from the container.
         return dict(zip(self.keys, self.children)) == dict(zip(other.keys, other.children))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Not the hash: that of a str differs between processes.
+        # Without the hash: the hash of a str differs between processes.
         return Structure, (self.container, self.keys, self.children)
 
     def __repr__(self) -> str:
@@ -153,7 +153,7 @@ def _flat(names: tuple[str, ...]) -> Structure:
 
 
 def structure_of(element: Any) -> Structure:
-    """The structure of an element.
+    """The containers of an element without its leaves.
 
     Args:
         element: any tree.

@@ -1,6 +1,6 @@
-"""Elements as trees: taken apart in leaves, put together again, and many of them put in columns.
+"""Elements as trees: flattened to leaves, rebuilt from leaves, and many elements transposed to columns.
 
-A *column* holds the leaves at one place of the tree, of many elements. `_structure` says what a leaf is.
+A *column* holds the leaves of many elements at one path of the tree. `structure.py` says what a leaf is.
 """
 
 import copy
@@ -29,14 +29,14 @@ __all__ = [
 ]
 
 
-class StructureMismatch(ValueError):  # noqa: N818 - says what was found; what is wrong depends on who asked
-    """A row has another structure than the rows it should be put in columns with.
+class StructureMismatch(ValueError):  # noqa: N818 - a finding, which the caller turns into its own error
+    """A row has another structure than the other rows of its columns.
 
     Args:
-        position: place of the row among the rows.
-        path: where in the tree, as `paths` writes it.
-        expected: the structure that was asked for, there.
-        got: the structure that the row has, there.
+        position: number of the row among the rows.
+        path: where in the tree they differ, as `paths` writes it.
+        expected: the structure of the other rows there.
+        got: the structure of this row there.
     """
 
     def __init__(self, position: int, path: str, expected: Structure, got: Structure) -> None:
@@ -44,7 +44,7 @@ class StructureMismatch(ValueError):  # noqa: N818 - says what was found; what i
         self.position, self.path, self.expected, self.got = position, path, expected, got
 
     def __str__(self) -> str:
-        return f"row {self.position}{self.path} should be {self.expected}, and is {self.got}"
+        return f"row {self.position}{self.path}: expected {self.expected}, got {self.got}"
 
 
 def _gather_leaves(element: Any, out: list[Any]) -> None:
@@ -76,14 +76,14 @@ def _assemble(cls: Any, keys: Sequence[Any], values: Iterable[Any]) -> Any:
     if cls is dict:
         return dict(zip(keys, values))
     if kind == "dict":
-        # What a missing key gives belongs to the function that made the row, not to a batch of many rows.
+        # The default of a missing key belongs to the function that made the row, not to a batch of many rows.
         items = dict(zip(keys, values))
         return cls(None, items) if issubclass(cls, defaultdict) else cls(items)
     if kind == "sequence":
         return cls(values)
     if kind == "namedtuple":
         return cls._make(values)
-    # Not through __init__: it may check or convert what it is given, and a leaf can be a whole batch here.
+    # Without calling __init__: it may check or convert its arguments, and a leaf may be a whole batch here.
     element = cls.__new__(cls)
     for name, value in zip(keys, values):
         object.__setattr__(element, name, value)
@@ -103,7 +103,7 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     """The element with this structure and these leaves.
 
     Args:
-        structure: what `structure_of` or `flatten` gave.
+        structure: from `structure_of` or `flatten`.
         leaves: as many as the structure has; ValueError otherwise.
 
     >>> unflatten(structure_of({"x": 0, "y": (0, None)}), [1, 2])
@@ -111,7 +111,7 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     """
     leaves = list(leaves)
     if len(leaves) != structure.size:
-        raise ValueError(f"leaves: {structure} takes {structure.size}, {len(leaves)} came")
+        raise ValueError(f"leaves: expected {structure.size} for {structure}, got {len(leaves)}")
     if structure.flat:
         return dict(zip(structure.keys, leaves))
     return _build(structure, iter(leaves))
@@ -122,10 +122,10 @@ def _step(container: Any, key: Any) -> str:
 
 
 def paths(structure: Structure) -> tuple[str, ...]:
-    """Where each leaf is, as Python would reach it; "" where the element is itself a leaf.
+    """The path of each leaf as a Python expression after the element; "" where the element is itself a leaf.
 
     Args:
-        structure: what `structure_of` gave.
+        structure: from `structure_of`.
 
     >>> paths(structure_of({"image": 0, "boxes": [0, 0]}))
     ("['image']", "['boxes'][0]", "['boxes'][1]")
@@ -171,7 +171,7 @@ def _split(
     if kind == "fields":
         parts = [list(map(attrgetter(name), rows)) for name in keys]
     elif kind == "dict":
-        # A dict of another kind may answer for a key that it doesn't have.
+        # A subclass of dict may return a value for a key that it doesn't have.
         known = set(keys)
         if container is dict:
             alike = set(map(len, rows)) == {len(keys)}
@@ -194,11 +194,11 @@ def _split(
 
 
 def typed_columns(rows: Sequence[Any], structure: Structure) -> list[tuple[Sequence[Any], set[type]]]:
-    """What `columns` gives, with the set of the types in each column, which is found on the way.
+    """The columns, as `columns` gives them, each with the set of the types in it.
 
     Args:
         rows: at least one element.
-        structure: the one that all of them must have; StructureMismatch with the first that hasn't otherwise.
+        structure: of all rows; StructureMismatch names the first row that has another one.
 
     >>> typed_columns([{"x": 1}, {"x": 2.5}], structure_of({"x": 0})) == [([1, 2.5], {int, float})]
     True
@@ -207,8 +207,8 @@ def typed_columns(rows: Sequence[Any], structure: Structure) -> list[tuple[Seque
     try:
         _split(rows, structure, "", out)
     except StructureMismatch as found:
-        # Columns are looked at one after the other: an earlier row may be wrong in a later one.
-        first = next(place for place, row in enumerate(rows) if structure_of(row) != structure)
+        # Columns are checked one after the other: an earlier row may be wrong in a later column.
+        first = next(number for number, row in enumerate(rows) if structure_of(row) != structure)
         if first == found.position:
             raise
         raise _mismatch_of(rows[first], first, structure) from None
@@ -216,11 +216,11 @@ def typed_columns(rows: Sequence[Any], structure: Structure) -> list[tuple[Seque
 
 
 def columns(rows: Sequence[Any], structure: Structure) -> list[list[Any]]:
-    """The leaves of all rows, by column: for each leaf of the structure the list of the rows' leaves.
+    """The leaves of all rows by column: for each leaf of the structure, the list of the rows' leaves.
 
     Args:
         rows: at least one element.
-        structure: the one that all of them must have; StructureMismatch with the first that hasn't otherwise.
+        structure: of all rows; StructureMismatch names the first row that has another one.
 
     >>> columns([{"x": 1, "y": (2,)}, {"x": 3, "y": (4,)}], structure_of({"x": 0, "y": (0,)}))
     [[1, 3], [2, 4]]
@@ -229,11 +229,11 @@ def columns(rows: Sequence[Any], structure: Structure) -> list[list[Any]]:
 
 
 def leaf_order(structure: Structure, like: Structure) -> list[int]:
-    """For each leaf of `like` its number in `structure`, an equal one whose keys may have another order.
+    """For each leaf of `like` its number in `structure`, an equal structure that may have another order of keys.
 
     Args:
-        structure: the structure whose leaves are at hand.
-        like: the structure in whose order they are wanted.
+        structure: in its order the leaves are numbered.
+        like: in its order the numbers are returned.
 
     >>> leaf_order(structure_of({"a": 0, "b": 0}), like=structure_of({"b": 0, "a": 0}))
     [1, 0]
@@ -262,7 +262,7 @@ def map_leaves(function: Callable[[Any], Any], element: Any) -> Any:
     changed = [map_leaves(function, value) for value in values]
     if cls is dict or kind in ("sequence", "namedtuple"):
         return _assemble(cls, keys, changed)
-    # A copy keeps what isn't in the tree: a defaultdict's function, attributes beside the fields.
+    # A copy keeps what isn't in the tree: a defaultdict's function, attributes that are no fields.
     element = copy.copy(element)
     for key, value in zip(keys, changed):
         if kind == "dict":
@@ -277,7 +277,7 @@ def _itself(leaf: Any) -> Any:
 
 
 def copy_containers(element: Any) -> Any:
-    """A new element with the same leaves; changing its containers doesn't change the old one's.
+    """A new element with the same leaves in containers of its own.
 
     Args:
         element: any tree.
@@ -303,10 +303,10 @@ def copy_containers(element: Any) -> Any:
 
 
 def own_each(elements: list[Any]) -> list[Any]:
-    """The elements in containers that nobody else has: whoever changes these changes nothing of anybody's.
+    """The elements in containers that no other code holds, so that they may be changed.
 
-    Flat dicts of common leaves that only the list holds are nobody else's already, and the list itself is given back
-    where all are; others are copied, such dicts at half the cost of `copy_containers`.
+    Where all elements are flat dicts of common leaves and only the list holds them, the list itself is returned; other
+    elements are copied, such dicts at half the cost of `copy_containers`.
 
     Args:
         elements: any trees.
@@ -324,4 +324,4 @@ def own_each(elements: list[Any]) -> list[Any]:
     return list(map(copy_containers, elements))
 
 
-_HELD_ONCE = set(map(getrefcount, [object()]))  # what the interpreter counts for what only a list holds
+_HELD_ONCE = set(map(getrefcount, [object()]))  # the reference count of an object that only a list holds

@@ -1,3 +1,3 @@
-"""The version, in one place: the package, its wheel and saved states read it here."""
+"""The version; the package, its wheel and saved states read it here."""
 
 __version__ = "0.1.0"

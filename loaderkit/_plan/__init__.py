@@ -1,4 +1,4 @@
 """Which indices make which step, from any position on, for any shard: arithmetic on numbers.
 
-Pure: no records, no workers, no operations but their shape.
+Pure: no records, no workers, and of operations only their shape.
 """

@@ -1,4 +1,4 @@
-"""The bad records of a stream: what is known of them after some more, and how many may be."""
+"""The bad records up to a position: counted, and checked against the user's limit."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from .stream_shape import StreamShape
 
 
 def with_losses(shape: StreamShape, known: BadRecords, losses: Sequence[Loss], q: int) -> BadRecords:
-    """The known ones and more; q: of the streams."""
+    """The known bad records with those of `losses` added. q: block length of the logical streams."""
     if not shape.tolerance.skips:
         return known.with_ledger((loss.index, loss.instead) for loss in losses)
     return known.with_skipped(Counter(shape.streams_in_blocks(q).stream_of(loss.index) for loss in losses))
@@ -22,7 +22,7 @@ def with_losses(shape: StreamShape, known: BadRecords, losses: Sequence[Loss], q
 def check_losses(
     shape: StreamShape, position: Position, latest: Loss, *, index: int, num_records: int
 ) -> None:
-    """Raises BadRecordsError where more records were lost up to a position than is allowed.
+    """Raises BadRecordsError where more records are bad up to a position than the user allows.
 
     Args:
         shape: of the stream.
@@ -32,11 +32,11 @@ def check_losses(
         num_records: the source's length.
     """
     lost, passed = position.losses.count, _records_passed(shape, position, index)
-    # A search ends by itself, and so do records that are left out; a function of the user's may answer for ever.
-    every_one = shape.tolerance.policy == "call" and lost >= max(IN_A_ROW, passed)
-    if shape.tolerance.allows(lost=lost, passed=passed, num_records=num_records) and not every_one:
+    # "replace" and "skip" end at `Tolerance.in_a_row`; a user's function could answer for bad records without end.
+    all_bad = shape.tolerance.policy == "call" and lost >= max(IN_A_ROW, passed)
+    if shape.tolerance.allows(lost=lost, passed=passed, num_records=num_records) and not all_bad:
         return
-    limit = "" if every_one else f", and max_bad_records is {shape.tolerance.most}"
+    limit = "" if all_bad else f", and max_bad_records is {shape.tolerance.most}"
     raise BadRecordsError(
         f"{lost:,} of about {passed:,} records are bad{limit}; the last is index {latest.index} "
         f"(record_key {keyed(latest.record_key, latest.name)}): {latest.error}, raised by {latest.label}"
@@ -44,13 +44,13 @@ def check_losses(
 
 
 def _records_passed(shape: StreamShape, position: Position, index: int) -> int:
-    """Records of this process's rows up to a position, nearly."""
+    """The approximate number of records in this process's rows up to a position."""
     losses, own, shards = position.losses, len(shape.shard.blocks), shape.shard.shard_count
     if position.cursors is not None:
-        # Where a stream has begun again, what its ledger says was passed before.
+        # After a stream began again, its ledger holds greater indices, which were passed before.
         records = max(index, losses.ledger.last + 1) - shape.start
         return max(losses.count, records * own // shards)
-    # A seek back doesn't make records good that were lost after it.
+    # After a seek back the ledger still holds the bad records beyond the position.
     records = max(_records_in(shape, position.step), losses.ledger.last + 1 - shape.start)
     return max(losses.count, -(-records * own // shards))
 

@@ -1,12 +1,12 @@
-"""What becomes of bad records: how many may be, what is read instead, and what a state remembers of them.
+"""Bad records: how many are allowed, what is read instead of them, and what a state remembers of them.
 
-bad     a record whose read, or an operation before the first Batch on it, raises an error
+bad     a record on which the read, or an operation before the first Batch, raises an error
 lost    an index whose own record was bad when its row was handed out
-ledger  [index, index read instead] of each lost index; itself where an element took its place that is no record's
-skipped how many were lost without a row in their place, by logical stream
-search  for what to read instead: the indices behind the lost one, on from the stream's first behind its last
+ledger  [index, index read instead] of each lost index; twice the same index where the user's function made the element
+skipped number of lost indices that left no row, by logical stream
+search  for an index to read instead: those after the lost one; after the stream's last index follows its first
 
-All of it is a function of the stream, the policy and which records are bad; of no worker, task or host.
+All of it depends on the stream, the policy and the set of bad records only, on no worker, task or host.
 """
 
 from bisect import bisect_left
@@ -25,20 +25,23 @@ from .ledger import Ledger
 
 Int64Array = NDArray[np.int64]
 
-IN_A_ROW = (
-    1000  # bad records in a row are more than bad luck, where the user doesn't say how many there may be
-)
-_FIRST_SHARE = 1000  # records: a share of fewer says nothing
-_FIRST_CHUNK, _LAST_CHUNK = 16, 4096  # candidates that are planned at once
+# So many bad records in a row end a stream where the user sets no limit. Fewer would end streams with a damaged file of
+# some hundred records; more would search longer in a source that can't be read at all. Not measured.
+IN_A_ROW = 1000
+# A share is a share of at least so many records: a single bad one among the first ten is no 10 %. Not measured.
+_FIRST_SHARE = 1000
+# Candidates planned at once, first and most: most searches end at the first candidate, and a long one shouldn't ask
+# the sampler often. Not measured.
+_FIRST_CHUNK, _LAST_CHUNK = 16, 4096
 _MAX_INDEX = 2**63 - 1
 _NONE: Int64Array = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class BadRecords:
-    """The records that were lost up to a position.
+    """The bad records up to a position.
 
-    ledger: what was read instead of each. skipped: {stream: how many}.
+    ledger: {lost index: index read instead}. skipped: {logical stream: number of skipped records}.
 
     >>> BadRecords(Ledger({7: 8})).with_ledger([(3, 4)]).with_skipped({0: 2}).count
     4
@@ -49,29 +52,29 @@ class BadRecords:
 
     @property
     def count(self) -> int:
-        """How many were lost."""
+        """The number of lost indices."""
         return len(self.ledger) + sum(self.skipped.values())
 
     def with_ledger(self, entries: Iterable[tuple[int, int]]) -> "BadRecords":
-        """These and more; an index that is known already is counted once, with what was read last."""
+        """These and the entries; of an index that occurs twice the last entry counts."""
         ledger = self.ledger
         for index, instead in entries:
             ledger = ledger.with_entry(index, instead)
         return replace(self, ledger=ledger)
 
     def with_skipped(self, more: Mapping[int, int]) -> "BadRecords":
-        """These and more, by stream."""
+        """These and `more` skipped ones, {stream: number}."""
         skipped = dict(self.skipped)
         for stream, count in more.items():
             skipped[stream] = skipped.get(stream, 0) + count
         return replace(self, skipped=skipped)
 
     def joined(self, other: "BadRecords") -> "BadRecords":
-        """Those of two processes at the same step; what both know is counted once."""
+        """The bad records of two processes at the same step; an entry that both have is counted once."""
         return BadRecords(Ledger({**other.ledger, **self.ledger}), {**other.skipped, **self.skipped})
 
     def of_streams(self, streams: Iterable[int]) -> "BadRecords":
-        """Without the skipped ones of other logical streams."""
+        """These without the skipped ones of other logical streams."""
         return replace(self, skipped={s: n for s, n in self.skipped.items() if s in set(streams)})
 
 
@@ -80,10 +83,10 @@ NO_BAD_RECORDS = BadRecords()
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What a user allows.
+    """The bad records that a user allows.
 
-    policy: "raise", "replace", "skip", or "call" for a function of the user's. most: how many may be lost, an int, or
-    a share of the records, a float; None where nothing was said.
+    policy: "raise", "replace", "skip", or "call" for a function of the user's. most: the greatest number of lost
+    indices, an int, or their share of the records, a float; None where the user set no limit.
 
     >>> Tolerance("replace", 3).allows(lost=4, passed=1000, num_records=1000)
     False
@@ -96,37 +99,37 @@ class Tolerance:
 
     @property
     def skips(self) -> bool:
-        """Whether a bad record leaves no row, so that the number of rows isn't known."""
+        """Whether a bad record leaves no row, so that the number of rows isn't known in advance."""
         return self.policy == "skip"
 
     def allows(self, *, lost: int, passed: int, num_records: int) -> bool:
-        """Whether so many may be lost of `passed` records; a share counts from 1,000 records or an epoch on."""
+        """Whether `lost` of `passed` records are within the limit; a share is one of at least 1,000 records or an epoch."""
         if isinstance(self.most, float):
             return lost <= self.most * max(passed, min(_FIRST_SHARE, num_records))
         return self.most is None or lost <= self.most
 
     def in_a_row(self, *, num_records: int, length: int | None) -> int:
-        """How many bad records in a row are the end: where not one is good, or more than anybody meant.
+        """The number of bad records in a row that ends a stream: all are bad, or more than the user can have meant.
 
-        num_records: the source's length: twice as many indices have all of them. length: of the stream, None without
-        an end.
+        num_records: the source's length; twice as many consecutive indices contain every record. length: of the
+        stream, None without an end.
 
         >>> Tolerance("skip").in_a_row(num_records=5, length=None)
         10
         """
-        meant = self.most or 0
-        if isinstance(meant, float):
-            meant = int(meant * num_records)
-        all_of_them = 2 * num_records if length is None else min(2 * num_records, length)
-        return max(1, min(max(IN_A_ROW, meant), all_of_them))
+        allowed = self.most or 0
+        if isinstance(allowed, float):
+            allowed = int(allowed * num_records)
+        every_record = 2 * num_records if length is None else min(2 * num_records, length)
+        return max(1, min(max(IN_A_ROW, allowed), every_record))
 
 
 @dataclass(frozen=True, slots=True)
 class ReplacementSearch:
-    """The indices to try, in order, where an index is lost, and the record each reads.
+    """Gives the indices to try in place of a lost one, in order, and the record that each reads.
 
-    sampler, start, stop: the stream. num_records: the source's length. ledger: where earlier searches ended. most: how
-    many to try for one index.
+    sampler, start, stop: the stream. num_records: the source's length. ledger: the results of earlier searches. most:
+    the greatest number of candidates for one index.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> candidates = ReplacementSearch(SequentialSampler(4), 0, 4, num_records=4, ledger={}, most=9)
@@ -142,9 +145,9 @@ class ReplacementSearch:
     most: int
 
     def __call__(self, index: int, tried: int) -> tuple[Int64Array, Int64Array]:
-        """Indices and record keys of the next candidates, (n,) int64 each; none where all were tried.
+        """Indices and record keys of the next candidates, (n,) int64 each; empty after the last one.
 
-        index: the lost one. tried: how many candidates were asked for before.
+        index: the lost one. tried: number of candidates that earlier calls gave for it.
         """
         begin = self.ledger.get(index, index)
         most = self.most if self.stop is None else min(self.most, self.stop - self.start - 1)
@@ -161,11 +164,11 @@ class ReplacementSearch:
     def _with_keys(self, indices: Int64Array) -> tuple[Int64Array, Int64Array]:
         try:
             keys = record_keys_of(self.sampler, indices)
-        except Exception:  # noqa: BLE001 - a user's sampler may raise anything, for an index far ahead
-            # What it says of an index is raised where the stream comes to it; here the search ends before it.
+        except Exception:  # noqa: BLE001 - a user's sampler may raise anything for an index far ahead
+            # Its error is raised when the stream comes to that index; the search ends before it.
             keys = self._until_error(indices)
-        known = np.flatnonzero(keys >= self.num_records)
-        count = int(known[0]) if known.size else len(keys)
+        outside = np.flatnonzero(keys >= self.num_records)
+        count = int(outside[0]) if outside.size else len(keys)
         return indices[:count], keys[:count]
 
     def _until_error(self, indices: Int64Array) -> Int64Array:
@@ -179,7 +182,7 @@ class ReplacementSearch:
 
 
 class _Substituted:
-    """A sampler whose lost indices read what was read instead of them."""
+    """A sampler that gives for a lost index the metadata of the index read instead."""
 
     def __init__(self, sampler: Sampler, ledger: Mapping[int, int]) -> None:
         self._sampler = sampler
@@ -203,7 +206,7 @@ class _SubstitutedInBlocks(_Substituted):
 
 
 def with_substitutions(sampler: Sampler, ledger: Mapping[int, int]) -> Sampler:
-    """The sampler with the ledger's rows as they were handed out: also where the lost records can be read now.
+    """The sampler with the ledger's substitutions, so that rows repeat although lost records may be readable now.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> with_substitutions(SequentialSampler(9), {2: 3, 7: 0}).record_keys(np.arange(9)).tolist()

@@ -1,6 +1,6 @@
-"""The plan as a scheduler's input: what comes next, record keys and all, planned in blocks and handed out in pieces.
+"""Feeds: the next indices and record keys for a scheduler, planned in blocks and handed out in smaller parts.
 
-A feed moves on with every call; to start elsewhere, make another.
+Every call advances a feed; to start elsewhere, make another one.
 """
 
 from typing import Protocol
@@ -20,10 +20,10 @@ Int64Array = NDArray[np.int64]
 
 
 class StepFeed:
-    """A shard's part of one step after the other.
+    """Gives a shard's part of one step after the other.
 
-    schedule: the plan. segments: where each step begins. step: the first. num_records: the source's length.
-    num_steps: the steps of the whole run, None for all that there are.
+    schedule: the plan. segments: where each step begins. step: the first step. num_records: the source's length.
+    num_steps: number of steps of the whole run, None for as many as the stream has.
 
     >>> from loaderkit._plan.batching import Batching
     >>> from loaderkit.samplers import SequentialSampler
@@ -51,10 +51,10 @@ class StepFeed:
         self._num_records = num_records
 
     def next(self, most: int = 1) -> StepRecords | None:
-        """The next step's part, or that of up to `most` next ones; None behind the last.
+        """The part of the next step, or of up to `most` next ones; None after the last.
 
         Raises what the sampler raises, IndexError for a key that the source doesn't have, and ValueError at a step
-        that was made with another global batch size; each when the steps before it were given.
+        that was made with another global batch size; each only when the steps before it were returned.
         """
         if self._num_steps is not None:
             most = min(most, self._num_steps - self._step)
@@ -62,8 +62,8 @@ class StepFeed:
                 return None
         index = self._segments.seek(self._step, self._stride)
         if most > 1:
-            behind = self._segments.end_of(self._step)
-            most = most if behind is None else min(most, behind - self._step)
+            end = self._segments.end_of(self._step)
+            most = most if end is None else min(most, end - self._step)
         part = self._ahead.records(index, most)
         if part is None:
             return None
@@ -72,7 +72,7 @@ class StepFeed:
         except IndexError:
             if part.steps == 1:
                 raise
-            return self.next()  # step by step, the error comes with the step it belongs to
+            return self.next()  # one step at a time, so that the error is raised at its own step
         self._step += part.steps
         return part
 
@@ -80,7 +80,7 @@ class StepFeed:
 class ShardIndices:
     """The indices of a shard where no Batch groups them: step t gives shard h of H the h-th index of the step.
 
-    segments: where each step begins. step: the first. stop: the stream's end, None without one. shard: h and H.
+    segments: where each step begins. step: the first step. stop: the stream's end, None without one. shard: h and H.
 
     >>> from loaderkit._order.sharding import ShardOptions
     >>> segments = Segments(((0, 0, 2), (3, 20, 2)))
@@ -96,15 +96,15 @@ class ShardIndices:
         self._shard = shard
 
     def next(self, n: int) -> Int64Array:
-        """Up to n next indices, int64, none behind the last.
+        """Up to n next indices, int64; empty after the last.
 
         Raises ValueError at a step that was made with another global batch size.
         """
         first = self._segments.seek(self._step, self._shard.shard_count)
         if self._stop is not None and first >= self._stop:
             return np.empty(0, np.int64)
-        behind = self._segments.end_of(self._step)
-        steps = n if behind is None else min(n, behind - self._step)
+        end = self._segments.end_of(self._step)
+        steps = n if end is None else min(n, end - self._step)
         indices = Strided(first, self._stop, self._shard).indices(first, steps)
         self._step += len(indices)
         return indices
@@ -113,8 +113,8 @@ class ShardIndices:
 class StreamIndices:
     """The indices of one logical stream.
 
-    streams: which index belongs to which stream. stream: its number. index: where to begin. again: whether the stream's
-    first index follows on its last one.
+    streams: maps indices to streams. stream: its number. index: where to begin. again: whether the stream begins again
+    where `index` is past its end.
 
     >>> indices = StreamIndices(LogicalStreams(count=2, q=3, start=0, stop=14), stream=1, index=4)
     >>> indices.next(3), indices.next(9)
@@ -128,7 +128,7 @@ class StreamIndices:
         self._index = index
 
     def next(self, n: int) -> Int64Array:
-        """Up to n next indices, int64, none behind the last."""
+        """Up to n next indices, int64; empty after the last."""
         indices = self._streams.indices(self._stream, self._index, n)
         if self._again and not len(indices):
             indices = self._streams.indices(self._stream, self._streams.start, n)
@@ -138,17 +138,17 @@ class StreamIndices:
 
 
 class Indices(Protocol):
-    """Indices in order, as many as are asked for."""
+    """A source of indices in order."""
 
     def next(self, n: int) -> Int64Array:
-        """Up to n next indices, none behind the last."""
+        """Up to n next indices, int64; empty after the last."""
         ...
 
 
 class RecordFeed:
-    """Records one after the other, as many as are asked for.
+    """Gives indices and record keys one after the other.
 
-    sampler: gives the record keys. indices: which indices. num_records: the source's length.
+    sampler: gives the record keys. indices: gives the indices. num_records: the source's length.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> streams = LogicalStreams(count=1, q=1, start=0, stop=5)
@@ -161,13 +161,13 @@ class RecordFeed:
         self._source = indices
         self._ahead = KeysAhead(sampler, num_records)
         self._indices: Int64Array = np.empty(0, np.int64)
-        self._keys: Int64Array = np.empty(0, np.int64)  # of the first of them
+        self._keys: Int64Array = np.empty(0, np.int64)  # of the first of `_indices`
 
     def next(self, count: int) -> tuple[Int64Array, Int64Array] | None:
-        """Indices and keys of up to `count` next records, None behind the last.
+        """Indices and keys, (n,) int64 each, of up to `count` next records; None after the last.
 
         Raises what the sampler raises, IndexError for a key that the source doesn't have, and ValueError at a step
-        that was made with another global batch size; each when the records before it were given.
+        that was made with another global batch size; each only when the records before it were returned.
         """
         if not len(self._indices):
             self._indices = self._source.next(max(count, self._ahead.block))
@@ -176,9 +176,9 @@ class RecordFeed:
         if not len(self._keys):
             self._keys = self._planned(self._indices)
         count = min(count, len(self._keys))
-        taken = self._indices[:count], self._keys[:count]
+        records = self._indices[:count], self._keys[:count]
         self._indices, self._keys = self._indices[count:], self._keys[count:]
-        return taken
+        return records
 
     def _planned(self, indices: Int64Array) -> Int64Array:
         block = indices[: self._ahead.block]

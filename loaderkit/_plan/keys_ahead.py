@@ -1,4 +1,4 @@
-"""Record keys planned ahead, in blocks: a question is costly, and a wrong answer belongs to the record it is about."""
+"""Record keys planned ahead in blocks, because a sampler's call is slow; an error is raised at its own record."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,9 @@ Int64Array = NDArray[np.int64]
 
 
 class KeysAhead:
-    """Asks a sampler for the keys of a block of indices, and for those of each on its own once a block has failed.
+    """Asks a sampler for the keys of a block of indices, and for one key at a time after a block has failed.
 
-    sampler: gives the record keys. num_records: the source's length. block: how many indices to ask for at once.
+    sampler: gives the record keys. num_records: the source's length. block: the number of indices to pass to `keys`.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> ahead = KeysAhead(SequentialSampler(9), 2)
@@ -30,10 +30,10 @@ class KeysAhead:
         self.block = BLOCK_INDICES if hasattr(sampler, "record_keys") else 1
 
     def keys(self, indices: Int64Array, *, alone: bool) -> Int64Array | None:
-        """The keys of a block, (n,) int64; None where they can't be had at once: ask again for one piece of it.
+        """The keys of a block, (n,) int64; None where the block failed: call again with the smallest part of it.
 
-        alone: whether the block is one piece already; then this raises what the sampler raises, and IndexError for a
-        key that the source doesn't have.
+        alone: whether the block is already the smallest part (one index, or one group of them); then this raises
+        what the sampler raises, and IndexError for a key that the source doesn't have.
         """
         try:
             keys = record_keys_of(self._sampler, indices)
@@ -41,7 +41,7 @@ class KeysAhead:
         except Exception:
             if alone:
                 raise
-            self.block = 1  # piece by piece from here on, the error comes with the one that it belongs to
+            self.block = 1  # one at a time from now on, so that the error is raised at its own record
             return None
         return keys
 
@@ -54,11 +54,11 @@ def check_keys(keys: Int64Array, indices: Int64Array, num_records: int) -> None:
     >>> check_keys(np.array([0, 7]), np.array([3, 4]), 7)
     Traceback (most recent call last):
         ...
-    IndexError: index 4 reads record_key 7, the data source has 7 records: 0 to 6
+    IndexError: record_key: expected 0 to 6 for a data source of 7 records, got 7 at index 4
     """
     if keys.size and keys.max() >= num_records:
         place = int(np.argmax(keys >= num_records))
         raise IndexError(
-            f"index {indices[place]} reads record_key {keys[place]}, "
-            f"the data source has {num_records} records: 0 to {num_records - 1}"
+            f"record_key: expected 0 to {num_records - 1} for a data source of {num_records} records, "
+            f"got {keys[place]} at index {indices[place]}"
         )

@@ -1,9 +1,9 @@
-"""Which index was read instead of a lost one: a list that only grows, and values that are the list up to a place.
+"""The ledger: which index was read instead of each lost one. A persistent value: positions share one growing log.
 
-A run that loses records has a position behind each loss, and each position knows all losses before it. So that one more
-costs the same at the first and at the millionth, the positions of one history share one log, and each says how much
-of it is its own. Who goes on from an older position as before finds its entries there; who goes on otherwise gets a log
-of its own, once. From the empty ledger, which all runs share, every one begins its own.
+A run with bad records makes a new position after each, and each position has all entries before it. So that adding an
+entry costs the same for the first and for the millionth, the ledgers of one run share one log, and each is a prefix of
+it. A ledger that is extended by the same entry again reuses it; one that is extended by another entry copies its prefix
+to a log of its own. The empty ledger, which all runs share, always begins a new log.
 """
 
 from bisect import bisect_left
@@ -13,7 +13,7 @@ Entry = tuple[int, int]  # index, index read instead
 
 
 class _Log:
-    """Entries in the order in which they came, and for each index the places of its own, ascending."""
+    """The entries in the order in which they were added, and for each index the places of its entries, ascending."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries: list[Entry] = []
@@ -28,9 +28,9 @@ class _Log:
 
 
 class Ledger(Mapping[int, int]):
-    """{index: index read instead}, as a frozen value; of an index that came twice, what was read last.
+    """{index: index read instead}, immutable; of an index that was added twice the last entry counts.
 
-    Other threads may read it while a longer one is made of it.
+    Other threads may read it while `with_entry` is called.
 
     >>> ledger = Ledger({7: 8})
     >>> longer = ledger.with_entry(3, 4)
@@ -43,15 +43,17 @@ class Ledger(Mapping[int, int]):
     def __init__(self, entries: Mapping[int, int] | None = None) -> None:
         self._log = _Log((entries or {}).items())
         self._size = self._count = len(self._log.entries)
-        self.last = max(self._log.places, default=-1)  # the greatest index, -1 for none
+        self.last = max(self._log.places, default=-1)  # the greatest index; -1 if empty
 
     def with_entry(self, index: int, instead: int) -> "Ledger":
-        """This and one more; at a cost that doesn't depend on the length."""
+        """This ledger with one entry added, in a time that doesn't depend on its length."""
         if self.get(index) == instead:
             return self
         log, size, entry = self._log, self._size, (index, instead)
         if not size or (size < len(log.entries) and log.entries[size] != entry):
-            log = _Log(log.entries[:size])  # somebody went on otherwise from here, or may
+            log = _Log(
+                log.entries[:size]
+            )  # the shared log goes on with another entry, or is the empty one of all runs
         if size == len(log.entries):
             log.append(entry)
         longer = object.__new__(Ledger)

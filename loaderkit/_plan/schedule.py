@@ -1,13 +1,13 @@
-"""Which records a shard reads in which step: a frozen value, and `StepsAhead`, which works on blocks of steps.
+"""Which records a shard reads in which step: a frozen value, and `StepsAhead`, which plans blocks of steps.
 
-index      global place of a record in the endless stream of all epochs; a step is named by its first index.
-record_key row in the data source that an index reads.
-start,stop the indices of this stream, [start, stop); stop is None where it never ends.
-part       what one shard reads of one step, or of several whole ones that follow one another: `rows` rows a step of
-           `group` consecutive indices each; only the last row of the stream may be shorter.
-fill       what the last step lacks of its N rows: "pad" puts rows of zeros in, which read nothing, and "wrap" the
-           stream's first rows again. The step is filled before it is cut in shards, so the global batch is the same
-           for any number of them.
+index      global place of a record in the endless stream of all epochs; a step is named by its first index
+record_key row in the data source that an index reads
+start,stop the indices of this stream, [start, stop); stop is None where it never ends
+part       what one shard reads in one step, or in several consecutive whole steps: `rows` rows a step of `group`
+           consecutive indices each; only the last row of the stream may be shorter
+fill       the rows that the last step lacks: "pad" adds rows of zeros, for which nothing is read, and "wrap" repeats
+           the stream's first rows; the step is filled before it is divided among shards, so the global batch is the
+           same for any number of them
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,9 @@ from loaderkit.samplers.protocol import record_keys_of
 
 from .batching import Batching, shard_rows, shard_spans
 
-# A call of the sampler costs about as much as a few thousand keys, so keys are planned this many at a time.
+# Keys planned by one call of the sampler. Measured with a shuffled IndexSampler of 10**6 records: a call costs about
+# 0.5 ms plus 85 ns a key, that is 480 to 600 ns a key in calls of 1,024, 165 to 210 of 4,096, 90 to 120 of 16,384 and
+# 80 to 100 of 65,536. A larger block would make the first batch later and gain little.
 BLOCK_INDICES = 16_384
 
 _MAX_INDEX = 2**63 - 1
@@ -30,11 +32,11 @@ _MAX_INDEX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRecords:
-    """The records that one shard reads in `steps` steps, or all shards together.
+    """The records that one shard, or all shards together, read in `steps` steps.
 
-    indices, keys: (k,) int64, read-only. rows: how many rows they make in each step; row r of all is
-    [r*group:(r+1)*group] of both. fill: where rows of zeros stand; where no row of this shard is real, the stream's
-    first row is given to show what a row looks like.
+    indices, keys: (k,) int64, read-only. rows: number of rows in each step; row r of all steps is
+    [r*group:(r+1)*group] of both. fill: where the rows of zeros are. Where this shard has rows of zeros only, the
+    records are those of the stream's first row, which shows the shape of a row.
 
     >>> StepRecords(np.arange(4), np.arange(4)[::-1], rows=2).rows
     2
@@ -48,7 +50,7 @@ class StepRecords:
 
     def __post_init__(self) -> None:
         for name in ("indices", "keys"):
-            # A view: a sampler of the user's may have handed out its own array, which stays writable for it.
+            # A view: the array may belong to a user's sampler, which must be able to write to it.
             view = getattr(self, name).view()
             view.flags.writeable = False
             object.__setattr__(self, name, view)
@@ -58,9 +60,9 @@ class StepRecords:
 class Schedule:
     """The plan of a pipeline that keeps the number of rows: first index of a step -> this shard's records.
 
-    sampler: anything that follows the Sampler protocol. batching, shard: what is made of the records, and
-    this process's part of it. start, stop: the stream's indices [start, stop), stop=None without an end.
-    Raises ValueError where the rows of a step can't be cut in equal shards or the range isn't one.
+    sampler: an object of the Sampler protocol. batching: how records become batches. shard: this process's part of
+    them. start, stop: the stream's indices [start, stop), stop=None without an end. Raises ValueError where the rows of
+    a step can't be divided into equal shards, or start or stop is out of range.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
@@ -85,7 +87,7 @@ class Schedule:
             raise ValueError(f"stop: expected {self.start} (start) or more, got {self.stop}")
 
     def rows_at(self, index: int) -> StepRecords | None:
-        """This shard's part of the step whose first record is `index`; None where it makes no such step.
+        """This shard's part of the step whose first index is `index`; None where the shard doesn't make that step.
 
         index: from `start` on, else IndexError.
 
@@ -97,7 +99,7 @@ class Schedule:
         return self._part(index, spans) if spans else None
 
     def all_rows(self, index: int) -> StepRecords | None:
-        """Every row of the step whose first record is `index`, over all shards; None where no shard makes it.
+        """The records of all shards in the step whose first index is `index`; None where no shard makes that step.
 
         index: from `start` on, else IndexError.
 
@@ -115,9 +117,10 @@ class Schedule:
         return None if high == 0 else self._part(index, ((0, high),))
 
     def firsts_at(self, index: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The first index of each row of the step at `index`; of padded rows one behind the stream's end.
+        """The first index of each row of the step at `index`; for padded rows an index past the stream's end.
 
-        rows: (n,) int64, of the global batch. Returns (n,) int64. index: from `start` on, else IndexError.
+        rows: (n,) int64, numbers of rows in the global batch. Returns (n,) int64. index: from `start` on, else
+        IndexError.
 
         >>> from loaderkit.samplers import SequentialSampler
         >>> batching = Batching(inner=(), rows=4, remainder="wrap", batched=True)
@@ -133,7 +136,7 @@ class Schedule:
         return np.where(places < used, index + places, self._first_rows(places - used))
 
     def steps_from(self, index: int) -> int | None:
-        """Number of steps that this shard makes from there on; None where the stream has no end.
+        """Number of steps that this shard makes from `index` on; None where the stream has no end.
 
         index: from `start` on, else IndexError.
 
@@ -154,7 +157,7 @@ class Schedule:
         return whole + bool(self.spans_at(index + whole * self.batching.stride))
 
     def shards_without(self, index: int) -> int:
-        """Number of shards that don't make the step at `index` while others do: 0 everywhere but at the end.
+        """Number of shards that don't make the step at `index` while others do; greater than 0 at the end only.
 
         index: from `start` on, else IndexError.
 
@@ -170,7 +173,7 @@ class Schedule:
         return max(0, self.shard.shard_count - part_rows)
 
     def spans_at(self, index: int) -> tuple[tuple[int, int], ...]:
-        """The rows of the step at `index` that this shard gets, as ranges [lo, hi); no key is asked for.
+        """The rows of the step at `index` that this shard gets, as ranges [lo, hi); doesn't call the sampler.
 
         index: from `start` on, else IndexError.
 
@@ -187,7 +190,7 @@ class Schedule:
         if index < self.start:
             raise IndexError(f"index: expected {self.start} (the stream's first) or more, got {index}")
         if index > _MAX_INDEX - self.batching.stride:
-            raise IndexError(f"index: {index} is too close to 2**63, the end of what an index can count")
+            raise IndexError(f"index: expected a step that ends before 2**63, got one that begins at {index}")
 
     def _records_present(self, index: int) -> int:
         self._check_index(index)
@@ -201,19 +204,19 @@ class Schedule:
         group, rows = self.batching.group, sum(high - low for low, high in spans)
         used = self.batching.count_used(self._records_present(index))
         places = _records_of(spans, group)
-        there = int(np.searchsorted(places, used))  # the stream's last row may be shorter
+        present = int(np.searchsorted(places, used))  # the stream's last row may be shorter
         fill: Fill = ()
-        indices = index + places[:there]
-        if there < len(places) and self.batching.remainder == "wrap":
-            indices = np.concatenate([indices, self._first_rows(places[there:] - used)])
-        elif there <= len(places) - group and self.batching.remainder == "pad":
-            real = -(-there // group)
+        indices = index + places[:present]
+        if present < len(places) and self.batching.remainder == "wrap":
+            indices = np.concatenate([indices, self._first_rows(places[present:] - used)])
+        elif present <= len(places) - group and self.batching.remainder == "pad":
+            real = -(-present // group)
             fill = ((real, rows - real),)
             indices, rows = (indices, real) if real else (self._first_rows(np.arange(group)), 1)
         return StepRecords(indices, record_keys_of(self.sampler, indices), rows, fill=fill)
 
     def _first_rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The indices of records by their place in the stream's rows, which follow one another again and again."""
+        """The indices of records by their place in the stream's rows, counted on through repetitions of the stream."""
         assert self.stop is not None
         used = self.batching.count_used(self.stop - self.start)
         return self.start + (places % used if used >= self.batching.group else places[:used])
@@ -224,10 +227,10 @@ def _records_of(spans: tuple[tuple[int, int], ...], group: int) -> NDArray[np.in
 
 
 class StepsAhead:
-    """A schedule with a memory: the keys of many steps are asked for at once and handed out a step at a time.
+    """A schedule with a cache: asks the sampler for the keys of many steps at once and returns them step by step.
 
-    What it gives equals `Schedule.rows_at` for every index and every order of calls. Only samplers with their
-    own `record_keys` are asked ahead; of others each index is asked when its step is.
+    The result equals `Schedule.rows_at` for every index and every order of calls. Only a sampler that defines
+    `record_keys` is asked ahead; another one is asked for the indices of the requested step only.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
@@ -251,9 +254,9 @@ class StepsAhead:
         self._keys: NDArray[np.int64] = np.empty((0, self._length), np.int64)
 
     def records(self, index: int, most: int = 1) -> StepRecords | None:
-        """This shard's part of the step whose first record is `index`, as `Schedule.rows_at` gives it.
+        """This shard's part of the step whose first index is `index`, as `Schedule.rows_at` returns it.
 
-        most: several whole steps at once are fine, up to so many; the steps that they would be one by one.
+        most: may return up to so many consecutive whole steps at once.
 
         >>> from loaderkit.samplers import SequentialSampler
         >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
@@ -287,8 +290,8 @@ class StepsAhead:
         indices = firsts[:, None] + self._offsets  # (steps, length) int64
         try:
             keys = record_keys_of(self.schedule.sampler, indices.reshape(-1))
-        except Exception:  # noqa: BLE001 - a user's sampler may raise anything, for a step far ahead
-            # Asked step by step from here on, the error comes with the step it belongs to.
+        except Exception:  # noqa: BLE001 - a user's sampler may raise anything for a step far ahead
+            # One step at a time from now on, so that the error is raised at its own step.
             self._ahead = 1
             return False
         self._first, self._indices, self._keys = index, indices, keys.reshape(indices.shape)

@@ -1,6 +1,7 @@
-"""The shape of a stream: what operations make of indices under known shards, whatever order the records come in.
+"""The shape of a stream: how operations and shards turn indices into steps, independent of the order of records.
 
-Whether rows change in number, how they are batched, how the stream ends, and which of these don't go together.
+Whether operations change the number of rows, how rows are batched, how the stream ends, and which combinations of these
+are refused.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from .logical_streams import LogicalStreams, check_streams
 
 
 def changes_rows(operations: Sequence[OperationShape], tolerance: Tolerance) -> bool:
-    """Whether the number of rows isn't known before they are made.
+    """Whether the number of rows is known only once they are made.
 
     >>> operations = [OperationShape("map", "Map(abs)")]
     >>> changes_rows(operations, Tolerance()), changes_rows(operations, Tolerance("skip"))
@@ -28,7 +29,7 @@ def changes_rows(operations: Sequence[OperationShape], tolerance: Tolerance) -> 
 
 
 def batching_of(operations: Sequence[OperationShape], shard: Shard) -> Batching:
-    """The Batches among the operations as one value.
+    """The Batches among the operations, as a Batching.
 
     >>> from loaderkit._order.sharding import ShardOptions
     >>> from loaderkit.transforms import Batch
@@ -46,28 +47,29 @@ def batching_of(operations: Sequence[OperationShape], shard: Shard) -> Batching:
 
 
 def check_reach(batching: Batching, stop: int | None) -> None:
-    """Raises ValueError where a step, or the stream, takes more indices than can be counted.
+    """Raises ValueError where a step takes more than 2**60 indices or the stream ends past 2**62.
 
     >>> check_reach(Batching(inner=(), rows=4, remainder="keep", batched=True), 2**62)
     """
     if batching.stride > MOST_STRIDE:
         raise ValueError(
-            f"operations: their Batches take {batching.stride} records for one step, and one may take 2**60; use "
+            f"operations: expected Batches that take at most 2**60 records for one step, got {batching.stride}; use "
             "smaller ones"
         )
     if stop is not None and stop > MOST_INDEX:
         raise ValueError(
-            f"sampler: its last index is {stop - 1}, and a run goes to 2**62; use fewer epochs, or "
-            "num_epochs=None for a stream without end"
+            f"sampler: expected a last index below 2**62, got {stop - 1}; use fewer epochs, or num_epochs=None for a "
+            "stream without end"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamShape:
-    """What kind of stream it is. Raises ValueError where operations, shards and the end don't go together.
+    """The shape of a stream. Raises ValueError for operations, shards and an end that exclude each other.
 
-    operations, shard: what makes it. start, stop: its indices, stop=None without an end. logical_streams: S.
-    tolerance: what becomes of bad records. num_steps: of the whole run, None for all that there are.
+    operations: in their order. shard: this process's part. start, stop: the stream's indices [start, stop), stop=None
+    without an end. logical_streams: S. tolerance: how bad records are handled. num_steps: number of steps of the whole
+    run, None for as many as the stream has.
     """
 
     operations: tuple[OperationShape, ...]
@@ -82,7 +84,7 @@ class StreamShape:
         if isinstance(self.shard, ShardBlocks):
             self._check_blocks(self.shard)
         check_reach(self.batching, self.stop)
-        # Refuses rows that can't be cut in equal shards.
+        # Raises ValueError for rows that can't be divided into equal shards.
         shard_spans(0, self.batching.rows, shard=self.shard, remainder=self.batching.remainder)
         if self.row_changing:
             self._check_streams()
@@ -92,17 +94,17 @@ class StreamShape:
 
     @property
     def row_changing(self) -> bool:
-        """Whether the number of rows isn't known before they are made."""
+        """Whether the number of rows is known only once they are made."""
         return changes_rows(self.operations, self.tolerance)
 
     @property
     def batching(self) -> Batching:
-        """Its Batches."""
+        """The Batches among the operations, as a Batching."""
         return batching_of(self.operations, self.shard)
 
     @property
     def asks_others(self) -> bool:
-        """Whether only all processes together know when the run ends."""
+        """Whether the processes have to agree on the last step (`ending.py`)."""
         padded, shard = self.batching.remainder == "pad", self.shard
         return (
             self.row_changing and padded and self.stop is not None and len(shard.blocks) < shard.shard_count
@@ -110,86 +112,89 @@ class StreamShape:
 
     @property
     def wraps(self) -> bool:
-        """Whether streams begin again until the steps of the run are made."""
+        """Whether streams begin again after their end until `num_steps` steps are made."""
         return self.batching.remainder == "wrap" and self.stop is not None and self.num_steps is not None
 
     @property
     def lasts(self) -> bool:
-        """Whether the streams of a pipeline that changes the number of rows last for the steps of the run, or fail."""
+        """Whether a run that changes the number of rows has exactly `num_steps` steps, or fails before."""
         return self.num_steps is not None and (
             self.stop is None or self.batching.remainder in ("drop", "wrap")
         )
 
     @property
     def ends(self) -> bool:
-        """Whether its streams come to an end."""
+        """Whether the logical streams end."""
         return self.stop is not None and not self.wraps
 
     @property
     def last_batch(self) -> int:
-        """Which operation the last Batch is; -1 without one."""
+        """The place of the last Batch among the operations; -1 without one."""
         places = [place for place, op in enumerate(self.operations) if op.batch is not None]
         return places[-1] if places else -1
 
     def why_unknown(self, what: str) -> str:
-        """Why something that needs known rows can't be said."""
-        culprits = [op.shown for op in self.operations if op.changes_rows]
-        culprit = next(iter(culprits), "on_record_error='skip'")
+        """An error's text: `what` isn't known, because the number of rows isn't."""
+        changing = [op.shown for op in self.operations if op.changes_rows]
+        cause = next(iter(changing), "on_record_error='skip'")
         return (
-            f"{what} isn't known: {culprit} changes the number of rows, so how many records a step takes "
-            "shows only when it is made"
+            f"{what} isn't known: {cause} changes the number of rows, so the number of records in a step is known only "
+            "once it is made"
         )
 
     def why_no_length(self, what: str) -> str:
-        """Why the number of steps can't be said."""
+        """An error's text: `what` isn't known, because the number of steps isn't."""
         if self.row_changing:
             return self.why_unknown(what)
-        return f"{what}: the sampler is endless (num_epochs=None), so the loader is too"
+        return f"{what}: expected a stream that ends, got an endless sampler (num_epochs=None)"
 
     def streams_in_blocks(self, q: int) -> LogicalStreams:
-        """Which index belongs to which logical stream, with blocks of q."""
+        """The assignment of indices to logical streams, in blocks of q."""
         return LogicalStreams(self.logical_streams, q, self.start, self.stop)
 
     def owned_streams(self, q: int) -> tuple[int, ...]:
-        """The logical streams whose rows this process loads; none where rows keep their number."""
+        """The logical streams whose rows this process loads; () where operations keep the number of rows."""
         if not self.row_changing:
             return ()
         return self.streams_in_blocks(q).owned(self.batching.rows, self.shard)
 
-    # --- what doesn't go together -------------------------------------------------------------------------------
+    # --- combinations that are refused --------------------------------------------------------------------------
 
     def _check_blocks(self, shard: ShardBlocks) -> None:
-        """Several shards may hold the same block, so a batch's rows can't be counted from theirs."""
+        """Checks shards by blocks: several may hold the same block, so only a global batch size is well defined."""
         batches = [op for op in self.operations if op.batch is not None]
         if not batches:
             raise ValueError(
-                "shard_options: rows that follow a sharding are those of a global batch, and operations have no Batch; "
-                "add lk.Batch(global_batch_size=...)"
+                "shard_options: expected operations with a Batch, whose rows the sharding divides, got none; add "
+                "lk.Batch(global_batch_size=...)"
             )
         if batches[-1].batch is not None and batches[-1].batch.batch_size is not None:
             raise ValueError(
-                f"batch_size: rows that follow a sharding are those of a global batch, {batches[-1].label} says only "
-                "those of one shard; use lk.Batch(global_batch_size=...)"
+                f"batch_size: expected a global batch size, whose rows the sharding divides, got {batches[-1].label}; "
+                "use lk.Batch(global_batch_size=...)"
             )
-        self.check_equal_parts(f"shard_options: the sharding cuts a batch in {shard.shard_count} parts")
+        self.check_equal_parts("shard_options")
 
-    def check_equal_parts(self, why: str) -> None:
-        """Raises ValueError where a last, partial step would give the shards unequal parts."""
+    def check_equal_parts(self, name: str) -> None:
+        """Raises ValueError where a last, partial step would give the shards unequal parts.
+
+        name: of the argument that needs equal parts, for the error.
+        """
         if self.stop is None or self.row_changing or self.batching.remainder != "keep":
             return
         count, stride = self.shard.shard_count, self.batching.stride
         rows = self.batching.count_rows((self.stop - self.start) % stride)
         if rows % count and not self.shard.drop_remainder:
             raise ValueError(
-                f"{why}, and the last step has {rows} rows, which can't be cut in {count} equal parts: use "
+                f"{name}: expected a last step that divides into {count} equal parts, got {rows} rows; use "
                 "remainder='drop', 'pad' or 'wrap' in the last Batch"
             )
 
     def _check_last_row(self, records: int) -> None:
         if self.batching.count_used(records) % self.batching.group:
             raise ValueError(
-                "remainder='wrap': rows follow on the stream's last one, which an earlier Batch makes shorter than the "
-                "others; use remainder='drop' in the earlier Batches"
+                "remainder='wrap': expected rows of equal length, got a shorter last row from an earlier Batch; use "
+                "remainder='drop' in the earlier Batches"
             )
 
     def _check_streams(self) -> None:
@@ -200,39 +205,37 @@ class StreamShape:
         after = [op for op in self.operations[self.last_batch + 1 :] if op.changes_rows]
         if batching.batched and after:
             raise ValueError(
-                f"{after[0].shown} stands behind the last Batch: it would drop or multiply batches that every shard "
-                f"has a part of. Put it before the Batch, or use one shard and logical_streams=1 (they are "
-                f"{self.shard.shard_count} and {count})"
+                f"operations: expected no change of the number of rows after the last Batch, got {after[0].shown}, "
+                f"which would drop or multiply batches of which every shard has a part; put it before the Batch, or "
+                f"use one shard and logical_streams=1 (got {self.shard.shard_count} and {count})"
             )
         if self.stop is None:
             return
         why = (
             f"logical_streams={count} with operations that change the number of rows: the streams of a finite sampler "
-            "run dry at different steps, "
+            "are exhausted at different steps, "
         )
         if batching.remainder == "keep":
             raise ValueError(
-                why
-                + "so nothing can be kept that all shards have a part of. Use Batch(..., remainder='pad'), which "
-                "puts zeros in place of the missing rows, or num_epochs=None"
+                f"{why}so the last Batch: expected remainder='drop', 'pad' or 'wrap', got 'keep'; use 'pad', which "
+                "fills missing rows with zeros, or num_epochs=None"
             )
         if batching.remainder in ("drop", "wrap") and self.num_steps is None:
             raise ValueError(
-                f"{why}so remainder={batching.remainder!r} has to be told when to end: give DataLoader(num_steps=...), "
-                "the steps of the whole run, or use remainder='pad'"
+                f"{why}so num_steps: expected the steps of the whole run with remainder={batching.remainder!r}, got "
+                "None; use DataLoader(num_steps=...) or remainder='pad'"
             )
         if self.asks_others and self.shard.store is None:
             raise ValueError(
-                why
-                + "so the processes have to agree on the last one: use shard_options=lk.ShardByJaxProcess(), or "
-                "lk.ShardOptions(shard_index, shard_count, store=...)"
+                f"{why}so shard_options: expected a store, over which the processes agree on the last step, got none; "
+                "use lk.ShardByJaxProcess() or lk.ShardOptions(shard_index, shard_count, store=...)"
             )
 
     def _check_share(self) -> None:
-        """Nobody counts how often a stream has begun again, so a share of what it gave isn't known."""
+        """Refuses a share as limit where streams begin again: the number of records they gave isn't counted."""
         if self.tolerance.skips and isinstance(self.tolerance.most, float) and self.wraps:
             raise ValueError(
-                f"max_bad_records={self.tolerance.most} is a share of the records so far, and how many those are isn't "
-                "known where records are skipped and streams begin again until num_steps (remainder='wrap'): give a "
-                "count, or use num_epochs=None, or on_record_error='replace'"
+                "max_bad_records: expected a count where records are skipped and streams begin again until num_steps "
+                f"(remainder='wrap'), got the share {self.tolerance.most}; give a count, or use num_epochs=None or "
+                "on_record_error='replace'"
             )

@@ -1,4 +1,4 @@
-"""What the operating system and the interpreter give and refuse: descriptors, limits, shared memory, processors.
+"""What the operating system and the interpreter provide: descriptors, limits, shared memory, processors, versions.
 
 Starts no process and knows nothing of streams.
 """

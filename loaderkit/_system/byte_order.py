@@ -1,8 +1,8 @@
-"""Arrays in the other machine's byte order, pickled as they are.
+"""Pickling of arrays that keeps their byte order.
 
-numpy's own pickle brings some of them back in this machine's order (dates, and whatever isn't contiguous), with the
-same values. A stream of batches must not depend on whether an element was pickled on its way, so wherever elements
-or their sources are pickled here, arrays go through `reduce_array`.
+numpy's own pickle converts some arrays of the other byte order (dates, and arrays that aren't contiguous) to this
+machine's, with the same values. A stream must not depend on whether an element was pickled between worker and user, so
+elements and sources are pickled with `reduce_array`.
 """
 
 import copyreg
@@ -18,10 +18,10 @@ _OWN = ("__reduce__", "__reduce_ex__", "__setstate__")
 
 
 def reduce_array(array: np.ndarray) -> Any:
-    """What a pickler is told of an array, as `__reduce_ex__(5)` gives it, its byte order kept.
+    """What `__reduce_ex__(5)` of an array returns, changed so that unpickling keeps the byte order.
 
     Args:
-        array: of any dtype and layout; subclasses too.
+        array: of any dtype, layout and subclass of ndarray.
 
     >>> dates = np.array(["2020-01-01"], ">M8[D]")
     >>> function, arguments = reduce_array(dates)
@@ -29,7 +29,7 @@ def reduce_array(array: np.ndarray) -> Any:
     True
     """
     dtype = array.dtype
-    # Structured dtypes keep the order of their fields by themselves.
+    # numpy's pickle keeps the byte order of the fields of a structured dtype.
     if dtype.isnative or dtype.names is not None or not dtype.itemsize:
         return array.__reduce_ex__(5)
     if _pickles_as_numpy_does(type(array)):
@@ -39,29 +39,29 @@ def reduce_array(array: np.ndarray) -> Any:
 
 
 class PlainPickler:
-    """pickle's own Pickler, in C, that keeps the byte order of arrays.
+    """pickle's own Pickler, in C, with `reduce_array` for arrays.
 
     Args:
-        beside: takes the buffers that needn't be inside, as pickle's buffer_callback.
+        buffer_callback: as pickle's: takes the buffers that are sent out of band.
 
     >>> swapped = np.arange(4, dtype=">i4")[::2]
     >>> pickle.loads(PlainPickler().dumps(swapped)).dtype.isnative
     False
     """
 
-    def __init__(self, beside: Callable[[pickle.PickleBuffer], Any] | None = None) -> None:
+    def __init__(self, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> None:
         self._out = BytesIO()
-        self._pickler = pickle.Pickler(self._out, protocol=5, buffer_callback=beside)
+        self._pickler = pickle.Pickler(self._out, protocol=5, buffer_callback=buffer_callback)
         self._pickler.dispatch_table = _REDUCERS
 
     def dumps(self, content: Any) -> bytes:
-        """The pickle of `content`; once."""
+        """The pickle of `content`. May be called once."""
         self._pickler.dump(content)
         return self._out.getvalue()
 
 
 class _Reducers(dict[type, _Reduce]):
-    """Read by the C pickler, which asks for each class that it doesn't know itself."""
+    """A dispatch table that covers subclasses of ndarray; the C pickler looks up each class that isn't built in."""
 
     def __missing__(self, cls: type) -> _Reduce:
         if issubclass(cls, np.ndarray) and cls not in copyreg.dispatch_table:

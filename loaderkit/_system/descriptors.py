@@ -1,9 +1,9 @@
-"""Descriptors 0 to 2 belong to stdin, stdout and stderr, where these are closed too: no file of ours is opened there.
+"""Keeps our files off descriptors 0 to 2, the numbers of stdin, stdout and stderr, also where these are closed.
 
-The kernel gives a new file the lowest number that is free. In a daemon, or after `sys.stdout.close()`, that is 1, and
-what any code prints then is written into that file. No system call opens a file at 3 or above, and libraries open files
-themselves, so `/dev/null` takes the free numbers below 3 first. It keeps them: given back, they would go to the next
-file that any thread opens, and be free again in the midst of a later opening of ours, when that thread closes it.
+The kernel opens a file at the lowest free number. In a daemon, or after `sys.stdout.close()`, that may be 1, and all
+that is printed would go to our file. No system call opens a file at 3 or above, and libraries open files themselves, so
+the free numbers below 3 are first filled with `/dev/null`. They stay filled: if they were closed again, another thread
+could open a file there, and close it while ours is being opened.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ _STANDARD = range(3)
 
 @contextlib.contextmanager
 def above_standard() -> Iterator[None]:
-    """What is opened inside the block, by a library too, has a descriptor of 3 or more.
+    """Files that are opened inside the block, by a library too, get a descriptor of 3 or more.
 
-    Raises OSError where the process may have no more descriptors.
+    Raises OSError where the process is at its limit of descriptors.
 
     >>> with above_standard():
     ...     fd = os.open(os.devnull, os.O_RDONLY)
@@ -28,19 +28,19 @@ def above_standard() -> Iterator[None]:
     for number in _STANDARD:
         if not _is_open(number):
             got = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-            if got not in _STANDARD:  # another thread has opened something in this moment
+            if got not in _STANDARD:  # another thread has opened a file at `number` meanwhile
                 os.close(got)
     yield
 
 
 def is_stream(number: int) -> bool:
-    """Whether a descriptor is open as a standard stream is, and not a file's that got its number by chance.
+    """Whether an open descriptor is a standard stream, and not a file that Python opened at that number.
 
-    A stream is meant for the programs that are started; every other file Python opens for this process alone.
+    Child processes inherit a standard stream; files that Python opens are not inherited.
     """
     try:
         return os.get_inheritable(number)
-    except OSError:  # it is closed
+    except OSError:  # the descriptor is closed
         return False
 
 

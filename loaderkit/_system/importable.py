@@ -1,4 +1,4 @@
-"""Which modules another interpreter can import by name, and which only this process has."""
+"""Whether another interpreter can import a module by its name, or only this process has it."""
 
 import importlib.machinery
 import os
@@ -9,11 +9,11 @@ from functools import lru_cache
 
 
 def lives_here_alone(name: str | None) -> bool:
-    """Whether a module of this process is one that an interpreter with the same `sys.path` doesn't find by its name.
+    """Whether an interpreter with the same `sys.path` can't import this module of this process by its name.
 
-    Such are the script, what `runpy.run_path(path, run_name="job")` runs, a `types.ModuleType` that was put in
-    `sys.modules`, and a file that was loaded by its path under a name that is no module's, or another one's; also one
-    that was taken out of `sys.modules`. Where only the import of a parent makes a module, it isn't alone.
+    True for the script, a file run by `runpy.run_path(path, run_name="job")`, a `types.ModuleType` put in
+    `sys.modules`, a file loaded by its path under a name that finds no module or another one, and a module that was
+    removed from `sys.modules`. False for a module that the import of its parent creates.
 
     >>> lives_here_alone("__main__"), lives_here_alone("json.decoder")
     (True, False)
@@ -21,18 +21,18 @@ def lives_here_alone(name: str | None) -> bool:
     return name is not None and (name == "__main__" or name not in sys.modules or _is_alone(name))
 
 
-# A worker has imported these before it has the trainer's path, and looks for the standard library's there first.
+# A worker imports these before it has the trainer's sys.path; the standard library comes first on any path.
 _BEFORE_THE_PATH = {"loaderkit", "cloudpickle", "numpy", *sys.stdlib_module_names}
 
 
-@lru_cache(None)  # asked for each class in an element
+@lru_cache(None)  # called for each class in an element
 def _is_alone(name: str) -> bool:
     if name.partition(".")[0] in _BEFORE_THE_PATH:
         return False
     module = sys.modules[name]
     file = getattr(module, "__file__", None)
     if isinstance(file, str) and not file.endswith((".py", ".pyc")):
-        return False  # an extension's content can be had by an import only
+        return False  # an extension module exists by an import only
     parent = name.rpartition(".")[0]
     path: Sequence[str] | None = None
     if parent:
@@ -44,22 +44,22 @@ def _is_alone(name: str) -> bool:
     spec = getattr(module, "__spec__", None)
     found = _found(name, path)
     if spec is None:
-        # Hand-made: an import would run its file once more. Objects that stand in for a module are of other types.
+        # Made by hand, where an import would run the file again. Objects that replace a module have other types.
         by_hand = type(module) is types.ModuleType and getattr(module, "__loader__", None) is None
         return not parent and (found is None or by_hand)
-    return found is None or _place(found) != _place(spec)
+    return found is None or _origin(found) != _origin(spec)
 
 
 def _found(name: str, path: Sequence[str] | None) -> importlib.machinery.ModuleSpec | None:
     for finder in sys.meta_path:
         try:
             spec = finder.find_spec(name, path)
-        except Exception:  # noqa: BLE001 - a finder of a library's, which was made for other names
+        except Exception:  # noqa: BLE001 - a library's finder may fail on names that aren't its own
             continue
         if spec is not None:
             return spec
     return None
 
 
-def _place(spec: importlib.machinery.ModuleSpec) -> str | None:
+def _origin(spec: importlib.machinery.ModuleSpec) -> str | None:
     return os.path.realpath(spec.origin) if spec.has_location and spec.origin else spec.origin

@@ -1,7 +1,7 @@
-"""Limits of this process that the system refuses things for: open files, threads and processes, address space.
+"""Limits of this process, for errors: open files, threads and processes, address space.
 
-The system's own words for a refusal ("can't start new thread", "Resource temporarily unavailable") name no limit, and
-the same words stand for several. So what is raised says which limits there are, with their values now.
+The system's own message ("can't start new thread", "Resource temporarily unavailable") names no limit, and the same
+message may come from several. So our errors add the limits that it may come from, with their present values.
 """
 
 import contextlib
@@ -15,13 +15,13 @@ from loaderkit._base.notes import text_of
 _DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
 _PROCESSES = {errno.EAGAIN}  # of fork and clone
 _MEMORY = {errno.ENOMEM}
-_OF_SYSTEM = (OSError, BlockingIOError)  # not those of a user's class, whose number may be anything
-_NAMED = "; the limit"  # in a text that names it already
+_OF_SYSTEM = (OSError, BlockingIOError)  # exact types: in a user's subclass the errno may be anything
+_NAMED = "; the limit"  # the text of an error that names a limit already has this
 _ROOT = "/"
 
 
 def with_limits(error: BaseException) -> str:
-    """An error's text, and behind it the limits that the refusal may come from, with their values, if it is one.
+    """An error's text, followed by the limits that it may come from, with their values.
 
     >>> with_limits(OSError(errno.EMFILE, "Too many open files")).partition(" is ")[0]
     '[Errno 24] Too many open files; the limit of open files: RLIMIT_NOFILE'
@@ -33,35 +33,35 @@ def with_limits(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def naming_limits(what: str) -> Iterator[None]:
-    """An OSError of the block is raised with the same number, and a text that names `what` and the limit.
+    """Raises an OSError of the block again, with the same errno and a text that names `what` and the limit.
 
-    >>> with naming_limits("a list of nothing"):
-    ...     os.listdir("/nowhere/at/all")
+    >>> with naming_limits("the arena"):
+    ...     os.open("/no/such/file", os.O_RDONLY)
     Traceback (most recent call last):
         ...
-    FileNotFoundError: [Errno 2] a list of nothing: No such file or directory
+    FileNotFoundError: [Errno 2] the arena: No such file or directory
     """
     try:
         yield
     except OSError as error:
-        said = error.strerror or os.strerror(error.errno or 0)
-        raise OSError(error.errno, f"{what}: {said}{limits_behind(error)}") from error
+        reason = error.strerror or os.strerror(error.errno or 0)
+        raise OSError(error.errno, f"{what}: {reason}{limits_behind(error)}") from error
 
 
 def is_of_limits(error: BaseException) -> bool:
-    """Whether an error says that the system refused something that is limited."""
+    """Whether an error may come from one of the limits."""
     return _NAMED in with_limits(error)
 
 
 def limits_behind(error: BaseException) -> str:
-    """The limits that a refusal may come from, with their values; nothing where an error is about none."""
+    """The limits that an error may come from, with their values; "" for none, or where its text names them."""
     if _NAMED in text_of(error):
         return ""
     number = error.errno if isinstance(error, OSError) and type(error) in _OF_SYSTEM else None
     if number in _DESCRIPTORS:
         return f"; the limit of open files: {_open_files()}"
     if number in _PROCESSES or (type(error) is RuntimeError and "new thread" in text_of(error)):
-        # A thread's stack needs address space, and the system gives the same answer where there is none.
+        # A thread's stack needs address space, and the system gives the same error where that is exhausted.
         return f"; the limits of threads and processes: {_processes()}, {_address_space()}"
     if number in _MEMORY or isinstance(error, MemoryError):
         return f"; the limit of address space: {_address_space()}"
@@ -69,7 +69,7 @@ def limits_behind(error: BaseException) -> str:
 
 
 def inherited_limits() -> str:
-    """The limits that the processes started by this one have too, in words."""
+    """The limits that child processes inherit, with their values, as text."""
     return f"{_open_files()}, {_processes()}, {_address_space()}"
 
 
@@ -79,8 +79,8 @@ def _open_files() -> str:
 
 def _processes() -> str:
     own = f"RLIMIT_NPROC is {_value(resource.RLIMIT_NPROC)} (ulimit -u)"
-    least = most_tasks(_ROOT)
-    return own if least is None else f"{own}, the cgroup's pids.max is {least:,}"
+    group = most_tasks(_ROOT)
+    return own if group is None else f"{own}, the cgroup's pids.max is {group:,}"
 
 
 def _address_space() -> str:
@@ -93,16 +93,16 @@ def _value(limit: int) -> str:
 
 
 def most_tasks(root: str | os.PathLike[str]) -> int | None:
-    """The smallest `pids.max` of the cgroups of this process, None where there is none or it can't be read.
+    """The smallest `pids.max` of this process's cgroups; None where no limit is set or it can't be read.
 
     Args:
-        root: the file system's.
+        root: root folder of the file system.
     """
     values: list[int] = []
     try:
         with open(os.path.join(root, "proc/self/cgroup")) as file:
             lines = file.read().splitlines()
-    except (OSError, MemoryError):  # also for want of what this is asked about
+    except (OSError, MemoryError):  # opening this file may hit the same limit
         return None
     for line in lines:
         _, controllers, path = line.split(":", 2)
@@ -119,5 +119,5 @@ def _read_number(group: str) -> list[int]:
     try:
         with open(os.path.join(group, "pids.max")) as file:
             return [int(file.read())]
-    except (OSError, ValueError):  # also "max", which is no number
+    except (OSError, ValueError):  # ValueError: "max", no limit
         return []

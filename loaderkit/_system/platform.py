@@ -1,7 +1,7 @@
-"""What differs between operating systems for a worker process: its descriptor, its parent's end, its state.
+"""What differs between operating systems for a worker process: its descriptor, the death of its parent, its state.
 
-Linux is complete. macOS lacks pidfds and the parent-death signal; there the end of a worker's channel says the same a
-moment later.
+Linux has all of it. macOS lacks pidfds and the parent-death signal; there the trainer and its workers learn of each
+other's end a moment later, when their channel closes.
 """
 
 import contextlib
@@ -13,27 +13,27 @@ from .descriptors import above_standard
 
 LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
-IN_WORKER = "LOADERKIT_WORKER"  # set in the environment of workers and of what they start
+IN_WORKER = "LOADERKIT_WORKER"  # set in the environment of workers and of their child processes
 
 
 def open_process(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends, None where there is no such thing."""
+    """A descriptor that becomes readable when the process ends; None where the system has none."""
     if not hasattr(os, "pidfd_open"):
         return None
     try:
         with above_standard():
             return os.pidfd_open(pid)
-    except OSError:  # an old kernel, or the process is gone: the channel's end tells
+    except OSError:  # an old kernel, or the process has ended: the closing of its channel tells
         return None
 
 
 def dying_with_parent_thread(parent: int) -> str:
-    """Statements for a new interpreter's first line: the kernel kills it when the thread that started it ends.
+    """Statements for the start of a new interpreter: the kernel kills it when the thread that started it ends.
 
-    That holds even inside a stuck C call. Where the parent is gone already, it ends itself.
+    The kernel does so even during a stuck C call. Where the parent has ended already, the interpreter exits.
 
     Args:
-        parent: the process of that thread.
+        parent: pid of the process of that thread.
     """
     if not LINUX:
         return ""
@@ -44,7 +44,7 @@ def dying_with_parent_thread(parent: int) -> str:
 
 
 def process_state(pid: int) -> str:
-    """What the kernel says a process is doing, in a few words.
+    """The state of a process according to the kernel, as text for an error.
 
     >>> process_state(os.getpid()).startswith("the kernel says")
     True
@@ -54,7 +54,7 @@ def process_state(pid: int) -> str:
             status = file.read().splitlines()
         state = next(line.partition(":")[2].strip() for line in status if line.startswith("State:"))
     except OSError:
-        return "the kernel says nothing of it"
+        return "the kernel says nothing about it"
     inside = ""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/wchan") as file:
         inside = file.read().strip()
@@ -62,9 +62,9 @@ def process_state(pid: int) -> str:
 
 
 def worker_environment() -> dict[str, str]:
-    """The trainer's environment, changed so that a worker sees no accelerator and starts no threads of its own.
+    """The trainer's environment, changed so that a worker sees no accelerator and its libraries start no threads.
 
-    It has to be in place before the worker's first import: libraries read it once.
+    It has to be set before the worker's first import: libraries read it once.
     """
     environment = {**os.environ, IN_WORKER: "1"}
     for hidden in (

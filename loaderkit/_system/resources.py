@@ -1,4 +1,4 @@
-"""Processors and memory that this process may use, as the kernel and the cgroups say."""
+"""Processors and memory that this process may use, according to the kernel and its cgroups."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ _ROOT = Path("/")
 
 
 def available_cpus() -> int:
-    """Processors this process may use: its affinity, and the quota of its cgroups rounded up; at least 1.
+    """Processors that this process may use: the smaller of its affinity and its cgroups' quota, rounded up.
 
     >>> available_cpus() >= 1
     True
@@ -21,18 +21,18 @@ def available_cpus() -> int:
 
 
 def available_memory() -> int | None:
-    """Bytes that can still be taken before something is killed for it, None where the system doesn't say.
+    """Bytes that can still be allocated before the kernel kills a process for memory; None where that is unknown.
 
-    The smallest of what the kernel calls available and what the limits of the cgroups leave.
+    The smallest of the kernel's available memory and what the cgroups' limits leave.
     """
     return memory_left(_ROOT)
 
 
 def cpu_quota(root: Path) -> int | None:
-    """Processors that the cgroups of this process allow, rounded up; None without a limit.
+    """Processors that the cgroups of this process allow, rounded up, at least 1; None without a limit.
 
     Args:
-        root: the file system's.
+        root: root folder of the file system.
     """
     quotas: list[int] = []
     for group in _cgroups(root, "cpu"):
@@ -40,7 +40,7 @@ def cpu_quota(root: Path) -> int | None:
             most, period = (group / "cpu.max").read_text().split()
             if most != "max":
                 quotas.append(-(-int(most) // int(period)))
-        with contextlib.suppress(OSError, ValueError):  # the older hierarchy
+        with contextlib.suppress(OSError, ValueError):  # cgroup v1
             microseconds = int((group / "cpu.cfs_quota_us").read_text())
             if microseconds > 0:
                 quotas.append(-(-microseconds // int((group / "cpu.cfs_period_us").read_text())))
@@ -48,10 +48,10 @@ def cpu_quota(root: Path) -> int | None:
 
 
 def memory_left(root: Path) -> int | None:
-    """Bytes that the kernel and the cgroups of this process leave; None where neither says.
+    """Bytes that the kernel and the cgroups of this process leave; None where neither has a number.
 
     Args:
-        root: the file system's.
+        root: root folder of the file system.
     """
     known: list[int] = []
     with contextlib.suppress(OSError, ValueError, IndexError):
@@ -62,7 +62,7 @@ def memory_left(root: Path) -> int | None:
             ("memory.max", "memory.current", ""),
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
         ):
-            with contextlib.suppress(OSError, ValueError):  # also "max", which is no number
+            with contextlib.suppress(OSError, ValueError):  # ValueError: "max", no limit
                 ceiling = int((group / limit).read_text())
                 used = int((group / usage).read_text())
                 known.append(max(0, ceiling - used + _file_cache(group, kind)))
@@ -70,14 +70,15 @@ def memory_left(root: Path) -> int | None:
 
 
 def _file_cache(group: Path, kind: str) -> int:
-    # It counts as used, and gives way to whoever needs memory: a loader that reads files fills the group with it.
+    # A cgroup counts its file cache as used, and the kernel drops it when memory is needed. A loader that reads files
+    # fills the group with it.
     names = (f"{kind}inactive_file", f"{kind}active_file")
     lines = map(str.split, (group / "memory.stat").read_text().splitlines())
     return sum(int(line[1]) for line in lines if line[0] in names)
 
 
 def _cgroups(root: Path, controller: str) -> Iterator[Path]:
-    """The groups of this process, each with those above it: any of them may set the limit."""
+    """The folders of this process's groups and of all groups above them: any of them may set the limit."""
     mounted = root / "sys/fs/cgroup"
     with contextlib.suppress(OSError, ValueError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
@@ -86,5 +87,5 @@ def _cgroups(root: Path, controller: str) -> Iterator[Path]:
                 continue
             for top in (mounted, mounted / "unified") if not controllers else (mounted / controller,):
                 group = top / path.strip("/")
-                # In a container the path may be the host's and lead nowhere; then its own group is the top.
+                # In a container the path may be the host's and not exist; its own group is the top folder then.
                 yield from (level for level in (group, *group.parents) if level.is_relative_to(top))

@@ -1,9 +1,9 @@
-"""Memory without a name that several processes map, and how its descriptor travels inside a pickle.
+"""Anonymous memory that several processes map, and how its descriptor is sent along with a pickle.
 
-A descriptor means nothing in another process, so it can't be part of the pickled bytes. While a trainer pickles
-for a worker, `sending()` collects the descriptors that the objects mention and the bytes hold their places in that
-list; the channel sends the list beside the bytes, and the worker unpickles inside `receiving(descriptors)`.
-Outside of these two, a SharedBuffer pickles by value, as any bytes do.
+A descriptor is valid in its own process only, so it can't be part of the pickled bytes. While a trainer pickles for a
+worker, `sending()` collects the descriptors of the objects, and the bytes refer to them by number. The channel sends
+the list beside the bytes, and the worker unpickles inside `receiving(descriptors)`. Outside of these two, a
+SharedBuffer pickles by value, as any bytes do.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ _travel = threading.local()
 
 
 def anonymous_file(name: str, nbytes: int) -> int:
-    """A new descriptor of `nbytes` bytes of zeroed memory that no path names, closed on exec.
+    """A new descriptor of `nbytes` bytes of zeroed memory without a path, closed on exec.
 
-    OSError naming the limit where the system refuses it.
+    Raises OSError naming the limit where the system refuses it.
 
     >>> fd = anonymous_file("example", 4096)
     >>> os.fstat(fd).st_size
@@ -34,9 +34,9 @@ def anonymous_file(name: str, nbytes: int) -> int:
         if sys.platform == "linux":
             fd = os.memfd_create(f"loaderkit-{name}", os.MFD_CLOEXEC)
         else:
-            import tempfile  # a slow import, that Linux needs not
+            import tempfile  # a slow import, and Linux doesn't need it
 
-            # Unlinked at once: what the other systems offer that leaves nothing behind after a crash.
+            # Unlinked at once, so that a crash leaves no file.
             fd, path = tempfile.mkstemp(prefix=f"loaderkit-{name}-")
             os.unlink(path)
     try:
@@ -49,9 +49,9 @@ def anonymous_file(name: str, nbytes: int) -> int:
 
 
 def mapped(fd: int, nbytes: int, offset: int = 0) -> mmap.mmap:
-    """Bytes of such a file in this process's memory, shared; the mapping keeps a descriptor of its own.
+    """A shared mapping of `nbytes` bytes of such a file from `offset` on, with a descriptor of its own.
 
-    OSError naming the limit where the system refuses it.
+    Raises OSError naming the limit where the system refuses it.
     """
     with naming_limits(f"a mapping of {nbytes:,} bytes of shared memory"), above_standard():
         return mmap.mmap(fd, nbytes, offset=offset)
@@ -59,7 +59,7 @@ def mapped(fd: int, nbytes: int, offset: int = 0) -> mmap.mmap:
 
 @contextlib.contextmanager
 def sending() -> Iterator[list[int]]:
-    """Collects the descriptors that objects pickled inside the block refer to; they stay the objects' own."""
+    """Collects the descriptors of the objects that are pickled inside the block; the objects keep owning them."""
     descriptors: list[int] = []
     _travel.outgoing = descriptors
     try:
@@ -69,7 +69,7 @@ def sending() -> Iterator[list[int]]:
 
 
 def goes_to_a_worker() -> bool:
-    """Whether what this thread pickles now is for a worker of this machine, and is kept nowhere.
+    """Whether this thread is pickling for a worker of this machine, so that the pickle isn't stored.
 
     >>> goes_to_a_worker()
     False
@@ -79,7 +79,7 @@ def goes_to_a_worker() -> bool:
 
 @contextlib.contextmanager
 def receiving(descriptors: list[int]) -> Iterator[None]:
-    """Lets objects unpickled inside the block find the descriptors that came with them; closes them at the end."""
+    """Provides the descriptors received with a pickle while it is unpickled inside the block, then closes them."""
     _travel.incoming = descriptors
     try:
         yield
@@ -90,10 +90,10 @@ def receiving(descriptors: list[int]) -> Iterator[None]:
 
 
 class SharedBuffer:
-    """A block of bytes that the trainer and all its workers map once, whatever their number.
+    """Bytes that the trainer and all its workers share: the memory exists once, whatever the number of workers.
 
     Args:
-        nbytes: its length in bytes, at least 1.
+        nbytes: length in bytes, at least 1.
 
     >>> buffer = SharedBuffer(8)
     >>> memoryview(buffer.writable())[:2] = b"ab"
@@ -110,7 +110,7 @@ class SharedBuffer:
         self._map = mapped(fd, nbytes)
 
     def writable(self) -> mmap.mmap:
-        """The bytes to fill, before anyone reads them."""
+        """The bytes to fill; write only before the buffer is read or sent."""
         return self._map
 
     def view(self) -> memoryview:
@@ -124,7 +124,7 @@ class SharedBuffer:
         outgoing.append(self._fd)
         return _from_descriptor, (len(outgoing) - 1, self.nbytes)
 
-    # What it calls is held here: at the interpreter's end the names of modules go before the last objects do.
+    # `os.close` is a default value: when the interpreter exits, modules' names are cleared before the last objects.
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         fd = getattr(self, "_fd", None)
         if fd is not None:
@@ -137,12 +137,12 @@ def _from_bytes(content: bytes) -> SharedBuffer:
     return buffer
 
 
-def _from_descriptor(place: int, nbytes: int) -> SharedBuffer:
+def _from_descriptor(number: int, nbytes: int) -> SharedBuffer:
     incoming: list[int] | None = getattr(_travel, "incoming", None)
     if incoming is None:
-        raise RuntimeError("a shared buffer was unpickled outside the worker that it was sent to")
+        raise RuntimeError("SharedBuffer: expected to be unpickled in the worker that it was sent to")
     buffer = SharedBuffer.__new__(SharedBuffer)
     with naming_limits("a descriptor of the data source's memory"), above_standard():
-        fd = os.dup(incoming[place])
+        fd = os.dup(incoming[number])
     buffer._open(fd, nbytes)
     return buffer

@@ -1,10 +1,10 @@
-"""The folder in which the program imported loaderkit: what a relative entry of `sys.path` meant then."""
+"""The current directory when loaderkit was imported: relative entries of `sys.path` refer to it."""
 
 import os
 
 
 def present_folder() -> str | None:
-    """The current directory, None where it is gone.
+    """The current directory; None where it was deleted.
 
     >>> present_folder() == os.getcwd()
     True

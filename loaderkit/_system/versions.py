@@ -1,4 +1,4 @@
-"""The versions that a state and the processes of a run tell each other."""
+"""The versions that are written to saved states and compared between the processes of a run."""
 
 import platform
 
@@ -8,7 +8,7 @@ from loaderkit._base.version import __version__
 
 
 def present_versions() -> dict[str, str]:
-    """The versions of loaderkit, numpy and Python that run now.
+    """The versions of loaderkit, numpy and Python in this process.
 
     >>> sorted(present_versions())
     ['loaderkit', 'numpy', 'python']

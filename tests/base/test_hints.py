@@ -27,7 +27,7 @@ def test_a_known_keyword_gets_ours(keyword: str, ours: str) -> None:
     """The error is the TypeError that Python would raise, with what to write instead."""
     with pytest.raises(TypeError) as error:
         refuse_foreign_keywords("DataLoader", {keyword: 1})
-    assert f"DataLoader() has no argument {keyword}; instead of it write: " in str(error.value)
+    assert f"DataLoader() has no argument {keyword}; write instead: " in str(error.value)
     assert ours in str(error.value)
 
 

@@ -262,9 +262,7 @@ def test_a_structure_prints_as_its_element_with_stars(element: Any, text: str) -
 def test_a_mismatch_says_where_and_what() -> None:
     """The row, the path to the containers that differ, and both of them."""
     rows = [{"a": {"b": 1}}, {"a": {"b": 2}}, {"a": {"c": 3}}]
-    with pytest.raises(
-        StructureMismatch, match=r"row 2\['a'\] should be {'b': \*}, and is {'c': \*}"
-    ) as error:
+    with pytest.raises(StructureMismatch, match=r"row 2\['a'\]: expected {'b': \*}, got {'c': \*}") as error:
         columns(rows, structure_of(rows[0]))
     assert (error.value.position, error.value.path) == (2, "['a']")
 
@@ -273,7 +271,7 @@ def test_too_few_or_too_many_leaves_are_refused() -> None:
     """unflatten takes as many leaves as the structure has."""
     structure = structure_of((0, 0))
     for leaves in ([1], [1, 2, 3]):
-        with pytest.raises(ValueError, match=rf"leaves: \(\*, \*\) takes 2, {len(leaves)} came"):
+        with pytest.raises(ValueError, match=rf"leaves: expected 2 for \(\*, \*\), got {len(leaves)}"):
             unflatten(structure, leaves)
 
 

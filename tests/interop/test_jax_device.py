@@ -395,7 +395,7 @@ def test_bad_arguments_are_refused_by_name(arguments, error, text):
         ),
         (
             lambda: loader_of(element_of, lk.Batch(8), epochs=1, shard_options=lk.ShardOptions(0, 8)),
-            "last step has 60 rows, which can't be cut in 8 equal parts: use remainder=",
+            "expected a last step that divides into 8 equal parts, got 60 rows; use remainder=",
         ),
     ],
 )

@@ -157,12 +157,12 @@ AT_ONCE = {
     "epochs without end": (
         lambda: loader_of(lk.Batch(2), sampler=lk.IndexSampler(10, num_epochs=2**59)),
         ValueError,
-        r"sampler: its last index is 5764607523034234879, and a run goes to 2\*\*62; .*num_epochs=None",
+        r"sampler: expected a last index below 2\*\*62, got 5764607523034234879; .*num_epochs=None",
     ),
     "indices without end": (
         lambda: loader_of(sampler=Long(2**62 + 1)),
         ValueError,
-        r"sampler: its last index is 4611686018427387904, and a run goes to 2\*\*62",
+        r"sampler: expected a last index below 2\*\*62, got 4611686018427387904",
     ),
     "more indices than len() takes": (
         lambda: loader_of(sampler=Long(2**63)),
@@ -172,12 +172,12 @@ AT_ONCE = {
     "a step without end": (
         lambda: loader_of(lk.Batch(2**31), lk.Batch(2**30)),
         ValueError,
-        r"Batches take 2305843009213693952 records for one step, and one may take 2\*\*60",
+        r"Batches that take at most 2\*\*60 records for one step, got 2305843009213693952",
     ),
     "a step without end over all shards": (
         lambda: iter(loader_of(lk.Batch(2**59), shard_options=lk.ShardOptions(0, 4))),
         ValueError,
-        r"Batches take 2305843009213693952 records for one step",
+        r"Batches that take at most 2\*\*60 records for one step, got 2305843009213693952",
     ),
     "an epoch without end": (
         lambda: loader_of(sampler=lk.IndexSampler(10)).epoch(2**60),

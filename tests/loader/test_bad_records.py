@@ -262,7 +262,11 @@ def fail_batch(batch: Any) -> Any:
 @pytest.mark.parametrize(
     ("keys", "error", "says"),
     [
-        ([0, 1, 2, 10], IndexError, "index 3 reads record_key 10, the data source has 10 records: 0 to 9"),
+        (
+            [0, 1, 2, 10],
+            IndexError,
+            "record_key: expected 0 to 9 for a data source of 10 records, got 10 at index 3",
+        ),
         ([0, 1, 2, -1], ValueError, r"record_key.*-1"),
         ([0, 1, 2, "x"], TypeError, r"Keys\[3\]\.record_key.*'x'"),
         ([0, 1, 2, None], TypeError, r"Keys\[3\]\.record_key.*None"),

@@ -84,7 +84,7 @@ def test_what_is_left_where_there_is_no_end():
     changing = iter(lk.load(range(5), num_epochs=1, transformations=[lk.Filter(even)], batch_size=2))
     skipping = iter(lk.load(range(5), num_epochs=1, on_record_error="skip"))
     for it, why in (
-        (endless, r"len\(it\): the sampler is endless"),
+        (endless, r"len\(it\): expected a stream that ends, got an endless sampler"),
         (changing, r"len\(it\) isn't known: Filter\(even\) changes the number of rows"),
         (skipping, r"len\(it\) isn't known: on_record_error='skip' changes the number of rows"),
     ):

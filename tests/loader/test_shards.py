@@ -334,8 +334,8 @@ def test_a_missing_processs_state_is_named():
             "logical_streams=12",
         ),
         ([lk.Filter(bool), lk.Batch(4)], {"shards": 1, "logical_streams": 3}, "logical_streams=1"),
-        ([lk.Batch(4), lk.Filter(bool)], {"shards": 2, "logical_streams": 2}, "behind the last Batch"),
-        ([lk.Batch(4), lk.FlatMap(list)], {"shards": 1, "logical_streams": 2}, "behind the last Batch"),
+        ([lk.Batch(4), lk.Filter(bool)], {"shards": 2, "logical_streams": 2}, "after the last Batch"),
+        ([lk.Batch(4), lk.FlatMap(list)], {"shards": 1, "logical_streams": 2}, "after the last Batch"),
         ([lk.Filter(bool), lk.Batch(4)], {"shards": 2, "logical_streams": 2, "epochs": 1}, "num_epochs=None"),
     ],
     ids=str,
@@ -399,12 +399,12 @@ def test_shards_of_several_blocks_make_the_global_batches(changing, workers):
 @pytest.mark.parametrize(
     ("operations", "text"),
     [
-        ([], "operations have no Batch; add lk.Batch\\(global_batch_size=...\\)"),
-        ([lk.Batch(4)], "batch_size: .*Batch\\(batch_size=4\\) says only those of one shard"),
+        ([], "operations with a Batch, .*got none; add lk.Batch\\(global_batch_size=...\\)"),
+        ([lk.Batch(4)], "batch_size: expected a global batch size, .*got .*Batch\\(batch_size=4\\);"),
         ([lk.Batch(global_batch_size=6)], "global_batch_size: expected a multiple of 4, .*, got 6"),
         (
             [lk.Batch(global_batch_size=8)],
-            "last step has 2 rows, which can't be cut in 4 equal parts: use remainder=",
+            "expected a last step that divides into 4 equal parts, got 2 rows; use remainder=",
         ),
     ],
 )

@@ -169,7 +169,7 @@ def test_who_is_dry_needs_no_further_words():
     [
         (lambda: Ending(2, 2), "process: expected 0 to 1, got 2"),
         (lambda: Ending(0, 2).before(4, sure=3), "sure: expected 4"),
-        (lambda: Announcement.parse("7 soon"), "post: expected .*'7 soon'"),
+        (lambda: Announcement.parse("7 soon"), "announcement: expected .*'7 soon'"),
         (lambda: Announcement.parse("x dry"), "invalid literal"),
     ],
 )

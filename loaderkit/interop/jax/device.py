@@ -98,7 +98,7 @@ class DeviceIterator(Closing):
                 "it: its loader has no Batch, so its elements have no rows to share; add lk.Batch(...)"
             )
         if self._global:
-            plan.check_equal_parts("device_iterator: all devices hold equal parts")
+            plan.check_equal_parts("sharding")
         for one in shardings:
             check_process_order(one, plan.shard)
         self._rows_target = row_target(targets)

@@ -1,15 +1,15 @@
 """A deterministic, checkpointable data loading engine for training in JAX."""
 
 import atexit as _atexit
-import logging as _logging  # noqa: F401 - its exit handler has to come behind ours, which may log
+import logging as _logging  # noqa: F401 - so that its exit handler runs after ours, which may log
 import os as _os
 import sys as _sys
 from typing import TYPE_CHECKING, Any
 
 from loaderkit._base.version import __version__ as __version__
-from loaderkit._system import start_folder as _start_folder  # noqa: F401 - takes the folder of now
+from loaderkit._system import start_folder as _start_folder  # noqa: F401 - records the current directory
 
-# Names are imported later, when the program may have left the folder that a relative path means.
+# Names are imported later, when the program may be in another folder and a relative path would be wrong.
 __path__[:] = map(_os.path.abspath, __path__)
 
 __all__ = [
@@ -109,7 +109,7 @@ if TYPE_CHECKING:
     from loaderkit.transforms import RandomMap as RandomMap
     from loaderkit.transforms import Transformation as Transformation
 
-# Where each name comes from: it is imported when it is first asked for, so a worker and a script import what they use.
+# name -> its module, imported when the name is first used, so that a worker or a script imports what it needs only.
 _NAMES = {
     "DataLoaderIterator": "loaderkit._iterator.iterator",
     "ArraySpec": "loaderkit._loader.element_spec",
@@ -160,19 +160,19 @@ _NAMES = {
 }
 _ROOMS = ("errors", "interop", "samplers", "sources", "testing", "transforms")
 
-# The packages of modules that a name of ours may lack.
+# module -> the package to install, for modules that a name of ours may lack.
 _PACKAGES = {"orbax": "orbax-checkpoint", "jax": "jax"}
 
 
 @_atexit.register
 def _end_workers() -> None:
-    # Registered with the package and not with the first loader: a script's own exit handlers, which came later, run
-    # before it and may still use their iterators.
+    # Registered here and not by the first loader: exit handlers that a script registers later run before this one, and
+    # may still use iterators.
     if (module := _sys.modules.get("loaderkit._loader.shared_executor")) is not None:
         module.end_workers()
 
 
-if not TYPE_CHECKING:  # where it would make every misspelled name one of ours
+if not TYPE_CHECKING:  # a type checker would accept every misspelled name
     from importlib import import_module as _import_module
 
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
@@ -180,7 +180,7 @@ if not TYPE_CHECKING:  # where it would make every misspelled name one of ours
     _named, _directory = _lazy_names(globals(), _NAMES, _ROOMS)
 
     def __getattr__(name: str) -> Any:
-        if name == "plan":  # an old name, for one release
+        if name == "plan":  # the old name of `samplers`, for one release
             return _import_module("loaderkit.plan")
         if name not in _NAMES and name not in _ROOMS:
             from loaderkit._base.hints import foreign_attribute

@@ -1,4 +1,4 @@
-"""`python -m loaderkit` is the command `loaderkit`."""
+"""Runs the command `loaderkit` for `python -m loaderkit`."""
 
 from loaderkit.cli import main
 

@@ -1,8 +1,8 @@
-"""Orbax saves a loader's position beside the model: the arguments and the handler of `orbax.checkpoint`.
+"""Saves a loader's position beside the model: arguments and a handler for `orbax.checkpoint`.
 
 `manager.save(step, args=ocp.args.Composite(model=..., dataset=CheckpointSave(iterator)))`. The state is a few
-integers; it is taken before `save` returns and written while training goes on. Orbax's newer API needs
-nothing of this file: there the iterator is passed as it is.
+integers; it is taken before `save` returns and written while training continues. Orbax's newer API takes the
+iterator itself and doesn't need this file.
 """
 
 import asyncio
@@ -16,13 +16,15 @@ import orbax.checkpoint as ocp
 
 from loaderkit._files.state_files import StatefulIterator, read_state, restore_from, write_document
 
-_CREATION_SECONDS = 60.0  # for a directory of this process's own, once that of another process is there
+# How long to wait for this process's own directory once another process's exists. Longer than file systems take, so
+# that the write raises a plain error instead of waiting for ever. Not measured.
+_CREATION_SECONDS = 60.0
 
 
 class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # orbax ships no types
-    """Writes and reads a loader's position for Orbax; give it to `item_handlers` or a `handler_registry`.
+    """Writes and reads a loader's position for Orbax; pass it as one of `item_handlers` or to a `handler_registry`.
 
-    Most programs never name it: `CheckpointSave` and `CheckpointRestore` bring it along.
+    Most programs don't need to name it: `CheckpointSave` and `CheckpointRestore` register it.
 
     >>> CheckpointHandler.typestr()
     'loaderkit.checkpoint.CheckpointHandler'
@@ -31,26 +33,26 @@ class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # or
     async def async_save(
         self, directory: Path, item: StatefulIterator | None = None, args: "CheckpointSave | None" = None
     ) -> list[ocp.future.Future]:
-        """Take the state now; the future returned writes it into `directory`, being created."""
+        """Takes the state now; the returned future writes it into `directory`, which is being created."""
         state = _saved(item, args).item.get_state()
 
         async def commit() -> None:
             await _created(directory)
             write_document(directory, state)
 
-        # Orbax may create the directory in the background: its signals say when it is there.
+        # Orbax may create the directory in the background: its signals say when it exists.
         return [ocp.future.CommitFutureAwaitingContractedSignals(commit(), name="loaderkit_save")]
 
     def save(
         self, directory: Path, item: StatefulIterator | None = None, args: "CheckpointSave | None" = None
     ) -> None:
-        """Write the state into `directory`, which exists, before returning."""
+        """Writes the state into `directory`, which exists, before returning."""
         write_document(directory, _saved(item, args).item.get_state())
 
     def restore(
         self, directory: Path, item: StatefulIterator | None = None, args: "CheckpointRestore | None" = None
     ) -> Any:
-        """Set the iterator to the saved state and return it; without one return the state, as bytes."""
+        """Sets the iterator to the saved state and returns it; without an iterator returns the state as bytes."""
         restored = args if args is not None else CheckpointRestore(item)
         if restored.item is None:
             return read_state(directory)
@@ -61,9 +63,9 @@ class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # or
 @ocp.args.register_with_handler(CheckpointHandler, for_save=True)
 @dataclasses.dataclass
 class CheckpointSave(ocp.args.CheckpointArgs):  # type: ignore[misc]  # orbax ships no types
-    """Save the position of `item`, the iterator of a loader: `dataset=lk.CheckpointSave(iterator)`.
+    """Saves the position of `item`, the iterator of a loader: `dataset=lk.CheckpointSave(iterator)`.
 
-    item: what `iter(loader)` gave. TypeError for anything without `get_state`, such as the loader itself.
+    item: from `iter(loader)`. TypeError for an object without `get_state`, such as the loader itself.
 
     >>> import loaderkit as lk
     >>> it = iter(lk.load([1, 2]))
@@ -80,9 +82,9 @@ class CheckpointSave(ocp.args.CheckpointArgs):  # type: ignore[misc]  # orbax sh
 @ocp.args.register_with_handler(CheckpointHandler, for_restore=True)
 @dataclasses.dataclass
 class CheckpointRestore(ocp.args.CheckpointArgs):  # type: ignore[misc]  # orbax ships no types
-    """Set `item`, the iterator of a loader, to the saved position and start its prefetch.
+    """Sets `item`, the iterator of a loader, to the saved position and starts its prefetch.
 
-    item: what `iter(loader)` gave; None returns the saved state as bytes, for `iterator.set_state`.
+    item: from `iter(loader)`; None returns the saved state as bytes, for `iterator.set_state`.
     allow: names of state fields that may differ, as in `iterator.set_state`, such as {"global_batch_size"}.
 
     >>> import loaderkit as lk
@@ -99,7 +101,7 @@ class CheckpointRestore(ocp.args.CheckpointArgs):  # type: ignore[misc]  # orbax
 
 
 async def _created(directory: Path) -> None:
-    # With storage of each host's own (primary_host=None) the signals are those of whichever process was first.
+    # With storage of each host's own (primary_host=None) the signal may come from another process, for its directory.
     deadline = time.monotonic() + _CREATION_SECONDS
     while "://" not in str(directory) and not directory.exists() and time.monotonic() < deadline:
         await asyncio.sleep(0.01)
@@ -109,7 +111,7 @@ def _saved(item: StatefulIterator | None, args: CheckpointSave | None) -> Checkp
     if args is not None:
         return args
     if item is None:
-        raise TypeError("nothing to save: give args=CheckpointSave(iterator)")
+        raise TypeError("args: expected CheckpointSave(iterator), got None")
     return CheckpointSave(item)
 
 
@@ -117,5 +119,5 @@ def _check_iterator(item: object, name: str, method: str) -> None:
     if not hasattr(item, method):
         raise TypeError(
             f"{name}: expected the iterator of a loader, got {type(item).__name__}, which has no {method}(). "
-            f"Write `iterator = iter(loader)` once, loop over `iterator`, and give {name}(iterator)."
+            f"Write `iterator = iter(loader)` once, loop over `iterator`, and pass {name}(iterator)."
         )

@@ -10,7 +10,7 @@ FEWEST_EPOCHS = 4  # with fewer the training may end before it can be killed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with `arguments`, by default the program's own; return the exit status.
+    """Runs the command with `arguments`, by default the program's own; returns the exit status.
 
     >>> main(["--help"])
     Traceback (most recent call last):
@@ -21,17 +21,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     demo = commands.add_parser(
         "demo",
-        help="train on handwritten digits, be killed in the middle of an epoch, go on exactly",
+        help="train on handwritten digits, kill the training in the middle of an epoch, resume it exactly",
         description="Train a small classifier, kill it, resume it with other workers, and compare.",
     )
     demo.add_argument(
-        "--directory", type=Path, help="where everything goes; default: a new one for temporary files"
+        "--directory",
+        type=Path,
+        help="for data, checkpoints and the picture; default: a new temporary directory",
     )
     demo.add_argument("--epochs", type=int, default=40, help="epochs to train (default: %(default)s)")
-    given = parser.parse_args(arguments)
-    if given.epochs < FEWEST_EPOCHS:
-        demo.error(f"--epochs: expected {FEWEST_EPOCHS} or more, got {given.epochs}")
+    options = parser.parse_args(arguments)
+    if options.epochs < FEWEST_EPOCHS:
+        demo.error(f"--epochs: expected {FEWEST_EPOCHS} or more, got {options.epochs}")
 
     from loaderkit.demo.command import run_demo
 
-    return run_demo(given.directory, epochs=given.epochs)
+    return run_demo(options.directory, epochs=options.epochs)

@@ -1,6 +1,6 @@
-"""The errors that loaderkit raises itself. Each is also the built-in a caller would catch without knowing us.
+"""The errors that loaderkit raises itself. Each is also a built-in error, for callers that don't know ours.
 
-What a user's own source or transform raises keeps its type; it gains a note that says where.
+An error of a user's own source or transform keeps its type and gets a note that says where it was raised.
 """
 
 
@@ -22,12 +22,12 @@ class StateError(LoaderkitError, ValueError):
     ...     iter(lk.load([1, 2])).set_state(b"{}")
     ... except lk.StateError as error:
     ...     print(error)
-    format: expected 'loaderkit', got nothing; is it a state of loaderkit's?
+    format: expected 'loaderkit', got nothing; is it a state of loaderkit?
     """
 
 
 class CheckpointMismatchError(LoaderkitError, ValueError):
-    """A saved state is sound, but it belongs to another stream: the differing fields and both values are named.
+    """A saved state is valid, but of another stream: the differing fields and both values are named.
 
     >>> import loaderkit as lk
     >>> saved = iter(lk.load([1, 2], batch_size=1)).get_state()
@@ -52,7 +52,7 @@ class BatchError(LoaderkitError, ValueError):
 
 
 class TransportError(LoaderkitError, TypeError):
-    """Something can't travel between the trainer and a worker: an operation, a source, or an element.
+    """An operation, a source or an element can't be sent between the trainer and a worker.
 
     >>> import loaderkit as lk, threading
     >>> lock = threading.Lock()
@@ -65,7 +65,7 @@ class TransportError(LoaderkitError, TypeError):
 
 
 class ChecksumError(LoaderkitError, RuntimeError):
-    """With `verify=True`: memory that a worker wrote holds something else when it is read.
+    """With `verify=True`: memory changed after a worker wrote it and before it was read.
 
     >>> issubclass(ChecksumError, RuntimeError)
     True
@@ -73,7 +73,7 @@ class ChecksumError(LoaderkitError, RuntimeError):
 
 
 class BadRecordsError(LoaderkitError, RuntimeError):
-    """More records are bad than `max_bad_records` allows, or so many in a row that not the records are to blame.
+    """More records are bad than `max_bad_records` allows, or so many in a row that the cause can't be the records.
 
     >>> import loaderkit as lk
     >>> def decode(element):
@@ -87,9 +87,9 @@ class BadRecordsError(LoaderkitError, RuntimeError):
 
 
 class FileChangedError(LoaderkitError, OSError):
-    """A file of the data source isn't the one that the run began with: it was replaced, cut short or written to.
+    """A file of the data source was replaced, truncated or written to since the run began.
 
-    It is no record's fault: no policy for bad records and no `Retry` applies to it.
+    Policies for bad records and `Retry` don't apply to it, because no record is bad.
 
     >>> issubclass(FileChangedError, OSError)
     True
@@ -97,10 +97,10 @@ class FileChangedError(LoaderkitError, OSError):
 
 
 class WorkerError(LoaderkitError, RuntimeError):
-    """A worker can't be started or keeps dying: its exit code and the records it had are named.
+    """A worker can't be started, or workers keep dying: exit code and records are named.
 
-    `indices` and `record_keys` are those at which workers were lost, as far as that is known: of one record, mostly.
-    Where that was read instead of a bad one, they are the index of the lost row and the key of the record read for it.
+    `indices` and `record_keys` are those at which workers were lost, as far as known; usually those of one record. For
+    a record that was read instead of a bad one, they are the index of the lost row and the key of the record read.
 
     >>> raise WorkerError("3 workers were lost at the same work, the last with exit code 1 at index 3")
     Traceback (most recent call last):
@@ -112,7 +112,7 @@ class WorkerError(LoaderkitError, RuntimeError):
 
 
 class WorkerTimeoutError(WorkerError, TimeoutError):
-    """A worker did nothing for `worker_timeout` seconds: the records it had and what it was doing are named.
+    """A worker made no progress for `worker_timeout` seconds: its records and what it was doing are named.
 
     >>> issubclass(WorkerTimeoutError, TimeoutError)
     True
@@ -120,7 +120,7 @@ class WorkerTimeoutError(WorkerError, TimeoutError):
 
 
 class ArenaMemoryError(LoaderkitError, MemoryError):
-    """The shared memory for batches can't grow: what was asked, what is left and which setting to lower.
+    """The shared memory for batches can't grow: needed and available bytes, and the settings to lower, are named.
 
     >>> issubclass(ArenaMemoryError, MemoryError)
     True
@@ -128,9 +128,9 @@ class ArenaMemoryError(LoaderkitError, MemoryError):
 
 
 class PurityError(LoaderkitError, AssertionError):
-    """`loaderkit.testing` found an operation that isn't a function of what it is given.
+    """`loaderkit.testing` found an operation whose result depends on more than its arguments.
 
-    operation: its label, or "data_source". leaf: the path of what differs, "" for the element itself.
+    operation: its label, or "data_source". leaf: the path of the leaf that differs, "" for the element itself.
 
     >>> PurityError("it reads a clock", operation="operations[0] Map(now)", leaf="['time']").leaf
     "['time']"

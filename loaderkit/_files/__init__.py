@@ -1,4 +1,4 @@
-"""How states lie on disk: written whole or not at all, read and compared over all processes.
+"""Files of saved states: written whole or not at all, read and checked over all processes.
 
-Knows nothing of what a state says but its step and its writers.
+Of a state's contents it knows only the step and the writers.
 """

@@ -1,19 +1,19 @@
-"""How a state lies on disk: one JSON document for each process, named `process_{i}-of-{n}.json`.
+"""Files of saved states: one JSON document for each process, named `process_{i}-of-{n}.json`.
 
 Needs no Orbax, so that the iterator can offer `save` and `load` without importing it. Five rules:
 
-1. A document appears whole or not at all. It is written under another name, flushed to the disk and renamed, and
-   its directory is flushed, so that it is there after a loss of power, too;
-   in an object store ("gs://...") an object is visible only once it is whole, so it is written directly.
-2. Only names of exactly that pattern are read: Orbax adds files of its own, and a crash may leave half a
-   document under the other name.
-3. Process i of any number reads document i mod n, then, where rows change in number and each process wrote the places
-   of its own logical streams only, those that hold streams of this process: never all of them in every process. It
-   looks at the next document too, to see that both are of one step.
-4. All n documents have to be there. Only where the one that process i reads is alone, and not because others were lost,
-   each process has storage of its own, and that one is enough.
-5. Who finds the document of a neighbour, process i - 1 or i + 1, beside the one that it wrote puts a file named
-   `shared_storage` there: of two neighbours the later one does. Storage of each process's own never has it.
+1. A document is written whole or not at all: under a temporary name, flushed to the disk, renamed, and its directory
+   flushed, so that it survives a loss of power. In an object store ("gs://...") an object becomes visible only when
+   it is complete, so it is written directly.
+2. Only names of exactly this pattern are read: Orbax adds files of its own, and a crash may leave a partial document
+   under the temporary name.
+3. Process i of any number of processes reads document i mod n. Where operations change the number of rows, each
+   document has the cursors of its own process's logical streams only, and a process reads the documents that have
+   its streams; no process reads all documents. It also reads the next document, to check that both are of one step.
+4. All n documents have to exist. The exception is storage of each process's own, where document i is the only one and
+   there is no file `shared_storage`.
+5. A process that finds the document of a neighbour, process i - 1 or i + 1, beside its own writes the file
+   `shared_storage`: of two neighbours, the one that writes later. So storage of each process's own never has it.
 """
 
 import errno
@@ -31,13 +31,13 @@ from loaderkit.errors import StateError
 _DOCUMENT = re.compile(r"process_(0|[1-9][0-9]*)-of-([1-9][0-9]*)\.json")
 _SHARED = "shared_storage"
 _SHOWN_NAMES = 8
-_CANT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}  # of a directory, on some network file systems
+_CANT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}  # some network file systems can't flush a directory
 
 SavedState = bytes | Sequence[bytes]
 
 
 class StatefulIterator(Protocol):
-    """What is saved and restored: a loader's iterator, or anything with these four methods."""
+    """An object whose state is saved and restored: a loader's iterator, or another one with these members."""
 
     allow: Collection[str]
 
@@ -46,20 +46,23 @@ class StatefulIterator(Protocol):
     def set_state(self, state: SavedState, allow: Collection[str] = ()) -> None: ...
 
     def writers_needed(self, writers: Sequence[int]) -> Collection[int]:
-        """Which documents this process needs; writers: the one that each logical stream's place is in."""
+        """The numbers of the documents that this process needs.
+
+        writers: for each logical stream the number of the document that has its cursor.
+        """
         ...
 
     def start_prefetch(self) -> None: ...
 
 
 class DirectoryToCome(Protocol):
-    """Orbax's path of a directory that is created in the background."""
+    """Orbax's path of a directory that is being created in the background."""
 
     async def await_creation(self) -> Path: ...
 
 
 def this_process() -> tuple[int, int]:
-    """This process's index and the number of processes: JAX's, where the program uses JAX.
+    """This process's index and the number of processes: JAX's if the program imported JAX, else 0 and 1.
 
     >>> index, count = this_process()
     >>> 0 <= index < count
@@ -70,7 +73,7 @@ def this_process() -> tuple[int, int]:
 
 
 def document_name(index: int, count: int) -> str:
-    """The name of process `index`'s document among `count`.
+    """The file name of the document of process `index` of `count`.
 
     >>> document_name(0, 1)
     'process_0-of-1.json'
@@ -79,7 +82,7 @@ def document_name(index: int, count: int) -> str:
 
 
 def write_document(directory: Path, state: bytes) -> None:
-    """Write this process's document into `directory`, which exists: a pathlib path or its like."""
+    """Writes this process's document into `directory`, an existing pathlib path or an object like one."""
     index, count = this_process()
     _write_whole(directory, document_name(index, count), state)
     neighbours = {(index - 1) % count, (index + 1) % count} - {index}
@@ -107,12 +110,12 @@ def _write_whole(directory: Path, name: str, state: bytes) -> None:
 
 
 def _sync(directory: Path) -> None:
-    """The name is on the disk, too."""
+    """Flushes a directory, so that the new name is on the disk too."""
     try:
         with above_standard():
             descriptor = os.open(directory, os.O_RDONLY)
     except PermissionError:
-        return  # a directory that may be written to and not be listed
+        return  # a directory may be writable and not readable
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -133,36 +136,36 @@ def _read(document: Path) -> bytes:
 
 
 def read_state(directory: Path) -> SavedState:
-    """Read the state in `directory`: this process's document, or a list of all where that names other writers.
+    """Reads the state in `directory`: this process's document, or a list of all if that names other writers.
 
-    StateError where a document is missing.
+    Raises StateError where a document is missing.
     """
     documents = list(_documents(directory, set).values())
     return documents if len(documents) > 1 else documents[0]
 
 
 def _documents(directory: Path, needed: Callable[[Sequence[int]], Collection[int]]) -> dict[str, bytes]:
-    """This process's document first, then the others that it needs; by name."""
+    """{name: document} of this process's document, then of the others that it needs."""
     names = sorted(entry.name for entry in directory.iterdir())
     documents = [match for name in names if (match := _DOCUMENT.fullmatch(name))]
     counts = sorted({int(match[2]) for match in documents})
     if not counts:
         raise StateError(
-            f"no data loader state in {directory}: expected files named process_{{i}}-of-{{n}}.json, such as "
-            f"{document_name(*this_process())}, found {_listed(names)}. Was this item saved with "
+            f"{directory}: expected data loader states named process_{{i}}-of-{{n}}.json, such as "
+            f"{document_name(*this_process())}, got {_listed(names)}. Was this item saved with "
             "lk.CheckpointSave(iterator), and is its name right?"
         )
     if len(counts) > 1:
         raise StateError(
-            f"{directory} holds data loader states of {' and of '.join(map(str, counts))} processes: two "
-            f"saves were mixed in one directory. Keep the files of one of them. Found {_listed(names)}."
+            f"{directory}: expected data loader states of one save, got those of {' and of '.join(map(str, counts))} "
+            f"processes: {_listed(names)}. Keep the files of one save."
         )
     (count,) = counts
     own = this_process()[0] % count
     alone = [match[0] for match in documents] == [document_name(own, count)]
-    apart = alone and _SHARED not in names  # storage of this process's own
+    own_storage = alone and _SHARED not in names
     missing = [name for i in range(count) if (name := document_name(i, count)) not in names]
-    if missing and not apart:
+    if missing and not own_storage:
         _lacks(directory, missing, names)
     read = {document_name(own, count): _read(directory / document_name(own, count))}
     others = {*needed(_writers_named(*read.values()))} - {own}
@@ -172,7 +175,7 @@ def _documents(directory: Path, needed: Callable[[Sequence[int]], Collection[int
             _lacks(directory, [name], names)
         read[name] = _read(directory / name)
     following = document_name((own + 1) % count, count)
-    if not apart and following not in read:  # of those that are read `set_state` says it
+    if not own_storage and following not in read:  # `set_state` compares the steps of the documents in `read`
         first = document_name(own, count)
         _check_steps(directory, {first: read[first], following: _read(directory / following)})
     return read
@@ -180,7 +183,7 @@ def _documents(directory: Path, needed: Callable[[Sequence[int]], Collection[int
 
 def _lacks(directory: Path, missing: list[str], names: list[str]) -> NoReturn:
     raise StateError(
-        f"{directory} lacks {_listed(missing)}, a part of the data loader's state: found {_listed(names)}."
+        f"{directory}: expected {_listed(missing)}, a part of the data loader's state, got {_listed(names)}"
     )
 
 
@@ -188,13 +191,13 @@ def _check_steps(directory: Path, documents: dict[str, bytes]) -> None:
     (first, step), (second, other) = ((name, _parsed(state).get("step")) for name, state in documents.items())
     if type(step) is int and type(other) is int and step != other:
         raise StateError(
-            f"{directory}: {first} is of step {step} and {second} of step {other}: two saves were mixed in one "
-            "directory. Restore another checkpoint, or keep the files of one step."
+            f"{directory}: expected data loader states of one step, got {first} of step {step} and {second} of step "
+            f"{other}. Restore another checkpoint, or keep the files of one step."
         )
 
 
 def restore_from(iterator: StatefulIterator, directory: Path, allow: Collection[str]) -> None:
-    """Set `iterator` to the state in `directory` and start its prefetch; `allow` as for `set_state`."""
+    """Sets `iterator` to the state in `directory` and starts its prefetch; `allow` as for `set_state`."""
     documents = _documents(directory, iterator.writers_needed)
     states = list(documents.values())
     try:
@@ -207,7 +210,7 @@ def restore_from(iterator: StatefulIterator, directory: Path, allow: Collection[
 
 
 async def save_async(iterator: StatefulIterator, directory: DirectoryToCome) -> Coroutine[Any, Any, None]:
-    """Take the state now, on the calling thread; the coroutine returned writes it in due time."""
+    """Takes the state now, on the calling thread, and returns a coroutine that writes it."""
     state = iterator.get_state()
 
     async def commit() -> None:
@@ -217,21 +220,21 @@ async def save_async(iterator: StatefulIterator, directory: DirectoryToCome) -> 
 
 
 async def load_async(iterator: StatefulIterator, directory: Path) -> Coroutine[Any, Any, None]:
-    """Restore `iterator` from `directory` now, allowing what `iterator.allow` names; nothing waits."""
+    """Restores `iterator` from `directory` now, with `iterator.allow`, and returns a coroutine that does nothing."""
+    # Not in the coroutine: Orbax replaces an error of a coroutine by one about handlers, and the user has to see ours.
     restore_from(iterator, directory, iterator.allow)
 
-    # Orbax hides what the coroutine raises behind an error about handlers; a mismatch is for people to read.
-    async def nothing_left() -> None:
+    async def done() -> None:
         return None
 
-    return nothing_left()
+    return done()
 
 
 def _parsed(state: bytes) -> dict[str, Any]:
     try:
         document = json.loads(state)
     except (ValueError, RecursionError):
-        return {}  # `set_state` says what is wrong with it
+        return {}  # `set_state` raises the error
     return document if isinstance(document, dict) else {}
 
 

@@ -103,7 +103,7 @@ class Tolerance:
         return self.policy == "skip"
 
     def allows(self, *, lost: int, passed: int, num_records: int) -> bool:
-        """Whether `lost` of `passed` records are within the limit; a share is one of at least 1,000 records or an epoch."""
+        """Whether `lost` of `passed` records are within the limit; a share is of 1,000 records or an epoch at least."""
         if isinstance(self.most, float):
             return lost <= self.most * max(passed, min(_FIRST_SHARE, num_records))
         return self.most is None or lost <= self.most

@@ -1,4 +1,4 @@
-"""The shell that runs tasks: executors, workers, messages, shared memory, and agreement between processes.
+"""Runs tasks: executors, workers, messages, shared memory, and agreement between processes.
 
 Decides nothing that changes a stream.
 """

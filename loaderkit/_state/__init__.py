@@ -1,4 +1,4 @@
-"""What a saved position says: the document, its JSON, which stream it is of, and how two of them are compared.
+"""Saved positions: the document, its JSON, the identity of its stream, and how two states are compared.
 
-Pure: versions are handed in, and files are written elsewhere.
+Pure: versions are arguments, and files are written elsewhere.
 """

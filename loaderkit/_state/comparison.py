@@ -1,9 +1,9 @@
-"""Whether a saved state is a position of this loader's stream, field by field.
+"""Compares a saved state with this loader's stream, field by field.
 
-Refused where they differ: sampler, source, the operations that decide which rows there are (all but
-RandomMap), the global batch size, the logical streams, the epoch. A RandomMap that differs, or another numpy
-under one, is told and not refused: the rows stay the same, the random numbers may not. So are operations of other
-names or parameters: what they do to a row differs then, and which rows there are doesn't.
+Differences in these are errors: sampler, source, the operations that decide the set of rows (Filter, FlatMap, Batch),
+the global batch size, the logical streams, the epoch. Other differences are reported and not refused, because they
+leave the set of rows as it is: a RandomMap, or numpy's version where there is one, changes random numbers; operations
+of other names or parameters change the contents of rows.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,24 +17,21 @@ from loaderkit.errors import CheckpointMismatchError
 from .data_fingerprint import may_be_unknown
 from .state import State
 
-# Another number of streams or another epoch can't be allowed: the cursors would mean nothing there.
+# A different number of streams or epoch can't be allowed: the cursors would have no meaning there.
 ALLOWABLE = ("sampler", "source", "operations", "global_batch_size", "parameters")
-_DECIDING = (
-    "Filter",
-    "FlatMap",
-    "Batch",
-)  # which rows there are: of these another order is refused, or was allowed
+# These decide the set of rows; a difference in them was refused, or allowed, before parameters are compared.
+_DECIDING = ("Filter", "FlatMap", "Batch")
 
 _MAX_LINES = 8
 _MAX_SHOWN = 200
 
 
 def compare(saved: State, current: State, allow: Collection[str] = ()) -> list[str]:
-    """Refuse a state of another stream; return what is worth telling the user, a sentence each.
+    """Raises CheckpointMismatchError for a state of another stream; returns warnings for the user, a sentence each.
 
-    current: a state of the loader that `saved` is to be restored into, at any step. allow: names of fields
-    that may differ, of ALLOWABLE; others raise ValueError. Raises CheckpointMismatchError with every field
-    that differs, both values, and what to do.
+    current: a state, at any step, of the loader into which `saved` is restored. allow: names of fields that may
+    differ, of ALLOWABLE; others raise ValueError. The error names every field that differs, both values, and what to
+    do.
 
     >>> from loaderkit._plan.segments import Segments
     >>> state = State(0, {0: (0,)}, Segments(((0, 0, 4),)), {}, {}, [], 4, 4, None, None, {"numpy": "2.0"})
@@ -54,7 +51,7 @@ def compare(saved: State, current: State, allow: Collection[str] = ()) -> list[s
 
 
 def same_data(saved: State, sampler: Mapping[str, Any], source: Mapping[str, Any]) -> bool:
-    """Whether a state's indices mean the records of this sampler and source, by their fingerprints.
+    """Whether a state's indices read the same records with this sampler and source, by their fingerprints.
 
     >>> from loaderkit._plan.segments import Segments
     >>> state = State(0, {0: (0,)}, Segments(((0, 0, 4),)), {}, {"n": 3}, [], 4, 4, None, None, {})
@@ -132,7 +129,7 @@ def _mismatch_text(found: dict[str, list[str]], saved: State, current: State) ->
         lines.append(f"To go on from the saved position in this loader's stream, pass allow={{{names}}}.")
         if "sampler" in found or "source" in found:
             lines.append(
-                "It goes on at the same index of what this loader reads: records may come twice, or never."
+                "It goes on at the same index of this loader's stream: records may occur twice, or not at all."
             )
     return "\n".join(lines)
 
@@ -176,9 +173,9 @@ def _changed_operations(saved: State, current: State) -> Iterator[str]:
 
 
 def _changes(saved: Sequence[Any], current: Sequence[Any], *, same_shape: bool) -> Iterator[str]:
-    """A line for each operation that came, went or has another name, and for each parameter that differs.
+    """A line for each operation that was added, removed or renamed, and for each parameter that differs.
 
-    same_shape: False where Filter, FlatMap and Batch were allowed to differ; which of them did isn't told again.
+    same_shape: False where Filter, FlatMap and Batch were allowed to differ; their differences aren't listed again.
     """
     before, after = ([_label(entry) for entry in side] for side in (saved, current))
     for tag, low, high, new_low, new_high in SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
@@ -188,8 +185,8 @@ def _changes(saved: Sequence[Any], current: Sequence[Any], *, same_shape: bool) 
                 sides = (entry.get("parameters", {}) for entry in (saved[one], current[other]))
                 yield from _differences(f"{where} {after[other]}", *sides)
                 continue
-            there = [side[at] for side, at in ((saved, one), (current, other)) if at is not None]
-            if same_shape or not all(entry["op"] in _DECIDING for entry in there):
+            entries = [side[at] for side, at in ((saved, one), (current, other)) if at is not None]
+            if same_shape or not all(entry["op"] in _DECIDING for entry in entries):
                 yield from _difference(where, _text(saved, one), _text(current, other))
 
 

@@ -1,18 +1,18 @@
 """The position of an iterator as a small, readable JSON document; it holds indices, never data.
 
-format, format_version  which document this is; a newer version is refused
-stream_version          which algorithms make the stream
-step                    elements handed out so far
-cursors                 where to go on: [[index]]; {stream: [index, k1, ...]}, for this process's streams,
-                        where operations change the number of rows (k: ordinal of a child of a FlatMap)
-segments                [[first_step, first_index, G], ...]; first_index is null where rows change in number
+format, format_version  kind and version of the document; a newer version is refused
+stream_version          version of the algorithms that make the stream
+step                    number of elements handed out so far
+cursors                 where to go on: [[index]]; where the number of rows changes, {stream: [index, k1, ...]}
+                        for this process's streams (k: ordinal of a child of a FlatMap)
+segments                [[first_step, first_index, G], ...]; first_index is null where the number of rows changes
 sampler, source, operations, global_batch, streams, epoch
-                        which stream it is a position of; compared before it is used
-parameters              from format_version 3 on: all operations by name and parameters (transforms/parameters.py); what
-                        differs is told and not refused
-bad_records             only where some were lost, and from format_version 2 on: see _plan/bad_records.py; not compared
+                        identity of the stream; compared before the position is used
+parameters              all operations by name and parameters (transforms/parameters.py), from format_version 3 on;
+                        differences are reported and not refused
+bad_records             the bad records so far, if any, from format_version 2 on: see _plan/bad_records.py; not compared
 versions                of loaderkit, numpy and Python when it was written
-digest                  of all the rest; a document without one was edited by hand
+digest                  of all other fields; a document without a digest was edited by hand
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ from .state import SavedStreams, State, check_sound
 from .strict_json import find_problem, parse, render
 
 FORMAT = "loaderkit"
-# With parameters. Without them, as earlier versions saved it, a state is written as it was: 1, or 2 with lost records.
+# Version 3 has parameters. A state that was read without them is written as it was: version 2 with bad records, else 1.
 FORMAT_VERSION = 3
 STREAM_VERSION = 1
 
@@ -47,13 +47,7 @@ _FIELDS = (
     "epoch",
     "versions",
 )
-_STEADY = (
-    "sampler",
-    "source",
-    "operations",
-    "streams",
-    "parameters",
-)  # the same in all states of an iterator
+_STEADY = ("sampler", "source", "operations", "streams", "parameters")  # equal in all states of an iterator
 _VERSIONED = ("loaderkit", "numpy", "python")
 _MAX_INT = 2**63 - 1
 _MAX_CURSOR = 64
@@ -61,10 +55,10 @@ _MAX_OPERATIONS = 1000
 
 
 def dumps(state: State) -> bytes:
-    """The document of a state, as `loads` reads it.
+    """The document of a state, which `loads` reads.
 
-    Raises TypeError where a fingerprint holds something that isn't JSON, and StateError for a state that
-    `loads` would refuse.
+    Raises TypeError where a fingerprint holds a value that isn't JSON, and StateError for a state that `loads` would
+    refuse.
 
     >>> document = dumps(
     ...     State(
@@ -122,15 +116,15 @@ def dumps(state: State) -> bytes:
 
 
 def loads(data: bytes | bytearray | memoryview) -> State:
-    """The state in a document that `dumps` wrote, at any time and in any version up to this one.
+    """The state in a document that `dumps` wrote, in this version or an earlier one.
 
-    Raises TypeError where `data` isn't bytes, and StateError, naming the field, for everything else that is
-    wrong. A document without a digest is accepted with `digest_missing` set: it was edited by hand.
+    Raises TypeError where `data` isn't bytes, and StateError, naming the field, for every other problem. A document
+    without a digest, which was edited by hand, is accepted with `digest_missing` set.
 
     >>> loads(b"{}")
     Traceback (most recent call last):
         ...
-    loaderkit.errors.StateError: format: expected 'loaderkit', got nothing; is it a state of loaderkit's?
+    loaderkit.errors.StateError: format: expected 'loaderkit', got nothing; is it a state of loaderkit?
     """
     document = parse(data)
     _check_header(document)
@@ -139,35 +133,36 @@ def loads(data: bytes | bytearray | memoryview) -> State:
     missing = [name for name in needed if name not in document]
     if unknown or missing:
         raise StateError(
-            f"state: unknown fields {unknown!r:.200}, missing fields {missing}; expected all the known ones"
+            f"state: expected the fields of format_version {document['format_version']}, "
+            f"got unknown fields {unknown!r:.200}, missing fields {missing}"
         )
     if "digest" in document and document["digest"] != digest(document):
         raise StateError(
-            f"digest: expected {digest(document)}, got {document['digest']!r:.80}; the document was altered, "
-            "remove its digest to use it all the same"
+            f"digest: expected {digest(document)}, got {document['digest']!r:.80}; the document was altered; to use "
+            "it all the same, remove its digest"
         )
     return _read(document, digest_missing="digest" not in document)
 
 
-# Reading: each function takes one part of a document and gives its value, or a StateError that names it.
+# Reading: each function takes one part of a document and returns its value, or raises a StateError that names it.
 
 
 def _check_header(document: dict[str, Any]) -> None:
     if document.get("format") != FORMAT:
         got = repr(document["format"])[:80] if "format" in document else "nothing"
-        raise StateError(f"format: expected {FORMAT!r}, got {got}; is it a state of loaderkit's?")
+        raise StateError(f"format: expected {FORMAT!r}, got {got}; is it a state of loaderkit?")
     for name, newest in (("format_version", FORMAT_VERSION), ("stream_version", STREAM_VERSION)):
         if name not in document:
             raise StateError(f"{name}: expected 1 to {newest}, got nothing")
         if _integer(document[name], name, least=1) > newest:
             raise StateError(
-                f"{name}: at most {newest} is known here, got {document[name]}; "
+                f"{name}: expected at most {newest}, got {document[name]}; "
                 "a newer loaderkit wrote this state: upgrade"
             )
 
 
 def _fields_of(format_version: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a document of that version has, and what it may have."""
+    """The fields that a document of this version must have, and those that it may have."""
     match format_version:
         case 1:
             return _FIELDS, ()

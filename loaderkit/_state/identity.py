@@ -1,4 +1,4 @@
-"""Which stream a plan is: what states are compared by, and what all processes of a run have to say alike."""
+"""The identity of a stream: the fields that states are compared by, and those that must be equal in all processes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,22 +12,22 @@ from .document import STREAM_VERSION
 
 
 def operations_fingerprint(plan: SeekablePlan) -> list[dict[str, Any]]:
-    """The operations as a state says them: that one is there, and where; what users' functions do isn't compared."""
-    said: list[dict[str, Any]] = [{"op": "skip bad records"}] if plan.tolerance.skips else []
+    """The operations as a state has them: their kinds and order; users' functions aren't compared."""
+    entries: list[dict[str, Any]] = [{"op": "skip bad records"}] if plan.tolerance.skips else []
     for place, op in enumerate(plan.operations):
         if op.batch is not None:
             size = {} if place == plan.last_batch else {"batch_size": op.batch.batch_size}
-            said.append({"op": "Batch", **size, "remainder": op.batch.remainder})
+            entries.append({"op": "Batch", **size, "remainder": op.batch.remainder})
         elif op.changes_rows:
-            said.append({"op": "Filter" if op.kind == "filter" else "FlatMap"})
+            entries.append({"op": "Filter" if op.kind == "filter" else "FlatMap"})
         elif op.draws:
-            said.append({"op": "RandomMap"})
-    return said
+            entries.append({"op": "RandomMap"})
+    return entries
 
 
 def name_of(plan: SeekablePlan) -> str:
-    """The same for all processes of a run, and for no other stream."""
-    said = {
+    """A name for the stream: equal in all processes of a run, and different for any other stream."""
+    fields = {
         "sampler": plan.sampler_fingerprint,
         "source": same_on_all_hosts(plan.source_fingerprint),
         "operations": operations_fingerprint(plan),
@@ -35,26 +35,26 @@ def name_of(plan: SeekablePlan) -> str:
         "rows": plan.batching.rows,
         "epoch": plan.epoch,
     }
-    return digest(said).removeprefix("sha256:")[:32]
+    return digest(fields).removeprefix("sha256:")[:32]
 
 
 def agreement_of(plan: SeekablePlan, versions: Mapping[str, str]) -> dict[str, str]:
-    """What all processes that load together have to say alike, field to text.
+    """The fields that must be equal in all processes that load together, {field: text}.
 
-    The algorithms too: another `stream_version` is another shuffle, and numpy may draw other numbers from the same
-    words in another minor version. (A state of a newer `stream_version` is refused, and another numpy is told.)
+    They include versions: another `stream_version` shuffles in another way, and another minor version of numpy may
+    draw other numbers from the same seed.
 
     Args:
         plan: the stream.
-        versions: of the libraries that run now, as in a state.
+        versions: of the libraries in this process, as in a state.
     """
-    said = {"stream_version": str(STREAM_VERSION)}
+    fields = {"stream_version": str(STREAM_VERSION)}
     if any(op.draws for op in plan.operations):
-        said["numpy, which draws the random numbers"] = _minor(versions["numpy"])
-    said |= {f"sampler.{key}": canonical(value) for key, value in plan.sampler_fingerprint.items()}
+        fields["numpy, which draws the random numbers"] = _minor(versions["numpy"])
+    fields |= {f"sampler.{key}": canonical(value) for key, value in plan.sampler_fingerprint.items()}
     source = same_on_all_hosts(plan.source_fingerprint)
-    said |= {f"data source.{key}": canonical(value) for key, value in source.items()}
-    return said | {
+    fields |= {f"data source.{key}": canonical(value) for key, value in source.items()}
+    return fields | {
         "operations": ", ".join(op.label for op in plan.operations),
         "shards": str(plan.shard.shard_count),
         "global batch size": str(plan.batching.rows),
@@ -66,10 +66,10 @@ def agreement_of(plan: SeekablePlan, versions: Mapping[str, str]) -> dict[str, s
 
 
 def notes_of(plan: SeekablePlan, versions: Mapping[str, str]) -> dict[str, str]:
-    """What processes mostly have alike and needn't, field to text: where it differs, that is told.
+    """The fields in which processes may differ, {field: text}; a difference is reported.
 
-    A parameter may be a path or a device of its host. Versions of loaderkit with the same `stream_version` give the
-    same stream, and what users' functions make of it may depend on Python's.
+    A parameter may be a path or a device of its host. Versions of loaderkit with the same `stream_version` make the
+    same stream; the results of users' functions may depend on Python's version.
     """
     return {
         **dict(lines_of(plan.parameters)),
@@ -78,8 +78,8 @@ def notes_of(plan: SeekablePlan, versions: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def lines_of(said: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Each parameter of `parameters_of`, what it is called and its text.
+def lines_of(parameters: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """The name and the text of each parameter that `parameters_of` returned.
 
     >>> list(
     ...     lines_of(
@@ -88,7 +88,7 @@ def lines_of(said: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     ... )
     [('operations[1] Crop.size', '64')]
     """
-    for place, entry in enumerate(said):
+    for place, entry in enumerate(parameters):
         for name, value in entry.get("parameters", {}).items():
             yield f"operations[{place}] {entry['name']}.{name}", canonical(value)
 
@@ -98,7 +98,7 @@ def _minor(version: str) -> str:
 
 
 def place_of(plan: SeekablePlan, position: Position) -> dict[str, str]:
-    """What of a position all processes that load together have to say alike, field to text."""
-    if position.cursors is not None:  # each process has streams of its own, and where they go on differs
+    """The fields of a position that must be equal in all processes that load together, {field: text}."""
+    if position.cursors is not None:  # each process has streams of its own, at cursors of their own
         return {"step": str(position.step), "q": str(position.q)}
     return {"step": str(position.step), "index": str(plan.index_of(position))}

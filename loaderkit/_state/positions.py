@@ -1,4 +1,4 @@
-"""Positions as states, and back: the document that `get_state` writes, and the place that one leads to."""
+"""Conversion between a position in a plan and the state that `get_state` saves."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ from .state import SavedStreams, State
 
 
 def state_of(plan: SeekablePlan, position: Position, versions: Mapping[str, str]) -> State:
-    """The document of a position; versions: of the libraries that run now."""
+    """The state of a position. versions: of the libraries in this process."""
     batching, count = plan.batching, plan.logical_streams
     cursors: Mapping[int, Cursor] = position.cursors or {0: (plan.index_of(position),)}
     per_block, writers = count // plan.shard.shard_count, plan.shard.writers
@@ -40,21 +40,21 @@ def state_of(plan: SeekablePlan, position: Position, versions: Mapping[str, str]
 
 
 def position_of(plan: SeekablePlan, state: State) -> Position:
-    """The position in a document that was compared with this plan before; a new G starts a new segment.
+    """The position of a state, which was compared with this plan before; another G starts a new segment.
 
     Raises StateError where it holds a number that no position of this plan has.
     """
     _check_reach(plan, state)
     cursors = None
     same = same_data(state, plan.sampler_fingerprint, plan.source_fingerprint)
-    losses = state.losses if same else NO_BAD_RECORDS  # of other records, which mean nothing here
+    losses = state.losses if same else NO_BAD_RECORDS  # bad records of other data have no meaning here
     _check_ledger(plan, losses.ledger)
     if state.streams is not None:
         owned = plan.owned_streams(state.streams.q)
         missing = [stream for stream in owned if stream not in state.cursors]
         if missing:
             raise StateError(
-                f"the state has no cursor of logical streams {missing}: give the states of all processes"
+                f"cursors: expected those of logical streams {missing} too, got none; give the states of all processes"
             )
         cursors = {stream: state.cursors[stream] for stream in owned}
         losses = losses.of_streams(owned)
@@ -67,15 +67,17 @@ def position_of(plan: SeekablePlan, state: State) -> Position:
 
 
 def check_cursors(plan: SeekablePlan, state: State) -> None:
-    """Raises StateError where a cursor can't be one of this plan, of the same sampler and source.
+    """Raises StateError where a cursor can't be one of this plan, which has the state's sampler and source.
 
-    Where rows keep their number, step and segments give it: another one would be two positions in one. Elsewhere it
-    lies within the stream.
+    Where operations keep the number of rows, the cursor has to be the index that step and segments give. Elsewhere it
+    has to lie within the stream.
     """
     if state.streams is None:
         at, index = state.cursors[0][0], state.segments.index_of(state.step)
         if at != (index if plan.stop is None else min(index, plan.stop)):
-            raise StateError(f"cursors: step {state.step} and the segments say index {index}, got {at}")
+            raise StateError(
+                f"cursors: expected index {index}, where segments start step {state.step}, got {at}"
+            )
         return
     for stream, cursor in state.cursors.items():
         if plan.stop is not None and cursor[0] > plan.stop:
@@ -85,7 +87,7 @@ def check_cursors(plan: SeekablePlan, state: State) -> None:
 
 
 def check_ordinals(plan: SeekablePlan, state: State) -> None:
-    """Raises StateError where a cursor names children of more FlatMaps than this plan, of like operations, has."""
+    """Raises StateError where a cursor has more ordinals of children than this plan has FlatMaps."""
     depth = sum(op.kind == "flat_map" for op in plan.operations)
     for stream, cursor in state.cursors.items():
         if len(cursor) > 1 + depth:
@@ -95,7 +97,7 @@ def check_ordinals(plan: SeekablePlan, state: State) -> None:
 
 
 def _check_reach(plan: SeekablePlan, state: State) -> None:
-    """Nothing near 2**63, where the next step, or the keys planned behind it, would have no number any more."""
+    """Refuses numbers past 2**62: the next steps, and keys that are planned ahead, have to stay below 2**63."""
     counts = {"step": state.step}
     counts |= {f"bad_records.skipped.{stream}": count for stream, count in state.losses.skipped.items()}
     for name, count in counts.items():
@@ -110,7 +112,9 @@ def _check_reach(plan: SeekablePlan, state: State) -> None:
             )
     if state.streams is None:
         index, stride = state.segments.span_of(state.step)
-        if index > MOST_INDEX + stride:  # the stream's end may lie within the step before it
+        if (
+            index > MOST_INDEX + stride
+        ):  # a stream that ends at 2**62 may end within a step, and this is the next
             raise StateError(f"segments: expected step {state.step} at an index up to 2**62, got {index}")
 
 

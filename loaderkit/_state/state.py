@@ -1,4 +1,4 @@
-"""The position of an iterator as a value, and of which stream it is one; its document is in document.py."""
+"""The saved position of an iterator and the identity of its stream, as a value; document.py has its JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from .data_fingerprint import same_on_all_hosts
 
 @dataclass(frozen=True, slots=True)
 class SavedStreams:
-    """The logical streams of a row-changing pipeline: how many, q, and which process writes each cursor.
+    """The logical streams of a row-changing pipeline: their number, q, and the process that writes each cursor.
 
     >>> SavedStreams(count=2, q=128, writers=(0, 1)).writers[1]
     1
@@ -29,14 +29,14 @@ class SavedStreams:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where an iterator stands, and of which stream.
+    """A position of an iterator, and the identity of its stream.
 
-    step: elements handed out. cursors: {stream: (index, k1, ...)}; {0: (index,)} where rows keep their
-    number. segments: see Segments. sampler, source: their fingerprints. operations: what makes the stream's
-    shape, each a str or a dict with "op". rows, stride: N and G. streams: None where rows keep their number.
-    epoch: e of `epoch(e)`, else None. versions: of loaderkit, numpy, python. losses: the records that were
-    lost. parameters: all operations by name and parameters, each a dict with "op"; None where an earlier
-    version saved it. digest_missing: read from a document without a digest.
+    step: number of elements handed out. cursors: {stream: (index, k1, ...)}; {0: (index,)} where operations keep the
+    number of rows. segments: see Segments. sampler, source: their fingerprints. operations: those that define the
+    stream's shape, each a str or a dict with "op". rows, stride: N and G. streams: None where operations keep the
+    number of rows. epoch: e of `epoch(e)`, else None. versions: of loaderkit, numpy, python. losses: the bad records so
+    far. parameters: all operations by name and parameters, each a dict with "op"; None where an earlier version of
+    loaderkit saved the state. digest_missing: read from a document without a digest.
 
     >>> state = State(
     ...     step=2,
@@ -72,10 +72,13 @@ class State:
 
 
 def check_sound(state: State) -> None:
-    """Raises StateError, naming the field, where one part of a state says what another one rules out."""
+    """Raises StateError, naming the field, where two fields of a state contradict each other."""
     streams, segments = state.streams, state.segments
     if segments.computable == (streams is not None):
-        raise StateError("segments: expected null for first_index exactly where streams is an object")
+        raise StateError(
+            f"segments: expected null for first_index exactly where streams is an object, "
+            f"got {segments.to_json()!r:.80}"
+        )
     if not any(entry.stride == state.stride for entry in segments.entries if entry.first_step <= state.step):
         raise StateError(
             f"global_batch.G: expected the G of a segment up to step {state.step}, got {state.stride}"
@@ -97,7 +100,9 @@ def check_sound(state: State) -> None:
             )
         return
     if state.losses.skipped:
-        raise StateError("bad_records.skipped: expected none where streams is null")
+        raise StateError(
+            f"bad_records.skipped: expected none where streams is null, got {dict(state.losses.skipped)!r:.80}"
+        )
     try:
         limit = segments.index_of(state.step)
     except IndexError as error:
@@ -110,9 +115,9 @@ def check_sound(state: State) -> None:
 
 
 def merge(states: Sequence[State]) -> State:
-    """One state of those that several processes wrote at the same step, with the cursors of all.
+    """Joins the states that several processes wrote at the same step to one that has all cursors.
 
-    Raises StateError where there is none, or where they differ in anything but their cursors.
+    Raises StateError for an empty list, and for states that differ in more than cursors and bad records.
 
     >>> merge([])
     Traceback (most recent call last):
@@ -143,9 +148,10 @@ def merge(states: Sequence[State]) -> State:
         for stream, cursor in state.cursors.items():
             if cursors.setdefault(stream, cursor) != cursor:
                 raise StateError(
-                    f"cursors: expected one place for stream {stream}, got {cursors[stream]} and {cursor}"
+                    f"cursors: expected one cursor for stream {stream}, got {cursors[stream]} and {cursor}"
                 )
-    # A ledger is what its process handed out, so these may differ; parameters may name what is on one host only.
+    # Ledgers are joined: each has what its own process handed out. Parameters aren't compared: they may have paths of
+    # one host.
     losses = reduce(BadRecords.joined, (state.losses for state in states))
     return replace(
         states[0],

@@ -1,4 +1,4 @@
-"""JSON as a state needs it: read strictly, laid out for people, with a digest that ignores the layout."""
+"""Strict JSON for states: unambiguous to read, laid out for people."""
 
 import json
 import math
@@ -17,17 +17,17 @@ _INDENT = "  "
 
 
 def parse(data: bytes | bytearray | memoryview) -> dict[str, Any]:
-    """The JSON object in `data`, with nothing in it that two readers could take differently.
+    """The JSON object in `data`; refuses all that JSON parsers read differently.
 
-    Raises TypeError where `data` isn't bytes, and StateError where it isn't UTF-8, JSON or an object, or
-    holds a key twice, NaN or an infinity, an integer of more than 64 bits, or more than 32 levels.
+    Raises TypeError where `data` isn't bytes, and StateError where it isn't UTF-8, JSON or an object, or has a key
+    twice, NaN or an infinity, an integer of more than 64 bits, or more than 32 levels.
 
     >>> parse(b'{"step": 3}')
     {'step': 3}
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(
-            f"state: expected the bytes that get_state() gave, got {type(data).__name__}{_as_bytes(data)}"
+            f"state: expected the bytes that get_state() returned, got {type(data).__name__}{_as_bytes(data)}"
         )
     try:
         text = bytes(data).decode("utf-8")
@@ -63,7 +63,7 @@ def _as_bytes(data: Any) -> str:
 
 
 def find_problem(value: Any, path: str, depth: int = 0) -> str | None:
-    """A sentence on what keeps a value from being written as JSON and read again, or None.
+    """The reason why a value can't be written as JSON and read again, or None.
 
     >>> find_problem({"sizes": [1, float("nan")]}, "source")
     'source.sizes[1]: expected a finite number, got nan'
@@ -93,9 +93,9 @@ def find_problem(value: Any, path: str, depth: int = 0) -> str | None:
 
 
 def render(document: dict[str, Any], steady: Collection[str] = ()) -> bytes:
-    """Indented JSON; what fits in one line stays in one, below the first level.
+    """Indented JSON; below the first level, a value that fits in one line is written in one.
 
-    steady: keys whose values are mostly those of the document before: their text is kept for the next one.
+    steady: keys with mostly the same value in all documents: the text of their values is cached.
 
     >>> print(render({"step": 3, "segments": [[0, 0, 256]]}).decode(), end="")
     {

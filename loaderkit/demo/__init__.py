@@ -1,1 +1,1 @@
-"""A training run that is killed and goes on exactly: `loaderkit demo`. `train.py` is the part to copy."""
+"""`loaderkit demo`: a training run that is killed and resumes exactly. `train.py` is the part to copy."""

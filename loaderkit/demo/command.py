@@ -1,4 +1,4 @@
-"""`loaderkit demo`: what it prints, from the records on disk to the comparison."""
+"""`loaderkit demo`: runs all trainings and prints their comparison."""
 
 import importlib.util
 import tempfile
@@ -15,15 +15,16 @@ LIBRARIES = {
     "matplotlib": "matplotlib",
     "tqdm": "tqdm",
 }
-BATCH_SIZE = 64  # as train.py has it
+BATCH_SIZE = 64  # as in train.py
 BEFORE = Workers(2, "process")
 AFTER = Workers(3, "thread")
 
 
 def run_demo(directory: Path | None, *, epochs: int) -> int:
-    """Run the whole demo and print what it shows; 0 if the resumed training equals the uninterrupted one.
+    """Runs the whole demo and prints its results; returns 0 if the resumed training equals the uninterrupted one.
 
-    directory: where data, checkpoints and picture go; it must not hold anything yet. None makes a new one.
+    directory: for data, checkpoints and the picture, new or empty; None makes a temporary one. epochs: number of
+    epochs to train.
     """
     if missing := missing_libraries():
         print(f"loaderkit demo needs {', '.join(missing)}: pip install 'loaderkit[demo]'")
@@ -32,7 +33,7 @@ def run_demo(directory: Path | None, *, epochs: int) -> int:
         directory = Path(tempfile.mkdtemp(prefix="loaderkit-demo-"))
     elif directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         print(
-            f"--directory {directory}: expected a new or empty directory, since a run found there would go on"
+            f"--directory: expected a new or empty directory, since a run found in it would be resumed, got {directory}"
         )
         return 2
     data = directory / "data"
@@ -41,14 +42,16 @@ def run_demo(directory: Path | None, *, epochs: int) -> int:
     print(f"{train_size:,} handwritten digits to train on, {test_size} to test, as ArrayRecord in {data}")
 
     kill_at = (epochs * train_size // BATCH_SIZE) * 3 // 5
-    peaceful = train(data, directory / "peaceful", BEFORE, epochs=epochs, title="uninterrupted", kill_at=None)
+    reference = train(
+        data, directory / "reference", BEFORE, epochs=epochs, title="uninterrupted", kill_at=None
+    )
     killed = train(data, directory / "killed", BEFORE, epochs=epochs, title="to be killed ", kill_at=kill_at)
     print(f"SIGKILL      after step {killed.last}, {_place(killed.last, train_size)}; {BEFORE} until here")
     resumed = train(data, directory / "killed", AFTER, epochs=epochs, title="resumed      ", kill_at=None)
-    comparison = compare(peaceful, killed, resumed)
+    comparison = compare(reference, killed, resumed)
     picture = directory / "curves.png"
-    draw_curves(picture, peaceful=peaceful, killed=killed, resumed=resumed)
-    _report(comparison, peaceful, killed, resumed, test_size)
+    draw_curves(picture, reference=reference, killed=killed, resumed=resumed)
+    _report(comparison, reference, killed, resumed, test_size)
     source = Path(__file__).with_name("train.py")
     print(f"Loss curves  {picture}")
     print(f"Source       {source} ({len(source.read_text().splitlines())} lines)")
@@ -56,14 +59,14 @@ def run_demo(directory: Path | None, *, epochs: int) -> int:
 
 
 def missing_libraries() -> list[str]:
-    """The packages that the demo needs and that aren't installed, by the names that pip knows."""
+    """The packages that the demo needs and that aren't installed, by their names for pip."""
     return [package for module, package in LIBRARIES.items() if not _is_installed(module)]
 
 
 def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package that the module would be in
+    except ModuleNotFoundError:  # the package of the module is missing
         return False
 
 
@@ -72,7 +75,7 @@ def _place(step: int, epoch_size: int) -> str:
     return f"{record:,} records into epoch {epoch}"
 
 
-def _report(comparison: Comparison, peaceful: Record, killed: Record, resumed: Record, tests: int) -> None:
+def _report(comparison: Comparison, reference: Record, killed: Record, resumed: Record, tests: int) -> None:
     twice = killed.last - resumed.start
     print(f"Resumed      from the checkpoint of step {resumed.start} in a new process, with {AFTER}")
     if wrong := comparison.differing:
@@ -80,6 +83,6 @@ def _report(comparison: Comparison, peaceful: Record, killed: Record, resumed: R
     else:
         print(f"Batches      equal: sha256 of all {comparison.steps} batches, {twice} of them made twice")
     words = "equal" if comparison.same_params else "DIFFER"
-    print(f"Parameters   {words}: sha256 {peaceful.params} uninterrupted")
+    print(f"Parameters   {words}: sha256 {reference.params} uninterrupted")
     print(f"             {' ' * len(words)}         {resumed.params} killed and resumed")
     print(f"Accuracy     {resumed.accuracy:.1%} of {tests} test digits")

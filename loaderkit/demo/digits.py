@@ -1,4 +1,4 @@
-"""Scikit-learn's handwritten digits as ArrayRecord files: real data that needs no download."""
+"""Scikit-learn's handwritten digits as ArrayRecord files: real data without a download."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ TEST_SHARE = 5
 
 
 def write_digits(directory: Path) -> tuple[int, int]:
-    """Write `train-*.array_record` and `test-*.array_record` into `directory`; return their sizes.
+    """Writes `train-*.array_record` and `test-*.array_record` into `directory`; returns their numbers of records.
 
     A record is 65 bytes: 8 x 8 pixels of 0 to 16, then the digit. One digit in five is for the test.
     """

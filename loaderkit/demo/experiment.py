@@ -1,7 +1,7 @@
-"""The demo's story: train once in peace, train again and be killed, go on with other workers, and compare.
+"""The demo's experiment: one uninterrupted training, one that is killed and resumed with other workers, compared.
 
-Each training is a process of its own that runs `train.py` and prints a line of JSON a step; here they are
-started, watched, killed and compared.
+Each training is a process of its own that runs `train.py` and prints a line of JSON for each step. This file starts,
+reads, kills and compares them.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """How many workers of which kind ("process" or "thread") a training uses."""
+    """The number and the kind ("process" or "thread") of a training's workers."""
 
     count: int
     kind: str
@@ -28,7 +28,7 @@ class Workers:
 
 @dataclass(slots=True)
 class Record:
-    """What one training printed: losses and batch digests by step, and its end if it came so far."""
+    """The output of one training: losses and batch digests by step, and its final results if it reached them."""
 
     start: int = 0
     steps: int = 0
@@ -39,13 +39,13 @@ class Record:
 
     @property
     def last(self) -> int:
-        """The last step that was made."""
+        """The last step with a loss; `start` if there is none."""
         return next(reversed(self.losses), self.start)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Where the killed and the resumed training together differ from the one in peace: nowhere, one hopes."""
+    """The differences of the killed and resumed training from the uninterrupted one."""
 
     steps: int
     differing: tuple[int, ...]
@@ -58,10 +58,10 @@ class Comparison:
 
 
 def train(data: Path, run: Path, workers: Workers, *, epochs: int, title: str, kill_at: int | None) -> Record:
-    """Run `train.py` in a process of its own, and SIGKILL it once it has told of step `kill_at`.
+    """Runs `train.py` in a process of its own, and sends it SIGKILL once it has printed step `kill_at`.
 
-    data, run: directories of the records and of the checkpoints. RuntimeError, with the end of what the
-    process wrote to its stderr, if it fails.
+    data, run: directories of the records and of the checkpoints. Raises RuntimeError, with the end of the process's
+    stderr, if the training fails.
     """
     from tqdm import tqdm
 
@@ -79,13 +79,13 @@ def train(data: Path, run: Path, workers: Workers, *, epochs: int, title: str, k
             bar.set_postfix(loss=f"{record.losses.get(record.last, float('nan')):.3f}", refresh=False)
             bar.update(record.last - bar.n)
             if kill_at is not None and record.last == kill_at:
-                process.kill()  # what it still printed before it died is read, too
+                process.kill()  # lines that it printed before it died are still read
         bar.refresh()
     if kill_at is None and process.returncode != 0:
         end = "\n".join(errors.read_text(errors="replace").splitlines()[-30:])
-        raise RuntimeError(f"the training ended with exit status {process.returncode}:\n{end}")
+        raise RuntimeError(f"training: expected exit status 0, got {process.returncode}:\n{end}")
     if kill_at is not None and record.params is not None:
-        raise RuntimeError(f"the training ended before it could be killed at step {kill_at}")
+        raise RuntimeError(f"training: expected to be killed at step {kill_at}, got an end before that")
     return record
 
 
@@ -93,8 +93,8 @@ def train(data: Path, run: Path, workers: Workers, *, epochs: int, title: str, k
 def _training(data: Path, run: Path, workers: Workers, epochs: int, stderr: Any) -> Iterator[Any]:
     arguments = [str(data), str(run), "--epochs", str(epochs)]
     arguments += ["--workers", str(workers.count), "--kind", workers.kind]
-    # Parameters equal bit by bit need a backend that adds in a fixed order; so small a model gains nothing
-    # from an accelerator anyway.
+    # Bit-identical parameters need a backend that adds in a fixed order, and so small a model gains nothing from an
+    # accelerator.
     environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
     process = subprocess.Popen(
         [sys.executable, "-m", "loaderkit.demo.train", *arguments],
@@ -102,7 +102,7 @@ def _training(data: Path, run: Path, workers: Workers, epochs: int, stderr: Any)
         stdout=subprocess.PIPE,
         stderr=stderr,
         text=True,
-        pipesize=4096,  # a small pipe keeps the training close to what the reader knows of it
+        pipesize=4096,  # with a small pipe the training can't run far ahead of the lines read, so the kill is in time
     )
     with process:
         try:
@@ -122,26 +122,26 @@ def _note(line: dict[str, Any], record: Record) -> None:
             record.params, record.accuracy = params, accuracy
 
 
-def compare(peaceful: Record, killed: Record, resumed: Record) -> Comparison:
-    """Hold each batch of the killed and the resumed training against the same step of the one in peace.
+def compare(reference: Record, killed: Record, resumed: Record) -> Comparison:
+    """Compares each batch of the killed and the resumed training with that of the uninterrupted one's same step.
 
-    >>> peaceful = Record(batches={1: "a", 2: "b", 3: "c"}, params="p")
+    >>> reference = Record(batches={1: "a", 2: "b", 3: "c"}, params="p")
     >>> killed = Record(batches={1: "a", 2: "b"})
-    >>> compare(peaceful, killed, Record(start=1, batches={2: "b", 3: "c"}, params="p")).equal
+    >>> compare(reference, killed, Record(start=1, batches={2: "b", 3: "c"}, params="p")).equal
     True
-    >>> compare(peaceful, killed, Record(start=1, batches={2: "b", 3: "x"}, params="p")).differing
+    >>> compare(reference, killed, Record(start=1, batches={2: "b", 3: "x"}, params="p")).differing
     (3,)
     """
     made = [(step, digest) for record in (killed, resumed) for step, digest in record.batches.items()]
-    missing = peaceful.batches.keys() - dict(made).keys()
-    wrong = {step for step, digest in made if peaceful.batches.get(step) != digest}
+    missing = reference.batches.keys() - dict(made).keys()
+    wrong = {step for step, digest in made if reference.batches.get(step) != digest}
     return Comparison(
-        steps=len(peaceful.batches),
+        steps=len(reference.batches),
         differing=tuple(sorted(missing | wrong)),
-        same_params=peaceful.params is not None and peaceful.params == resumed.params,
+        same_params=reference.params is not None and reference.params == resumed.params,
     )
 
 
 def _redrawn() -> float:
-    """Seconds between two drawings of a progress bar: seldom where each becomes a line of a log."""
+    """Seconds between two updates of a progress bar: more where stderr is a log, with a line for each."""
     return 0.1 if sys.stderr.isatty() else 5.0

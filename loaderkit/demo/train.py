@@ -1,8 +1,8 @@
-"""Train a small classifier of handwritten digits. Kill it at any time and start it again: it goes on exactly.
+"""Trains a small classifier of handwritten digits. Killed at any time and started again, it resumes exactly.
 
     python train.py DATA_DIRECTORY RUN_DIRECTORY --workers 2 --kind process
 
-Number and kind of the workers may change from start to start: neither is part of the stream of batches.
+Number and kind of workers may change from start to start: the stream of batches doesn't depend on them.
 Each step prints a line of JSON with its loss and the sha256 of its batch.
 """
 
@@ -31,7 +31,7 @@ class Decode(lk.Map):
 
 
 class Augment(lk.RandomMap):
-    """Shift the picture by up to a pixel each way, and add noise: every epoch sees other pictures."""
+    """Shifts the picture by up to a pixel each way and adds noise, different in every epoch."""
 
     def random_map(self, element: Tree, rng: np.random.Generator) -> Tree:
         y, x = rng.integers(0, 3, size=2)
@@ -110,13 +110,13 @@ def sha256(tree: Tree) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train a classifier of handwritten digits.")
     parser.add_argument("data", type=Path, help="directory with the ArrayRecord files")
-    parser.add_argument("run", type=Path, help="directory for the checkpoints; a run that is there goes on")
+    parser.add_argument("run", type=Path, help="directory for the checkpoints; a run found in it is resumed")
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kind", choices=["process", "thread"], default="process")
-    given = parser.parse_args()
-    params = train(given.data, given.run, epochs=given.epochs, workers=given.workers, kind=given.kind)
-    print(json.dumps({"params": sha256(params), "accuracy": accuracy(params, given.data)}), flush=True)
+    args = parser.parse_args()
+    params = train(args.data, args.run, epochs=args.epochs, workers=args.workers, kind=args.kind)
+    print(json.dumps({"params": sha256(params), "accuracy": accuracy(params, args.data)}), flush=True)
 
 
 if __name__ == "__main__":

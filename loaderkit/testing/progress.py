@@ -1,4 +1,4 @@
-"""One line on stderr that says how far a check is."""
+"""A progress line on stderr."""
 
 import shutil
 import sys
@@ -6,19 +6,18 @@ import time
 from types import TracebackType
 from typing import Self, TextIO
 
-_BETWEEN = (
-    0.1  # seconds between two writes of a count: a terminal far away may take a few milliseconds for each
-)
-_CLEAR = "\r\x1b[K"  # to the beginning of the line, and everything behind it away
+# Seconds between two writes of a count: a remote terminal may take milliseconds for each. Not measured.
+_BETWEEN = 0.1
+_CLEAR = "\r\x1b[K"  # moves to the beginning of the line and erases it
 
 
 class ProgressLine:
-    """A line that is written again and again on a terminal, and once for each stage elsewhere.
+    """Progress of a check: one line that is rewritten on a terminal, elsewhere one line for each stage.
 
     Args:
         shown: True writes, False doesn't, None writes where stderr is a terminal.
         name: of the check, at the beginning of the line.
-        stages: how many there will be, as far as is known.
+        stages: the expected number of stages; it grows if there are more.
 
     >>> with ProgressLine(shown=False, name="check", stages=2) as progress:
     ...     progress.stage("reading")
@@ -44,21 +43,21 @@ class ProgressLine:
             self._write(_CLEAR)
 
     def stage(self, text: str) -> None:
-        """Begins the next one."""
+        """Begins the next stage, described by `text`."""
         self._number += 1
         self._text = f"{self._name} {self._number}/{max(self._number, self._stages)}: {text}"
         self._write(self._line(self._text) if self._terminal else f"{self._text}\n")
         self._written = time.monotonic()
 
     def count(self, number: int, what: str) -> None:
-        """How far the stage is; only a terminal shows it."""
+        """Shows the progress within the stage, on a terminal only."""
         if self._stream is None or not self._terminal or time.monotonic() - self._written < _BETWEEN:
             return
         self._write(self._line(f"{self._text}, {number} {what}"))
         self._written = time.monotonic()
 
     def _line(self, text: str) -> str:
-        # One that is longer than the terminal is wide would stay when the next one is written.
+        # A text wider than the terminal would take a second line, which `_CLEAR` doesn't erase.
         return _CLEAR + text[: shutil.get_terminal_size().columns - 1]
 
     def _write(self, text: str) -> None:
@@ -67,7 +66,7 @@ class ProgressLine:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError):  # closed meanwhile: the check goes on without a line
+        except (OSError, ValueError):  # stderr was closed: the check goes on without a progress line
             self._stream = None
 
 

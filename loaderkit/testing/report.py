@@ -1,14 +1,14 @@
-"""What a check that found nothing wrong has looked at."""
+"""The report of a check that found no fault."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineReport:
-    """What `check_pipeline` ran and compared, all of it alike; a PurityError comes where it isn't.
+    """What `check_pipeline` ran and found equal.
 
-    batches: elements that were compared, fewer than were asked for where the stream ends before. indices: of the
-    stream, that they took over all shards. leaves: paths of the leaves of the first, "" for an element that is one.
+    batches: number of compared elements, less than requested where the stream ends before. indices: number of indices
+    that they took, over all shards. leaves: paths of the first element's leaves, "" for an element that is a leaf.
     operations: labels, in order. runs: the ways in which the pipeline was run.
 
     >>> PipelineReport(

@@ -1,4 +1,4 @@
-"""Elements as they were at one moment, and where two of them differ."""
+"""Copies of elements, and the first difference between two of them."""
 
 import copy
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _short.maxother = _short.maxstring = 120
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where two elements differ: the path of the leaf ("" for the element itself), and both values in short.
+    """A difference of two elements: the path of the leaf ("" for the element itself), and both values in short.
 
     >>> Difference("['x']", "1", "2").path
     "['x']"
@@ -29,7 +29,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A copy of an element's leaves that nobody else can change.
+    """Copies of an element's leaves, which no other code refers to.
 
     >>> batch = {"x": np.arange(2)}
     >>> before = snapshot_of(batch)
@@ -43,34 +43,34 @@ class Snapshot:
 
 
 def snapshot_of(element: Any) -> Snapshot:
-    """What an element is now.
+    """Copies the present leaves of an element.
 
     Args:
-        element: any tree. A leaf that can't be copied is kept as it is.
+        element: any tree; a leaf that can't be copied is referred to.
     """
     leaves, structure = flatten(element)
     return Snapshot(structure, tuple(map(copied, leaves)))
 
 
 def copied(leaf: Any) -> Any:
-    """A leaf of one's own, writable where it is an array; itself where it can't be copied.
+    """A copy of a leaf, writable if it is an array; the leaf itself where it can't be copied.
 
     >>> copied(np.arange(2)).flags.owndata
     True
     """
     try:
         return np.array(leaf, copy=True, subok=True) if isinstance(leaf, np.ndarray) else copy.deepcopy(leaf)
-    except Exception:  # noqa: BLE001 - an open file, a handle of a library: whatever it is, it has no copy
+    except Exception:  # noqa: BLE001 - copying an open file, a handle of a library, ... may raise anything
         return leaf
 
 
 def difference(one: Snapshot, other: Snapshot) -> Difference | None:
-    """Where two elements first differ in structure, type, dtype, shape or value; None where they don't."""
+    """The first difference of two elements in structure, type, dtype, shape or value; None if they are equal."""
     if one.structure != other.structure:
         return Difference("", f"the structure {one.structure}", f"the structure {other.structure}")
     for path, left, right in zip(paths(one.structure), one.leaves, other.leaves, strict=True):
         if not _same(left, right):
-            return Difference(path, _said(left, right), _said(right, left))
+            return Difference(path, _shown(left, right), _shown(right, left))
     return None
 
 
@@ -93,9 +93,9 @@ def _same(one: Any, other: Any) -> bool:
             return True
     except Exception:  # noqa: BLE001 - a user's __eq__ may raise anything
         pass
-    try:  # what has no equality of its own, and NaNs
+    try:  # objects that compare by identity, and NaNs
         return bool(cloudpickle.dumps(one) == cloudpickle.dumps(other))
-    except Exception:  # noqa: BLE001 - nor a pickle: nothing can be said of it
+    except Exception:  # noqa: BLE001 - objects without equality and pickle count as equal
         return True
 
 
@@ -113,12 +113,12 @@ def _same_array(one: Any, other: Any) -> bool | None:
         return None
 
 
-def _said(leaf: Any, beside: Any) -> str:
-    """The leaf in short; of large arrays the first place that differs."""
+def _shown(leaf: Any, beside: Any) -> str:
+    """The leaf in short; of a large array the first value that differs from `beside`."""
     if not isinstance(leaf, np.ndarray):
         return _short.repr(leaf)
-    alike = isinstance(beside, np.ndarray) and (leaf.dtype, leaf.shape) == (beside.dtype, beside.shape)
-    if not alike:
+    same_kind = isinstance(beside, np.ndarray) and (leaf.dtype, leaf.shape) == (beside.dtype, beside.shape)
+    if not same_kind:
         return f"{leaf.dtype} of shape {leaf.shape}"
     if leaf.size <= 8 or leaf.dtype.hasobject:
         return _short.repr(leaf)

@@ -1,4 +1,4 @@
-"""A source whose own arrays can't come to harm, and that knows who wrote to what it handed out."""
+"""A source that hands out copies of another source's own arrays and detects writes to them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from .snapshot import Snapshot, copied, difference, snapshot_of
 
 @dataclass(frozen=True, slots=True)
 class _Lent:
-    """An array that the source would hand out again, as it was handed out here: a copy, and what it was."""
+    """An array of the source's own, handed out as the copy `array`; `was` is a second copy, to compare with."""
 
     record_key: int
     path: str
@@ -23,10 +23,10 @@ class _Lent:
 
 
 class WatchedSource:
-    """The records of another source, arrays that it keeps for itself as copies.
+    """The records of another source, with copies of the arrays that the source keeps and would hand out again.
 
     Args:
-        source: any data source. PurityError at the first record that isn't the same when it is read twice.
+        source: any data source. PurityError at the first record that differs when it is read twice.
 
     >>> source = WatchedSource([np.zeros(2)])
     >>> source[0][1] = 5
@@ -63,14 +63,14 @@ class WatchedSource:
         found = difference(before, after)
         if found is not None:
             raise PurityError(
-                f"data_source[{record_key}] gives another record when it is read again: {found.path or 'it'} is "
-                f"{found.one}, then {found.other}. A record must be a function of its key",
+                f"data_source[{record_key}]: expected the same record from two reads, got {found.path or 'one'} as "
+                f"{found.one}, then as {found.other}. A record must be a function of its key",
                 operation="data_source",
                 leaf=found.path,
             )
 
     def written(self) -> tuple[int, str] | None:
-        """Record key and path of the first array of the source's own that was written to; None where none was."""
+        """Record key and path of the first array of the source's own that was written to; None if there is none."""
         for lent in self._lent:
             if difference(snapshot_of(lent.was), snapshot_of(lent.array)) is not None:
                 return lent.record_key, lent.path

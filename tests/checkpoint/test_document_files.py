@@ -46,7 +46,7 @@ def test_a_written_document_is_read_back_byte_for_byte(tmp_path):
 def test_other_names_are_no_documents(tmp_path, name):
     """Files that Orbax, editors or a crash leave beside the document neither help nor hurt."""
     (tmp_path / name).write_bytes(b"not a state")
-    with pytest.raises(StateError, match="no data loader state"):
+    with pytest.raises(StateError, match="expected data loader states named"):
         read_state(tmp_path)
     write_document(tmp_path, b"{}")
     assert read_state(tmp_path) == b"{}"
@@ -66,7 +66,7 @@ def test_the_documents_of_the_named_writers_are_read_too(tmp_path):
         (tmp_path / document_name(index, 3)).write_bytes(document)
     assert read_state(tmp_path) == [documents[0], documents[2]]
     (tmp_path / document_name(2, 3)).unlink()
-    with pytest.raises(StateError, match=r"lacks process_2-of-3\.json"):
+    with pytest.raises(StateError, match=r"expected process_2-of-3\.json"):
         read_state(tmp_path)
 
 
@@ -90,12 +90,12 @@ def test_documents_of_two_saves_are_refused(tmp_path):
 def test_a_missing_document_is_named(tmp_path):
     """The error says which file this process wanted and which are there."""
     (tmp_path / document_name(1, 2)).write_bytes(b"{}")
-    with pytest.raises(StateError, match=r"lacks process_0-of-2\.json.*found process_1-of-2\.json"):
+    with pytest.raises(StateError, match=r"expected process_0-of-2\.json.*got process_1-of-2\.json"):
         read_state(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("names", "told"), [([], "found nothing"), ([f"f{i}" for i in range(10)], "f7 and 2 more")]
+    ("names", "told"), [([], "got nothing"), ([f"f{i}" for i in range(10)], "f7 and 2 more")]
 )
 def test_a_directory_without_documents_says_what_it_holds(tmp_path, names, told):
     """A wrong item name shows at once, in few words."""
@@ -256,7 +256,7 @@ def test_a_killed_writer_leaves_no_half_document(tmp_path, moment, old):
     if old is not None:
         assert read_state(tmp_path) == old
     else:
-        with pytest.raises(StateError, match="no data loader state"):
+        with pytest.raises(StateError, match="expected data loader states named"):
             read_state(tmp_path)
     write_document(tmp_path, b"next")  # the killed writer's leftovers don't disturb it
     assert [entry.name for entry in tmp_path.iterdir()] == ["process_0-of-1.json"]

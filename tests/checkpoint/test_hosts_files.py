@@ -111,7 +111,7 @@ def test_of_eight_documents_seven_arrived(operations):
     del files["process_5-of-8.json"]
     for loader in loaders(2, *operations, streams=8):
         with iter(loader) as it:
-            with pytest.raises(StateError, match=r"lacks process_5-of-8\.json.*found process_0-of-8\.json"):
+            with pytest.raises(StateError, match=r"expected process_5-of-8\.json.*got process_0-of-8\.json"):
                 restore_from(it, Shelf(files), ())
             assert it.step == 0
 
@@ -145,7 +145,7 @@ def test_on_storage_of_its_own_a_processs_document_is_enough():
         restore_from(it, Shelf(own), ())
         assert it.step == 2
     fewer, *_ = loaders(2, FILTER, streams=4)
-    with iter(fewer) as it, pytest.raises(StateError, match=r"lacks process_1-of-4\.json"):
+    with iter(fewer) as it, pytest.raises(StateError, match=r"expected process_1-of-4\.json"):
         restore_from(it, Shelf(own), ())
 
 
@@ -154,7 +154,7 @@ def test_a_document_that_is_left_of_several_is_not_enough():
     files = {"process_0-of-2.json": saved(2, 2)["process_0-of-2.json"], "shared_storage": b""}
     for loader in loaders(2):
         with iter(loader) as it:
-            with pytest.raises(StateError, match=r"lacks process_1-of-2\.json"):
+            with pytest.raises(StateError, match=r"expected process_1-of-2\.json"):
                 restore_from(it, Shelf(files), ())
             assert it.step == 0
 
@@ -162,7 +162,7 @@ def test_a_document_that_is_left_of_several_is_not_enough():
 def test_anothers_document_alone_is_not_enough():
     """It isn't the file of this process: the error names the missing files."""
     files = {"process_3-of-4.json": saved(4, 2)["process_3-of-4.json"]}
-    with pytest.raises(StateError, match=r"lacks process_0-of-4\.json, process_1-of-4\.json, process_2"):
+    with pytest.raises(StateError, match=r"expected process_0-of-4\.json, process_1-of-4\.json, process_2"):
         read_state(Shelf(files))
 
 

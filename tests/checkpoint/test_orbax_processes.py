@@ -231,10 +231,13 @@ def test_storage_of_each_host_and_shared_storage(tmp_path):
         own, other = f"process_{index}-of-3.json", f"process_{(index + 1) % 3}-of-3.json"
         batch, _, names = alone.partition("] ")
         assert names == str([own]) and restored == restored_too == f"step 3: {batch}]"
-        assert lost.startswith("step 0: ") and own in lost.partition("found")[0]
-        assert "lacks process_" in lost and f"found commit_success.txt, {other}" in lost
-        assert empty.startswith("step 0: no data loader state in ") and own in empty
+        assert lost.startswith("step 0: ") and own in lost.partition(", got ")[0]
+        assert "expected process_" in lost and f"got commit_success.txt, {other}" in lost
+        assert (
+            empty.startswith("step 0: ")
+            and f"data loader states named process_{{i}}-of-{{n}}.json, such as {own}" in empty
+        )
         assert shared == f"{batch}] {[f'process_{i}-of-3.json' for i in range(3)]}"
-        assert refused.startswith("step 0: ") and "lacks process_1-of-3.json, " in refused
+        assert refused.startswith("step 0: ") and "expected process_1-of-3.json, " in refused
         assert first_left.startswith("step 0: ")
-        assert "lacks process_1-of-3.json, process_2-of-3.json, " in first_left
+        assert "expected process_1-of-3.json, process_2-of-3.json, " in first_left

@@ -98,6 +98,6 @@ def test_a_checkpoint_without_a_data_item_says_so(tmp_path):
     fresh = Counter()
     with pytest.raises(KeyError, match="dataset"):
         v1.load_checkpointables(tmp_path / "one", {"dataset": fresh})
-    with pytest.raises(StateError, match="no data loader state"):
+    with pytest.raises(StateError, match="expected data loader states named"):
         v1.load_checkpointables(tmp_path / "one", {"pytree": fresh})
     assert (fresh.position, fresh.prefetching) == (0, False)

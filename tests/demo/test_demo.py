@@ -47,7 +47,7 @@ def test_the_demo_resumes_exactly(tmp_path):
 
 def test_a_training_that_fails_shows_the_end_of_its_errors(tmp_path):
     """The error of the child is in the parent's error, so a user needs no log."""
-    with pytest.raises(RuntimeError, match=r"(?s)exit status 1.*train-\*\.array_record"):
+    with pytest.raises(RuntimeError, match=r"(?s)exit status 0, got 1.*train-\*\.array_record"):
         train(tmp_path, tmp_path / "run", Workers(0, "process"), epochs=4, title="fails", kill_at=None)
 
 

@@ -339,10 +339,10 @@ def place_cases(process):
             for alone in (0, jax.process_count() - 1):
                 heard = None
                 if process == alone:  # to where it stands, and the others take no batch
-                    batches._meeting._store.timeout = 0.5
+                    batches._checks._store.timeout = 0.5
                     batches.set_state(here)
                     heard = [error_of(next, batches), batches.step]
-                    batches._meeting._store.timeout = 60.0
+                    batches._checks._store.timeout = 60.0
                 sync_global_devices(f"{name}: {alone} was moved alone")
                 batches.set_state(saved if process == alone else here)
                 apart = error_of(next, batches)  # what it said alone is no answer

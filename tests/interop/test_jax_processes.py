@@ -107,8 +107,8 @@ def test_shards_in_process_order_are_refused_on_other_meshes(answers):
         found = told["orders"]
         assert found["in order"] == "no error"
         order = ", ".join(str(process) for process in reversed(range(count)))
-        assert f"its rows visit the processes in the order {order}" in found["reversed"]
-        assert f"processes 0 and {count // 2} hold the same rows" in found["same rows"]
+        assert f"got the order {order}" in found["reversed"]
+        assert f"got the same rows in processes 0 and {count // 2};" in found["same rows"]
         assert "lk.ShardBySharding(sharding)" in found["reversed"]
 
 
@@ -137,7 +137,9 @@ def test_a_process_that_does_not_come_is_named(answers):
     for told in answers[:last]:
         text = told["absence"]
         assert (
-            text.startswith("TimeoutError") and f"process {last} didn't say" in text and "agree=False" in text
+            text.startswith("TimeoutError")
+            and f"process {last} didn't answer" in text
+            and "agree=False" in text
         )
 
 
@@ -173,7 +175,7 @@ def test_processes_at_other_positions_are_told_before_the_first_batch(answers):
             for (alone, silent), (heard, differ, on) in zip(((0, rest), (last, "0")), lone, strict=True):
                 if told is answers[alone]:
                     text, stood = heard
-                    assert text.startswith(f"TimeoutError: process {silent} didn't say") and stood == 7
+                    assert text.startswith(f"TimeoutError: process {silent} didn't answer") and stood == 7
                 assert differ.startswith("ValueError") and "step: " in differ and on is True
 
 
@@ -185,4 +187,4 @@ def test_leaves_that_differ_between_processes_are_found_before_the_array(answers
         assert f"float32 (16, 5) on process {last}" in text and received == 0
         assert f"3 on process {last}" in told["leaves"]["prefetch"]
     text, received = answers[last]["leaves"]["later"]
-    assert "didn't say" in text and received == 2
+    assert "didn't answer" in text and received == 2

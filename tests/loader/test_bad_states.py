@@ -22,8 +22,16 @@ STATES = {
     "not JSON": (b"step 3", lk.StateError, "JSON"),
     "empty": (b"", lk.StateError, "JSON"),
     "another format": (edited(format="grain"), lk.StateError, "format: expected 'loaderkit', got 'grain'"),
-    "newer format": (edited(format_version=99), lk.StateError, "format_version: at most .*, got 99.*upgrade"),
-    "newer stream": (edited(stream_version=99), lk.StateError, "stream_version: at most .*, got 99.*upgrade"),
+    "newer format": (
+        edited(format_version=99),
+        lk.StateError,
+        "format_version: expected at most .*, got 99.*upgrade",
+    ),
+    "newer stream": (
+        edited(stream_version=99),
+        lk.StateError,
+        "stream_version: expected at most .*, got 99.*upgrade",
+    ),
     "altered": (edited(step=1), lk.StateError, "digest.*altered"),
     "no documents": ([], lk.StateError, "one document or more"),
 }

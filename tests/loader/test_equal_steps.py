@@ -457,7 +457,7 @@ def test_a_silent_host_is_named_by_the_time_out():
     it = iter(loader_of(here, PADDED, 40, logical_streams=2))
     rows = take_until_it_waits(it)
     for _ in range(2):
-        with pytest.raises(TimeoutError, match=r"within 0\.1 s processes 1 didn't say"):
+        with pytest.raises(TimeoutError, match=r"within 0\.1 s processes 1 didn't announce"):
             next(it)
     assert it.step == len(rows)
 

@@ -319,7 +319,7 @@ def test_a_missing_processs_state_is_named():
     """Of streams that no given document has a cursor for, the error says which."""
     loaders = shards_of(50, [*CHANGING, lk.Batch(global_batch_size=8)], 2, epochs=None, logical_streams=4)
     first, second = map(iter, loaders)
-    with pytest.raises(ValueError, match=r"no cursor of logical streams \[2, 3\]"):
+    with pytest.raises(ValueError, match=r"cursors: expected those of logical streams \[2, 3\] too"):
         second.set_state(first.get_state())
     assert second.step == 0
 

@@ -74,7 +74,7 @@ def test_who_asked_alone_meets_the_others_later(alone, order):
         stores[alone].timeout = 0.01
         told = asked(stores[alone], "5")
         silent = "0" if alone else "1, 2"
-        assert told.startswith(f"TimeoutError: process {silent} didn't say within 0.01 s")
+        assert told.startswith(f"TimeoutError: process {silent} didn't answer within 0.01 s")
         stores[alone].timeout = 60
         values = ["5"] * 3
         values[alone] = "7"
@@ -123,4 +123,6 @@ def test_who_does_not_come_is_named():
     stores[0].timeout = 0.01
     heard.append(asked(stores[0], "5"))
     early.join()
-    assert [told.partition(" within")[0] for told in heard] == ["TimeoutError: process 2, 3 didn't say"] * 2
+    assert [told.partition(" within")[0] for told in heard] == [
+        "TimeoutError: process 2, 3 didn't answer"
+    ] * 2

@@ -44,7 +44,7 @@ def test_a_time_out_names_the_silent():
     with pytest.raises(TimeoutError):
         exhausted.goes_past(3, 1)
     assert here.goes_past(2, 0)
-    with pytest.raises(TimeoutError, match=r"step 3: .* within 0\.05 s processes 2, 3 didn't say"):
+    with pytest.raises(TimeoutError, match=r"step 3: .* within 0\.05 s processes 2, 3 didn't announce"):
         here.goes_past(3, 0)
 
 

@@ -416,7 +416,7 @@ def test_documents_of_several_processes_make_one_state() -> None:
             replace(STREAMED, step=4),
             "step: expected documents of one step of one run, got 3 in the first and 4 in",
         ),
-        (replace(STREAMED, cursors={1: (312,)}), "cursors: expected one place for stream 1"),
+        (replace(STREAMED, cursors={1: (312,)}), "cursors: expected one cursor for stream 1"),
         (SHUFFLED, "step: "),
     ],
 )

@@ -64,7 +64,7 @@ def test_short_values_stay_on_one_line() -> None:
 @pytest.mark.parametrize("data", ["{}", None, 3, {"step": 1}, [1]])
 def test_only_bytes_are_taken(data: object) -> None:
     """Text or a parsed document is a TypeError which says where the bytes come from."""
-    with pytest.raises(TypeError, match=r"state: expected the bytes that get_state\(\) gave, got"):
+    with pytest.raises(TypeError, match=r"state: expected the bytes that get_state\(\) returned, got"):
         parse(data)  # type: ignore[arg-type]
 
 

@@ -247,7 +247,9 @@ class Restless:
 
 def test_a_source_that_changes_is_named():
     """No operation is blamed for it."""
-    with pytest.raises(PurityError, match=r"data_source\[\d+\] gives another record .*\['read'\]") as found:
+    with pytest.raises(
+        PurityError, match=r"data_source\[\d+\]: expected the same record .*\['read'\]"
+    ) as found:
         check_pipeline(loader_of(lk.Batch(4), data_source=Restless()))
     assert (found.value.operation, found.value.leaf) == ("data_source", "['read']")
 

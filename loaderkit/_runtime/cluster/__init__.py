@@ -1,1 +1,1 @@
-"""Agreement between the processes of a run, over a store that all of them share."""
+"""Agreement between the processes of a run, over a store that they share."""

@@ -1,16 +1,16 @@
-"""Whether all processes say the same, found over the store where they meet, and told field by field.
+"""Compares fields between all processes of a run over their store, and names the differences field by field.
 
-    said/i       the question of process i: its number, what it says, and its notes; null in place of what it says, once
-                 it waits no more
-    verdict/0    what came of the last questions that process 0 read, and which those were
+    said/i       the question of process i: its number, its fields and its notes; its number and null once the process
+                 waits no longer
+    verdict/0    the result of the last comparison by process 0, and the questions that it compared
 
-What a process says has to be the same everywhere. Its notes needn't: where they differ, all processes are told.
+Fields have to be equal in all processes. Notes may differ; the differences are returned to all processes.
 
-Every process posts its question. The first one waits until all of them ask and posts what came of it, for which the
-others wait: the cost is two posts and a few reads each, however many there are.
+Every process posts its question. Process 0 waits for the questions of all, compares them and posts the verdict, for
+which the others wait. The cost is two posts and a few reads for each process, for any number of processes.
 
-A question's number is its process's own. So where one asked alone, or was interrupted, all meet again when all ask the
-next time: a question is withdrawn by who gives it up, and a verdict answers the questions that it lists.
+Each process numbers its own questions. A process that gives up, by a timeout or an interrupt, withdraws its question,
+and a verdict lists the questions that it answers. So after a process asked alone, the next comparison works again.
 """
 
 import contextlib
@@ -23,51 +23,53 @@ from loaderkit._order.store import Store
 
 from .waiting import Wait, named
 
-_WAITS = 3  # of a process for the first one, which may itself have begun to wait last
+# How many times the store's timeout another process waits at most, as long as process 0 is asking too: process 0 may
+# have begun to wait last. A bound on the wait; not measured.
+_WAITS = 3
 
 
 def agree(
-    store: Store, name: str, said: Mapping[str, str], *, advice: str, notes: Mapping[str, str] | None = None
+    store: Store, name: str, fields: Mapping[str, str], *, advice: str, notes: Mapping[str, str] | None = None
 ) -> str:
-    """Returns when every process of the store said the same under this name: how their notes differ, "" if they don't.
+    """Waits until every process of the store has called this with the same name and fields.
 
     Args:
-        store: where they meet.
-        name: what this is about; all processes ask, and none asks twice while another hasn't asked.
-        said: field to value.
-        advice: what to do where they differ or don't come, the end of the error's text.
-        notes: field to value, of what may differ.
+        store: shared by the processes.
+        name: of the comparison; every process has to call it, and none twice before the others called it once.
+        fields: {field: value}, which have to be equal.
+        advice: what to do about a difference or a timeout, the end of the error's text.
+        notes: {field: value}, which may differ.
 
-    Raises ValueError that names, for each field that differs, what each process said; and TimeoutError that names the
-    processes that said nothing, or process 0 where that one doesn't ask.
+    Returns the differences of the notes, "" if there are none. Raises ValueError with every field that differs and its
+    values, and TimeoutError with the processes that didn't call, or process 0 if it is among them.
     """
     folder = f"agree/{name}/"
     number = store.count(f"agree/{name}")
     own = f"{folder}said/{store.process}"
     try:
-        store.post(own, json.dumps([number, dict(said), dict(notes or {})]))
-        kind, text = _decided(store, folder) if store.process == 0 else _heard(store, folder, number)
+        store.post(own, json.dumps([number, dict(fields), dict(notes or {})]))
+        kind, text = _decided(store, folder) if store.process == 0 else _answered(store, folder, number)
     finally:
-        with contextlib.suppress(Exception):  # the store may be gone
+        with contextlib.suppress(Exception):  # the store may have ended
             store.post(own, json.dumps([number, None]))
     if kind == "silent":
-        raise TimeoutError(f"{text} within {store.timeout:g} s what it does: did it stop? {advice}")
+        raise TimeoutError(f"{text} within {store.timeout:g} s; did it stop? {advice}")
     if kind == "differ":
         raise ValueError(f"the processes differ, and would train on different data:\n{text}\n{advice}")
     return text
 
 
 def _decided(store: Store, folder: str) -> tuple[str, str]:
-    """What process 0 finds, and posts."""
+    """Compares as process 0, and posts the verdict; returns its kind and text."""
     last = _verdict(store, folder)
     wait = Wait(store)
     while len(asking := _asking(store, folder, last)) < store.processes and wait.on(f"{folder}said/"):
         pass
     silent = [process for process in range(store.processes) if process not in asking]
     if silent:
-        kind, text = "silent", f"process {named(silent)} didn't say"
+        kind, text = "silent", f"process {named(silent)} didn't answer"
     else:
-        text = "\n".join(differences({process: asking[process].said for process in range(store.processes)}))
+        text = "\n".join(differences({process: asking[process].fields for process in range(store.processes)}))
         kind = "differ" if text else "agree"
         if not text:
             text = "\n".join(
@@ -82,34 +84,37 @@ def _decided(store: Store, folder: str) -> tuple[str, str]:
     return kind, text
 
 
-def _heard(store: Store, folder: str, number: int) -> tuple[str, str]:
-    """What process 0 found of this process's question; where it asks too, its time may end later than ours."""
+def _answered(store: Store, folder: str, number: int) -> tuple[str, str]:
+    """Kind and text of the verdict on this process's question.
+
+    Waits again while process 0 is asking, whose time may end later than this process's.
+    """
     for _ in range(_WAITS):
         wait, verdict = Wait(store), _verdict(store, folder)
         while not _answers(verdict, store.process, number) and wait.on(f"{folder}verdict/"):
             verdict = _verdict(store, folder)
         first_asks = 0 in _asking(store, folder, verdict)
-        verdict = _verdict(store, folder)  # read last: it may have answered just now, and asks no more
+        verdict = _verdict(store, folder)  # read after `first_asks`: process 0 may have answered in between
         if _answers(verdict, store.process, number):
             return verdict["kind"], verdict["text"]
         if not first_asks:
             break
-    return "silent", "process 0 didn't say"
+    return "silent", "process 0 didn't answer"
 
 
 class _Question(NamedTuple):
     number: int
-    said: Mapping[str, str]
+    fields: Mapping[str, str]
     notes: Mapping[str, str]
 
 
 def _asking(store: Store, folder: str, last: Mapping[str, Any]) -> dict[int, _Question]:
-    """The questions that wait for a verdict, by process; last: the verdict that was posted last."""
+    """The questions that wait for a verdict, by process. last: the latest verdict."""
     asking = {}
     for key, value in store.read(f"{folder}said/").items():
-        process, (number, said, *more) = int(key.rpartition("/")[2]), json.loads(value)
-        if said is not None and not _answers(last, process, number):
-            asking[process] = _Question(number, said, more[0] if more else {})
+        process, (number, fields, *more) = int(key.rpartition("/")[2]), json.loads(value)
+        if fields is not None and not _answers(last, process, number):
+            asking[process] = _Question(number, fields, more[0] if more else {})
     return asking
 
 
@@ -120,22 +125,22 @@ def _verdict(store: Store, folder: str) -> Mapping[str, Any]:
 
 
 def _answers(verdict: Mapping[str, Any], process: int, number: int) -> bool:
-    # Most processes have asked as often as most others, so a verdict on thousands of them is short.
+    # A verdict lists only processes whose number isn't the most frequent one, so it is short for thousands of them.
     return bool(verdict) and verdict["others"].get(str(process), verdict["usual"]) == number
 
 
-def differences(said: Mapping[int, Mapping[str, str]]) -> list[str]:
-    """A line for each field that isn't the same for all, with what each process said of it.
+def differences(by_process: Mapping[int, Mapping[str, str]]) -> list[str]:
+    """A line for each field that isn't equal in all processes, with the value of each process.
 
-    said: by process, field to value.
+    by_process: {process: {field: value}}.
 
     >>> differences({0: {"seed": "1"}, 1: {"seed": "2"}, 2: {"seed": "1"}})
     ['  seed: 1 on process 0, 2; 2 on process 1']
     """
     lines = []
-    for name in dict.fromkeys(name for fields in said.values() for name in fields):
+    for name in dict.fromkeys(name for fields in by_process.values() for name in fields):
         by_value: dict[str, list[int]] = {}
-        for process, fields in said.items():
+        for process, fields in by_process.items():
             by_value.setdefault(fields.get(name, "nothing"), []).append(process)
         if len(by_value) > 1:
             texts = (f"{value} on process {named(processes)}" for value, processes in by_value.items())

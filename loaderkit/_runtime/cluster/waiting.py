@@ -1,23 +1,24 @@
-"""Waiting at the store where processes meet: in slices, so that an interrupt is heard and another thread can end it."""
+"""Waiting in the store, in slices, so that Ctrl-C takes effect and another thread can end the wait."""
 
 import time
 from collections.abc import Sequence
 
 from loaderkit._order.store import Store
 
+# close() and Ctrl-C take effect at most so late; a shorter slice would read the store more often. Not measured.
 _SLICE_SECONDS = 0.1
-_SHOWN = 8
+_SHOWN = 8  # processes that a text names
 
 
 class Wait:
-    """One wait of as long as the store allows, from now on."""
+    """A wait that begins now and lasts at most the store's `timeout`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._deadline = time.monotonic() + store.timeout
 
     def on(self, prefix: str) -> bool:
-        """Returns when something may have been posted under a prefix; False, at once, where the time is up."""
+        """Waits until a key may have been posted below `prefix`; returns False at once when the time is up."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             return False
@@ -26,7 +27,7 @@ class Wait:
 
 
 def named(processes: Sequence[int]) -> str:
-    """Processes in words.
+    """The numbers of processes as text, at most eight of them.
 
     >>> named([0, 3]), named(range(10))
     ('0, 3', '0, 1, 2, 3, 4, 5, 6, 7 and 2 more')

@@ -1,1 +1,1 @@
-"""The arena: shared memory without a name in which batches lie, and how a batch lies in it."""
+"""The arena, anonymous shared memory for batches, and the layout of a batch in it."""

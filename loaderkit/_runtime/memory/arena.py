@@ -1,14 +1,14 @@
-"""The shared memory of a loader: one file without a name, mapped in a few segments, leased out in slots.
+"""The shared memory of a loader: one anonymous file, mapped in a few segments, leased in slots.
 
-A batch is handed to the user without a copy, so its slot may be used again only when the last view of it has gone,
-wherever that view went: numpy, a memoryview, dlpack, torch, a JAX array on the CPU. All of them keep the object alive
-whose buffer they look into. So each delivery gets a *token*, a ctypes array over exactly its range: every leaf is
-made from the token's buffer and holds it, and a weak reference to the token tells the end of the last view. (A slice
-of one big array wouldn't do: numpy ties views of a slice to that array and lets go of the slice.)
+A batch is handed to the user without a copy, so its slot may be reused only after the last view of it is deleted:
+numpy arrays, memoryviews, dlpack, torch, JAX arrays on the CPU. Each of them keeps the object alive that owns the
+buffer. So each delivery gets a *token*, a ctypes array over exactly its range: all leaves are made from the token's
+buffer and refer to it, and a weak reference to the token reports the end of the last view. (A slice of one big array
+doesn't work: numpy makes views of a slice refer to that array, not to the slice.)
 
-The weak reference's callback runs in any thread, inside the garbage collector, and in children that the user forked,
-where nobody looks at what it does: it appends the reference to a deque. It is the deque's own method: a batch ends in
-the `next()` that gives another, where each call into Python counts.
+The weak reference's callback may run in any thread, inside the garbage collector, and in children that the user forked,
+where its effect is ignored. It only appends the reference to a deque, and is the deque's own method, without a Python
+call: it often runs inside `next()`.
 """
 
 import ctypes
@@ -26,30 +26,34 @@ from loaderkit.errors import ArenaMemoryError
 
 
 class _Lease(weakref.ref[Any]):
-    """A weak reference to a token, that knows the slot."""
+    """A weak reference to a token, with the token's slot."""
 
     __slots__ = ("slot",)
     slot: Slot
 
 
 class Arena:
-    """The trainer's side: grows the memory, leases ranges of it."""
+    """The trainer's side of the arena: adds segments and leases slots."""
 
     def __init__(self) -> None:
         self.fd = anonymous_file("arena", 0)
         self.nbytes = 0
         self.leased = 0  # bytes
         self._segments: dict[int, mmap.mmap] = {}  # by offset
-        self._leases: dict[int, _Lease] = {}  # by their own id: those of the dead have no hash
+        self._leases: dict[int, _Lease] = {}  # by id: a weak reference to a deleted token has no hash
         self._expired: deque[_Lease] = deque()
 
     def extend(self, nbytes: int) -> None:
-        """Adds a segment. ArenaMemoryError if the system has too little left: it wouldn't say so itself in time."""
+        """Adds a segment of `nbytes` bytes.
+
+        Raises ArenaMemoryError if less is available: the system would grant it and kill a process when it is written.
+        """
         left = available_memory()
         if left is not None and nbytes > left:
             raise ArenaMemoryError(
-                f"batches need {nbytes:,} bytes more of shared memory, {left:,} are available (what the kernel and the "
-                f"cgroup leave), {self.nbytes:,} are in use. Lower prefetch_batches, worker_count or the batch size."
+                f"shared memory: expected {nbytes:,} bytes more for batches, got {left:,} available (what the kernel "
+                f"and the cgroup leave); {self.nbytes:,} are in use. Lower prefetch_batches, worker_count or the batch "
+                "size."
             )
         try:
             with naming_limits("shared memory"):
@@ -57,19 +61,19 @@ class Arena:
             self._segments[self.nbytes] = mapped(self.fd, nbytes, self.nbytes)
         except OSError as error:
             raise ArenaMemoryError(
-                f"batches need {nbytes:,} bytes more of shared memory, and the system refuses them: {error}; "
-                f"{self.nbytes:,} are in use. Lower prefetch_batches, worker_count or the batch size."
+                f"shared memory: expected {nbytes:,} bytes more for batches, got {error}; {self.nbytes:,} are in use. "
+                "Lower prefetch_batches, worker_count or the batch size."
             ) from error
         self.nbytes += nbytes
 
     def token(self, slot: Slot) -> Any:
-        """An object over the slot's bytes; what is made from its buffer keeps it alive."""
+        """An object over the slot's bytes; views of its buffer keep it alive."""
         return (ctypes.c_char * slot.nbytes).from_buffer(
             self._segments[slot.segment], slot.offset - slot.segment
         )
 
     def lease(self, slot: Slot) -> Any:
-        """A token whose end gives the slot back, by `expired`."""
+        """A token; once it is deleted, `expired` returns its slot."""
         token = self.token(slot)
         lease = _Lease(token, self._expired.append)
         lease.slot = slot
@@ -78,7 +82,7 @@ class Arena:
         return token
 
     def expired(self) -> list[Slot]:
-        """The slots whose last view has gone since the last call."""
+        """The slots whose last view was deleted since the last call."""
         slots = []
         while self._expired:
             lease = self._expired.popleft()
@@ -88,10 +92,10 @@ class Arena:
         return slots
 
     def close(self) -> None:
-        """Lets go of the memory; what is leased lives on until its last view has gone."""
-        self._leases.clear()  # no callback comes any more
+        """Releases the memory; leased slots stay mapped until their last view is deleted."""
+        self._leases.clear()  # without weak references there are no callbacks
         self._expired.clear()
-        self._segments.clear()  # an mmap unmaps itself when its last export has gone
+        self._segments.clear()  # an mmap unmaps itself when its last export is deleted
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)

@@ -1,4 +1,4 @@
-"""The arena as a worker sees it."""
+"""A worker's side of the arena."""
 
 import ctypes
 import mmap
@@ -10,10 +10,10 @@ from loaderkit.errors import ArenaMemoryError
 
 
 class ArenaView:
-    """A worker's side: maps a segment when it first meets a slot of it.
+    """A worker's side of the arena: maps a segment when it first gets a slot of it.
 
     Args:
-        fd: the arena's descriptor, ours from here on.
+        fd: the arena's descriptor, which the view owns from now on.
     """
 
     def __init__(self, fd: int) -> None:
@@ -21,14 +21,14 @@ class ArenaView:
         self._segments: dict[int, mmap.mmap] = {}
 
     def token(self, slot: Slot) -> Any:
-        """An object over the slot's bytes. ArenaMemoryError where this process may not map them."""
+        """An object over the slot's bytes. Raises ArenaMemoryError where this process can't map them."""
         segment = self._segments.get(slot.segment)
         if segment is None:
             try:
                 segment = mapped(self._fd, slot.segment_nbytes, slot.segment)
             except OSError as error:
                 raise ArenaMemoryError(
-                    f"a worker can't open the memory that batches lie in: {error}"
+                    f"shared memory: expected to map the batches' memory in a worker, got {error}"
                 ) from error
             self._segments[slot.segment] = segment
         return (ctypes.c_char * slot.nbytes).from_buffer(segment, slot.offset - slot.segment)

@@ -1,7 +1,7 @@
-"""How the leaves of a batch lie in its slot: one after the other, each at a multiple of 64 bytes, C order.
+"""The layout of a batch in its slot: its leaves one after the other, each at a multiple of 64 bytes, in C order.
 
-With `verify` a table of seals lies behind them, (rows, 2) uint32: who wrote rows first..first+n leaves n and their
-checksum in its row `first`, and whoever reads the rows compares.
+With `verify` a table of seals follows them, (rows, 2) uint32: a task that wrote rows first..first+n stores n and their
+checksum in row `first` of the table, and the reader of the rows compares.
 """
 
 import math
@@ -15,24 +15,24 @@ from loaderkit._base.tree import unflatten
 from loaderkit.errors import ChecksumError
 from loaderkit.transforms.stack import Block, RowSpec
 
-ALIGNMENT = 64  # bytes: a cache line, and what JAX asks of an array that it takes over without a copy
+ALIGNMENT = 64  # bytes: a cache line, and what JAX needs to take over an array without a copy
 _SEAL = np.dtype(np.uint32)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLayout:
-    """The layout of batches whose rows look like `spec`.
+    """The layout of batches with rows of `spec`.
 
     Args:
         spec: structure, shapes and dtypes of one row.
-        verify: whether there are seals.
+        verify: whether there is a table of seals.
     """
 
     spec: RowSpec
     verify: bool = False
 
     def nbytes(self, rows: int) -> int:
-        """Bytes of a slot for so many rows."""
+        """The number of bytes of a slot for `rows` rows."""
         seals = _padded((2,), _SEAL, rows) if self.verify else 0
         return self._seals_at(rows) + seals
 
@@ -45,20 +45,20 @@ class BatchLayout:
         return arrays
 
     def batch(self, token: Any, rows: int) -> Any:
-        """The batch that lies in a slot."""
+        """The batch in a slot; its leaves are views of the slot."""
         return unflatten(self.spec.structure, self.leaves(token, rows))
 
     def block(self, token: Any, rows: int, lo: int, hi: int) -> Block:
-        """Rows lo..hi of the batch that lies in a slot, by column."""
+        """Rows lo..hi of the batch in a slot, by column."""
         return Block(self.spec.structure, tuple(leaf[lo:hi] for leaf in self.leaves(token, rows)), hi - lo)
 
     def seal(self, token: Any, rows: int, lo: int, hi: int) -> None:
-        """Says that rows lo..hi are written, where there are seals."""
+        """Stores the seal of rows lo..hi, which are written; does nothing without `verify`."""
         if self.verify:
             self._seals(token, rows)[lo] = hi - lo, self._checksum(token, rows, lo, hi)
 
     def check(self, token: Any, rows: int, lo: int, hi: int) -> None:
-        """ChecksumError where rows lo..hi aren't what was sealed, whoever wrote which part of them."""
+        """Raises ChecksumError where rows lo..hi, which one or several tasks wrote, differ from their seals."""
         if not self.verify:
             return
         seals = self._seals(token, rows)

@@ -1,1 +1,1 @@
-"""How a worker process starts: its interpreter, what it takes over from the trainer, what it is told first."""
+"""The start of a worker process: its interpreter, the trainer's state that it takes over, its first messages."""

@@ -1,4 +1,4 @@
-"""What worker processes are told first, packed once for all of them; what can't travel is named."""
+"""The first messages to worker processes, packed once for all of them; errors name what can't be sent."""
 
 import contextlib
 import pickle
@@ -20,9 +20,10 @@ from .preparation import Preparation
 
 
 def packed(program: Program, packer: Packer) -> tuple[bytes, list[int]]:
-    """The first messages, and the descriptors that they mention.
+    """The first messages, and the descriptors that they refer to.
 
-    TransportError names what can't be sent, WorkerError says why this program can start no worker processes.
+    Raises TransportError with the part that can't be sent, and WorkerError where this program can't start worker
+    processes.
     """
     check_start()
     with sending() as descriptors:
@@ -36,14 +37,14 @@ def packed(program: Program, packer: Packer) -> tuple[bytes, list[int]]:
 
 
 def operations_now(program: Program) -> bytes:
-    """The operations as they are now: those that were sent are as they were then."""
+    """A pickle of the operations in their present state, to compare with the one that was sent."""
     with sending():
         operations: bytes = cloudpickle.dumps(program.operations)
     return operations
 
 
 def _what_cannot_travel(program: Program, error: Exception) -> str:
-    said = text_of(error)
+    reason = text_of(error)
     named: list[tuple[str, Any]] = [("data_source", program.source)]
     named += [
         (it.label, it.operation) for k, op in enumerate(program.operations) for it in named_operations(k, op)
@@ -51,11 +52,11 @@ def _what_cannot_travel(program: Program, error: Exception) -> str:
     for name, thing in named:
         if _travels(thing):
             continue
-        culprits = [
+        parts = [
             f"its attribute {attribute!r}" for attribute, value in _attributes(thing) if not _travels(value)
         ]
-        return f"{name} can't be sent to worker processes: {', '.join(culprits) or type(thing).__qualname__}: {said}"
-    return f"the pipeline can't be sent to worker processes: {said}"
+        return f"{name} can't be sent to worker processes: {', '.join(parts) or type(thing).__qualname__}: {reason}"
+    return f"the pipeline can't be sent to worker processes: {reason}"
 
 
 def _travels(thing: Any) -> bool:

@@ -1,9 +1,9 @@
-"""The command that starts a worker process: an interpreter like the trainer's, whose first words are ours.
+"""The command that starts a worker process: an interpreter like the trainer's, with our first statements.
 
 A folder of the user's may hold a `types.py` or a `signal.py`, which the trainer never imports because it has the
-standard library's already. So a worker looks in the standard library first, then in the folders that hold this package
-and what it needs, until it has imported its own code. All else that it takes over comes over its channel
-(preparation.py), which has room for a path of any length.
+standard library's already. So until a worker has imported its own code, it searches the standard library first, then
+the folders of this package and its dependencies. Everything else that it takes over arrives over its channel
+(preparation.py), which isn't limited in length as a command line is.
 """
 
 import os
@@ -19,11 +19,11 @@ from loaderkit._system.descriptors import above_standard, is_stream
 from loaderkit._system.platform import IN_WORKER, dying_with_parent_thread, worker_environment
 from loaderkit.errors import WorkerError
 
-_IGNORED = {signal.SIGINT, signal.SIGTERM}  # what a terminal or a scheduler sends to the whole group
-# The modules that lead a worker to its own code: of this package, and of those that it needs.
+_IGNORED = {signal.SIGINT, signal.SIGTERM}  # a terminal or a scheduler sends these to the whole process group
+# Files of the packages that a worker imports first: this one and its dependencies.
 _HERE = os.path.dirname(os.path.dirname(__file__))  # loaderkit/_runtime
 _FILES = [_HERE, cloudpickle.__file__, np.__file__]
-# Absolute from the first: in a zipapp they may be relative to the folder that the program was started in.
+# Made absolute at import: in a zipapp they may be relative to the folder in which the program was started.
 _PACKAGES = [os.path.dirname(os.path.dirname(os.path.abspath(file))) for file in _FILES if file]
 _CODE = """\
 import os, sys
@@ -40,15 +40,15 @@ start()
 
 
 def check_start() -> None:
-    """Raises WorkerError where this program has no interpreter for worker processes, or must start none."""
+    """Raises WorkerError where this program has no interpreter for worker processes, or would start them endlessly."""
     _interpreter()
     process = sys.modules.get("multiprocessing.process")
     script_again = process is not None and getattr(process.current_process(), "_inheriting", False)
     if script_again and IN_WORKER in os.environ:
         raise WorkerError(
-            "an operation started a process with multiprocessing's 'spawn' or 'forkserver', which runs the script once "
-            "more, and here the script starts workers whose operation would do it again. Put what the script does "
-            "under: if __name__ == '__main__':"
+            "an operation started a process with multiprocessing's 'spawn' or 'forkserver', which runs the script "
+            "again, and the script starts workers whose operation would do the same without end. Put the script's "
+            "statements under: if __name__ == '__main__':"
         )
 
 
@@ -56,16 +56,16 @@ def launched(descriptors: Sequence[int]) -> "subprocess.Popen[bytes]":
     """A new worker process.
 
     Args:
-        descriptors: what `worker.main` takes, each 3 or more; the same numbers in the worker.
+        descriptors: those that `worker.main.start` takes, each 3 or more; they keep their numbers in the worker.
 
-    Raises OSError where the system starts no more processes, WorkerError where it has nothing to start.
+    Raises OSError where the system starts no more processes, and WorkerError where there is no interpreter to start.
     """
-    # Before anything slow: a trainer may be killed while its worker imports, for seconds on a busy machine.
+    # `dying` comes before slow imports: the trainer may be killed during them, which take seconds on a busy machine.
     code = _CODE.format(packages=_in_order(_PACKAGES), dying=dying_with_parent_thread(os.getpid()))
     arguments = map(str, (*descriptors[:3], os.getpid(), *descriptors[3:]))
     # -P: without it the current directory is searched first, also by the interpreter itself before our first statement.
     command = [_interpreter(), *_flags(), "-P", "-c", code, *arguments]
-    # Blocked from its first instruction until it ignores them: a Ctrl-C would end an interpreter that is starting.
+    # The worker inherits the blocked signals, until its code ignores them: a Ctrl-C would end a starting interpreter.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)
     try:
         with above_standard():
@@ -86,32 +86,33 @@ def _stream_for_worker(number: int) -> int | None:
 
 
 def _interpreter() -> str:
-    # The documented way to say it in a program that embeds Python.
+    # multiprocessing.set_executable is the documented way for programs that embed Python.
     spawn = sys.modules.get("multiprocessing.spawn")
     chosen = None if spawn is None else spawn.get_executable()
     executable = os.fsdecode(chosen) if chosen else sys.executable
     frozen = getattr(sys, "frozen", False) and executable == sys.executable
     if executable and not frozen:
         return executable
-    what = (
-        "this program is frozen, and starting it again would run the program"
+    got = (
+        "a frozen program, which would run again as a whole"
         if frozen
-        else f"sys.executable is {sys.executable!r}, as in a program that embeds Python"
+        else f"{sys.executable!r}, as in a program that embeds Python"
     )
     raise WorkerError(
-        f"worker processes need a Python interpreter, and {what}. Write worker_kind='thread' or worker_count=0, or "
-        "name an interpreter that has the same packages: multiprocessing.set_executable('/path/to/python')"
+        f"sys.executable: expected a Python interpreter for worker processes, got {got}. Write worker_kind='thread' "
+        "or worker_count=0, or set an interpreter that has the same packages: "
+        "multiprocessing.set_executable('/path/to/python')"
     )
 
 
 def _in_order(folders: list[str]) -> list[str]:
-    # As the trainer finds them: one of the folders may hold another copy of what is in the next.
+    # In the trainer's order: a folder may hold another copy of a package of the next folder.
     places = {folder: place for place, folder in reversed([*enumerate(sys.path)])}
     return sorted(dict.fromkeys(folders), key=lambda folder: places.get(folder, -1))
 
 
 def _flags() -> list[str]:
-    """The trainer's, as multiprocessing takes them over, and the -X options that it leaves out."""
+    """The trainer's interpreter flags, as multiprocessing passes them on, and the -X options that it leaves out."""
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     for name, value in sys._xoptions.items():
         option = name if value is True else f"{name}={value}"

@@ -1,8 +1,8 @@
-"""What a worker process takes over from its trainer, before it unpickles anything and imports a module of the user's.
+"""The trainer's interpreter state that a worker process takes over before it unpickles or imports user code.
 
-A module may look around when it is imported: at its arguments, at the script's file, at the folder that it is in. In a
-worker it sees what it saw in the trainer. That is what multiprocessing's "spawn" hands on, and some more; the table
-in docs/guide.md says what. The script isn't run again. All workers of a pool get the same, those that come later too.
+A module may read `sys.argv`, the script's file or the current folder when it is imported. In a worker it finds the same
+values as in the trainer. They are those that multiprocessing's "spawn" passes on, and more; docs/guide.md has a table.
+The script isn't run again. All workers of a pool get the same state, also those that are started later.
 """
 
 import contextlib
@@ -20,19 +20,23 @@ from loaderkit._system.start_folder import START_FOLDER, present_folder
 from .standard_library import StandardModules
 from .warning_filters import WarningFilter, present_filters, set_filters
 
-_MAIN = ("__file__", "__package__", "__doc__")  # of the script, beside its spec
+_MAIN = (
+    "__file__",
+    "__package__",
+    "__doc__",
+)  # attributes of `__main__` that are passed on, besides its spec
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What is handed on.
+    """The state that a worker takes over.
 
     Args:
         path: `sys.path`.
-        modules: of the standard library's names.
-        by_value: modules that only the trainer has; what they define travels with the program.
+        modules: imported modules with names of the standard library.
+        by_value: modules that only the trainer has; their definitions are sent with the program.
         arguments: `sys.argv`; None where an embedding program has set none.
-        folder: the present one; None where it was removed.
+        folder: the current directory; None where it was removed.
         main: attributes of `__main__`.
         spec: of `__main__`, where `python -m` runs a module: its name, its file, whether that is a plain source file.
         filters: of warnings.
@@ -55,7 +59,7 @@ class Preparation:
 
     @classmethod
     def of_this_process(cls, by_value: Collection[str]) -> "Preparation":
-        """What this process would hand on now.
+        """The present state of this process.
 
         >>> Preparation.of_this_process(()).folder == os.getcwd()
         True
@@ -80,14 +84,16 @@ class Preparation:
         )
 
     def apply(self) -> None:
-        """Makes it this process's own."""
+        """Sets this state in the calling process."""
         if self.folder is not None:
-            with contextlib.suppress(OSError):  # removed since: it stays where the trainer is now
+            with contextlib.suppress(
+                OSError
+            ):  # removed meanwhile: the worker stays in the trainer's present folder
                 os.chdir(self.folder)
         sys.path[:] = self.path
         self.modules.apply()
         for name in self.by_value:
-            # pickle imports the module of each class that it meets: a file of that name would be run here.
+            # pickle imports the module of each class, and would run a file of that name, if there is one.
             sys.modules.setdefault(name, types.ModuleType(name))
         if self.arguments is not None:
             sys.argv[:] = self.arguments
@@ -108,7 +114,7 @@ class Preparation:
     def _set_multiprocessing(self) -> None:
         if self.authkey is None and self.start_method is None:
             return
-        import multiprocessing  # a few milliseconds, for those that use it
+        import multiprocessing  # takes milliseconds, so only for programs that use it
 
         if self.authkey is not None:
             multiprocessing.current_process().authkey = self.authkey
@@ -117,11 +123,11 @@ class Preparation:
 
 
 def _entries(path: list[Any]) -> list[str]:
-    return [str(entry) for entry in path if isinstance(entry, str)]  # an import looks at no others
+    return [str(entry) for entry in path if isinstance(entry, str)]  # imports ignore other types
 
 
 def _as_found(entry: str) -> str:
-    # It may be relative to the folder that the program was started in, and has left since; "" is the present one.
+    # A relative entry may refer to the folder in which the program was started; "" is the current one.
     if not entry or os.path.isabs(entry) or os.path.exists(entry) or START_FOLDER is None:
         return entry
     before = os.path.join(START_FOLDER, entry)
@@ -136,7 +142,7 @@ def _spec_of(main: Any) -> tuple[str, str | None, bool] | None:
 
 
 def _of_multiprocessing() -> tuple[bytes | None, str | None]:
-    # Only of what this process has loaded: a worker imports it for this.
+    # Only if this process has loaded them, because the worker has to import multiprocessing for it.
     authkey, start_method = None, None
     if "multiprocessing.managers" in sys.modules:
         authkey = bytes(sys.modules["multiprocessing.process"].current_process().authkey)

@@ -1,7 +1,7 @@
-"""Which file a module of the standard library's name comes from: in a worker the same as in the trainer.
+"""Modules with names of the standard library come from the same files in a worker as in the trainer.
 
-A `types.py` beside the script is never imported by a trainer that has the library's already. A worker's imports come in
-another order, and would find it first. Where the trainer did import the user's file, the worker has to do so, too.
+A trainer never imports a `types.py` beside the script, because it has the library's already. A worker imports in
+another order and would find the script's first. Where the trainer imported the user's file, the worker has to as well.
 """
 
 import os
@@ -18,11 +18,11 @@ _NOT_ITS_OWN = tuple(os.path.join(_LIBRARY, folder) for folder in ("site-package
 
 @dataclass(frozen=True, slots=True)
 class StandardModules:
-    """Names of the library's that a process has imported.
+    """The modules with names of the standard library that a process has imported.
 
     Args:
-        own: from the library.
-        other: from files elsewhere; name and file.
+        own: names of those from the library.
+        other: {name: file} of those from files elsewhere.
     """
 
     own: frozenset[str]
@@ -30,7 +30,7 @@ class StandardModules:
 
     @classmethod
     def of_this_process(cls) -> "StandardModules":
-        """What this process has now.
+        """The modules of this process.
 
         >>> modules = StandardModules.of_this_process()
         >>> "dataclasses" in modules.own, "numpy" in modules.own
@@ -42,7 +42,7 @@ class StandardModules:
         return cls(own, {name: file for name, file in files.items() if name not in own})
 
     def apply(self) -> None:
-        """Sees to it that this process's imports find the same."""
+        """Makes later imports of the calling process find the same files."""
         for name, file in self.other.items():
             if name in sys.modules and _file_of(name) != file:
                 del sys.modules[name]

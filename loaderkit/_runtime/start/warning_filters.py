@@ -1,7 +1,7 @@
-"""The trainer's `warnings.filters` in a worker, also those that the program has set since it was started.
+"""The trainer's `warnings.filters` in a worker, also those that the program has set since its start.
 
-A filter's category is told by its name. Its module may be a large one that the worker has no use for; as long as it
-isn't imported, there is no warning of that category.
+A filter's category is sent by name: its module may be large and unused in the worker, and until it is imported, no
+warning has that category.
 """
 
 import builtins
@@ -10,7 +10,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-# An expression. The interpreter's first filters hold a text, which a warning's has to equal, or None for any.
+# A pattern; in the interpreter's default filters a text, which has to be equal, or None for any.
 _Text = re.Pattern[str] | str | None
 
 
@@ -21,7 +21,7 @@ class WarningFilter:
     Args:
         action: "error", "ignore", ...
         message, module: of the warning.
-        category: module and qualified name of its class.
+        category: module and qualified name of the warning's class.
         line: 0 for any.
     """
 
@@ -33,7 +33,7 @@ class WarningFilter:
 
 
 def present_filters() -> list[WarningFilter]:
-    """Those of this process; the first that fits a warning holds.
+    """The filters of this process; the first one that matches a warning applies.
 
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", DeprecationWarning)
@@ -49,8 +49,8 @@ def present_filters() -> list[WarningFilter]:
 
 
 def set_filters(filters: list[WarningFilter]) -> None:
-    """Makes them this process's own."""
-    warnings.resetwarnings()  # forgets too what was shown under other filters
+    """Replaces the filters of this process."""
+    warnings.resetwarnings()  # also forgets which warnings were shown before
     entries: Any = warnings.filters
     entries.extend((it.action, it.message, _category(*it.category), it.module, it.line) for it in filters)
 
@@ -62,7 +62,7 @@ def _category(module: str, name: str) -> Any:
 
 
 class _AnyOfName(type):
-    """The type of a class whose subclasses are all classes of its name, and theirs."""
+    """Metaclass of a class for which all classes with its module and name, and their subclasses, are subclasses."""
 
     def __subclasscheck__(cls, other: type) -> bool:
         name = cls.__module__, cls.__qualname__

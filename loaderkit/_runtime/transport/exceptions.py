@@ -1,13 +1,13 @@
-"""A user's exception on its way from a worker to the trainer, with its type, and the worker's traceback as a note.
+"""Sends a user's exception from a worker to the trainer: with its type, and the worker's traceback as a note.
 
-Not every exception survives a pickle: a class with constructor arguments of its own is rebuilt from `args` alone, and
-may hold what can't travel. So a worker tries the way back itself, of the whole first, then of its parts. What caused
-it is no part of its pickle and travels beside it; a cause, or a group's member, of which nothing can be rebuilt arrives
-as a WorkerError that says its type and text.
+Not every exception can be pickled: pickle rebuilds a class with constructor arguments of its own from `args`, and
+attributes may not be picklable. So the worker unpickles its own pickle to test it: first of the whole exception, then
+of its parts. Causes aren't part of an exception's pickle and are sent beside it; a cause, or a member of a group, that
+can't be rebuilt arrives as a WorkerError with its type and text.
 
-Such an exception may be anything: its texts may raise, its attributes lie, its message be as long as memory allows. So
-the slots of BaseException are asked and not the class, what it raises itself is ignored, and what is larger than a
-bound is cut, which a note says.
+A user's exception class may do anything: its methods may raise, properties may hide attributes, its message may be as
+large as memory. So the slots of BaseException are read instead of the class's attributes, errors of the class are
+ignored, and parts larger than a bound are cut, which a note says.
 """
 
 import pickle
@@ -23,16 +23,18 @@ from loaderkit.errors import WorkerError
 
 from .pickling import Packer
 
-_MOST_CAUSES = 32  # of one exception, those of its causes and of a group's members included
-_MOST_MEMBERS = 2_000  # of one group
-_MOST_TEXT = 40_000  # characters of a traceback, and of what is cut
-_MOST_LINE = 2_000  # of one of its lines, where it is longer
+# Bounds on what one exception sends. They keep a worker's report small and its memory bounded, and leave usual
+# exceptions whole. Not measured.
+_MOST_CAUSES = 32  # causes of an exception, including causes of causes and of a group's members
+_MOST_MEMBERS = 2_000  # members of a group
+_MOST_TEXT = 40_000  # characters of a traceback, and of a text that is cut
+_MOST_LINE = 2_000  # characters of a line of a traceback that is too long
 _MOST_NAME = 200  # characters of the name of a class or an attribute
-_MOST_BYTES = 16 << 20  # of one exception, with its causes and members; what is larger is cut
-_SHARES = 4  # of those, the part that one argument or attribute may take
+_MOST_BYTES = 16 << 20  # bytes of an exception with its causes and members
+_SHARES = 4  # an argument or an attribute may take one in so many of the remaining bytes
 _NOTHING_KNOWN = pickle.dumps((None, "Exception", "", [None, None], False, []))
 
-# What the interpreter itself looks at, whatever a class puts in their place.
+# The interpreter's own slots, which a class can hide by attributes of the same names.
 _cause_of: Any = BaseException.__dict__["__cause__"].__get__
 _context_of: Any = BaseException.__dict__["__context__"].__get__
 _suppresses: Any = BaseException.__dict__["__suppress_context__"].__get__
@@ -44,13 +46,13 @@ _message_of: Any = BaseExceptionGroup.__dict__["message"].__get__
 
 
 def pack_exception(error: BaseException, packer: Packer) -> bytes:
-    """An exception as bytes that `unpack_exception` can always read; raises nothing that the exception does."""
+    """An exception as bytes that `unpack_exception` can always read; errors of the exception's class are ignored."""
     inner = _or(_NOTHING_KNOWN, lambda: _packed(error, packer, _Bound(_MOST_CAUSES, _MOST_BYTES)))
     return pickle.dumps((inner, _or(None, lambda: _trace_of(error)) or _plain_trace_of(error)))
 
 
 def unpack_exception(packed: bytes) -> Exception:
-    """The exception, as much like the one that was raised as can be, with the worker's traceback as a note."""
+    """The exception, as close to the original as possible, with the worker's traceback as a note."""
     inner, trace = pickle.loads(packed)
     arrived: Any = _unpacked(inner)
     is_error = issubclass(type(arrived), Exception)
@@ -60,15 +62,15 @@ def unpack_exception(packed: bytes) -> Exception:
 
 
 def _or(otherwise: Any, make: Callable[[], Any]) -> Any:
-    """What `make` gives, or the other where the user's class raises anything: sys.exit() in a `__str__` too."""
+    """The result of `make`, or `otherwise` where the user's class raises anything, SystemExit included."""
     try:
         return make()
-    except BaseException:  # noqa: BLE001 - there is an error to tell of, and it isn't this one
+    except BaseException:  # noqa: BLE001 - the error to report is the user's first one, not this one
         return otherwise
 
 
 class _Bound:
-    """How much may still travel, and which exceptions are on the way: a chain may close on itself."""
+    """The remaining bounds, and the exceptions that are being packed, because a chain of causes may be a cycle."""
 
     def __init__(self, causes: int, nbytes: int) -> None:
         self.causes = causes
@@ -77,10 +79,10 @@ class _Bound:
 
     @property
     def text(self) -> int:
-        """Characters of what is cut."""
+        """The number of characters to which a text is cut."""
         return _MOST_TEXT if self.nbytes > 0 else _MOST_LINE
 
-    def takes(self, cause: BaseException) -> bool:
+    def admits(self, cause: BaseException) -> bool:
         if not self.causes or any(cause is other for other in self.above):
             return False
         self.causes -= 1
@@ -90,9 +92,10 @@ class _Bound:
 def _packed(error: BaseException, packer: Packer, bound: _Bound) -> bytes:
     name, text = _name_of(error), _or("", lambda: text_of(error))
     bound.above.append(error)
-    behind = [_cause_of(error), None if _suppresses(error) else _context_of(error)]
+    chained = [_cause_of(error), None if _suppresses(error) else _context_of(error)]
     causes = [
-        None if cause is None or not bound.takes(cause) else _packed(cause, packer, bound) for cause in behind
+        None if cause is None or not bound.admits(cause) else _packed(cause, packer, bound)
+        for cause in chained
     ]
     made: bytes | None = None
     cuts: list[str] = []
@@ -103,7 +106,7 @@ def _packed(error: BaseException, packer: Packer, bound: _Bound) -> bytes:
             break
     bound.above.pop()
     text = shortened(text, bound.text)
-    if way is not _group:  # whose members have been counted
+    if way is not _group:  # the members of a group have counted themselves
         bound.nbytes -= len(made or b"") + len(text)
     return pickle.dumps((made, name, text, causes, _suppresses(error), cuts))
 
@@ -115,19 +118,19 @@ def _made(
     if packed is None:
         return None
     copy = pickle.loads(packed)()
-    # Of parts, what can't travel is only its repr: the text may differ, the type is what callers catch.
+    # With `_parts` the text may differ, because unpicklable parts are replaced by their repr; callers catch the type.
     same = _name_of(copy) == _name_of(error) and (way is not _whole or text_of(copy) == text)
     return packed if same else None
 
 
 def _unpacked(packed: bytes) -> BaseException:
     way, name, text, (cause, context), suppressed, cuts = pickle.loads(packed)
-    # What a worker can rebuild, the user's class may refuse here.
+    # The user's class may raise in the trainer although the worker could rebuild it.
     rebuilt: Any = None if way is None else _or(None, partial(_rebuilt, way))
     error: BaseException = _stand_in(name, text)
     if issubclass(type(rebuilt), BaseException):
         error = rebuilt
-    # A user's class may refuse to be written to.
+    # A user's class may forbid assignment.
     if cause is not None:
         _or(None, lambda: BaseException.__setattr__(error, "__cause__", _unpacked(cause)))
     if context is not None:
@@ -166,7 +169,7 @@ class _Parts:
         self._kind, self._arguments, self._attributes = kind, arguments, attributes
 
     def __call__(self) -> BaseException:
-        # Not through its constructor: that may want other arguments than `args` holds.
+        # Without calling the constructor, which may need other arguments than `args` has.
         error = self._kind.__new__(self._kind)
         BaseException.__setattr__(error, "args", tuple(map(pickle.loads, self._arguments)))
         _set_attributes(error, self._attributes)
@@ -184,7 +187,7 @@ class _Group:
         self._kind, self._message, self._members, self._attributes = kind, message, members, attributes
 
     def __call__(self) -> BaseException:
-        # As with parts: a class of the user's may want other arguments, the built-in one wants these.
+        # As in _Parts: the constructor of a user's class may need other arguments; `__new__` of the built-in needs two.
         members = [*map(_unpacked, self._members)]
         group = BaseExceptionGroup.__new__(self._kind, self._message, members)
         _set_attributes(group, self._attributes)
@@ -195,12 +198,12 @@ _Way = Callable[[BaseException, Packer, _Bound, list[str]], bytes | None]
 
 
 def _set_attributes(error: BaseException, attributes: dict[str, bytes]) -> None:
-    # Not by setattr: its class may refuse, as a frozen dataclass does, or compute an attribute of that name.
+    # Without setattr: the class may forbid assignment, as a frozen dataclass does, or have a property of that name.
     _attributes_of(error).update({name: pickle.loads(value) for name, value in attributes.items()})
 
 
 def _group(error: BaseException, packer: Packer, bound: _Bound, cuts: list[str]) -> bytes | None:
-    """Not whole, if its members can be had one by one: each is as much as can travel of it, causes included."""
+    """A group by its members, each packed as far as possible, with its causes; None for another exception."""
     kind = type(error)
     if not issubclass(kind, BaseExceptionGroup):
         return None
@@ -215,13 +218,13 @@ def _group(error: BaseException, packer: Packer, bound: _Bound, cuts: list[str])
 def _whole(error: BaseException, packer: Packer, bound: _Bound, cuts: list[str]) -> bytes | None:
     values = [*_arguments_of(error), *_attributes_of(error).values()]
     if sum(map(_nbytes, values)) > bound.nbytes:
-        return None  # its pickle is one more copy
+        return None  # without making the pickle, which would be one more copy in memory
     packed = packer.dumps(_Whole(error))
     return packed if len(packed) <= bound.nbytes else None
 
 
 def _parts(error: BaseException, packer: Packer, bound: _Bound, cuts: list[str]) -> bytes | None:
-    # Of the first one the traceback has the notes.
+    # The notes of the outermost exception are in the traceback.
     left_out = {"__notes__"} if len(bound.above) == 1 else set()
     arguments = [
         _or_repr(f"args[{place}]", argument, packer, bound, cuts)
@@ -243,10 +246,10 @@ def _attributes(
 def _or_repr(name: str, value: Any, packer: Packer, bound: _Bound, cuts: list[str]) -> bytes:
     most = bound.nbytes // _SHARES
     if _nbytes(value) <= most:
-        packed = _or(None, lambda: _travelling(value, packer))
+        packed = _or(None, lambda: _tested(value, packer))
         if packed is not None and len(packed) <= most:
             return bytes(packed)
-        if packed is None:  # whatever it is, it can't travel
+        if packed is None:  # it can't be pickled and unpickled
             return pickle.dumps(_cut(name, repr(value), bound, cuts))
     if type(value) in (str, bytes):
         return pickle.dumps(_cut(name, value, bound, cuts))
@@ -254,21 +257,21 @@ def _or_repr(name: str, value: Any, packer: Packer, bound: _Bound, cuts: list[st
     return pickle.dumps(shortened(repr(value), bound.text))
 
 
-def _travelling(value: Any, packer: Packer) -> bytes:
+def _tested(value: Any, packer: Packer) -> bytes:
     packed = packer.dumps(value)
     pickle.loads(packed)
     return packed
 
 
 def _nbytes(value: Any) -> int:
-    """At least how much it takes, where that is cheap to know."""
+    """A lower bound of the value's size, 0 where it isn't known without pickling."""
     if type(value) in (str, bytes, bytearray):
         return len(value)
     return value.nbytes if isinstance(value, np.ndarray) else 0
 
 
 def _cut(name: str, value: Any, bound: _Bound, cuts: list[str]) -> Any:
-    """A str or bytes, with the rest left out where it is long."""
+    """A str or bytes, cut where it is longer than the bound."""
     if len(value) <= bound.text:
         return value
     cuts.append(f"{name} has {len(value):,} {'characters' if isinstance(value, str) else 'bytes'}")
@@ -276,7 +279,7 @@ def _cut(name: str, value: Any, bound: _Bound, cuts: list[str]) -> Any:
 
 
 def _trace_of(error: BaseException) -> str:
-    """Its traceback; of long lines and of a long text the middle is left out."""
+    """The traceback as text, without the middle of long lines and of a long text."""
     made = traceback.TracebackException.from_exception(error)
     _shorten(made, set())
     text = "".join(made.format()).rstrip()
@@ -286,7 +289,7 @@ def _trace_of(error: BaseException) -> str:
 
 
 def _plain_trace_of(error: BaseException) -> str:
-    """What can be had without asking the exception anything."""
+    """A traceback that doesn't use the exception's own methods, apart from its text if that can be made."""
     lines = traceback.format_tb(_traceback_of(error))
     text = _or("", lambda: text_of(error))
     return "".join(
@@ -295,7 +298,7 @@ def _plain_trace_of(error: BaseException) -> str:
 
 
 def _shorten(made: traceback.TracebackException, seen: set[int]) -> None:
-    """Cuts its texts before they are put together, with copies of each on the way."""
+    """Cuts all texts of a traceback before `format` joins them, which makes copies of each."""
     todo: list[Any] = [made]
     while todo:
         one = todo.pop()
@@ -314,7 +317,7 @@ def _shorten(made: traceback.TracebackException, seen: set[int]) -> None:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text, with its middle left out where it is longer than so many characters.
+    """The text, without its middle where it is longer than `most` characters.
 
     >>> shortened("x" * 1_000_000, 4)
     'xx [999,996 characters left out] xx'

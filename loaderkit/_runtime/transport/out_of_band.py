@@ -1,10 +1,10 @@
-"""Any Python object as bytes in a slot, arrays beside the pickle instead of inside, so that they aren't copied again.
+"""Any Python object as bytes in a slot, with arrays beside the pickle, so that they aren't copied when they are read.
 
-    uint64 count | uint64 length of the pickle | uint64 size of the whole | uint64 checksum
+    uint64 count | uint64 length of the pickle | uint64 total size | uint64 checksum
     count times (uint64 offset, uint64 length) | the pickle | the buffers
 
-Offsets count from the first byte; each buffer starts at a multiple of 64. The checksum is one more than the
-CRC-32 of all behind it, 0 where there is none.
+Offsets count from the first byte; each buffer starts at a multiple of 64. The checksum is one more than the CRC-32 of
+all bytes after it, or 0 for no checksum.
 """
 
 import pickle
@@ -20,16 +20,17 @@ from .pickling import Packer
 _HEAD = struct.Struct("=QQQQ")
 _ENTRY = struct.Struct("=QQ")
 _ALIGNMENT = 64
-_SMALL = 2048  # bytes: a buffer below that is cheaper inside the pickle
+# Bytes: smaller buffers stay inside the pickle, where they cost a copy but no entry, alignment and view. Not measured.
+_SMALL = 2048
 
 
 class OutOfBandPickle:
-    """An object ready to be written somewhere.
+    """A pickled object that can be written to memory.
 
     Args:
-        content: any object that pickle or cloudpickle takes.
-        packer: for what the C pickler can't take.
-        verify: write a checksum, which who unpacks it compares.
+        content: any object that pickle or cloudpickle can pickle.
+        packer: for objects that the C pickler can't pickle.
+        verify: write a checksum, which `unpack` compares.
 
     >>> import numpy as np
     >>> packed = OutOfBandPickle({"x": np.arange(1000)}, Packer())
@@ -65,14 +66,17 @@ class OutOfBandPickle:
 
 
 def unpack(room: memoryview) -> Any:
-    """The object that was packed; its arrays look into `room` and keep it alive.
+    """The object that was packed; its arrays are views of `room` and keep it alive.
 
-    ChecksumError where it isn't what was written.
+    Raises ChecksumError where the bytes changed since they were written.
     """
     count, length, nbytes, checksum = _HEAD.unpack_from(room, 0)
     place = _HEAD.size
-    if checksum and 1 + crc32(room[place:nbytes]) != checksum:
-        raise ChecksumError("an element changed between the worker that wrote it and its reader")
+    if checksum and (found := 1 + crc32(room[place:nbytes])) != checksum:
+        raise ChecksumError(
+            f"checksum: expected {checksum}, got {found}: an element changed between the worker that wrote it and its "
+            "reader; something else writes to its memory"
+        )
     table = [_ENTRY.unpack_from(room, place + k * _ENTRY.size) for k in range(count)]
     place += count * _ENTRY.size
     return pickle.loads(room[place : place + length], buffers=[room[o : o + n] for o, n in table])
@@ -81,16 +85,16 @@ def unpack(room: memoryview) -> Any:
 def _pickled(content: Any, packer: Packer) -> tuple[bytes, list[pickle.PickleBuffer]]:
     buffers: list[pickle.PickleBuffer] = []
 
-    def beside(buffer: pickle.PickleBuffer) -> bool:
+    def stays_inside(buffer: pickle.PickleBuffer) -> bool:
         if buffer.raw().nbytes < _SMALL:
             return True
         buffers.append(buffer)
         return False
 
     try:
-        # The C pickler: an order of magnitude faster, and right for all whose class a module holds.
-        return PlainPickler(beside).dumps(content), buffers
+        # The C pickler, an order of magnitude faster, for objects of classes that a module holds.
+        return PlainPickler(stays_inside).dumps(content), buffers
     except Exception:  # noqa: BLE001 - the user's reduce may raise anything
-        # Classes of the user's script travel by value, or by number; a second failure is the answer.
+        # Classes of the user's script are sent by value, or by number; an error here is final.
         buffers.clear()
-        return packer.dumps(content, beside), buffers
+        return packer.dumps(content, stays_inside), buffers

@@ -1,10 +1,9 @@
-"""Pickles between a trainer and its workers, by value where no module that a worker can import holds a thing, as in the
-user's script.
+"""Pickles between a trainer and its workers: by value for objects that aren't in an importable module (user scripts).
 
-A class of the script travels by value once, with the program. Sent by value again, in an element or an exception, it
-would arrive as the class that the other side has (cloudpickle numbers them), but cloudpickle would also set every
-attribute of that class anew: methods that see copies of their globals, counters that jump back. So once both sides
-know a class, only its number travels.
+A class of the script is sent by value once, with the program. If it were sent by value again, in an element or an
+exception, cloudpickle would find the other side's class by its number, but also set all its attributes again: methods
+would see copies of their globals, and counters would jump back. So once both sides have a class, only its number is
+sent.
 """
 
 import copyreg
@@ -24,14 +23,14 @@ from loaderkit._system.byte_order import reduce_array
 from loaderkit._system.importable import lives_here_alone
 
 _OF_IMPORTS = {"__builtins__", "__loader__", "__spec__", "__cached__"}
-Beside = Callable[[pickle.PickleBuffer], Any]
+BufferCallback = Callable[[pickle.PickleBuffer], Any]
 
 
 class Packer:
-    """Pickles what goes to the other side.
+    """Pickles objects for the other side.
 
     Args:
-        known: numbers of the classes that the other side knows.
+        known: numbers of the classes that the other side has.
 
     >>> pickle.loads(Packer().dumps(lambda x: x + 1))(2)
     3
@@ -39,16 +38,18 @@ class Packer:
 
     def __init__(self, known: Collection[str] = ()) -> None:
         self.known = set(known)
-        self.by_value: set[str] = set()  # modules of what was taught that the other side can't import
+        self.by_value: set[str] = (
+            set()
+        )  # modules that `teach` sent by value, which the other side can't import
 
-    def dumps(self, content: Any, beside: Beside | None = None) -> bytes:
-        """The pickle of `content`; `beside` takes the buffers that needn't be inside, as pickle's buffer_callback."""
+    def dumps(self, content: Any, buffer_callback: BufferCallback | None = None) -> bytes:
+        """The pickle of `content`. buffer_callback: as pickle's, takes the buffers that are sent out of band."""
         out = BytesIO()
-        _Pickler(out, self.known, beside).dump(content)
+        _Pickler(out, self.known, buffer_callback).dump(content)
         return out.getvalue()
 
     def teach(self, content: Any) -> bytes:
-        """The pickle of `content`, whose classes the other side knows from then on."""
+        """The pickle of `content`; the other side has its classes from then on."""
         out = BytesIO()
         pickler = _Pickler(out, self.known, None)
         pickler.dump(content)
@@ -63,8 +64,8 @@ def all_classes() -> set[str]:
 
 
 class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]  # cloudpickle ships no types
-    def __init__(self, out: BytesIO, known: set[str], beside: Beside | None) -> None:
-        super().__init__(out, protocol=5, buffer_callback=beside)
+    def __init__(self, out: BytesIO, known: set[str], buffer_callback: BufferCallback | None) -> None:
+        super().__init__(out, protocol=5, buffer_callback=buffer_callback)
         self._known = known
         self.met: set[str] = set()
         self.by_value: set[str] = set()
@@ -90,13 +91,13 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]  # cloudpickle s
 
     def _goes_by_value(self, module: str | None) -> bool:
         if module is None or module == "__main__" or not lives_here_alone(module):
-            return False  # of __main__ cloudpickle does the same itself
+            return False  # cloudpickle itself sends objects of __main__ by value
         self.by_value.add(module)
         return True
 
 
 def _module_by_value(module: types.ModuleType) -> tuple[Any, ...]:
-    # Not what an import leaves there, and what cloudpickle sets itself.
+    # Without the attributes that an import or cloudpickle sets.
     own = {name: value for name, value in vars(module).items() if name not in _OF_IMPORTS}
     return dynamic_subimport, (module.__name__, own)
 

@@ -1,4 +1,4 @@
-"""What a worker does with a task: it reads, runs the operations, answers for bad records, says where it is.
+"""Runs tasks in a worker: reads records, runs operations, handles bad records, reports progress.
 
-Nothing here knows an executor.
+Knows nothing of executors.
 """

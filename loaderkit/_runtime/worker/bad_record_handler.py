@@ -1,11 +1,11 @@
-"""Rows of bad records: a record whose read, or an operation before the first Batch on it, raises is bad as a whole.
+"""Handles bad records: those on which the read, or an operation before the first Batch, raises an error.
 
-All records of a task are read and worked on at once, as long as none is bad. From the first bad one on it goes record
-by record, each read anew: an operation may have written into those that had come further. What was made of a bad
-record before an operation failed, such as the first children of a FlatMap, is dropped with it.
+All records of a task are read and transformed together as long as none is bad. From the first bad one on they are
+processed one by one and read again, because operations may have changed those after it. All that was made of a bad
+record before the error, such as the first children of a FlatMap, is dropped.
 
-Some errors are no record's: a want of memory or of descriptors, or a file that was replaced, would make every record
-bad in turn, and what isn't an Exception (Ctrl-C, sys.exit) is a wish to end. They are raised, whatever the policy says.
+Some errors don't come from a record and are always raised: out of memory or descriptors, or a replaced file, which
+would make every record bad, and what isn't an Exception (Ctrl-C, sys.exit), which asks the program to end.
 """
 
 import errno
@@ -28,34 +28,33 @@ from loaderkit.transforms.run import ElementRun
 
 from .reading import RecordReader
 
-NO_RECORD = -1  # announced where it is several
+NO_RECORD = -1  # passed to OnRecordStart for work on more than one record
 OnRecordError = str | Callable[[Exception, RecordMetadata], Any]
-_Search = Callable[
-    [int, int], tuple[np.ndarray, np.ndarray]
-]  # index, how many were tried -> indices, record keys
+# (lost index, number of candidates tried) -> (indices, record keys) of the next candidates
+_Search = Callable[[int, int], tuple[np.ndarray, np.ndarray]]
 
 _OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 _number_of: Any = OSError.__dict__["errno"].__get__
 _MOST_SAID = 2_000  # characters of an error in the log and the quarantine file
-_MOST_KNOWN = 100_000  # bad record keys; beyond that they are found anew
+_MOST_KNOWN = 100_000  # remembered bad record keys, a bound on memory; others are read again as candidates
 
 
 class OnRecordStart(Protocol):
-    """Takes the index of the record that is worked on next; `instead`: index and key of what is read in its place."""
+    """Is called with the index of the next record. instead: index and key of the record that is read in its place."""
 
     def __call__(self, index: int, instead: tuple[int, int] | None = None) -> None: ...
 
 
 class BadRecordHandler:
-    """Makes the elements before the first Batch, with what a policy puts in the place of bad records.
+    """Makes the elements before the first Batch, and replaces or leaves out bad records according to a policy.
 
     Args:
-        pipeline: its first level is run.
+        pipeline: of which the first level is run.
         reader: of the source.
         policy: "replace", "skip" or a function of the user's.
-        search: says what to read instead.
-        seed: the sampler's, for the function's metadata.
-        row_changing: whether cursors have to be kept.
+        search: gives the candidates to read instead of a bad record.
+        seed: the sampler's, for the metadata that the function gets.
+        row_changing: whether the run keeps the ends of its elements.
     """
 
     def __init__(
@@ -78,23 +77,23 @@ class BadRecordHandler:
         self._same_for_all = not any(
             draws(op) or isinstance(op, MapWithIndex) for op in pipeline.before_first_batch
         )
-        self._bad: set[int] = set()  # record keys that needn't be tried instead of others
+        self._bad: set[int] = set()  # record keys known to be bad, which aren't tried as candidates
         self._losses: list[Loss] = []
 
     def take_losses(self) -> tuple[Loss, ...]:
-        """Those since the last call."""
+        """The losses since the last call."""
         losses, self._losses = tuple(self._losses), []
         return losses
 
     def make(
         self, task: Task, lo: int, hi: int, on_record_start: OnRecordStart | None
     ) -> tuple[ElementRun, Failure | None]:
-        """The elements of the records lo..hi of a task; a failure comes with those before it.
+        """The elements of the records lo..hi of a task, or those before a failure, and the failure.
 
         Args:
             task: of level 0.
             lo, hi: places in its indices.
-            on_record_start: told each record right before it is read; None reads all at once.
+            on_record_start: called right before each record is read; None reads all records together.
         """
         run, failure = self._whole(task, lo, hi, on_record_start)
         run, earlier = self._level.marked(run)
@@ -116,7 +115,7 @@ class BadRecordHandler:
                 (run, failure) if failure is not None else self._one(task, index, key, on_record_start)
             )
             if bad is not None:
-                made, failure = self._mended(task, place, index, key, bad, on_record_start)
+                made, failure = self._handled(task, place, index, key, bad, on_record_start)
                 if failure is not None:
                     return run, failure
             run.add(made)
@@ -124,7 +123,7 @@ class BadRecordHandler:
         return run, None
 
     def _at_once(self, task: Task, lo: int, hi: int) -> tuple[ElementRun, int, Failure | None]:
-        """What was made, the place of the first bad record, and why it is."""
+        """The elements before the first bad record, its place, and its failure; (all, hi, None) if none is bad."""
         keys, indices = task.keys[lo:hi], task.indices[lo:hi]
         records, unread = self._reader.read(task.id, keys, indices)
         read = len(records)
@@ -136,7 +135,7 @@ class BadRecordHandler:
         index = failure.indices[0]
         if not self._row_changing:
             return run, lo + len(run.values), failure
-        # Also children of the bad record may have come through.
+        # The run may also have children of the bad record.
         whole = sum(begin[0] < index for begin in run.begins)
         return run.head(whole), lo + int(np.searchsorted(indices, index)), failure
 
@@ -153,7 +152,7 @@ class BadRecordHandler:
         *,
         instead: int | None = None,
     ) -> tuple[ElementRun, Failure | None]:
-        """What comes of one record in the row of an index: of its own, or of that of the index `instead`."""
+        """The elements of one record in the row of `index`: of its own record, or of that of the index `instead`."""
         where = np.array([index], np.int64), np.array([key], np.int64)
         if on_record_start is not None:
             on_record_start(index, None if instead is None else (instead, key))
@@ -167,7 +166,7 @@ class BadRecordHandler:
             self._bad.add(key)
         return run, failure
 
-    def _mended(
+    def _handled(
         self,
         task: Task,
         place: int,
@@ -176,7 +175,7 @@ class BadRecordHandler:
         failure: Failure,
         on_record_start: OnRecordStart | None,
     ) -> tuple[ElementRun, Failure | None]:
-        """What comes in the place of a bad record, or the failure that is raised after all."""
+        """The elements in place of a bad record, or the failure to raise."""
         if not _of_a_record(failure):
             return ElementRun([], [], None), failure
         instead, again = index, None
@@ -184,7 +183,7 @@ class BadRecordHandler:
         if self._policy == "replace":
             run, instead, again = self._replaced(task, index, failure, on_record_start)
         elif callable(self._policy):
-            run, again = self._asked(index, key, failure)
+            run, again = self._from_user(index, key, failure)
         if again is None:
             why = _text_of(failure.error)
             self._losses.append(Loss(place, index, key, instead, failure.label, why, self._reader.name(key)))
@@ -213,12 +212,12 @@ class BadRecordHandler:
         error.__cause__ = failure.error
         return ElementRun([], [], None), index, Failure(error, failure.label, failure.indices)
 
-    def _asked(self, index: int, key: int, failure: Failure) -> tuple[ElementRun, Failure | None]:
+    def _from_user(self, index: int, key: int, failure: Failure) -> tuple[ElementRun, Failure | None]:
         assert callable(self._policy)
         rng = None if self._seed is None else generator(self._seed, 0, index, 0)
         try:
             element = self._policy(failure.error, RecordMetadata(index, key, rng, self._reader.name(key)))
-        except Exception as error:  # noqa: BLE001 - raising is how it says that the loader should
+        except Exception as error:  # noqa: BLE001 - the user's function raises to make the loader raise
             label = failure.label if error is failure.error else "on_record_error"
             return ElementRun([], [], None), Failure(error, label, (index,))
         return self._run_of([element], [index]), None
@@ -226,12 +225,12 @@ class BadRecordHandler:
 
 def _of_a_record(failure: Failure) -> bool:
     error = failure.error
-    # Not `error.errno`: a user's class may give anything for it.
+    # The slot and not `error.errno`, which may be a property of a user's class.
     number = _number_of(error) if issubclass(type(error), OSError) else None
     of_all = isinstance(error, MemoryError | FileChangedError) or (
         type(number) is int and number in _OF_THE_MACHINE
     )
-    return len(failure.indices) == 1 and not of_all  # a source that miscounts names them all
+    return len(failure.indices) == 1 and not of_all  # a source that miscounts has a failure of all indices
 
 
 def _text_of(error: Exception) -> str:

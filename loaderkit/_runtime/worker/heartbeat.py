@@ -1,8 +1,8 @@
-"""Where a worker process is, in a page that it shares with the trainer.
+"""The heartbeat of a worker process: a memory page, shared with the trainer, with its present task and record.
 
-A store in shared memory is no message: it costs a worker a tenth of a microsecond a task, it is there at once however
-the worker ends, and the trainer may look when it likes. Behind the page the worker's interpreter writes the stacks of
-its threads when it is sent a signal, also while it is inside a C call that holds the interpreter.
+Writing to shared memory costs the worker a tenth of a microsecond a task, less than a message; the trainer can read it
+at any time, and also after the worker died. After the page, the same file takes the stacks of the worker's threads,
+which its interpreter writes when it gets a signal, also during a C call that holds the interpreter's lock.
 """
 
 import contextlib
@@ -16,23 +16,26 @@ from dataclasses import dataclass
 
 from loaderkit._system.shared_memory import anonymous_file, mapped
 
-# Whether it answers, things begun, task or -1, index or -1; index and record key of what is read instead, or -1.
+# Whether the worker has started, beats, task or -1, index or -1; index and record key read instead, or -1.
 _WORDS = struct.Struct("=6q")
-_BEATS = struct.Struct("=q")  # the second of them
+_BEATS = struct.Struct("=q")  # one word; beats are the second
 _NOTHING = -1
 _PAGE = mmap.PAGESIZE
-# One that no library uses, where the system has more than the two for everybody.
+# The signal for stacks: a real-time one, where the system has them, since libraries may use SIGUSR1 and SIGUSR2.
 _ASK: int = signal.SIGRTMAX - 3 if hasattr(signal, "SIGRTMAX") else signal.SIGUSR2
-_ANSWER_SECONDS = 1.0
-_MOST = 1 << 16  # bytes of an answer
+_ANSWER_SECONDS = (
+    1.0  # wait for stacks; a worker may be unable to answer, and the pool waits meanwhile. Not measured.
+)
+_MOST = 1 << 16  # bytes of stacks
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a worker is: in which task (None: in none), at which record of it (None: it wasn't told to say so).
+    """The present work of a worker.
 
-    `beats` counts what it began: it is another number whenever it made progress. `instead`: index and record key of
-    what it reads in the row of a record that is bad.
+    task: None for none. index: of the record, None where the worker doesn't report single records. beats: a counter
+    that changes whenever the worker makes progress. instead: index and record key that it reads in place of a bad
+    record.
     """
 
     task: int | None = None
@@ -42,10 +45,10 @@ class Progress:
 
 
 class Heartbeat:
-    """The worker's side.
+    """The worker's side, which writes.
 
     Args:
-        fd: of the shared page, ours from here on.
+        fd: of the shared page, which the heartbeat owns from now on.
     """
 
     def __init__(self, fd: int) -> None:
@@ -54,29 +57,29 @@ class Heartbeat:
         self._task = _NOTHING
         os.lseek(fd, _PAGE, os.SEEK_SET)
         faulthandler.register(_ASK, file=fd, all_threads=True, chain=False)
-        signal.siginterrupt(_ASK, False)  # a C call that is asked goes on as if it hadn't been
+        signal.siginterrupt(_ASK, False)  # a system call that the signal interrupts is resumed
         self._set(_NOTHING, _NOTHING)
 
     def begin(self, task: int) -> None:
-        """It works on that task now."""
+        """The worker begins a task."""
         self._set(task, _NOTHING)
 
     def at(self, index: int, instead: tuple[int, int] | None = None) -> None:
-        """It is at that record of its task now, or at what it reads instead: an index and its record key."""
+        """The worker begins the record of `index` in its task. instead: index and record key read in its place."""
         self._set(self._task, index, instead)
 
     def go_on(self) -> None:
-        """It got on, where it is; any thread of it may say so."""
+        """The worker made progress within its task; may be called by any of its threads."""
         self._beats += 1
         _BEATS.pack_into(self._page, _BEATS.size, self._beats)
 
     def rest(self) -> None:
-        """It works on nothing."""
+        """The worker has no task."""
         self._set(_NOTHING, _NOTHING)
 
     @property
     def resting(self) -> bool:
-        """Whether it works on nothing."""
+        """Whether the worker has no task."""
         return self._task == _NOTHING
 
     def _set(self, task: int, index: int, instead: tuple[int, int] | None = None) -> None:
@@ -86,7 +89,7 @@ class Heartbeat:
 
 
 class HeartbeatReader:
-    """The trainer's side.
+    """The trainer's side, which reads.
 
     >>> reader = HeartbeatReader()
     >>> reader.progress()
@@ -98,7 +101,7 @@ class HeartbeatReader:
         self.fd = anonymous_file("mark", _PAGE)
 
     def progress(self) -> Progress:
-        """Where the worker is, or was when it ended."""
+        """The worker's present work, or its last if it has ended."""
         answers, beats, task, index, *instead = self._words()
         if not answers:
             return Progress()
@@ -106,9 +109,9 @@ class HeartbeatReader:
         return Progress(None if task < 0 else task, None if index < 0 else index, beats, read)
 
     def stacks(self, pid: int) -> str:
-        """The stacks of the worker's threads; empty where it doesn't answer."""
+        """The stacks of the worker's threads; "" where it doesn't answer."""
         if not self._words()[0]:
-            return ""  # the signal would end it
+            return ""  # without its handler the signal would kill the worker
         os.ftruncate(self.fd, _PAGE)
         os.lseek(self.fd, _PAGE, os.SEEK_SET)  # the worker's descriptor has the same offset
         with contextlib.suppress(ProcessLookupError):
@@ -118,7 +121,7 @@ class HeartbeatReader:
             time.sleep(0.01)
             size = os.fstat(self.fd).st_size - _PAGE
             if size and size == seen:
-                break  # nothing was added meanwhile
+                break  # complete: nothing was added since the last look
             seen = size
         return os.pread(self.fd, _MOST, _PAGE).decode(errors="replace").strip()
 
@@ -126,5 +129,5 @@ class HeartbeatReader:
         return _WORDS.unpack(os.pread(self.fd, _WORDS.size, 0))
 
     def close(self) -> None:
-        """Lets go of the page."""
+        """Closes the page."""
         os.close(self.fd)

@@ -1,9 +1,10 @@
-"""A worker process: takes tasks from its channel, one after the other, until the channel ends.
+"""A worker process: does the tasks from its channel, one after the other, until the channel closes.
 
 It is started by our own small command and not by multiprocessing: the user's script isn't run again, so it needs no
-main guard, and the environment is right before the first import. It outlives nobody: the kernel kills it with the
-trainer's thread that started it, a watching thread ends it with the trainer's process, and so does the channel's end.
-Signals that a terminal or a scheduler sends to the whole process group are the trainer's business, and ignored here.
+main guard, and the environment is set before the first import. It always ends with its trainer: the kernel kills it
+when the trainer's thread that started it ends, a watching thread ends it when the trainer's process ends, and so does
+the closing of the channel. Signals that a terminal or a scheduler sends to the whole process group are ignored here;
+the trainer handles them.
 """
 
 import contextlib
@@ -42,8 +43,8 @@ from .program import Program
 from .task_runner import Output, TaskRunner
 
 _ON_IMPORTS = (
-    "a worker process imports the modules that operations use by their names, with the trainer's sys.path; what only "
-    "the trainer's sys.modules holds comes by value, and import hooks that the program installs aren't there"
+    "a worker process imports the modules that operations use by their names, with the trainer's sys.path; modules "
+    "that only the trainer's sys.modules has are sent by value, and import hooks of the program aren't installed"
 )
 _MOST_SAID = 2_000  # characters of an error inside another one
 
@@ -52,51 +53,51 @@ def main(channel: int, arena: int, heartbeat: int, trainer: int, *descriptors: i
     """Runs a worker until its channel ends.
 
     Args:
-        channel: descriptor of our end of the socket pair.
+        channel: descriptor of the worker's end of the socket pair.
         arena: descriptor of the loader's memory.
-        heartbeat: descriptor of the page where we say what we work on.
-        trainer: pid of the process that started us.
-        descriptors: those that the program's pickle mentions, in order.
+        heartbeat: descriptor of the heartbeat's page.
+        trainer: pid of the process that started this one.
+        descriptors: those that the program's pickle refers to, in order.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     watched = open_process(trainer)
     if os.getppid() != trainer:
-        return  # it was gone before we could ask to be told
+        return  # the trainer ended before its end could be watched
     connection = socket.socket(fileno=channel)
     for descriptor in (channel, arena, heartbeat, *descriptors):
-        os.set_inheritable(descriptor, False)  # programs that the user's code runs have no use for them
+        os.set_inheritable(descriptor, False)  # not for programs that the user's code starts
     code = 0
     try:
         if watched is not None:
             threading.Thread(target=_end_with, args=(watched,), name="loaderkit-watch", daemon=True).start()
         _Worker(connection, ArenaView(arena), Heartbeat(heartbeat), list(descriptors)).run()
     except ConnectionError:
-        pass  # the trainer is gone, or has had enough of us
+        pass  # the trainer has ended, or closed the channel
     except (OSError, RuntimeError, MemoryError) as error:
-        # What the user's code raises doesn't come here. Where the system refuses us something, no record is to blame.
+        # Errors of user code don't arrive here. An error of a limit is reported: it would fail other workers too.
         if not is_of_limits(error):
             traceback.print_exc()
             code = 1
-        elif not _told_of(error, connection):
+        elif not _reported(error, connection):
             code = 1
     except SystemExit as wish:  # of the user's code
         code = wish.code if isinstance(wish.code, int) else int(wish.code is not None)
-    except BaseException:  # noqa: BLE001 - as the interpreter does, but without waiting for anybody
+    except BaseException:  # noqa: BLE001 - prints it as the interpreter does, but doesn't wait for threads
         traceback.print_exc()
         code = 1
     _leave(code)
 
 
-def _told_of(error: Exception, connection: socket.socket) -> bool:
-    """Tells the trainer why this worker, and any other that it would start instead, can't go on."""
+def _reported(error: Exception, connection: socket.socket) -> bool:
+    """Sends the trainer an error that would fail any other worker too; returns whether it was sent."""
     try:
         why = error
         if not isinstance(error, LoaderkitError):
             why = WorkerError(f"a worker can't go on: {with_limits(error)}")
         connection.sendall(wire.frame(wire.UNFIT, pack_exception(why, Packer())))
     except ConnectionError:
-        pass  # it isn't there any more, or has had enough of us
+        pass  # the trainer has ended, or closed the channel
     except (OSError, MemoryError):
         traceback.print_exc()
         return False
@@ -104,9 +105,9 @@ def _told_of(error: Exception, connection: socket.socket) -> bool:
 
 
 def _leave(code: int) -> NoReturn:
-    # Threads of the user's libraries may still run; nobody waits for what they do.
+    # Without waiting for threads of the user's libraries.
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # closed, or replaced by something of the user's
+        with contextlib.suppress(Exception):  # closed, or replaced by an object of the user's
             stream.flush()
     os._exit(code & 0xFF)
 
@@ -125,35 +126,39 @@ class _Worker:
         self._heartbeat = heartbeat
         self._descriptors = descriptors
         self._received = bytearray()
-        # Not begun: task, attempt, whether it is suspect, where its inputs lie. What makes a batch comes first.
+        # Not begun: task, attempt, whether it is suspect, slots of its inputs. Tasks of higher levels come first.
         self._tasks: deque[tuple[Task, int, bool, dict[int, Slot]]] = deque()
         self._layouts: dict[int, BatchLayout] = {}
-        self._places: dict[int, Slot] = {}  # of the present task
+        self._places: dict[int, Slot] = {}  # slots of the present task's inputs, by the task that made them
         self._opened: dict[int, Output] = {}
-        self._unplaced: tuple[int, int, OutOfBandPickle, Report] | None = (
-            None  # task, attempt, and what has no room yet
-        )
+        # Task, attempt, output and report, while the worker waits for a slot for the output.
+        self._unplaced: tuple[int, int, OutOfBandPickle, Report] | None = None
         self._packer = Packer()
         self._present: tuple[int, int] = (-1, 0)  # task and attempt worked on
-        self._suggested: np.ndarray | None = None  # (2, n) int64: indices and record keys that were asked for
+        self._suggested: np.ndarray | None = (
+            None  # (2, n) int64: indices and record keys of requested candidates
+        )
         self._runner: TaskRunner | None = None
         self._verify = False
 
     def run(self) -> None:
         while self._take(wait=not self._tasks):
-            # All that is there is read before anything is worked on: reads of later tasks start early.
+            # All messages are read before a task begins, so that reads of later tasks start early.
             while self._take(wait=False, once=True):
                 continue
             if self._tasks:
                 self._work(*self._tasks.popleft())
-            while self._unplaced is not None:  # until then, this is the task that we are in
+            while self._unplaced is not None:  # the task isn't done before its output has a slot
                 self._take(wait=True)
             self._heartbeat.rest()
 
     # --- messages -----------------------------------------------------------------------------------------------
 
     def _take(self, *, wait: bool, once: bool = False) -> bool:
-        """Reads what is there; with `once`, whether there was any; else, whether the channel is still open."""
+        """Reads and handles messages; returns True, and with `once` whether there were any. Ends with the channel.
+
+        wait: until there is a message.
+        """
         try:
             received = self._connection.recv(1 << 20, 0 if wait else socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -171,14 +176,14 @@ class _Worker:
                 task, attempt, suspect, places = wire.unpack_task(body, self._layouts)
                 ahead = sum(other.level > 0 for other, *_ in self._tasks) if task.level else len(self._tasks)
                 self._tasks.insert(ahead, (task, attempt, suspect, places))
-                # Not where a worker was lost: each record is told before its read.
+                # Not for a suspect task, which reports each record before its read.
                 if self._runner is not None and not task.level and not suspect:
                     if self._heartbeat.resting:
                         self._heartbeat.begin(task.id)
                     self._runner.reader.begin(task.id, task.keys)
             case wire.LAYOUT:
                 number, layout = pickle.loads(body)
-                # Perhaps in the place of another one: the tasks that came before have theirs already.
+                # May replace a layout of that number: tasks that arrived before have theirs already.
                 self._layouts[number] = layout
             case wire.PLACE:
                 task_id, attempt, *slot = wire.read_numbers(body)
@@ -219,7 +224,7 @@ class _Worker:
             self._verify = program.verify
             self._runner = TaskRunner(program, self)
             self._runner.reader.tell_of_waits(self._heartbeat.go_on)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the trainer must hear of it
+        except BaseException as error:  # noqa: BLE001 - any error is sent to the trainer
             if isinstance(error, ImportError):
                 annotate(error, _ON_IMPORTS)
             self._send(wire.UNFIT, pack_exception(error, self._packer))
@@ -233,19 +238,19 @@ class _Worker:
         return self._arena.token(slot)
 
     def output(self, task: int, *, private: bool) -> Output:
-        """What an earlier task made, read from the arena; `private`: copied out of it first."""
+        """The output of an earlier task, read from the arena. private: from a copy of it."""
         if task not in self._opened:
             room = memoryview(self._arena.token(self._places[task])).cast("B")
             self._opened[task] = unpack(memoryview(bytearray(room)) if private else room)
         return self._opened[task]
 
     def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
-        """What to read instead of a bad record of the task that is worked on; asks the trainer, and waits."""
+        """The next candidates in place of a bad record of the present task, for which the worker asks the trainer."""
         self._heartbeat.go_on()
         self._send(wire.SEARCH, wire.numbers(*self._present, index, tried))
         while self._suggested is None:
             self._take(wait=True)
-        self._heartbeat.go_on()  # what was waited for the trainer isn't held against us
+        self._heartbeat.go_on()  # so that the wait for the trainer doesn't count as a stall
         (indices, keys), self._suggested = self._suggested, None
         return indices, keys
 
@@ -284,7 +289,7 @@ class _Worker:
         self._done(task, attempt, self._written(packed, slot, report))
 
     def _written(self, packed: OutOfBandPickle, slot: Slot, report: Report) -> Report:
-        begun = time.perf_counter()  # large outputs take longer to write than to make
+        begun = time.perf_counter()  # counted too: a large output may take longer to write than to make
         packed.write(memoryview(self._arena.token(slot)).cast("B"))
         return replace(report, seconds=report.seconds + time.perf_counter() - begun)
 
@@ -299,7 +304,7 @@ class _Worker:
 def without_unpicklable(
     task: Task, report: Report, output: Output, error: Exception, packer: Packer
 ) -> tuple[Report, Output]:
-    """The report and output cut before the first element that can't be pickled, which becomes its failure."""
+    """Report and output cut before the first element that can't be pickled, which is the report's failure."""
     parts = list(report.parts)
     for place, part in enumerate(output):
         values = part if isinstance(part, list) else part.rows(0, part.size)
@@ -320,7 +325,7 @@ def without_unpicklable(
                     begins=None if begins is None else begins[:row],
                     ends=None if ends is None else ends[:row],
                 )
-                # Elements before it are good; rows of a batch that isn't whole without it are nothing.
+                # Elements before it are kept; rows of a batch that is incomplete without it aren't.
                 elements = not task.targets and not task.level
                 if row and task.targets:
                     elements = task.targets[place].whole
@@ -328,7 +333,7 @@ def without_unpicklable(
                 made = [*output[:place], values[:row]] if elements else output[:place]
                 failure = Failure(refused, "the element", (index,))
                 return replace(report, parts=cut, failure=failure, failed_part=place), made
-    raise error  # each alone can travel and all together can't: nothing sensible is left to say
+    raise error  # each element can be pickled and all together can't
 
 
 def _index_of(task: Task, place: int, row: int) -> int:
@@ -343,5 +348,5 @@ def _index_of(task: Task, place: int, row: int) -> int:
 
 
 def start() -> None:
-    """What the starting command calls: the descriptors are its arguments."""
+    """Runs a worker with the descriptors in `sys.argv`; the command of `start/launch.py` calls it."""
     main(*(int(argument) for argument in sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""What a worker has to know of a loader."""
+"""The part of a loader that its workers get."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,17 +12,17 @@ from .reading import ReadOptions
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """All that a worker has to know of a loader; travels once.
+    """All that a worker needs of a loader; sent once.
 
     Args:
-        source: where records come from.
+        source: of the records.
         operations: checked transformations.
         seed: the sampler's, or None.
         read_options: how to read.
-        row_changing: whether cursors have to be kept.
-        verify: whether what is written for others carries checksums.
+        row_changing: whether operations or the policy for bad records change the number of rows.
+        verify: whether batches and outputs have checksums.
         on_record_error: "raise", "replace", "skip", or a function of the error and the RecordMetadata.
-        files: that the source opens by name in a worker, which has to find the same ones.
+        files: those that the source opens by name; the worker checks that it finds the same ones.
     """
 
     source: Any

@@ -1,7 +1,7 @@
-"""Reads in flight: threads that read records before they are asked for, a bounded number of them ahead.
+"""Reads records ahead in threads, up to a bounded number.
 
-The threads are daemons and hold nothing but their queue: who forgets to close them loses them with the last reference,
-and an interpreter that shuts down doesn't wait for reads that nobody wants any more.
+The threads are daemons and refer to their queue only: they end with the last reference to the reader, also without
+close(), and an interpreter that shuts down doesn't wait for reads in flight.
 """
 
 import queue
@@ -16,21 +16,23 @@ from typing import Any
 from loaderkit._system.limits import with_limits
 from loaderkit.errors import WorkerError
 
-_CLOSE_SECONDS = 1.0  # a read that hangs longer is left to end by itself
+_CLOSE_SECONDS = (
+    1.0  # close() waits so long for reads in flight; then their daemon threads are left. Not measured.
+)
 
 _Job = tuple["Future[Any]", Callable[[int], Any], int]
 _Jobs = queue.SimpleQueue[_Job | None]
 
 
 class ReadAhead:
-    """Reads for one worker, which asks from one thread, for one task after the other.
+    """Reads ahead for one worker, which takes the records in one thread, one task after the other.
 
     Args:
         read: takes a record key; called from several threads.
-        threads: how many.
-        records: that may be read and not yet asked for.
+        threads: number of reading threads.
+        records: greatest number of records that are in flight, or read and not taken yet.
 
-    WorkerError names the limit where the system starts no more threads.
+    Raises WorkerError, naming the limit, where the system starts no more threads.
 
     >>> ahead = ReadAhead("abc".__getitem__, threads=2, records=2)
     >>> [future.result() for future in ahead.take(0, [2, 0, 1])]
@@ -49,13 +51,13 @@ class ReadAhead:
         self._end = weakref.finalize(self, _end, self._jobs, threads)
         self._end.atexit = False
         self._waiting: deque[tuple[int, int]] = deque()  # task, key: not in flight yet
-        self._flying: dict[int, deque[Future[Any]]] = {}
-        self._ahead = 0  # records in flight, or read and not asked for
+        self._flying: dict[int, deque[Future[Any]]] = {}  # by task: in flight, or read and not taken
+        self._ahead = 0  # number of futures in `_flying`
         for started, thread in enumerate(self._threads):
             try:
                 thread.start()
             except (RuntimeError, MemoryError) as error:
-                del self._threads[started:]  # never started, they can't be waited for
+                del self._threads[started:]  # a thread that wasn't started can't be joined
                 self.close()
                 raise WorkerError(
                     f"reading thread {started + 1} of {threads} (num_threads of read_options) can't be started: "
@@ -63,20 +65,20 @@ class ReadAhead:
                 ) from error
 
     def begin(self, task: int, keys: Sequence[int]) -> None:
-        """Lines up the reads of a task; the first of them start at once if there is room."""
+        """Queues the reads of a task; as many as the bound allows start at once."""
         if task not in self._flying:
             self._flying[task] = deque()
             self._waiting.extend((task, key) for key in keys)
             self._top_up()
 
     def take(self, task: int, keys: Sequence[int]) -> Generator["Future[Any]", None, None]:
-        """The reads of a task in order; what isn't taken of them is forgotten."""
+        """Yields the reads of a task in order; those that aren't taken are cancelled."""
         self.begin(task, keys)
         flying = self._flying[task]
         try:
             for _ in keys:
                 while not flying:
-                    self._launch()  # whatever the bound says: this one is wanted now
+                    self._launch()  # beyond the bound, if necessary: the caller waits for this one
                 future = flying.popleft()
                 self._ahead -= 1
                 self._top_up()
@@ -84,11 +86,11 @@ class ReadAhead:
         finally:
             if self._waiting and self._waiting[0][0] == task:
                 self.forget(task)
-            else:  # all its reads were begun
+            else:  # all its reads were launched
                 self._cancel(self._flying.pop(task))
 
     def forget(self, task: int) -> None:
-        """Nobody will take the reads of a task."""
+        """Cancels the reads of a task, which won't be taken."""
         if task in self._flying:
             self._waiting = deque(entry for entry in self._waiting if entry[0] != task)
             self._cancel(self._flying.pop(task))
@@ -111,7 +113,7 @@ class ReadAhead:
         self._jobs.put((future, self._read, key))
 
     def close(self) -> None:
-        """Ends the threads; a read that is in flight may end later."""
+        """Ends the threads; a read in flight may end later."""
         self._waiting.clear()
         self._end()
         deadline = time.monotonic() + _CLOSE_SECONDS
@@ -135,6 +137,6 @@ def _work(jobs: _Jobs) -> None:
         if future.set_running_or_notify_cancel():
             try:
                 future.set_result(read(key))
-            except BaseException as error:  # noqa: BLE001 - whoever asks for it gets it
+            except BaseException as error:  # noqa: BLE001 - raised where the read is taken
                 future.set_exception(error)
         del job, future, read

@@ -1,7 +1,7 @@
-"""Records from a source: batched where it can, with several reads in flight where asked, kept whole for others.
+"""Reads records from a source: in bulk where the source can, with several reads in flight where the options say so.
 
-A failing batched read is repeated record by record, so that the error is that of the first record that fails, with
-its key, whatever else was in the same call; each of those reads is tried again as `ReadOptions.retry` says.
+A bulk read that fails is repeated record by record, so that the error is that of the first record that fails, with its
+key; each of these reads is retried according to `ReadOptions.retry`.
 """
 
 from collections.abc import Callable, Generator
@@ -28,10 +28,10 @@ class ReadOptions:
     """How a worker reads.
 
     Args:
-        num_threads: reads in flight inside one worker; 0 reads in the thread that transforms. Worth it where a read
-            waits (an object store, a spinning disk); sources that read many records in one call need none.
-        prefetch_buffer_size: records that may be read ahead of the one being transformed.
-        retry: how often a read that failed is tried again; not at all, if not given.
+        num_threads: number of reading threads in each worker; 0 reads in the thread that transforms. Useful where a
+            read waits (an object store, a spinning disk); not used for sources that read many records in one call.
+        prefetch_buffer_size: greatest number of records that are read ahead of the one being transformed.
+        retry: how a failed read is retried; None for no retry.
 
     >>> ReadOptions(num_threads=-1)
     Traceback (most recent call last):
@@ -51,12 +51,12 @@ class ReadOptions:
 
 
 def reads_in_flight(source: Any, options: ReadOptions) -> int:
-    """How many records of a source a worker reads at once; 0 where it reads in the thread that transforms.
+    """The number of records that a worker reads at once; 0 where it reads in the thread that transforms.
 
     >>> reads_in_flight([1, 2], ReadOptions(num_threads=4))
     4
     """
-    if many_reader(source) is not None:  # reads many in one call, and knows best how
+    if many_reader(source) is not None:  # it reads many records in one call, by its own method
         return 0
     return min(options.num_threads, options.prefetch_buffer_size)
 
@@ -65,11 +65,11 @@ class RecordReader:
     """Reads from one source, for one worker.
 
     Args:
-        source: anything with `__getitem__`.
-        options: how many reads at once.
-        copy: give operations containers of their own, so that they can't change the source's.
+        source: an object with `__getitem__`.
+        options: threads, bound and retries.
+        copy: return records in containers of their own, so that operations can't change the source's.
 
-    name: says what the source calls a record.
+    name: a function of a record key, the source's name for the record or None.
     """
 
     def __init__(self, source: Any, options: ReadOptions, *, copy: bool) -> None:
@@ -80,7 +80,7 @@ class RecordReader:
         self._one: Callable[[int], Any] = source.__getitem__
         if options.retry is not None:
             self._one = Retrying(self._one, options.retry, self.name)
-        self._waited_for = False  # whether who transforms waits for a read
+        self._waited_for = False  # whether the transforming thread is in `read`
         self._ahead: ReadAhead | None = None
         if reads_in_flight(source, options):
             self._ahead = ReadAhead(
@@ -88,17 +88,17 @@ class RecordReader:
             )
 
     def begin(self, task: int, keys: np.ndarray) -> None:
-        """Puts the reads of a task in flight that will be asked for later."""
+        """Starts reads of a task that `read` will ask for later."""
         if self._ahead is not None:
             self._ahead.begin(task, keys.tolist())
 
     def forget(self, task: int) -> None:
-        """Nobody will ask for the reads of a task that `begin` was told of."""
+        """Cancels the reads of a task that were started by `begin` and won't be asked for."""
         if self._ahead is not None:
             self._ahead.forget(task)
 
     def read(self, task: int, keys: np.ndarray, indices: np.ndarray) -> tuple[list[Any], Failure | None]:
-        """The records of a task; a failure comes with the records before it.
+        """The records of a task, or those before a failure, and the failure.
 
         Args:
             task: its id.
@@ -111,46 +111,46 @@ class RecordReader:
             self._waited_for = False
         failure = None
         if error is not None:
-            # Where a source miscounts, nobody knows whose record is missing.
+            # Where a source returned too few or too many records, the wrong one isn't known.
             place = len(records)
             of = indices if isinstance(error, _Miscounted) else indices[place : place + 1]
             failure = Failure(error, f"source {type(self._source).__qualname__}", tuple(of.tolist()))
         return (records if self._guard is None else self._guard(records)), failure
 
     def tell_of_waits(self, waits: Callable[[], None]) -> None:
-        """From now on that is called again and again while somebody waits for a read that is to be tried again.
+        """Sets a function that is called repeatedly while `read` waits for the retry of a read.
 
-        By any thread; not for reads ahead of the one that is waited for.
+        It may be called by any thread; not while only reads ahead are retried.
         """
         if isinstance(self._one, Retrying):
             self._one.waits = lambda: waits() if self._waited_for else None
 
     @property
     def retries(self) -> bool:
-        """Whether a read that fails is tried again."""
+        """Whether failed reads are retried."""
         return isinstance(self._one, Retrying)
 
     def _read(self, task: int, keys: np.ndarray) -> tuple[list[Any], Exception | None]:
         if self._ahead is not None:
             return _until_error(self._ahead.take(task, keys.tolist()))
-        wanted: list[int] = keys.tolist()
-        if self._batched is not None and len(wanted) > 1:
+        listed: list[int] = keys.tolist()
+        if self._batched is not None and len(listed) > 1:
             try:
-                records = list(self._batched(wanted))
-            except Exception:  # noqa: BLE001 - said again, and by the record that it belongs to
-                return self._one_by_one(wanted)
-            if len(records) != len(wanted):
-                return [], _Miscounted(f"__getitems__ gave {len(records)} records for {len(wanted)} keys")
+                records = list(self._batched(listed))
+            except Exception:  # noqa: BLE001 - raised again by the record that it belongs to
+                return self._one_by_one(listed)
+            if len(records) != len(listed):
+                return [], _Miscounted(f"__getitems__ gave {len(records)} records for {len(listed)} keys")
             return records, None
-        return self._one_by_one(wanted)
+        return self._one_by_one(listed)
 
-    def _one_by_one(self, wanted: list[int]) -> tuple[list[Any], Exception | None]:
+    def _one_by_one(self, keys: list[int]) -> tuple[list[Any], Exception | None]:
         records: list[Any] = []
         try:
-            records.extend(map(self._one, wanted))
+            records.extend(map(self._one, keys))
         except Exception as error:  # noqa: BLE001 - a source may raise anything
             return records, error
-        if len(records) != len(wanted):
+        if len(records) != len(keys):
             return records, RuntimeError("the source raised StopIteration")
         return records, None
 
@@ -160,13 +160,13 @@ class RecordReader:
             self._ahead.close()
 
 
-class _Miscounted(ValueError):  # noqa: N818 - for its users a ValueError
-    """A batched read gave another number of records than it was asked for."""
+class _Miscounted(ValueError):  # noqa: N818 - users see a ValueError
+    """A bulk read returned another number of records than of keys."""
 
 
 def _until_error(reads: Generator[Future[Any], None, None]) -> tuple[list[Any], Exception | None]:
     records: list[Any] = []
-    with closing(reads):  # the error's traceback would hold it open, and the task may be read again
+    with closing(reads):  # an error's traceback would keep the generator open, and the task may be read again
         for read in reads:
             try:
                 records.append(read.result())
@@ -176,7 +176,7 @@ def _until_error(reads: Generator[Future[Any], None, None]) -> tuple[list[Any], 
 
 
 def _guard_of(source: Any) -> Callable[[list[Any]], list[Any]]:
-    # These hand out the very objects that they hold; what other sources give is new, or guarded by them.
+    # These return the objects that they hold; records of other sources are new, or protected by the source.
     if isinstance(source, list | tuple | dict | np.ndarray):
         return lambda records: [read_only(record) for record in records]
     return own_each

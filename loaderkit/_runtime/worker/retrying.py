@@ -1,7 +1,7 @@
-"""Reads that fail for a passing reason, done again after a while.
+"""Retries of failed reads, after a pause.
 
-The loop is tenacity's. Its own waits draw from the global `random`, which is the user's: ours draws from a generator
-that nobody else sees, so that retries change neither the stream nor anything else that is random.
+The loop is tenacity's. Tenacity's random pauses draw from the global `random`; ours draw from a generator of their
+own, so that retries don't change the user's random numbers.
 """
 
 import random
@@ -16,23 +16,23 @@ from loaderkit._runtime.transport.exceptions import shortened
 from loaderkit.errors import FileChangedError
 from loaderkit.sources.naming import Namer
 
-_MOST_SAID = 1_000  # characters of each attempt's error
-_LONGEST_WAIT = 60.0  # seconds between two attempts, whatever they have doubled to
-_SIGN_SECONDS = 0.1  # from one sign of life to the next
+_MOST_SAID = 1_000  # characters of each attempt's error in the note
+_LONGEST_WAIT = 60.0  # seconds between two attempts: the doubled pause grows no further
+_SIGN_SECONDS = 0.1  # between two calls of `waits`, well below any `worker_timeout`
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often a failed read of one record is tried again; needs tenacity, `pip install "loaderkit[retry]"`.
+    """How a failed read of one record is retried; needs tenacity, `pip install "loaderkit[retry]"`.
 
     Args:
-        attempts: reads of a record in all, 1 or more.
-        wait: seconds; before attempt k + 1 it waits a random part of `wait * 2**(k - 1)`, 60 s at most.
+        attempts: total number of reads of a record, 1 or more.
+        wait: seconds; before attempt k + 1 is a random pause of up to `wait * 2**(k - 1)`, at most 60 s.
         deadline: seconds for all attempts of one record; none begins later. None for no limit.
-        errors: exception types that may pass by themselves. Others fail at once, and so does a FileChangedError.
+        errors: exception types to retry. Others fail at once, and so does a FileChangedError.
 
-    The last error is raised, with a note of the record key and of every attempt. TypeError and ValueError name an
-    argument, ImportError says that tenacity isn't installed.
+    The last error is raised, with a note of the record key and of every attempt. Raises TypeError and ValueError for
+    an argument, and ImportError if tenacity isn't installed.
 
     >>> Retry(attempts=3)
     Retry(attempts=3, wait=0.1, deadline=60.0, errors=(<class 'OSError'>,))
@@ -83,14 +83,14 @@ def _unnamed(key: int) -> None:
 
 
 class Retrying:
-    """A source's read, tried again as a Retry says; may be called from several threads.
+    """A source's read with retries; may be called from several threads.
 
     Args:
         read: takes a record key.
-        retry: how often, how long, after what.
-        name: says what the source calls a record; nothing, if not given.
+        retry: attempts, pauses and errors.
+        name: a function of a record key, the source's name for the record or None.
 
-    waits: called every tenth of a second between two attempts. That pause is ours, and no worker is stuck in it.
+    waits: called every tenth of a second during a pause, so that the worker isn't taken for stuck.
 
     >>> def read(key, failing=[OSError("timed out"), OSError("refused")]):
     ...     if failing:
@@ -120,16 +120,18 @@ class Retrying:
     def _again(self, key: int, first: Exception, begun: float) -> Any:
         tenacity = _tenacity()
         retry = self._retry
-        said: list[str] = []
+        attempts: list[str] = []  # a text for each failed one
 
         def attempt() -> Any:
             try:
-                if not said:  # the one that was made already
+                if not attempts:  # the first read was made by `__call__`
                     raise first
                 return self._read(key)
             except Exception as error:
                 what = shortened(repr_of(error), _MOST_SAID)
-                said.append(f"{len(said) + 1} ended after {time.monotonic() - begun:.3f} s with {what}")
+                attempts.append(
+                    f"{len(attempts) + 1} ended after {time.monotonic() - begun:.3f} s with {what}"
+                )
                 raise
 
         stops = [tenacity.stop_after_attempt(retry.attempts)]
@@ -146,11 +148,11 @@ class Retrying:
             return calls(attempt)
         except Exception as last:
             which = keyed(key, self._name(key))
-            annotate(last, f"read of record_key {which}: attempt " + "; attempt ".join(said))
+            annotate(last, f"read of record_key {which}: attempt " + "; attempt ".join(attempts))
             raise
 
     def _may_pass(self, error: BaseException) -> bool:
-        # The file that was there doesn't come back by waiting.
+        # A replaced file stays replaced.
         return isinstance(error, self._retry.errors) and not isinstance(error, FileChangedError)
 
     def _sleep(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""JAX: which rows a process loads, and batches as global arrays on its devices."""
+"""JAX: the rows that each process loads, and batches as global arrays on devices."""
 
 from typing import TYPE_CHECKING
 

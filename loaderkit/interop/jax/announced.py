@@ -1,6 +1,6 @@
-"""Whether the environment announces a cluster of several processes that JAX wasn't told of.
+"""Detects a cluster of several processes that JAX isn't initialized for, by environment variables.
 
-The same variables as those that `jax.distributed.initialize()` finds a cluster by, read without asking any service.
+They are those by which `jax.distributed.initialize()` detects a cluster; no service is asked.
 """
 
 import os
@@ -10,7 +10,7 @@ import jax
 
 
 def announced_processes(environment: Mapping[str, str]) -> tuple[int, str] | None:
-    """How many processes are announced, and by which variable; None where one or nothing is.
+    """The number of processes that a variable announces, and its name; None for one process or no variable.
 
     >>> announced_processes({"OMPI_MCA_orte_hnp_uri": "1.0;tcp://10.0.0.1:9", "OMPI_COMM_WORLD_SIZE": "4"})
     (4, 'OMPI_COMM_WORLD_SIZE')
@@ -28,23 +28,23 @@ def announced_processes(environment: Mapping[str, str]) -> tuple[int, str] | Non
         if len(hosts) > 1:
             return len(hosts), name
     if "JAX_COORDINATOR_ADDRESS" in environment:
-        return 2, "JAX_COORDINATOR_ADDRESS"  # two at least, or there were nothing to coordinate
+        return 2, "JAX_COORDINATOR_ADDRESS"  # at least two, or no coordinator would be needed
     return None
 
 
 def check_initialized(processes: int) -> None:
-    """Raises RuntimeError where JAX knows of one process and the environment announces several.
+    """Raises RuntimeError where JAX counts one process and the environment announces several.
 
     processes: `jax.process_count()`.
 
     >>> check_initialized(2)
     """
-    told = processes > 1 or jax.distributed.is_initialized()
-    found = None if told else announced_processes(os.environ)
+    initialized = processes > 1 or jax.distributed.is_initialized()
+    found = None if initialized else announced_processes(os.environ)
     if found is not None:
         count, name = found
         raise RuntimeError(
-            f"{name} announces a cluster of {count} processes{' or more' if 'COORD' in name else ''}, and JAX knows "
-            "only this one, so each would load everything: call jax.distributed.initialize() before iterating, or say "
-            "shard_options=lk.NoSharding() for processes that have nothing to do with each other"
+            f"jax.process_count(): expected {count}{' or more' if 'COORD' in name else ''}, got 1: {name} announces a "
+            "cluster, and each of its processes would load all data; call jax.distributed.initialize() before "
+            "iterating, or use shard_options=lk.NoSharding() for independent processes"
         )

@@ -1,7 +1,7 @@
 """The rows of a batch that a sharding puts on the devices of each process.
 
-A sharding cuts the rows of a global array in equal *blocks*, as many as the first entry of its spec says; block b of
-H holds the rows [b*N/H, (b+1)*N/H). Which block lies where doesn't depend on N.
+A sharding divides the rows of a global array into equal *blocks*; the first entry of its spec gives their number H.
+Block b holds the rows [b*N/H, (b+1)*N/H). The devices of a block don't depend on N.
 """
 
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from jax.sharding import NamedSharding, Sharding
 
 @dataclass(frozen=True, slots=True)
 class RowBlocks:
-    """How a sharding cuts rows.
+    """The blocks into which a sharding divides rows.
 
-    count: H. held: the blocks of each process that has a device in it, ascending, by process.
+    count: H. held: {process: its blocks, ascending} for the processes that have a device in the sharding.
 
     >>> import jax
     >>> blocks_of(jax.sharding.SingleDeviceSharding(jax.devices()[0]))
@@ -32,9 +32,9 @@ class RowBlocks:
 
 
 def blocks_of(sharding: Sharding) -> RowBlocks:
-    """The blocks of a sharding of any array, by its first axis."""
+    """The blocks of a sharding along its first axis, for an array of any shape."""
     devices = len(sharding.device_set)
-    # Whatever the spec, each axis of this shape can be cut: the parts of an axis divide the number of devices.
+    # Any spec can divide each axis of this shape: the number of parts of an axis divides the number of devices.
     rank = max(1, len(sharding.spec)) if isinstance(sharding, NamedSharding) else 1
     found: Mapping[Any, Any] = sharding.devices_indices_map((devices,) * rank)
     held: dict[int, set[int]] = {}
@@ -47,7 +47,7 @@ def blocks_of(sharding: Sharding) -> RowBlocks:
 
 
 def check_sharding(name: str, value: Any) -> Sharding:
-    """The value, if it is a sharding of JAX's; TypeError with what to write otherwise.
+    """Returns the value if it is a sharding of JAX, and raises TypeError otherwise.
 
     >>> check_sharding("sharding", 3)
     Traceback (most recent call last):

@@ -1,10 +1,10 @@
 """A loader's batches as arrays on devices, a few of them ahead of the training step.
 
-Everything happens in the thread that calls next(): taking a batch from the loader, checking it, and telling JAX to move
-it, which returns before the bytes have moved. The deque holds batches on their way, each with the position behind it;
-the iterator's position is that of the batch the user got last.
+Everything runs in the thread that calls next(): it takes a batch from the loader, checks it, and starts JAX's transfer,
+which returns before the bytes have moved. A deque holds the batches on their way, each with the position after it; the
+iterator's position is that after the batch handed out last.
 
-Whose memory it is: a leaf is the loader's own memory, lent for as long as an object refers to it. JAX holds the leaf
+Memory: a leaf is the loader's own memory, which isn't reused while an object refers to it. JAX refers to the leaf
 while it copies, and on CPU, where it doesn't copy, for as long as the array lives.
 """
 
@@ -34,25 +34,26 @@ from .targets import check_process_order, checked_targets, first_device, row_tar
 def device_iterator(
     it: DataLoaderIterator, sharding: Any = None, prefetch: int = 2, keys: str | None = None
 ) -> "DeviceIterator":
-    """Wraps a loader's iterator: its batches as `jax.Array`s, `prefetch` of them on their way.
+    """Wraps a loader's iterator: gives its batches as `jax.Array`s, with `prefetch` of them on their way.
 
     Args:
-        it: of a loader. Its position is from now on that of what the wrapper's user received, and its elements are the
-            wrapper's: RuntimeError where both are used.
+        it: a loader's iterator. From now on its position is that after the last batch of the wrapper, and only the
+            wrapper may take its elements: RuntimeError where both are used.
         sharding: a `jax.sharding.Sharding`: all processes make one global array of the batch's rows. Or a device of
             this process, its first if None: an array of the rows that this process loads. Or a tree of both that
             may end above the leaves.
-        prefetch: 0 or more batches on their way to the devices, beside the one handed out, when next() returns.
-        keys: the name of a further leaf with a key of JAX for each record, None for none.
+        prefetch: number of batches on their way to the devices when next() returns, besides the returned one; 0 or
+            more.
+        keys: the name of an additional leaf with a JAX key for each record, None for none.
 
     A sharding, and `keys`, need a Batch. Leaves that JAX can't hold (str, bytes, objects, times) stay numpy. Raises
     ValueError where the loader's shards don't fit the sharding, and OverflowError for an int64 that doesn't fit JAX's
     int32; a float64 beyond float32 becomes infinite, and a RuntimeWarning names its leaf.
 
-    Processes that load together, or share a sharding, compare in next() where they stand, before the first batch and
-    after every move, and what the leaves of global arrays are, where those are new: ValueError with what differs,
-    TimeoutError with the processes that don't say it within the `timeout` of the loader's `shard_options`. All
-    processes move between two batches, or none does.
+    Processes that load together, or share a sharding, compare their positions in next(), before the first batch and
+    after every move, and shapes and dtypes of the leaves of global arrays where those are new. Raises ValueError with
+    the differences, and TimeoutError with the processes that don't answer within the `timeout` of the loader's
+    `shard_options`. All processes have to move between the same two batches.
 
     >>> import jax
     >>> import loaderkit as lk
@@ -66,13 +67,13 @@ def device_iterator(
 @dataclass(frozen=True, slots=True)
 class _Coming:
     value: Any
-    taken: LookaheadItem
+    item: LookaheadItem
 
 
 class DeviceIterator(Closing):
-    """What `device_iterator` gives: an iterator like the one it wraps, whose batches are on devices.
+    """The iterator that `device_iterator` returns: like the wrapped one, with its batches on devices.
 
-    Saved, restored and moved like the wrapped one, with which it shares the position.
+    It is saved, restored and moved like the wrapped iterator, and shares its position.
 
     >>> import jax
     >>> import loaderkit as lk
@@ -95,7 +96,7 @@ class DeviceIterator(Closing):
         self._global = bool(shardings)
         if not plan.batching.batched and (self._global or keys is not None):
             raise ValueError(
-                "it: its loader has no Batch, so its elements have no rows to share; add lk.Batch(...)"
+                "it: expected a loader with a Batch, whose rows the devices share, got one without; add lk.Batch(...)"
             )
         if self._global:
             plan.check_equal_parts("sharding")
@@ -106,16 +107,16 @@ class DeviceIterator(Closing):
         self._seed = seed_of(plan.sampler)
         if keys is not None and self._seed is None:
             raise ValueError(
-                "keys: the sampler has no seed, give it one, for example IndexSampler(..., seed=0)"
+                "keys: expected a sampler with a seed, got one without; use for example IndexSampler(..., seed=0)"
             )
         self._it = it
-        self._meeting = ProcessChecks(plan, shardings)
+        self._checks = ProcessChecks(plan, shardings)
         self._ahead: Lookahead = it.wrap()
         self._coming: deque[_Coming] = deque()
-        self._torn = False  # whether next() was left between taking a batch and handing one out
+        self._interrupted = False  # whether next() was left between taking a batch and handing one out
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
-        self._moves: int | None = None  # of the wrapped iterator: those behind which the places were compared
+        self._moves: int | None = None  # the wrapped iterator's moves when positions were compared last
 
     # --- batches ------------------------------------------------------------------------------------------------
 
@@ -130,26 +131,25 @@ class DeviceIterator(Closing):
             self._ahead.check_open()
             if self._moves != self._ahead.moves:
                 self._forget()
-                # Every move asks, also one to where the process stands: whether it stands there need not be the same
-                # in all of them, where next() failed or was interrupted in some. So those that make the same moves ask
-                # the same times.
-                self._meeting.check_place(self._ahead.place)
-                self._moves, self._torn = self._ahead.moves, False
-            if self._torn:
-                # By an interrupt: a batch may have been taken that is neither on its way nor received.
+                # A move to the present position is compared too: where next() failed or was interrupted in some of
+                # the processes, it is the present position in some only. So all that make the same moves take part.
+                self._checks.check_place(self._ahead.place)
+                self._moves, self._interrupted = self._ahead.moves, False
+            if self._interrupted:
+                # An interrupt may have lost a batch that was taken from the loader and is not in `_coming`.
                 self._forget()
                 self._ahead.go_back()
-            self._torn = True
+            self._interrupted = True
             self._fill()
             if not self._coming:
-                self._torn = False
+                self._interrupted = False
                 if self._error is None or isinstance(self._error, StopIteration):
                     raise StopIteration
-                # Raised again as it came, or its traceback would grow with every call.
+                # With its first traceback, which would grow with every call otherwise.
                 raise BaseException.with_traceback(self._error, self._raised_at)
             coming = self._coming.popleft()
-            self._ahead.received(coming.taken)
-            self._torn = False
+            self._ahead.received(coming.item)
+            self._interrupted = False
             return coming.value
 
     def _forget(self) -> None:
@@ -157,24 +157,24 @@ class DeviceIterator(Closing):
         self._error = None
 
     def _fill(self) -> None:
-        # The first of them is handed out, and `prefetch` are on their way then.
+        # One more than `prefetch`: the first of them is handed out now.
         while len(self._coming) <= self._prefetch and self._error is None:
             try:
                 self._coming.append(self._next_on_devices())
             except StopIteration:
-                # Not the one that came: its traceback holds the frames of the user's loop, and their last batch.
+                # A new one: the traceback of the first would keep the frames of the user's loop, and its last batch.
                 self._error = StopIteration()
-            except Exception as error:  # noqa: BLE001 - whatever it is, it comes behind what was made before
+            except Exception as error:  # noqa: BLE001 - any error is raised after the batches made before it
                 self._error, self._raised_at = error, error.__traceback__
 
     def _next_on_devices(self) -> _Coming:
-        taken = self._ahead.take()
-        # These moves are meant: what a guard should find are those that happen unseen.
+        item = self._ahead.take()
+        # This transfer is explicit; a user's guard is there to find implicit ones.
         with jax.transfer_guard_host_to_device("allow"):
-            return _Coming(self._on_devices(taken), taken)
+            return _Coming(self._on_devices(item), item)
 
-    def _on_devices(self, taken: LookaheadItem) -> Any:
-        element = taken.element.value
+    def _on_devices(self, item: LookaheadItem) -> Any:
+        element = item.element.value
         leaves = leaves_of(element)
         arrays = {path: np.asarray(leaf) for path, leaf in leaves.items() if is_for_devices(leaf)}
         held, total = np.empty(0, np.int64), 0
@@ -182,7 +182,7 @@ class DeviceIterator(Closing):
             held, total = held_rows(self._ahead.plan.shard, _rows_in(leaves, arrays))
         arrays = {path: fitting(path, leaf) for path, leaf in arrays.items()}
         if self._global:
-            self._meeting.check_leaves(arrays, total, self._prefetch, step=self._it.step + len(self._coming))
+            self._checks.check_leaves(arrays, total, self._prefetch, step=self._it.step + len(self._coming))
         placed = [
             place(path, arrays[path], target, held, total) if path in arrays else leaf
             for (path, leaf), target in zip(leaves.items(), spread(self._targets, element), strict=True)
@@ -190,17 +190,17 @@ class DeviceIterator(Closing):
         batch = unflatten(flatten(element)[1], placed)
         if self._keys is None:
             return batch
-        return self._with_keys(batch, taken, _rows_in(leaves, arrays), held, total)
+        return self._with_keys(batch, item, _rows_in(leaves, arrays), held, total)
 
-    def _with_keys(self, batch: Any, taken: LookaheadItem, rows: int, held: np.ndarray, total: int) -> Any:
+    def _with_keys(self, batch: Any, item: LookaheadItem, rows: int, held: np.ndarray, total: int) -> Any:
         assert self._keys is not None and self._seed is not None
-        begins = taken.element.facts.begins
+        begins = item.element.facts.begins
         if begins is None:
-            begins = self._ahead.plan.begins_of(taken.before)
+            begins = self._ahead.plan.begins_of(item.before)
         if len(begins) != rows:
             raise ValueError(
-                f"keys: the batch has {rows} rows, and {len(begins)} entered the last Batch: operations behind it "
-                "may not change their number"
+                f"keys: expected {len(begins)} rows, as many as entered the last Batch, got {rows}; operations after "
+                "it may not change their number"
             )
         words = words_of(begins[:, 0], children_of_rows(begins))
         array = place(self._keys, words, self._rows_target, held, total)
@@ -208,19 +208,21 @@ class DeviceIterator(Closing):
         if not isinstance(batch, dict):
             return batch, made
         if self._keys in batch:
-            raise ValueError(f"keys: the batch has a leaf {self._keys!r} already; choose another name")
+            raise ValueError(
+                f"keys: expected the name of a new leaf, got {self._keys!r}, which the batch has already"
+            )
         return {**batch, self._keys: made}
 
-    # --- the position, which the two share -----------------------------------------------------------------------
+    # --- the position, shared with the wrapped iterator ----------------------------------------------------------
 
     @property
     def step(self) -> int:
-        """Batches handed out so far by this run."""
+        """Number of batches handed out so far by this run."""
         return self._it.step
 
     @property
     def remaining(self) -> int | None:
-        """Batches that next() gives from here on, as of the wrapped iterator; `len` is the same number.
+        """Number of batches that are left, as the wrapped iterator's; `len` is the same number.
 
         >>> import jax
         >>> import loaderkit as lk
@@ -246,7 +248,7 @@ class DeviceIterator(Closing):
 
     @property
     def allow(self) -> Collection[str]:
-        """As the wrapped iterator's: what may differ when Orbax's newer interface restores."""
+        """The fields that may differ when Orbax's newer interface restores, as the wrapped iterator's."""
         return self._it.allow
 
     @allow.setter
@@ -254,46 +256,46 @@ class DeviceIterator(Closing):
         self._it.allow = names
 
     def get_state(self) -> bytes:
-        """The position as indented JSON, behind the batch handed out last."""
+        """The position after the batch handed out last, as indented JSON."""
         return self._it.get_state()
 
     def set_state(self, state: bytes | Sequence[bytes], allow: Collection[str] = ()) -> None:
-        """Goes to a saved position, as the wrapped iterator's set_state does."""
+        """Moves to a saved position, as the wrapped iterator's set_state does."""
         self._it.set_state(state, allow)
 
     def writers_needed(self, writers: Sequence[int]) -> Collection[int]:
-        """Which processes' documents of a saved state `set_state` needs here, as of the wrapped iterator."""
+        """The processes whose documents of a saved state `set_state` needs, as the wrapped iterator's."""
         return self._it.writers_needed(writers)
 
     def seek(self, step: int) -> None:
-        """Goes to a step."""
+        """Moves to a step, 0 or more, as the wrapped iterator's seek does."""
         self._it.seek(step)
 
     def skip(self, n: int) -> None:
-        """Leaves the next n steps out."""
+        """Leaves out the next n steps, as the wrapped iterator's skip does."""
         self._it.skip(n)
 
     def records(self, step: int) -> list[RecordMetadata]:
-        """Metadata of every record of a step over all shards."""
+        """The metadata of every record of a step over all shards."""
         return self._it.records(step)
 
     def start_prefetch(self) -> None:
-        """Begins to make batches now; they go to the devices with the first next()."""
+        """Starts making batches now; their transfer to the devices starts with the first next()."""
         self._it.start_prefetch()
 
     def close(self) -> None:
-        """Ends the wrapped iterator, and lets go of what was on its way."""
-        self._meeting.closed = True  # before the lock: another thread may wait in next() with it
+        """Closes the wrapped iterator, and drops the batches on their way."""
+        self._checks.closed = True  # before the lock: a thread that waits in next() holds it
         self._it.close()
         with self._ahead.lock:
             self._forget()
 
     async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable, as the wrapped iterator's."""
+        """Saves for Orbax's StatefulCheckpointable, as the wrapped iterator does."""
         return await self._it.save(directory)
 
     async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable, as the wrapped iterator's."""
+        """Restores for Orbax's StatefulCheckpointable, as the wrapped iterator does."""
         return await self._it.load(directory)
 
     def __repr__(self) -> str:
@@ -301,5 +303,5 @@ class DeviceIterator(Closing):
 
 
 def _rows_in(leaves: dict[str, Any], arrays: dict[str, np.ndarray]) -> int:
-    """The rows of a batch; where no leaf is for devices, those that JAX can't hold say how many there are."""
+    """The number of rows of a batch, by the leaves for devices, or by other arrays where there are none."""
     return rows_of(arrays or {path: leaf for path, leaf in leaves.items() if isinstance(leaf, np.ndarray)})

@@ -1,11 +1,10 @@
-"""Keys of JAX for the records of a batch: functions of the seed and the record alone, like the workers' generators.
+"""JAX keys for the records of a batch: functions of the seed and the record only, like the workers' generators.
 
-    key of a record = fold_in(...fold_in(key(0), w1)..., wn) of the 32-bit words
+    key of a record = fold_in(...fold_in(key(0), w1)..., wn)
 
-    seed, high and low; index, high and low; and behind a FlatMap child, high and low
-
-child is that of `loaderkit._order.rng`: k + 1 for child k of its record. A row that is itself a batch has the key of
-its first record.
+with the 32-bit words w: seed, high and low; index, high and low; after a FlatMap also child, high and low. child is
+that of `loaderkit._order.rng`: k + 1 for child k of its record. A row that is itself a batch has the key of its first
+record.
 """
 
 from functools import lru_cache, partial
@@ -21,7 +20,7 @@ from loaderkit._order.rng import child_of
 
 
 def words_of(indices: NDArray[np.int64], children: NDArray[np.uint64] | None) -> NDArray[np.uint32]:
-    """The words of each record, which come behind those of the seed: (n, 2) uint32, or (n, 4) with children.
+    """The words of each record, which follow those of the seed: (n, 2) uint32, or (n, 4) with children.
 
     indices: (n,) int64. children: (n,) uint64 or None.
 
@@ -38,9 +37,9 @@ def words_of(indices: NDArray[np.int64], children: NDArray[np.uint64] | None) ->
 
 
 def children_of_rows(begins: NDArray[np.int64]) -> NDArray[np.uint64] | None:
-    """The child word of each row by its cursor, (n,) uint64; None where no FlatMap was passed.
+    """The child word of each row, (n,) uint64; None without a FlatMap.
 
-    begins: (n, depth + 1) int64.
+    begins: (n, depth + 1) int64, the cursors of the rows, with depth FlatMaps.
 
     >>> children_of_rows(np.array([[7, 0], [7, 4]]))
     array([1, 5], dtype=uint64)
@@ -52,9 +51,9 @@ def children_of_rows(begins: NDArray[np.int64]) -> NDArray[np.uint64] | None:
 
 
 def record_key(seed: int, index: int, child: int | None = None) -> jax.Array:
-    """The key of one record, to compare with.
+    """The key of one record.
 
-    seed, index: ints in [0, 2**64). child: as `loaderkit._order.rng.child_of` gives it, None without a FlatMap.
+    seed, index: ints in [0, 2**64). child: from `loaderkit._order.rng.child_of`, None without a FlatMap.
 
     >>> bool(record_key(0, 5) == record_key(0, 5)), bool(record_key(0, 5) == record_key(0, 6))
     (True, False)
@@ -75,9 +74,7 @@ def _of_seed(seed: int) -> jax.Array:
 
 @lru_cache(maxsize=16)
 def _folding(seed: int, sharding: Sharding) -> Any:
-    first = np.asarray(
-        jax.random.key_data(_of_seed(seed))
-    )  # the seed's words are folded in once, not for each record
+    first = np.asarray(jax.random.key_data(_of_seed(seed)))  # folds the seed in once, not for each record
 
     def keys(words: Any) -> jax.Array:
         return jax.vmap(partial(_folded, jax.random.wrap_key_data(jnp.asarray(first))))(words)
@@ -86,6 +83,6 @@ def _folding(seed: int, sharding: Sharding) -> Any:
 
 
 def keys_of(seed: int, words: jax.Array, sharding: Sharding) -> jax.Array:
-    """The keys, (n,), sharded like that, of a seed and a global array of words, (n, 2 or 4) uint32."""
+    """The keys, (n,), with that sharding, of a seed and a global array of words, (n, 2 or 4) uint32."""
     made: jax.Array = _folding(seed, sharding)(words)
     return made

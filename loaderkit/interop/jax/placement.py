@@ -1,8 +1,8 @@
-"""The leaves of a batch as arrays on devices: each device gets the rows and columns that its sharding says.
+"""Puts the leaves of a batch on devices: each device gets the rows and columns that the sharding assigns to it.
 
 leaf      a numpy array of this process's rows; what JAX can't hold (str, bytes, objects, times) stays as it is
-target    where it goes (see targets.py)
-held      the rows of the global batch that the process has, ascending
+target    the sharding or device of a leaf (see targets.py)
+held      the rows of the global batch that this process has, ascending
 """
 
 import warnings
@@ -33,15 +33,15 @@ def is_for_devices(leaf: Any) -> bool:
     if not isinstance(leaf, np.ndarray | np.generic | bool | int | float | complex):
         return False
     dtype = np.asarray(leaf).dtype
-    # A difference of times is a number, for numpy.
+    # Kind "m", timedelta64, is a np.number too.
     return dtype.kind != "m" and (jnp.issubdtype(dtype, np.number) or dtype == np.bool_)
 
 
 def spread(prefix: Any, element: Any) -> list[Target | None]:
-    """A target for each leaf: `prefix` is one for all, or a tree that is cut off where one serves all below.
+    """A target for each leaf: `prefix` is one target for all, or a tree in which a target stands for all leaves below.
 
-    Returns them in the order of the element's leaves; None where a dict of the prefix lacks the key. TypeError where
-    the prefix has another container than the element, and for what is no sharding.
+    Returns them in the order of the element's leaves; None where a dict of the prefix lacks the key. Raises TypeError
+    where the prefix has another container than the element, and for a leaf of it that is no sharding or device.
 
     >>> import jax
     >>> one = jax.sharding.SingleDeviceSharding(jax.devices()[0])
@@ -61,37 +61,38 @@ def _spread(prefix: Any, element: Any, where: str) -> list[Target | None]:
         raise TypeError(f"{where}: expected a jax.sharding.Sharding or a tree of them, got {prefix!r}")
     if kind != kind_of(other):
         raise TypeError(
-            f"{where}: it is a {type(prefix).__name__}, and the batch has {structure_of(element)} there"
+            f"{where}: expected a tree of shardings like the batch's {structure_of(element)}, "
+            f"got a {type(prefix).__name__}"
         )
-    given = dict(zip(*children_of(prefix, kind), strict=True))
+    children = dict(zip(*children_of(prefix, kind), strict=True))
     keys, values = children_of(element, kind)
     return [
         target
         for key, value in zip(keys, values, strict=True)
-        for target in _spread(given.get(key), value, where)
+        for target in _spread(children.get(key), value, where)
     ]
 
 
 def rows_of(leaves: Mapping[Path, Any]) -> int:
-    """How many rows these leaves have; ValueError where one has no rows, or others than the rest.
+    """The number of rows of these leaves; ValueError where one has no axis, or another number of rows.
 
     >>> rows_of({"['x']": np.zeros((3, 2)), "['y']": np.zeros(3)})
     3
     """
     lengths = {path: len(leaf) if np.ndim(leaf) else None for path, leaf in leaves.items()}
     if len({*lengths.values()}) != 1 or None in lengths.values():
-        said = ", ".join(f"{path}: {'no axis' if rows is None else rows}" for path, rows in lengths.items())
+        got = ", ".join(f"{path}: {'no axis' if rows is None else rows}" for path, rows in lengths.items())
         raise ValueError(
-            "device_iterator: all arrays of a batch need its rows as their first axis, this one has "
-            f"{said or 'no array'}"
+            "it: expected batches of arrays that all have its rows as their first axis, got "
+            f"{got or 'no array'}"
         )
     return next(rows for rows in lengths.values() if rows is not None)
 
 
 def held_rows(shard: Shard, rows: int) -> tuple[NDArray[np.int64], int]:
-    """The rows of the global batch that a shard holds when it has so many of them, and how many there are in all.
+    """The rows of the global batch that a shard of `rows` rows holds, (rows,) int64, and their total number.
 
-    Every block has as many rows as another.
+    All blocks have the same number of rows.
 
     >>> from loaderkit._order.sharding import ShardBlocks
     >>> held_rows(ShardBlocks((0, 2), 4, (0,) * 4), 4)
@@ -99,15 +100,18 @@ def held_rows(shard: Shard, rows: int) -> tuple[NDArray[np.int64], int]:
     """
     each, left = divmod(rows, len(shard.blocks))
     if left:
-        raise ValueError(f"device_iterator: {rows} rows aren't {len(shard.blocks)} equal blocks")
+        raise ValueError(
+            f"it: expected batches that divide into {len(shard.blocks)} equal blocks, got {rows} rows"
+        )
     held = np.array(shard.blocks, np.int64)[:, None] * each + np.arange(each, dtype=np.int64)
     return held.reshape(-1), each * shard.shard_count
 
 
 def fitting(path: Path, leaf: NDArray[Any]) -> NDArray[Any]:
-    """The leaf in the dtype that it has in JAX, and in this machine's byte order.
+    """The leaf in the dtype that JAX uses for it, in this machine's byte order.
 
-    OverflowError where an integer doesn't fit in it; a float that doesn't is infinite, with a RuntimeWarning.
+    Raises OverflowError for an integer that doesn't fit; a float that doesn't fit becomes infinite, with a
+    RuntimeWarning.
 
     >>> fitting("['x']", np.array([1, 2])).dtype
     dtype('int32')
@@ -121,15 +125,16 @@ def fitting(path: Path, leaf: NDArray[Any]) -> NDArray[Any]:
         low, high = leaf.min(), leaf.max()
         if low < limits.min or high > limits.max:
             raise OverflowError(
-                f"leaf {path} is {leaf.dtype} and holds {high if high > limits.max else low}, which doesn't fit "
-                f"{dtype}, JAX's integer without x64: make it smaller or text in the pipeline, or set jax_enable_x64"
+                f"leaf {path}: expected numbers that fit {dtype}, JAX's integer without x64, got "
+                f"{high if high > limits.max else low} as {leaf.dtype}; make it smaller or text in the pipeline, or "
+                "set jax_enable_x64"
             )
     try:
         with np.errstate(over="raise"):
             return leaf.astype(dtype)
     except FloatingPointError:
         warnings.warn(
-            f"leaf {path} is {leaf.dtype} and holds numbers beyond {dtype}, JAX's without x64: they become infinite",
+            f"leaf {path} is {leaf.dtype} and has numbers beyond {dtype}, JAX's without x64: they become infinite",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -148,19 +153,20 @@ def place(
         target: a sharding for the global array of `total` rows, of which the leaf has the rows `held`; or a device for
             the leaf as it is.
         held: (n,) int64, ascending.
-        total: the rows of the global batch.
+        total: number of rows of the global batch.
 
-    ValueError naming the leaf where there is no target for it, it has too few axes, or a device needs a row that
-    isn't held.
+    Raises ValueError naming the leaf where it has no target or too few axes, or a device needs a row that isn't held.
     """
     if target is None:
-        raise ValueError(f"sharding: there is none for leaf {path}; the tree needs one at its place or above")
+        raise ValueError(
+            f"sharding: expected one for leaf {path}, got none; the tree needs one at its path or above"
+        )
     if isinstance(target, jax.Device):
         return _made(path, leaf.shape, SingleDeviceSharding(target), leaf.__getitem__)
     if isinstance(target, NamedSharding) and len(target.spec) > leaf.ndim:
         raise ValueError(
-            f"sharding: leaf {path} has {leaf.ndim} axes, and {target.spec} is for more: give a tree of shardings "
-            "with one that fits it"
+            f"sharding: expected one of at most {leaf.ndim} axes for leaf {path}, got {target.spec}; use a tree of "
+            "shardings with one that fits this leaf"
         )
 
     def part(index: Any) -> NDArray[Any]:
@@ -169,9 +175,9 @@ def place(
         last = first + high - low
         if last > len(held) or (held[first:last] != np.arange(low, high)).any():
             raise ValueError(
-                f"sharding: a device of this process holds rows {low} to {high - 1} of leaf {path}, and the loader "
-                f"gives this process {_named(held)} of {total}: use shard_options=lk.ShardBySharding(sharding) with "
-                "the same one"
+                f"sharding: expected the rows that this process loads, {_named(held)} of {total}, got rows {low} to "
+                f"{high - 1} of leaf {path} on a device of it; use shard_options=lk.ShardBySharding(sharding) with the "
+                "same sharding"
             )
         return leaf[(slice(first, last), *index[1:])]
 
@@ -183,7 +189,8 @@ def _made(path: Path, shape: tuple[int, ...], sharding: Sharding, part: Callable
         return jax.make_array_from_callback(shape, sharding, part)
     except TypeError as error:
         error.add_note(
-            f"it is leaf {path}: convert its numbers in the pipeline, or make them text or objects, which stay numpy's"
+            f"the array is leaf {path}: convert its numbers in the pipeline, or make them text or objects, which stay "
+            "numpy arrays"
         )
         raise
 
@@ -196,7 +203,7 @@ def _named(rows: NDArray[np.int64]) -> str:
 
 
 def leaves_of(element: Any) -> dict[Path, Any]:
-    """The leaves by their path.
+    """The leaves of an element, {path: leaf}.
 
     >>> leaves_of({"x": 1, "y": (2, 3)})
     {"['x']": 1, "['y'][0]": 2, "['y'][1]": 3}

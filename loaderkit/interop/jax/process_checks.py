@@ -1,4 +1,4 @@
-"""Where the processes that make global arrays together compare where they stand and what their leaves are."""
+"""Compares positions, and shapes and dtypes of leaves, between the processes that make global arrays together."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,13 +20,13 @@ from .targets import processes_of
 
 
 class ProcessChecks:
-    """What one process says to the others, where there are any.
+    """One process's side of the comparison; does nothing where there is only one process.
 
     Args:
         plan: of the batches.
-        shardings: of the global arrays; none where each process keeps its rows to itself.
+        shardings: of the global arrays; empty where each process makes arrays of its own rows.
 
-    closed: set where nothing is waited for any more.
+    closed: once set, waiting for other processes raises IteratorClosedError.
 
     >>> import loaderkit as lk
     >>> ProcessChecks(iter(lk.load([1, 2], batch_size=2))._plan, []).check_place({"step": "0"})
@@ -36,8 +36,8 @@ class ProcessChecks:
         self.closed = False
         self._plan = plan
         store = plan.shard.store
-        # Shards by number have no store of their own, and nothing was compared when iteration started. The processes
-        # of a sharding make an array together all the same, each of the rows that it takes for the right ones.
+        # ShardOptions without a store compared nothing when iteration started, but the processes of a sharding make
+        # one array of their rows, so the plans are compared here.
         self._compared = store is not None
         if store is None and shardings:
             store = store_of(processes_of(shardings), jax.process_index(), TIMEOUT)
@@ -45,30 +45,30 @@ class ProcessChecks:
         self._signature: dict[str, str] | None = None
 
     def check_place(self, place: Mapping[str, str]) -> None:
-        """Raises where the processes don't stand at the same place; all of them ask."""
+        """Raises ValueError or TimeoutError where the processes aren't at the same position; all have to call it."""
         if self._store is None:
             return
-        said = place if self._compared else {**agreement_of(self._plan, present_versions()), **place}
+        fields = place if self._compared else {**agreement_of(self._plan, present_versions()), **place}
         agree(
             self._store,
             "place",
-            said,
-            advice="Before the next batch take all processes to the same position, with set_state or seek, and none "
-            "alone: did each of them find its checkpoint?",
+            fields,
+            advice="Before the next batch move all processes to the same position, with set_state or seek. Did each "
+            "of them find its checkpoint?",
         )
         self._compared = True
 
     def check_leaves(
         self, arrays: Mapping[str, NDArray[Any]], total: int, prefetch: int, *, step: int
     ) -> None:
-        """Raises where the leaves of the processes differ; those ask whose own are new.
+        """Raises ValueError or TimeoutError where leaves differ between processes; compares only new shapes and dtypes.
 
         Args:
             arrays: this process's rows, by path.
-            total: rows of the global batch.
-            prefetch: batches taken ahead. Where they differ, a process that takes fewer may wait for a step's result
-                before it says whether it has the next ones.
-            step: of the batch.
+            total: number of rows of the global batch.
+            prefetch: number of batches on their way. It has to be equal too: a process with fewer may wait for a
+                step's result while another waits for its answer about a later batch.
+            step: of the batch, for the error.
         """
         if self._store is None:
             return
@@ -79,17 +79,17 @@ class ProcessChecks:
                 self._store,
                 "leaves",
                 signature,
-                advice=f"At step {step} the leaves need the same shapes and dtypes, and a process asks the others only "
-                "where its own are new: pad to a fixed shape.",
+                advice=f"At step {step} the leaves need the same shapes and dtypes in all processes, and a process "
+                "compares them only where its own are new: pad to a fixed shape.",
             )
         self._signature = signature
 
 
 class _Closable:
-    """A store at which nothing is waited for any more once its meeting is closed."""
+    """A store in which waiting raises IteratorClosedError once its checks are closed."""
 
-    def __init__(self, store: Store, meeting: ProcessChecks) -> None:
-        self._store, self._meeting = store, meeting
+    def __init__(self, store: Store, checks: ProcessChecks) -> None:
+        self._store, self._checks = store, checks
         self.process, self.processes, self.timeout = store.process, store.processes, store.timeout
 
     def count(self, name: str) -> int:
@@ -102,6 +102,6 @@ class _Closable:
         return self._store.read(prefix)
 
     def wait(self, prefix: str, seconds: float) -> None:
-        if self._meeting.closed:
+        if self._checks.closed:
             raise IteratorClosedError("the iterator was closed while it waited for other processes")
         self._store.wait(prefix, seconds)

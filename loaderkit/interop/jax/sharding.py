@@ -1,4 +1,4 @@
-"""Which rows of a global batch this JAX process loads: those of its number, or those that its devices hold."""
+"""The rows of a global batch that this JAX process loads: by its process index, or those that its devices hold."""
 
 from dataclasses import dataclass
 
@@ -11,17 +11,18 @@ from .announced import check_initialized
 from .blocks import blocks_of, check_sharding
 from .store import store_of
 
-TIMEOUT = 300.0  # seconds, as jax.distributed waits for processes to come
+TIMEOUT = 300.0  # seconds, as jax.distributed.initialize waits for processes
 
 
 @dataclass(frozen=True)
 class ShardByJaxProcess:
-    """One shard for each JAX process: process i of n loads shard i of n. Known when iteration starts.
+    """One shard for each JAX process: process i of n loads shard i of n. Resolved when iteration starts.
 
-    For data parallelism over a mesh that visits the processes in order; `ShardBySharding` is for any mesh. In a program
-    of several processes `jax.distributed.initialize()` comes first.
+    For data parallelism over a mesh that has the processes in order; `ShardBySharding` is for any mesh. A program of
+    several processes has to call `jax.distributed.initialize()` before.
 
-    drop_remainder: as in `ShardOptions`. timeout: seconds that a process waits for the others to say what they load.
+    drop_remainder: as in `ShardOptions`. timeout: seconds that a process waits for the others when they compare plans
+    and agree on the last step.
 
     >>> ShardByJaxProcess().resolve()
     ShardOptions(shard_index=0, shard_count=1, drop_remainder=False)
@@ -31,7 +32,7 @@ class ShardByJaxProcess:
     timeout: float = TIMEOUT
 
     def resolve(self) -> ShardOptions:
-        """Ask JAX which process this is; RuntimeError where a cluster is announced that JAX wasn't told of."""
+        """The shard of this process; RuntimeError where the environment announces a cluster that JAX doesn't know."""
         index, count = jax.process_index(), jax.process_count()
         check_initialized(count)
         store = store_of(range(count), index, self.timeout)
@@ -40,13 +41,14 @@ class ShardByJaxProcess:
 
 @dataclass(frozen=True)
 class ShardBySharding:
-    """The rows that this process's devices hold of arrays with that sharding. Known when iteration starts.
+    """The rows that this process's devices hold of arrays with this sharding. Resolved when iteration starts.
 
-    For any mesh: processes in any order, several of them with the same rows, rows that don't lie together. The last
-    Batch says `global_batch_size`.
+    For any mesh: with processes in any order, several processes that hold the same rows, or rows that aren't adjacent.
+    The last Batch needs a `global_batch_size`.
 
-    sharding: of the batch's arrays, or a Mesh with `spec`: the PartitionSpec whose first entry cuts the rows. timeout:
-    seconds that a process waits for the others to say what they load. TypeError for anything else.
+    sharding: of the batch's arrays, or a Mesh. spec: with a Mesh, the PartitionSpec, whose first entry divides the
+    rows. timeout: seconds that a process waits for the others when they compare plans and agree on the last step.
+    TypeError for other types.
 
     >>> import jax
     >>> from jax.sharding import Mesh, PartitionSpec
@@ -63,7 +65,7 @@ class ShardBySharding:
         if isinstance(self.sharding, Mesh):
             if not isinstance(self.spec, PartitionSpec):
                 raise TypeError(
-                    f"spec: with a mesh, expected the PartitionSpec of the batch's arrays, such as "
+                    f"spec: expected the PartitionSpec of the batch's arrays on this mesh, such as "
                     f"PartitionSpec({self.sharding.axis_names[0]!r}), got {self.spec!r}"
                 )
             object.__setattr__(self, "sharding", NamedSharding(self.sharding, self.spec))
@@ -73,14 +75,15 @@ class ShardBySharding:
         check_sharding("sharding", self.sharding)
 
     def resolve(self) -> ShardBlocks:
-        """The blocks of rows on this process's devices; ValueError where the mesh has none of them."""
+        """The blocks of rows on this process's devices; ValueError where the sharding has no device of this process."""
         assert isinstance(self.sharding, Sharding)
         index = jax.process_index()
         check_initialized(jax.process_count())
         blocks = blocks_of(self.sharding)
         if index not in blocks.held:
             raise ValueError(
-                f"sharding: process {index} has no device in it, only processes {', '.join(map(str, blocks.held))} do"
+                f"sharding: expected a device of this process, {index}, got devices of processes "
+                f"{', '.join(map(str, blocks.held))} only"
             )
         store = store_of(list(blocks.held), index, self.timeout)
         return ShardBlocks(blocks.held[index], blocks.count, blocks.writers, store)

@@ -1,6 +1,6 @@
-"""JAX's coordination service as the store where processes agree; it is there once `jax.distributed` is initialised.
+"""JAX's coordination service as the store in which processes agree; it exists once `jax.distributed` is initialized.
 
-No collective and no computation of JAX's: a key is posted to the service and read from it, over its own connection.
+Uses no collective and no computation of JAX: keys are set and read over the service's own connection.
 """
 
 import time
@@ -10,7 +10,9 @@ from typing import Any
 
 from jax._src.distributed import global_state  # the service has no public interface
 
-_POLL_SECONDS = 0.02
+_POLL_SECONDS = (
+    0.02  # a wait ends at most so late; a shorter one would ask the service more often. Not measured.
+)
 
 _counts: Counter[tuple[tuple[int, ...], str]] = Counter()
 
@@ -31,14 +33,14 @@ class CoordinationStore:
         self.processes = len(self._members)
         self.timeout = timeout
         self._client = client
-        # A group of some processes has keys of its own.
+        # Keys of a group of some processes only have the group in their names.
         self._root = "loaderkit/" + ("all" if self._whole() else "-".join(map(str, self._members))) + "/"
 
     def _whole(self) -> bool:
         return self._members == tuple(range(global_state.num_processes))
 
     def count(self, name: str) -> int:
-        """How often this was asked for that name before, in this process."""
+        """The number of earlier calls with this name in this process."""
         _counts[self._members, name] += 1
         return _counts[self._members, name] - 1
 
@@ -47,17 +49,17 @@ class CoordinationStore:
         self._client.key_value_set(self._root + key, value, allow_overwrite=True)
 
     def read(self, prefix: str) -> Mapping[str, str]:
-        """The keys below `prefix`, which ends with a slash."""
+        """{key: value} of the keys that begin with `prefix`, which ends with a slash."""
         found = self._client.key_value_dir_get(self._root + prefix)
         return {key.removeprefix(self._root): value for key, value in found}
 
     def wait(self, prefix: str, seconds: float) -> None:
-        """Waits a little: the service tells nobody of a change in a folder of keys."""
+        """Sleeps for a moment: the service has no notification for changes below a prefix."""
         time.sleep(min(seconds, _POLL_SECONDS))
 
 
 def store_of(members: Sequence[int], member: int, timeout: float) -> CoordinationStore | None:
-    """The store of these processes; None for a single one, and where `jax.distributed` wasn't initialised.
+    """The store of these processes; None for a single one, and where `jax.distributed` isn't initialized.
 
     >>> store_of([0], 0, 1.0)
     """

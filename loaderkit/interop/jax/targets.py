@@ -1,7 +1,7 @@
-"""Where batches go: what `device_iterator` takes as its sharding, checked, and what it means for the processes.
+"""Checks the `sharding` argument of `device_iterator`, also against the rows that each process loads.
 
 target   a Sharding: an array of the global batch's rows, which all processes in it make together; or a Device of this
-         process: an array of this process's rows alone
+         process: an array of this process's rows only
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _EXPECTED = "sharding: expected a jax.sharding.Sharding, a device of this proces
 
 
 def first_device() -> jax.Device:
-    """Where JAX puts an array of this process that isn't told where: its first device, if not configured otherwise.
+    """JAX's default device in this process: its first one, if not configured otherwise.
 
     >>> first_device() == jax.local_devices()[0]
     True
@@ -31,48 +31,47 @@ def first_device() -> jax.Device:
     return chosen if isinstance(chosen, jax.Device) else jax.local_devices(backend=chosen)[0]
 
 
-def checked_targets(given: Any) -> list[Target]:
-    """The targets in a tree of them; TypeError or ValueError with what to write where it isn't one.
+def checked_targets(tree: Any) -> list[Target]:
+    """The targets in a tree of targets; TypeError or ValueError, with what to write, for anything else.
 
     >>> checked_targets(2)
     Traceback (most recent call last):
         ...
-    TypeError: sharding: expected a jax.sharding.Sharding, a device of this process, or a tree of them, got 2; how many
-    batches are on their way is prefetch=2
+    TypeError: sharding: expected a jax.sharding.Sharding, a device of this process, or a tree of them, got 2; for
+    the number of batches on their way write prefetch=2
     """
-    leaves = (
-        [given] if isinstance(given, PartitionSpec) else flatten(given)[0]
-    )  # a tuple in older versions of JAX
-    if isinstance(given, list | tuple) and leaves and all(isinstance(leaf, jax.Device) for leaf in leaves):
+    # PartitionSpec is a tuple in older versions of JAX.
+    leaves = [tree] if isinstance(tree, PartitionSpec) else flatten(tree)[0]
+    if isinstance(tree, list | tuple) and leaves and all(isinstance(leaf, jax.Device) for leaf in leaves):
         raise TypeError(
-            f"{_EXPECTED}, got {len(leaves)} devices: to share the rows among them write "
+            f"{_EXPECTED}, got {len(leaves)} devices; to share the rows among them write "
             "NamedSharding(Mesh(devices, 'data'), PartitionSpec('data'))"
         )
     if not leaves:
-        raise TypeError(f"{_EXPECTED}, got {given!r:.200}")
+        raise TypeError(f"{_EXPECTED}, got {tree!r:.200}")
     for leaf in leaves:
         if not isinstance(leaf, Sharding | jax.Device):
-            raise TypeError(f"{_EXPECTED}, got {given!r:.200}{_advice(leaf)}")
+            raise TypeError(f"{_EXPECTED}, got {tree!r:.200}{_advice(leaf)}")
         if isinstance(leaf, jax.Device) and leaf not in leaf.client.local_devices():
             raise ValueError(
-                f"sharding: {leaf} belongs to another process, and this is process {jax.process_index()}: use one of "
-                "jax.local_devices(), or a sharding for devices of several processes"
+                f"sharding: expected a device of this process, {jax.process_index()}, got {leaf}, which belongs to "
+                "another process; use one of jax.local_devices(), or a sharding for devices of several processes"
             )
     return leaves
 
 
 def _advice(leaf: Any) -> str:
     if isinstance(leaf, PartitionSpec):
-        return ": a spec says no devices, write NamedSharding(mesh, spec)"
+        return "; a spec names no devices, write NamedSharding(mesh, spec)"
     if isinstance(leaf, Mesh):
-        return f": write NamedSharding(mesh, PartitionSpec({leaf.axis_names[0]!r}))"
+        return f"; write NamedSharding(mesh, PartitionSpec({leaf.axis_names[0]!r}))"
     if isinstance(leaf, int) and not isinstance(leaf, bool):
-        return f"; how many batches are on their way is prefetch={leaf}"
+        return f"; for the number of batches on their way write prefetch={leaf}"
     return ""
 
 
 def shardings_in(targets: Sequence[Target]) -> list[Sharding]:
-    """Those whose arrays hold rows of the global batch.
+    """The targets that are shardings, whose arrays have the rows of the global batch.
 
     >>> shardings_in([first_device()])
     []
@@ -91,7 +90,7 @@ def processes_of(shardings: Sequence[Sharding]) -> list[int]:
 
 
 def row_target(targets: Sequence[Target]) -> Target:
-    """Of an array with nothing but rows, beside arrays of these targets: of the global batch, if any of them is.
+    """The target of an array with one axis, the rows: of the global batch if one of `targets` is a sharding.
 
     >>> mesh = Mesh(jax.devices()[:1], "x")
     >>> row_target([first_device(), NamedSharding(mesh, PartitionSpec("x", None))]).spec == PartitionSpec("x")
@@ -104,9 +103,9 @@ def row_target(targets: Sequence[Target]) -> Target:
 
 
 def check_process_order(sharding: Sharding, shard: Shard) -> None:
-    """Raises ValueError where shards in the order of processes aren't the rows of their devices.
+    """Raises ValueError where process i loads shard i and its devices hold other rows.
 
-    They are on some meshes only; every process sees which.
+    Whether they do depends on the mesh, which every process knows, so all processes raise or none.
 
     >>> check_process_order(jax.sharding.SingleDeviceSharding(jax.devices()[0]), ShardOptions(0, 1))
     """
@@ -124,12 +123,12 @@ def check_process_order(sharding: Sharding, shard: Shard) -> None:
     for process, own in needed.held.items():
         if own in seen:
             raise ValueError(
-                f"sharding: processes {seen[own]} and {process} hold the same rows of it, and the loader gives each "
-                f"process rows of its own: {advice}"
+                f"sharding: expected other rows in each process, as the loader loads them, got the same rows in "
+                f"processes {seen[own]} and {process}; {advice}"
             )
         seen[own] = process
     order = dict.fromkeys(needed.writers)
     raise ValueError(
-        f"sharding: its rows visit the processes in the order {', '.join(map(str, order))}, and the loader gives them "
-        f"out in the order of their numbers: {advice}"
+        f"sharding: expected its rows in the order of the process numbers, as the loader loads them, got the order "
+        f"{', '.join(map(str, order))}; {advice}"
     )

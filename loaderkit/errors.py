@@ -128,7 +128,7 @@ class ArenaMemoryError(LoaderkitError, MemoryError):
 
 
 class PurityError(LoaderkitError, AssertionError):
-    """`loaderkit.testing` found an operation whose result depends on more than its arguments.
+    """`loaderkit.testing` found an operation with a result that depends on more than its arguments.
 
     operation: its label, or "data_source". leaf: the path of the leaf that differs, "" for the element itself.
 

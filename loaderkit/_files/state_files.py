@@ -30,14 +30,14 @@ from loaderkit.errors import StateError
 
 _DOCUMENT = re.compile(r"process_(0|[1-9][0-9]*)-of-([1-9][0-9]*)\.json")
 _SHARED = "shared_storage"
-_SHOWN_NAMES = 8
+_SHOWN_NAMES = 8  # file names that an error shows
 _CANT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}  # some network file systems can't flush a directory
 
 SavedState = bytes | Sequence[bytes]
 
 
 class StatefulIterator(Protocol):
-    """An object whose state is saved and restored: a loader's iterator, or another one with these members."""
+    """An object with a state to save and restore: a loader's iterator, or another one with these members."""
 
     allow: Collection[str]
 

@@ -1,7 +1,7 @@
 """Bad records: how many are allowed, what is read instead of them, and what a state remembers of them.
 
 bad     a record on which the read, or an operation before the first Batch, raises an error
-lost    an index whose own record was bad when its row was handed out
+lost    an index: its own record was bad when its row was handed out
 ledger  [index, index read instead] of each lost index; twice the same index where the user's function made the element
 skipped number of lost indices that left no row, by logical stream
 search  for an index to read instead: those after the lost one; after the stream's last index follows its first

@@ -1,8 +1,8 @@
 """How processes agree on the last step, where none can compute it in advance: by announcements in a small store.
 
 Filter and FlatMap change the number of rows, so each process exhausts its streams at a different step. But processes
-that train together must all make a step or none. So where the last Batch pads, a process whose streams are exhausted
-hands out masked batches as long as another process has rows. Steps are counted from 1:
+that train together must all make a step or none. So where the last Batch pads, an exhausted process hands out masked
+batches as long as another process has rows. Steps are counted from 1:
 
     sure    number of steps for which a process has real rows: made already, or certain to follow
     total   number of all its steps with real rows, known once its streams are exhausted

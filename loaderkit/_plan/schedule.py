@@ -87,7 +87,7 @@ class Schedule:
             raise ValueError(f"stop: expected {self.start} (start) or more, got {self.stop}")
 
     def rows_at(self, index: int) -> StepRecords | None:
-        """This shard's part of the step whose first index is `index`; None where the shard doesn't make that step.
+        """This shard's part of the step that begins at `index`; None where the shard doesn't make that step.
 
         index: from `start` on, else IndexError.
 
@@ -99,7 +99,7 @@ class Schedule:
         return self._part(index, spans) if spans else None
 
     def all_rows(self, index: int) -> StepRecords | None:
-        """The records of all shards in the step whose first index is `index`; None where no shard makes that step.
+        """The records of all shards in the step that begins at `index`; None where no shard makes that step.
 
         index: from `start` on, else IndexError.
 
@@ -254,7 +254,7 @@ class StepsAhead:
         self._keys: NDArray[np.int64] = np.empty((0, self._length), np.int64)
 
     def records(self, index: int, most: int = 1) -> StepRecords | None:
-        """This shard's part of the step whose first index is `index`, as `Schedule.rows_at` returns it.
+        """This shard's part of the step that begins at `index`, as `Schedule.rows_at` returns it.
 
         most: may return up to so many consecutive whole steps at once.
 

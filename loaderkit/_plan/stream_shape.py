@@ -153,7 +153,7 @@ class StreamShape:
         return LogicalStreams(self.logical_streams, q, self.start, self.stop)
 
     def owned_streams(self, q: int) -> tuple[int, ...]:
-        """The logical streams whose rows this process loads; () where operations keep the number of rows."""
+        """The logical streams of this process; () where operations keep the number of rows."""
         if not self.row_changing:
             return ()
         return self.streams_in_blocks(q).owned(self.batching.rows, self.shard)
@@ -165,12 +165,12 @@ class StreamShape:
         batches = [op for op in self.operations if op.batch is not None]
         if not batches:
             raise ValueError(
-                "shard_options: expected operations with a Batch, whose rows the sharding divides, got none; add "
+                "shard_options: expected operations with a Batch, because the sharding divides its rows, got none; add "
                 "lk.Batch(global_batch_size=...)"
             )
         if batches[-1].batch is not None and batches[-1].batch.batch_size is not None:
             raise ValueError(
-                f"batch_size: expected a global batch size, whose rows the sharding divides, got {batches[-1].label}; "
+                f"batch_size: expected the size of the global batch, for the sharding, got {batches[-1].label}; "
                 "use lk.Batch(global_batch_size=...)"
             )
         self.check_equal_parts("shard_options")

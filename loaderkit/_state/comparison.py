@@ -22,8 +22,8 @@ ALLOWABLE = ("sampler", "source", "operations", "global_batch_size", "parameters
 # These decide the set of rows; a difference in them was refused, or allowed, before parameters are compared.
 _DECIDING = ("Filter", "FlatMap", "Batch")
 
-_MAX_LINES = 8
-_MAX_SHOWN = 200
+_MAX_LINES = 8  # differences shown of each field
+_MAX_SHOWN = 200  # characters of each value
 
 
 def compare(saved: State, current: State, allow: Collection[str] = ()) -> list[str]:
@@ -117,8 +117,8 @@ def _mismatch_text(found: dict[str, list[str]], saved: State, current: State) ->
     if "streams" in found:
         lines.append(_streams_advice(saved))
     if "epoch" in found:
-        wanted = "the loader itself" if saved.epoch is None else f"loader.epoch({saved.epoch})"
-        lines.append(f"It is a state of {wanted}; restore it there.")
+        owner = "the loader itself" if saved.epoch is None else f"loader.epoch({saved.epoch})"
+        lines.append(f"It is a state of {owner}; restore it there.")
     if "global_batch_size" in found and saved.rows != current.rows:
         batched = any(_name_of(operation) == "Batch" for operation in current.operations)
         keep = f"lk.Batch(global_batch_size={saved.rows})" if batched else f"{saved.rows} shards"

@@ -50,7 +50,8 @@ _FIELDS = (
 _STEADY = ("sampler", "source", "operations", "streams", "parameters")  # equal in all states of an iterator
 _VERSIONED = ("loaderkit", "numpy", "python")
 _MAX_INT = 2**63 - 1
-_MAX_CURSOR = 64
+# Bounds that a damaged document can't exceed, far above any real pipeline.
+_MAX_CURSOR = 64  # integers of a cursor
 _MAX_OPERATIONS = 1000
 
 

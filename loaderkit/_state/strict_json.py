@@ -8,11 +8,11 @@ from typing import Any
 
 from loaderkit.errors import StateError
 
-_MAX_DEPTH = 32
+_MAX_DEPTH = 32  # levels; far above any state's, far below Python's recursion limit
 # A seed may use all 64 bits; every other number has a tighter range of its own.
 _LEAST_INT, _MOST_INT = -(2**63), 2**64 - 1
-_MAX_DIGITS = 20
-_LINE = 96
+_MAX_DIGITS = 20  # characters of 2**64 - 1, and of -2**63
+_LINE = 96  # characters of a line that isn't broken up
 _INDENT = "  "
 
 

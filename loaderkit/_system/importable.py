@@ -21,7 +21,7 @@ def lives_here_alone(name: str | None) -> bool:
     return name is not None and (name == "__main__" or name not in sys.modules or _is_alone(name))
 
 
-# A worker imports these before it has the trainer's sys.path; the standard library comes first on any path.
+# A worker imports these before it has the trainer's sys.path, and finds the standard library's first.
 _BEFORE_THE_PATH = {"loaderkit", "cloudpickle", "numpy", *sys.stdlib_module_names}
 
 

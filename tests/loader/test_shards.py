@@ -400,7 +400,10 @@ def test_shards_of_several_blocks_make_the_global_batches(changing, workers):
     ("operations", "text"),
     [
         ([], "operations with a Batch, .*got none; add lk.Batch\\(global_batch_size=...\\)"),
-        ([lk.Batch(4)], "batch_size: expected a global batch size, .*got .*Batch\\(batch_size=4\\);"),
+        (
+            [lk.Batch(4)],
+            "batch_size: expected the size of the global batch, .*got .*Batch\\(batch_size=4\\);",
+        ),
         ([lk.Batch(global_batch_size=6)], "global_batch_size: expected a multiple of 4, .*, got 6"),
         (
             [lk.Batch(global_batch_size=8)],

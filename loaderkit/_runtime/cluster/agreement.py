@@ -87,7 +87,7 @@ def _decided(store: Store, folder: str) -> tuple[str, str]:
 def _answered(store: Store, folder: str, number: int) -> tuple[str, str]:
     """Kind and text of the verdict on this process's question.
 
-    Waits again while process 0 is asking, whose time may end later than this process's.
+    Waits again while process 0 is asking, because the time of process 0 may end later than this process's.
     """
     for _ in range(_WAITS):
         wait, verdict = Wait(store), _verdict(store, folder)
@@ -125,7 +125,7 @@ def _verdict(store: Store, folder: str) -> Mapping[str, Any]:
 
 
 def _answers(verdict: Mapping[str, Any], process: int, number: int) -> bool:
-    # A verdict lists only processes whose number isn't the most frequent one, so it is short for thousands of them.
+    # A verdict lists only the processes that don't have the most frequent number, so it is short for thousands.
     return bool(verdict) and verdict["others"].get(str(process), verdict["usual"]) == number
 
 

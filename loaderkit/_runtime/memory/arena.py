@@ -82,7 +82,7 @@ class Arena:
         return token
 
     def expired(self) -> list[Slot]:
-        """The slots whose last view was deleted since the last call."""
+        """The slots of which the last view was deleted since the last call."""
         slots = []
         while self._expired:
             lease = self._expired.popleft()

@@ -47,8 +47,8 @@ def check_start() -> None:
     if script_again and IN_WORKER in os.environ:
         raise WorkerError(
             "an operation started a process with multiprocessing's 'spawn' or 'forkserver', which runs the script "
-            "again, and the script starts workers whose operation would do the same without end. Put the script's "
-            "statements under: if __name__ == '__main__':"
+            "again, and the script starts workers, in which the operation would do the same without end. Put the "
+            "script's statements under: if __name__ == '__main__':"
         )
 
 

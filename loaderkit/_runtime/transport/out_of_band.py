@@ -20,7 +20,9 @@ from .pickling import Packer
 _HEAD = struct.Struct("=QQQQ")
 _ENTRY = struct.Struct("=QQ")
 _ALIGNMENT = 64
-# Bytes: smaller buffers stay inside the pickle, where they cost a copy but no entry, alignment and view. Not measured.
+# Bytes: smaller buffers stay inside the pickle, where they cost a copy but no entry and view. Measured with 64 arrays
+# packed, written and unpacked: inside took 0.9 of the CPU time of beside with 256 and 512 bytes each, 1.0 with 2,048,
+# 1.1 with 4,096 and 3.1 with 65,536.
 _SMALL = 2048
 
 

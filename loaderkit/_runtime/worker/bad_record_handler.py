@@ -35,7 +35,7 @@ _Search = Callable[[int, int], tuple[np.ndarray, np.ndarray]]
 
 _OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 _number_of: Any = OSError.__dict__["errno"].__get__
-_MOST_SAID = 2_000  # characters of an error in the log and the quarantine file
+_MOST_TEXT = 2_000  # characters of an error in the log and the quarantine file
 _MOST_KNOWN = 100_000  # remembered bad record keys, a bound on memory; others are read again as candidates
 
 
@@ -234,4 +234,4 @@ def _of_a_record(failure: Failure) -> bool:
 
 
 def _text_of(error: Exception) -> str:
-    return shortened(f"{type(error).__qualname__}: {text_of(error)}", _MOST_SAID)
+    return shortened(f"{type(error).__qualname__}: {text_of(error)}", _MOST_TEXT)

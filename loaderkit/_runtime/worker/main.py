@@ -46,7 +46,7 @@ _ON_IMPORTS = (
     "a worker process imports the modules that operations use by their names, with the trainer's sys.path; modules "
     "that only the trainer's sys.modules has are sent by value, and import hooks of the program aren't installed"
 )
-_MOST_SAID = 2_000  # characters of an error inside another one
+_MOST_TEXT = 2_000  # characters of an error inside another one
 
 
 def main(channel: int, arena: int, heartbeat: int, trainer: int, *descriptors: int) -> None:
@@ -316,7 +316,7 @@ def without_unpicklable(
                 index = int(begins[row, 0]) if begins is not None else _index_of(task, place, row)
                 refused = TransportError(
                     f"an element of type {type(value).__qualname__} can't be sent by the worker: "
-                    f"{shortened(text_of(unpicklable), _MOST_SAID)}"
+                    f"{shortened(text_of(unpicklable), _MOST_TEXT)}"
                 )
                 refused.__cause__ = unpicklable
                 kept = replace(

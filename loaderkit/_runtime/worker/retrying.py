@@ -16,9 +16,9 @@ from loaderkit._runtime.transport.exceptions import shortened
 from loaderkit.errors import FileChangedError
 from loaderkit.sources.naming import Namer
 
-_MOST_SAID = 1_000  # characters of each attempt's error in the note
+_MOST_TEXT = 1_000  # characters of each attempt's error in the note
 _LONGEST_WAIT = 60.0  # seconds between two attempts: the doubled pause grows no further
-_SIGN_SECONDS = 0.1  # between two calls of `waits`, well below any `worker_timeout`
+_SIGN_SECONDS = 0.1  # between two calls of `waits`, far below usual values of `worker_timeout`
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Retrying:
                     raise first
                 return self._read(key)
             except Exception as error:
-                what = shortened(repr_of(error), _MOST_SAID)
+                what = shortened(repr_of(error), _MOST_TEXT)
                 attempts.append(
                     f"{len(attempts) + 1} ended after {time.monotonic() - begun:.3f} s with {what}"
                 )

@@ -96,7 +96,7 @@ class DeviceIterator(Closing):
         self._global = bool(shardings)
         if not plan.batching.batched and (self._global or keys is not None):
             raise ValueError(
-                "it: expected a loader with a Batch, whose rows the devices share, got one without; add lk.Batch(...)"
+                "it: expected a loader with a Batch, because devices share its rows, got one without; add lk.Batch(...)"
             )
         if self._global:
             plan.check_equal_parts("sharding")
@@ -264,7 +264,7 @@ class DeviceIterator(Closing):
         self._it.set_state(state, allow)
 
     def writers_needed(self, writers: Sequence[int]) -> Collection[int]:
-        """The processes whose documents of a saved state `set_state` needs, as the wrapped iterator's."""
+        """The numbers of the documents of a saved state that `set_state` needs, as the wrapped iterator's."""
         return self._it.writers_needed(writers)
 
     def seek(self, step: int) -> None:

@@ -19,7 +19,7 @@ class ShardByJaxProcess:
     """One shard for each JAX process: process i of n loads shard i of n. Resolved when iteration starts.
 
     For data parallelism over a mesh that has the processes in order; `ShardBySharding` is for any mesh. A program of
-    several processes has to call `jax.distributed.initialize()` before.
+    several processes has to call `jax.distributed.initialize()` first.
 
     drop_remainder: as in `ShardOptions`. timeout: seconds that a process waits for the others when they compare plans
     and agree on the last step.
@@ -46,7 +46,7 @@ class ShardBySharding:
     For any mesh: with processes in any order, several processes that hold the same rows, or rows that aren't adjacent.
     The last Batch needs a `global_batch_size`.
 
-    sharding: of the batch's arrays, or a Mesh. spec: with a Mesh, the PartitionSpec, whose first entry divides the
+    sharding: of the batch's arrays, or a Mesh. spec: with a Mesh, the PartitionSpec; its first entry divides the
     rows. timeout: seconds that a process waits for the others when they compare plans and agree on the last step.
     TypeError for other types.
 

@@ -71,7 +71,7 @@ def _advice(leaf: Any) -> str:
 
 
 def shardings_in(targets: Sequence[Target]) -> list[Sharding]:
-    """The targets that are shardings, whose arrays have the rows of the global batch.
+    """The targets that are shardings; their arrays have the rows of the global batch.
 
     >>> shardings_in([first_device()])
     []

@@ -28,7 +28,7 @@ Int64Array = NDArray[np.int64]
 # So many bad records in a row end a stream where the user sets no limit. Fewer would end streams with a damaged file of
 # some hundred records; more would search longer in a source that can't be read at all. Not measured.
 IN_A_ROW = 1000
-# A share is a share of at least so many records: a single bad one among the first ten is no 10 %. Not measured.
+# A share is taken of at least so many records: one bad record among the first ten isn't 10 % of a run. Not measured.
 _FIRST_SHARE = 1000
 # Candidates planned at once, first and most: most searches end at the first candidate, and a long one shouldn't ask
 # the sampler often. Not measured.

@@ -31,7 +31,7 @@ _WAITS = 3
 def agree(
     store: Store, name: str, fields: Mapping[str, str], *, advice: str, notes: Mapping[str, str] | None = None
 ) -> str:
-    """Waits until every process of the store has called this with the same name and fields.
+    """Waits until every process of the store has called this with the same name, and compares their fields.
 
     Args:
         store: shared by the processes.

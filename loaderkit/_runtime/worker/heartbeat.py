@@ -23,9 +23,8 @@ _NOTHING = -1
 _PAGE = mmap.PAGESIZE
 # The signal for stacks: a real-time one, where the system has them, since libraries may use SIGUSR1 and SIGUSR2.
 _ASK: int = signal.SIGRTMAX - 3 if hasattr(signal, "SIGRTMAX") else signal.SIGUSR2
-_ANSWER_SECONDS = (
-    1.0  # wait for stacks; a worker may be unable to answer, and the pool waits meanwhile. Not measured.
-)
+# How long `stacks` waits: a worker answers at once, or can't at all. Not measured.
+_ANSWER_SECONDS = 1.0
 _MOST = 1 << 16  # bytes of stacks
 
 

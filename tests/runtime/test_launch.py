@@ -96,7 +96,7 @@ def test_a_program_without_an_interpreter_is_told_what_to_write(monkeypatch):
     for nothing in (None, ""):
         monkeypatch.setattr(sys, "executable", nothing)
         with pytest.raises(
-            lk.WorkerError, match=r"sys.executable is .*worker_kind='thread' or worker_count=0"
+            lk.WorkerError, match=r"sys.executable: expected .*worker_kind='thread' or worker_count=0"
         ):
             iter(loader)
     monkeypatch.undo()

@@ -212,23 +212,23 @@ class StreamShape:
         if self.stop is None:
             return
         why = (
-            f"logical_streams={count} with operations that change the number of rows: the streams of a finite sampler "
-            "are exhausted at different steps, "
+            f"where operations change the number of rows, the {count} logical streams of a finite sampler are "
+            "exhausted at different steps"
         )
         if batching.remainder == "keep":
             raise ValueError(
-                f"{why}so the last Batch: expected remainder='drop', 'pad' or 'wrap', got 'keep'; use 'pad', which "
-                "fills missing rows with zeros, or num_epochs=None"
+                f"remainder: expected 'drop', 'pad' or 'wrap' in the last Batch, got 'keep': {why}; use "
+                "Batch(..., remainder='pad'), which fills missing rows with zeros, or num_epochs=None"
             )
         if batching.remainder in ("drop", "wrap") and self.num_steps is None:
             raise ValueError(
-                f"{why}so num_steps: expected the steps of the whole run with remainder={batching.remainder!r}, got "
-                "None; use DataLoader(num_steps=...) or remainder='pad'"
+                f"num_steps: expected the steps of the whole run with remainder={batching.remainder!r}, got None: "
+                f"{why}; use DataLoader(num_steps=...) or remainder='pad'"
             )
         if self.asks_others and self.shard.store is None:
             raise ValueError(
-                f"{why}so shard_options: expected a store, over which the processes agree on the last step, got none; "
-                "use lk.ShardByJaxProcess() or lk.ShardOptions(shard_index, shard_count, store=...)"
+                f"shard_options: expected a store, over which the processes agree on the last step, got none: {why}; "
+                "use shard_options=lk.ShardByJaxProcess() or lk.ShardOptions(shard_index, shard_count, store=...)"
             )
 
     def _check_share(self) -> None:

@@ -81,7 +81,7 @@ def placement_cases(count):
         except ValueError as error:
             told["refused"] += 1
             told["as many"] += len(held) == total // right.count * len(right.held[process])
-            if fits or "a device of this process holds rows" not in str(error):
+            if fits or "expected the rows that this process loads" not in str(error):
                 told["wrong"].append(f"{case}: {shard} refused: {error}")
             continue
         told["right"] += 1
@@ -104,7 +104,7 @@ def two_shardings(rng, loader, count):
                 batch = next(batches)
             except ValueError as error:
                 told["refused"] += 1
-                if "a device of this process holds rows" not in str(error):
+                if "expected the rows that this process loads" not in str(error):
                     told["wrong"].append(f"{case}: {error}")
                 continue
         told["right"] += 1

@@ -29,6 +29,7 @@ EXCEPTIONS = {
     ("runtime", "_steps"): "the same, of a batch",
     ("runtime", "_holds"): "which memory a fenced worker may write to shows in no other way",
     ("runtime", "_freed"): "the same",
+    ("runtime", "_watch"): "a test waits until a silent worker has been watched for long enough",
     ("runtime", "_seen"): "a test waits until a silent worker has been watched for long enough",
     ("sources", "_fd"): "that two processes map the same memory shows only in its inode",
 }

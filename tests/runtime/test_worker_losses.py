@@ -26,6 +26,7 @@ from runtime_loaders import Trap, all_same, numbers, row, same, until, worker_pi
 
 import loaderkit as lk
 import loaderkit._engine.supervisor as supervisor
+from loaderkit._engine.dispatcher import Dispatcher
 from loaderkit._engine.stall_watch import Stall
 from loaderkit._runtime.executors.process_worker import ProcessWorker
 from loaderkit._runtime.executors.pump import Pump
@@ -183,8 +184,8 @@ def test_a_closed_iterator_keeps_nothing_of_the_frames_that_its_error_came_throu
     with numbers(8, row, lk.Batch(4), worker_kind="thread", **ONE) as loader:
         it = iter(loader)
         it.start_prefetch()
-        with hub_of(loader).lock:
-            hub_of(loader)._give_up(lk.WorkerError("no worker can be started"))
+        with pool_of(loader).lock:
+            pool_of(loader)._give_up(lk.WorkerError("no worker can be started"))
         seen = train()
         it.close()
         gc.collect()
@@ -356,7 +357,7 @@ def test_a_worker_that_gets_on_while_it_is_asked_what_it_does_is_left_in_peace(t
         it = iter(loader)
         it.start_prefetch()
         trap.caught()
-        pool = hub_of(loader)
+        pool = pool_of(loader)
         ((number, worker),) = pool._supervisor.workers.items()
         now = worker.progress()
         before = replace(now, beats=now.beats - 1)
@@ -450,7 +451,7 @@ class Sleepy(Trap):
         return row(x)
 
 
-def hub_of(loader: lk.DataLoader) -> Any:
+def pool_of(loader: lk.DataLoader) -> Any:
     return executor_of(loader)
 
 
@@ -486,7 +487,7 @@ def test_a_thread_that_wakes_up_late_and_writes_harms_nothing(tmp_path):
     with numbers(400, trap, lk.Batch(4), task_rows=2, **options) as loader:
         met = threading.Thread(target=trap.caught)
         met.start()
-        watch_late_writes(iter(loader), hub_of(loader), trap.let_go, expected)
+        watch_late_writes(iter(loader), pool_of(loader), trap.let_go, expected)
         met.join()
 
 
@@ -506,7 +507,7 @@ def test_a_process_that_cant_be_killed_and_wakes_up_late_harms_nothing(tmp_path,
                 "kill",
                 lambda worker: None if worker.process.pid == victim.result() else kill(worker),
             )
-            watch_late_writes(iter(loader), hub_of(loader), trap.let_go, expected)
+            watch_late_writes(iter(loader), pool_of(loader), trap.let_go, expected)
         monkeypatch.setattr(ProcessWorker, "kill", kill)
 
 
@@ -531,12 +532,12 @@ def test_close_ends_a_process_that_was_fenced(tmp_path, monkeypatch, caplog):
 
         with monkeypatch.context() as kernel:
             kernel.setattr(ProcessWorker, "kill", in_vain)
-            takes_too_long(hub_of(loader))
-            assert len(hub_of(loader)._supervisor.fenced) == 1
+            takes_too_long(pool_of(loader))
+            assert len(pool_of(loader)._supervisor.fenced) == 1
             # Once for its time, and by the pump for its channel, which was closed then.
             until(lambda: len(kills) == 2, "that it is killed in vain")
         assert all_same([*it], list(numbers(24, row, lk.Batch(4))))
-        assert len(hub_of(loader)._supervisor.fenced) == 1
+        assert len(pool_of(loader)._supervisor.fenced) == 1
     assert not Path(f"/proc/{victim}").exists()
     assert "was fenced with no sign of life for 500 s" in caplog.text
     assert "may still write, so its memory is set apart" in caplog.text
@@ -619,21 +620,22 @@ def test_a_record_that_is_read_instead_of_a_bad_one_and_kills_is_named(kind, cap
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_a_worker_gets_on_when_the_trainer_says_what_to_read_instead(tmp_path, kind, monkeypatch):
     """So what it waits for that isn't held against it. Record 10 is read in the row of 9, and first there."""
-    asking = []
-    search = WorkerPool._search
+    asking, pools = [], []
+    replacement = Dispatcher.replacement
 
-    def noting(pool: Any, worker: int, *asked: int) -> Any:
-        asking.append(pool._supervisor.workers[worker].progress())
-        return search(pool, worker, *asked)
+    def noting(dispatcher: Dispatcher, worker: int, *asked: int) -> Any:
+        asking.append(pools[0]._supervisor.workers[worker].progress())
+        return replacement(dispatcher, worker, *asked)
 
-    monkeypatch.setattr(WorkerPool, "_search", noting)
+    monkeypatch.setattr(Dispatcher, "replacement", noting)
     trap = Trap(tmp_path, at=10)
     lossy = {"on_record_error": "replace", "worker_kind": kind, **ONE}
     with numbers(24, bad_9(trap), lk.Batch(4), task_rows=4, **lossy) as loader:
         it = iter(loader)
+        pools.append(pool_of(loader))
         it.start_prefetch()
         trap.caught()
-        (worker,) = hub_of(loader)._supervisor.workers.values()
+        (worker,) = pool_of(loader)._supervisor.workers.values()
         (before,), now = asking, worker.progress()
         assert now.task == before.task is not None and now.beats > before.beats
         trap.let_go()
@@ -660,10 +662,10 @@ def test_a_thread_stays_fenced_until_its_task_is_finished(tmp_path, monkeypatch)
         trap.caught()
         assert all_same([*it], list(numbers(24, bad_9(row), lk.Batch(4), on_record_error="replace")))
         it.close()
-        assert hub_of(loader)._in_use()  # the pump waits for its end, with no stream open
+        assert pool_of(loader)._in_use()  # the pump waits for its end, with no stream open
         trap.let_go()
-        until(lambda: not hub_of(loader)._supervisor.fenced, "its end")
-        until(lambda: not hub_of(loader)._in_use(), "that nothing is done any more")
+        until(lambda: not pool_of(loader)._supervisor.fenced, "its end")
+        until(lambda: not pool_of(loader)._in_use(), "that nothing is done any more")
     assert heard == [("ReplacementRequested", True), ("TaskFinished", False)]
 
 
@@ -702,7 +704,7 @@ def test_a_worker_that_is_starting_has_a_minute_whatever_its_time_limit_and_is_n
     with numbers(8, Slow(tmp_path), lk.Batch(4), worker_timeout=0.3, **ONE) as loader:
         it = iter(loader)
         it.start_prefetch()
-        watch = hub_of(loader)._supervisor._watch
+        watch = pool_of(loader)._supervisor._watch
         until(lambda: any(seen.seconds > 0.6 for seen in watch._seen.values()), "twice its limit")
         assert not caplog.records
         write_to(tmp_path / "go")

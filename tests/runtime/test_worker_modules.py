@@ -16,7 +16,10 @@ OF_EVERY_WORKER = {
         "", ".hints", ".integers", ".lazy_package", ".notes", ".structure", ".tree", ".version",
     )),
     *(f"loaderkit._engine{name}" for name in ("", ".task")),
-    *(f"loaderkit._order{name}" for name in ("", ".cursor", ".fill", ".loss", ".metadata", ".mixing", ".rng")),
+    *(
+        f"loaderkit._order{name}"
+        for name in ("", ".cursor", ".facts", ".failure", ".fill", ".loss", ".metadata", ".mixing", ".rng")
+    ),
     *(f"loaderkit._system{name}" for name in (
         "", ".byte_order", ".descriptors", ".importable", ".limits", ".platform", ".shared_memory",
         ".start_folder",

@@ -420,7 +420,7 @@ def test_arguments_are_checked():
         check_operation(abs)
     with pytest.raises(TypeError, match="expected an operation or a function"):
         check_operation(3, 1)
-    with pytest.raises(ValueError, match="seed must be at least 0"):
+    with pytest.raises(ValueError, match="seed: expected an int from 0 to"):
         check_operation(abs, 1, seed=-1)
     with pytest.raises(ValueError, match="skip: expected names among"):
         check_operation(abs, 1, skip=["order"])

@@ -1,7 +1,7 @@
 """What tasks made and how often it is still needed.
 
-An output is counted in uses: each row range or element that somebody will still take. When the count reaches zero the
-output is *released*: whoever holds it (an object in this process, a range of the arena) may let go of it.
+An output is counted in uses: each row range or element that is still to be taken from it. When the count reaches zero
+the output is *released*: the executor deletes the object, or frees the slot, that holds it.
 """
 
 from .task import Slot
@@ -37,12 +37,12 @@ class Outputs:
         return self._held[task][0]
 
     def drop(self, task: int) -> None:
-        """One use is over."""
+        """Counts one use less."""
         slot, uses = self._held.pop(task)
         self.arrived(task, slot, uses=uses - 1)
 
     def forget(self, task: int) -> None:
-        """All uses are over: the stream that needed it was closed."""
+        """Releases an output whatever its uses: the stream that needed it was closed."""
         if task in self._held:
             slot, _ = self._held.pop(task)
             self._released.append((task, slot))

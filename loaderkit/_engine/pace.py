@@ -1,16 +1,16 @@
-"""How long things take, so that tasks are neither crumbs nor boulders. It steers only where tasks are cut."""
+"""Chooses rows per task, and how much is begun ahead, from a running mean of seconds per row; never affects output."""
 
 import math
 
-# A message costs both sides 100 us and more where it wakes a sleeping processor: some 1% of a task.
+# A message that wakes a sleeping processor costs 100 us and more on both sides: about 1% of a task of this length.
 TASK_SECONDS = 16e-3
-# Of the trainer's own tasks: there is nobody to share with, only the engine's part to spread.
+# Without workers: long enough that the engine's own cost of a task is a small share, short enough for one next().
 ALONE_SECONDS = 3e-3
-# Work that waits at each worker, so that a trainer busy for that long starves nobody.
+# Tasks that wait at each worker: a trainer that is busy for this long leaves no worker idle.
 AHEAD_SECONDS = 40e-3
-# Of each worker's work that is begun and not handed out, so that a slow record stops nobody else.
+# Work of each worker that is begun and not delivered: a slow record delays the other workers only after this long.
 WINDOW_SECONDS = 80e-3
-_WEIGHT = 0.2  # of the newest figure
+_WEIGHT = 0.2  # of the newest task in the mean
 _MOST_TASKS = 64
 
 
@@ -37,7 +37,7 @@ class Pace:
         self._row_seconds: float | None = None
 
     def saw(self, *, rows: int, seconds: float) -> None:
-        """Takes in that a task of so many rows, at least one, took so long; 0 s: nobody timed it, as nobody did it."""
+        """Counts a task of so many rows, at least one, that took so long; 0 s is a task that wasn't done."""
         if not seconds:
             return
         each = max(seconds / rows, 1e-9)
@@ -55,7 +55,7 @@ class Pace:
         return max(1, int(TASK_SECONDS / self._row_seconds))
 
     def tasks_ahead(self) -> int:
-        """Tasks that each worker is given at once."""
+        """Tasks that a worker has at once."""
         each = self.rows(1)
         reads = -(-self._reads // each)
         if self._row_seconds is None:
@@ -63,12 +63,12 @@ class Pace:
         return max(2, reads, min(_MOST_TASKS, math.ceil(AHEAD_SECONDS / (each * self._row_seconds))))
 
     def rows_ahead(self, batch: int) -> int:
-        """Rows that are begun at once; the trainer alone has one task at a time."""
+        """Rows that are begun at once; without workers those of one task."""
         least = max(1, self.workers * self.tasks_ahead()) * self.rows(batch)
         if self._row_seconds is None:
             return least
         return max(least, int(self.workers * WINDOW_SECONDS / self._row_seconds))
 
     def least_ahead(self, rows: int) -> int:
-        """Rows that have to be given to them at once, in tasks of `rows`, so that nobody waits for the next message."""
+        """Rows that all workers have at once, in tasks of `rows`, so that none waits for its next message."""
         return self.workers * max(2 * rows, self._reads)

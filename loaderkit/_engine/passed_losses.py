@@ -1,8 +1,8 @@
-"""Which losses an element leaves behind: each is told once, with the element that passes its place.
+"""Which bad records are reported with an element: each once, with the first element that passes it.
 
-A stream keeps its losses until then, with the pass number of each. An element passes those of its records, whose place
-in the ledger it needs to be made again; of records left out, those that its end passes: in the middle of a batch's
-children they would be met again.
+A stream keeps its losses until then, each with its pass number. Where a bad record is replaced, an element passes the
+losses of its own records, because it needs their ledger entries to be made again. Where bad records are left out, an
+element passes those before its end: a restore in the middle of a batch's children would meet later ones again.
 """
 
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ def losses_of(
     *,
     left_out: bool,
 ) -> dict[int, tuple[Loss, ...]] | None:
-    """The losses that the elements of a run from a place on leave behind, by element; None where none wait.
+    """The losses that the elements of a run pass, from a place on, by element; None where the streams have none.
 
     Args:
-        run: what is handed out.
-        place: of its first element that is.
-        ends: the cursors behind each, by stream.
+        run: its elements are delivered.
+        place: of the first element that is.
+        ends: for each, the cursors after it, by stream.
         streams: by number.
-        left_out: whether lost records leave no row.
+        left_out: whether bad records leave no row.
     """
     if not any(stream.losses for stream in streams.values()):
         return None
@@ -41,7 +41,7 @@ def losses_of(
 
 
 def losses_left(streams: Mapping[int, LogicalStream]) -> tuple[Loss, ...]:
-    """Those behind the last element; records read once more to fill up the last batch were lost before, if at all."""
+    """Those after the last element, without records that were read a second time to fill the last batch up."""
     return tuple(
         loss for stream in streams.values() for pass_number, loss in stream.losses if not pass_number
     )
@@ -57,22 +57,22 @@ def _passed(
     waiting = {number: stream for number, stream in streams.items() if stream.losses}
     if not waiting:
         return ()
-    behind: dict[int, PassAndIndex] = {}
+    after: dict[int, PassAndIndex] = {}
     ended = {number: (run.pass_after(number, place), end[0]) for number, end in (ends or {}).items()}
     if left_out:
-        behind = ended
+        after = ended
     elif run.reaches is not None:
-        # Behind a last batch that is filled up nothing is made again: what its end passes goes with it, too.
-        behind = {number: max(reach, ended.get(number, reach)) for number, reach in run.reaches.items()}
+        # After a last batch that is filled up nothing is made again, so it passes what its end passes, too.
+        after = {number: max(reach, ended.get(number, reach)) for number, reach in run.reaches.items()}
     elif run.begins is not None:
-        behind = dict.fromkeys(waiting, (run.pass_number, int(run.begins[place, 0]) + 1))
+        after = dict.fromkeys(waiting, (run.pass_number, int(run.begins[place, 0]) + 1))
     elif run.indices is not None:
-        behind = dict.fromkeys(waiting, (run.pass_number, int(run.indices[place]) + 1))
+        after = dict.fromkeys(waiting, (run.pass_number, int(run.indices[place]) + 1))
     passed: list[tuple[int, Loss]] = []
     for number, stream in waiting.items():
-        place_behind = behind.get(number, (0, 0))
-        passed += [lost for lost in stream.losses if _place_of(lost) < place_behind]
-        stream.losses = [lost for lost in stream.losses if _place_of(lost) >= place_behind]
+        place_after = after.get(number, (0, 0))
+        passed += [lost for lost in stream.losses if _place_of(lost) < place_after]
+        stream.losses = [lost for lost in stream.losses if _place_of(lost) >= place_after]
     return tuple(loss for _, loss in sorted(passed, key=_place_of))
 
 

@@ -1,9 +1,10 @@
-"""Who owns which bytes of the arena: a best-fit allocator of page-aligned ranges, in plain numbers.
+"""Which bytes of the arena are taken: a best-fit allocator of page-aligned ranges, in plain numbers.
 
 Invariants: the free ranges and the taken slots partition the segments; no two free ranges of a segment touch; a slot
-lies in one segment. A slot that is *held* is taken until nobody holds it, also when it was freed before: somebody who
-can't be stopped may still write there. The arena only grows, by whole segments that double, because each mapping costs
-every process a descriptor. Best fit with exact sizes first hands a warm slot of the same batch out again.
+lies in one segment. A slot that is *held* stays taken until its last hold ends, even if it was freed before: a worker
+that can't be stopped may still write there. The arena only grows, by whole segments that double, because each mapping
+costs every process a descriptor. Best fit takes the free range of exactly the wanted size first, so that batches of one
+size reuse slots whose pages are already in memory.
 """
 
 from bisect import bisect_left, insort
@@ -31,14 +32,16 @@ class Slots:
         self._segments: list[tuple[int, int]] = []  # (offset, nbytes), ascending
         self._free: list[tuple[int, int]] = []  # (offset, nbytes), ascending
         self._taken: dict[int, int] = {}  # offset -> nbytes
-        self._holds: dict[int, int] = {}  # offset -> how many hold it
+        self._holds: dict[int, int] = {}  # offset -> number of holds
         self._freed: dict[int, Slot] = {}  # by offset: what is held and was freed
         self.nbytes = 0
         self.used = 0
-        self.returns = 0  # how often something was given back: who got no memory may ask again when it moves
+        self.returns = (
+            0  # how often memory was given back: a request that found none is repeated when this changes
+        )
 
     def alloc(self, nbytes: int) -> Slot:
-        """A slot of at least `nbytes` bytes, nobody else's until freed."""
+        """A slot of at least `nbytes` bytes, taken until it is freed. Raises MemoryError where there is no room."""
         wanted = round_up(max(nbytes, 1))
         best = min(
             (place for place, (_, size) in enumerate(self._free) if size >= wanted),
@@ -57,10 +60,10 @@ class Slots:
         return Slot(offset, wanted, segment, segment_nbytes)
 
     def trim(self, slot: Slot, nbytes: int) -> Slot:
-        """Gives the pages behind the first `nbytes` bytes back, if they are many; returns the slot that is left.
+        """Frees the pages after the first `nbytes` bytes, if they are many; returns the slot that is left.
 
-        A slot that is nearly full stays as large as what is wanted for the next output of its kind, or its memory,
-        already paged in, could never be used for that again.
+        A slot that is nearly full keeps its size: the next output of its kind wants as much, and finds its pages in
+        memory.
         """
         kept = round_up(max(nbytes, 1))
         if slot.nbytes - kept <= slot.nbytes // 4 or self.held(slot):
@@ -84,7 +87,7 @@ class Slots:
         self._add_free(slot.offset, slot.nbytes)
 
     def hold(self, slot: Slot) -> None:
-        """Keeps a slot from being anybody else's, whoever frees it, until as many `let_go`."""
+        """Keeps a slot taken, even if it is freed, until as many calls of `let_go`."""
         self._check(slot)
         self._holds[slot.offset] = self._holds.get(slot.offset, 0) + 1
 
@@ -97,7 +100,7 @@ class Slots:
                 self.free(self._freed.pop(slot.offset))
 
     def held(self, slot: Slot) -> bool:
-        """Whether somebody holds it: what lies there may be written to at any time."""
+        """Whether it is held: its bytes may be written to at any time."""
         return slot.offset in self._holds
 
     def _check(self, slot: Slot) -> None:
@@ -113,7 +116,7 @@ class Slots:
         except MemoryError:
             if size == wanted:
                 raise
-            size = wanted  # no room to double: what is needed may still fit
+            size = wanted  # no room to double: the wanted size may still fit
             self._extend(size)
         self._segments.append((self.nbytes, size))
         self._free.append((self.nbytes, size))
@@ -127,8 +130,8 @@ class Slots:
         insort(self._free, (offset, nbytes))
         place = bisect_left(self._free, (offset, nbytes))
         boundaries = self._segment_of(offset)[0]
-        behind = self._free[place + 1][0] if place + 1 < len(self._free) else None
-        if behind == offset + nbytes and self._segment_of(behind)[0] == boundaries:
+        after = self._free[place + 1][0] if place + 1 < len(self._free) else None
+        if after == offset + nbytes and self._segment_of(after)[0] == boundaries:
             nbytes += self._free.pop(place + 1)[1]
             self._free[place] = (offset, nbytes)
         if place and sum(self._free[place - 1]) == offset and self._segment_of(offset - 1)[0] == boundaries:

@@ -1,6 +1,6 @@
 """How many elements come of a record or of a batch, learned from those that are done.
 
-A Filter makes it less than one, a FlatMap more. It steers only how much is read ahead, never what is handed out.
+A Filter makes it less than one, a FlatMap more. It affects only how much is read ahead, never what is delivered.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Yield:
     came: int = 0
 
     def saw(self, *, entered: int, came: int) -> None:
-        """Takes in that so many elements came of so many records or batches."""
+        """Counts elements that came of records or batches that are done."""
         self.entered += entered
         self.came += came
 
@@ -34,11 +34,11 @@ class Yield:
 
 
 class Outlook(NamedTuple):
-    """What a stream has and has on its way, in records.
+    """What a stream has, and what it lacks, in records.
 
-    lacking   records that still have to be given out until the elements that are wanted can be made, as far as is known
-    coming    records that are on their way, and those that went in what is there
-    each      records that one element takes of this stream
+    lacking   records that are still to be assigned before the wanted elements can be made, estimated
+    coming    records that are being read, and those that the elements that are ready were made of
+    each      records of this stream that one element takes
     """
 
     lacking: float

@@ -1,4 +1,4 @@
-"""What the user is told of records: an error with notes that name the operation, records and step, and metadata."""
+"""What an error tells the user: notes that name the operation, the records and the step; and names of records."""
 
 from collections.abc import Sequence
 
@@ -18,25 +18,25 @@ _MENTIONED = 8  # records that an error names
 def explained(
     failure: Failure, plan: StreamPlan[P], position: P, source_name: str, record_name: Namer
 ) -> Exception:
-    """The error to raise for what a user's function, or the batching, raised: as it came, with notes of where that was.
+    """The error to raise for a failure: the same exception, with notes that say where it was raised.
 
     Args:
-        failure: what it was.
-        plan: of the records that it names.
-        position: of the element that it ended.
-        source_name: of the data source.
-        record_name: says what the source calls a record.
+        failure: of a user's function, of batching, or of workers.
+        plan: of the stream.
+        position: of the element that failed.
+        source_name: the data source's type.
+        record_name: gives the source's name of a record.
     """
     error: Exception = failure.error
     if isinstance(error, StopIteration):
-        # As it is, it would end the user's loop without a word.
-        ended, error = error, RuntimeError("StopIteration was raised where an element is made")
+        # It would end the user's loop silently.
+        ended, error = error, RuntimeError("StopIteration was raised while an element was made")
         error.__cause__ = ended
         error.__notes__ = notes_of(ended)
     if failure.label:
         records = _named(failure.indices, plan, position, source_name, record_name)
         annotate(error, f"raised by {failure.label} {records}at step {position.step}")
-    elif isinstance(error, WorkerError):  # it says the keys itself, where no source can be asked
+    elif isinstance(error, WorkerError):  # it names the keys itself
         known = [(key, record_name(key)) for key in error.record_keys[:_MENTIONED]]
         names = ", ".join(keyed(key, name) for key, name in known if name is not None)
         if names:
@@ -44,16 +44,16 @@ def explained(
     if not isinstance(error, LoaderkitError) and (limits := limits_behind(error)):
         annotate(error, limits.removeprefix("; "))
     if isinstance(error, ValueError) and "read-only" in text_of(error):
-        annotate(error, "arrays of a data source belong to it: copy first, x = x.copy()")
+        annotate(error, "arrays of a data source are read-only: copy first, x = x.copy()")
     return error
 
 
 def named(records: list[RecordMetadata], record_name: Namer) -> list[RecordMetadata]:
-    """The same, each with what its source calls it.
+    """The same metadata, each with its source's name of the record.
 
     Args:
         records: as planned.
-        record_name: says what the source calls a record.
+        record_name: gives the source's name of a record.
 
     >>> named([RecordMetadata(0, 3)], {3: "cat.jpg"}.get)
     [RecordMetadata(index=0, record_key=3, rng=None, name='cat.jpg')]
@@ -72,7 +72,7 @@ def _named(
     shown = np.array(indices[:_MENTIONED], np.int64)
     try:
         keys, instead = plan.record_keys(position, shown)
-    except Exception:  # noqa: BLE001 - a user's sampler may raise anything; the user's error must be heard
+    except Exception:  # noqa: BLE001 - a user's sampler may raise anything, and the first error must reach the user
         return f"for index {shown[0]}, "
     read = [
         f"record_key {keyed(key, record_name(key))}{', read instead of its own' if other else ''}"

@@ -1,4 +1,4 @@
-"""The iterator of a DataLoader: what its user may ask of a stream reader, and where it stands."""
+"""The iterator of a DataLoader: the user's methods over a stream reader and its plan."""
 
 import warnings
 from collections.abc import Collection, Coroutine, Sequence
@@ -22,8 +22,8 @@ from .error_notes import named
 from .lookahead import Lookahead
 from .reader import StreamReader
 
-# The type of an element, as in DataLoader[dict[str, np.ndarray]], and Any where it isn't said. That takes a default,
-# which typing's TypeVar has from Python 3.13 on; type checkers know typing_extensions without its being installed.
+# The type of an element, as in DataLoader[dict[str, np.ndarray]], Any by default. typing's TypeVar has defaults from
+# Python 3.13 on; type checkers know those of typing_extensions even if that isn't installed.
 if TYPE_CHECKING:
     import typing_extensions
 
@@ -33,10 +33,10 @@ else:
 
 
 class DataLoaderIterator(Closing, Generic[T_co]):
-    """Goes through a loader's elements; its state is a small JSON document that says where it stands.
+    """Gives a loader's elements; its state is a small JSON document with its position.
 
-    Made by `iter(loader)`. A context manager: leaving it closes it. It is always true, and stands at the same place
-    for every thread that uses it.
+    Made by `iter(loader)`. A context manager: leaving it closes it. It is always true. Several threads may use it; they
+    share its position.
 
     >>> import loaderkit as lk
     >>> loader = lk.DataLoader(
@@ -68,7 +68,7 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         return True
 
     def __next__(self) -> T_co:
-        return self._reader.take().value  # type: ignore[no-any-return]  # the type is the user's word
+        return self._reader.take().value  # type: ignore[no-any-return]  # the user says the type
 
     def peek(self) -> T_co:
         """The element that next() will give; the position stays. Raises what next() would.
@@ -92,7 +92,7 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         self._reader.start_prefetch()
 
     def close(self) -> None:
-        """Ends the making of elements; the position can still be asked for. Closing twice does nothing.
+        """Stops making elements; position and state can still be asked for. Closing twice does nothing.
 
         >>> import loaderkit as lk
         >>> it = iter(lk.load([5, 6]))
@@ -106,15 +106,15 @@ class DataLoaderIterator(Closing, Generic[T_co]):
 
     @property
     def step(self) -> int:
-        """Elements handed out so far by this run, resumed ones included."""
+        """Elements delivered so far in this run, those before a restore included."""
         return self._reader.standing.step
 
     @property
     def remaining(self) -> int | None:
-        """Steps that next() gives from here on; None where the stream has no end, or operations change its rows.
+        """Steps that next() still gives; None where the stream has no end, or operations change the number of rows.
 
         `len(it)` is the same number, for progress bars: after a restore `tqdm(it, initial=it.step,
-        total=it.step + len(it))` shows the whole run. It is a TypeError where this is None, saying why.
+        total=it.step + len(it))` shows the whole run. Where this is None, `len(it)` is a TypeError that says why.
 
         >>> import loaderkit as lk
         >>> it = iter(lk.load([5, 6, 7], num_epochs=2, batch_size=2))
@@ -143,7 +143,7 @@ class DataLoaderIterator(Closing, Generic[T_co]):
 
     @property
     def bad_records(self) -> int:
-        """Records that were lost up to here, of the rows that this process was handed; 0 unless `on_record_error` says.
+        """Bad records so far, of this process's rows; always 0 with `on_record_error="raise"`.
 
         >>> import loaderkit as lk
         >>> it = iter(
@@ -165,17 +165,17 @@ class DataLoaderIterator(Closing, Generic[T_co]):
             return dumps(state_of(self._plan, self._reader.standing, present_versions()))
 
     def state_past_error(self) -> bytes:
-        """The state behind the record or batch that next() failed on, for `set_state`; possible after close().
+        """The state after the record or batch that next() failed on, for `set_state`; possible after close().
 
-        Where rows keep their number, it leaves the failed step out, as `skip(1)` does; on several shards all of them
-        have to. Where operations change it, one logical stream goes on behind the failed record, or those with rows in
-        the failed batch behind that; rows before the record that no batch gave yet are left out with it. A WorkerError
-        is passed as any other: its record is what keeps killing workers; where it names several of one step or stream,
-        all of them are left.
+        If operations keep the number of rows, the failed step is left out, as by `skip(1)`; with several shards, all of
+        them have to do it. If operations change the number of rows, a logical stream continues after the failed record,
+        or all streams with rows in the failed batch continue after that; rows before the record that are in no batch
+        yet are left out, too. A WorkerError is passed in the same way: its record ends every worker. If it names
+        several records of one step or stream, all of them are left out.
 
-        Raises ValueError where next() raised nothing here; an error that names records of several steps; or none, as a
-        ChecksumError or that no worker can be started: nothing is wrong with any record then, and
-        `set_state(get_state())` tries again.
+        Raises ValueError if next() didn't fail here, if the error names records of several steps, or if it names none:
+        then no record is at fault (a ChecksumError, workers that can't be started), and `set_state(get_state())` tries
+        again.
 
         >>> import loaderkit as lk
         >>> it = iter(lk.load([3, 0, 2], num_epochs=1, transformations=[lambda x: 6 // x]))
@@ -197,21 +197,21 @@ class DataLoaderIterator(Closing, Generic[T_co]):
                 ) from None
             if position is None:
                 raise ValueError(
-                    "state_past_error(): the error names no single record or step, so what is behind it isn't known; "
+                    "state_past_error(): the error names no single record or step, so what comes after it isn't known; "
                     "set_state(get_state()) tries again"
                 )
             return dumps(state_of(self._plan, position, present_versions()))
 
     def set_state(self, state: bytes | Sequence[bytes], allow: Collection[str] = ()) -> None:
-        """Goes to the position that `get_state` gave, of this iterator or of another of the same stream.
+        """Goes to the position of a state, which this iterator or another one of the same stream gave.
 
         Args:
-            state: a document, or those of all processes at the same step where operations change the number of rows.
+            state: one state; or, if operations change the number of rows, those of all processes at the same step.
             allow: fields that may differ: "sampler", "source", "operations", "global_batch_size". "parameters" silences
                 the warning of operations with other names or parameters.
 
-        Raises TypeError where it isn't bytes, StateError where it is no sound state, and CheckpointMismatchError
-        where it is one of another stream; the position stays as it was.
+        Raises TypeError if it isn't bytes, StateError if it isn't a valid state, and CheckpointMismatchError if it is
+        one of another stream; the position then stays as it was.
         """
         documents: list[Any] = [*state] if isinstance(state, list | tuple) else [state]
         saved = merge([_loaded(document, place, len(documents)) for place, document in enumerate(documents)])
@@ -232,8 +232,8 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         """Which processes' documents of a saved state `set_state` needs here.
 
         Args:
-            writers: for each logical stream, the process whose document holds its place; of other streams than this
-                loader's none is needed, for no document would fit.
+            writers: for each logical stream, the process whose document holds its position. None is needed where the
+                number of streams isn't this loader's, because no document would fit.
 
         >>> import loaderkit as lk
         >>> iter(lk.load([5, 6])).writers_needed([])
@@ -243,9 +243,9 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         return {writers[stream] for stream in owned} if len(writers) == self._plan.logical_streams else set()
 
     def seek(self, step: int) -> None:
-        """Goes to a step, back or ahead, at once whatever the distance.
+        """Goes to an earlier or later step; the distance costs nothing.
 
-        Raises ValueError where operations change the number of rows, IndexError for a step that isn't there.
+        Raises ValueError where operations change the number of rows, IndexError for a step that doesn't exist.
 
         >>> import loaderkit as lk
         >>> it = iter(lk.load([5, 6, 7]))
@@ -259,9 +259,9 @@ class DataLoaderIterator(Closing, Generic[T_co]):
             self._reader.go_to(self._plan.seek(self._reader.standing, at_least("step", step, 0)))
 
     def skip(self, n: int) -> None:
-        """Leaves the next n steps out: the step stays, the data moves on.
+        """Leaves the data of the next n steps out; `step` stays as it is.
 
-        Raises ValueError where operations change the number of rows, IndexError where the stream ends before.
+        Raises ValueError where operations change the number of rows, IndexError where the stream has fewer.
 
         >>> import loaderkit as lk
         >>> it = iter(lk.load([5, 6, 7]))
@@ -278,7 +278,7 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         """Metadata of every record of a step over all shards, in order, as planned; reads no data.
 
         With the names that the data source gives its records. What was read instead of a bad record isn't in it. Raises
-        ValueError where operations change the number of rows, IndexError for a step that isn't there.
+        ValueError where operations change the number of rows, IndexError for a step that doesn't exist.
 
         >>> import loaderkit as lk
         >>> [metadata.record_key for metadata in iter(lk.load([5, 6, 7], batch_size=2)).records(0)]
@@ -297,9 +297,9 @@ class DataLoaderIterator(Closing, Generic[T_co]):
     # --- a wrapper that takes elements ahead of the user --------------------------------------------------------
 
     def wrap(self) -> "Lookahead":
-        """Hands the elements to a wrapper that takes them ahead; from now on the position is what its user received.
+        """Gives the elements to a wrapper that takes them ahead; the position is then that of what the user received.
 
-        Raises RuntimeError where there is one already.
+        Raises RuntimeError if there is a wrapper already.
 
         >>> import loaderkit as lk
         >>> it = iter(lk.load([5, 6]))
@@ -317,13 +317,13 @@ class DataLoaderIterator(Closing, Generic[T_co]):
     # --- Orbax's newer interface --------------------------------------------------------------------------------
 
     async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: takes the position now, writes it in what is returned."""
+        """Orbax's StatefulCheckpointable: takes the position now; the coroutine that is returned writes it."""
         from loaderkit._files.state_files import save_async
 
         return await save_async(self, directory)
 
     async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: goes to the position saved there (with `self.allow`), starts prefetching."""
+        """Orbax's StatefulCheckpointable: restores the position saved there with `self.allow`, and prefetches."""
         from loaderkit._files.state_files import load_async
 
         return await load_async(self, directory)

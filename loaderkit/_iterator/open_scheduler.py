@@ -1,4 +1,4 @@
-"""Which scheduler makes a stream, and from what: the plan's steps or records, from a position on."""
+"""Makes the scheduler of a stream from a position on: of the plan's steps, or of its records."""
 
 from dataclasses import replace
 
@@ -14,7 +14,8 @@ from loaderkit._plan.logical_streams import LogicalStreams
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 
-_LEAST_EMPTY_LIMIT = 100_000  # records that may pass without one left, where an epoch is shorter
+# Records in a row that may give no element before that is an error: two epochs, and for short epochs this many.
+_LEAST_EMPTY_LIMIT = 100_000
 
 
 def open_scheduler(
@@ -81,7 +82,7 @@ def _stream_scheduler(
         groupings=_groupings(plan),
         start=start,
         prefetch=prefetch,
-        # An endless stream of which nothing is left would be waited for without end.
+        # An endless stream whose operations drop every record would make next() wait forever.
         empty_limit=None if plan.ends else max(2 * plan.num_records, _LEAST_EMPTY_LIMIT),
         tolerance=plan.bad_in_a_row if plan.tolerance.skips else None,
         stop=plan.stop,

@@ -1,10 +1,10 @@
-"""Bad records, told once each: a warning in the log, and a line of JSON in a file where the user wants one.
+"""Reports each bad record once: a warning in the log and, if the user wants it, a line of JSON in a file.
 
-A line goes to the file in one write at its end, so that several processes may share one on a local disk. The file is
-open no longer than that: it may be moved away or read at any time.
+A line is appended in one write, so that several processes may share a file on a local disk. The file is open only for
+that write: it may be moved or read at any time.
 
-A full disk may take the first half of a line. It stays, as cutting it off could take another process's line with it,
-and whoever writes next ends it first: it is a line of its own that is no JSON, and what it was to say is said again.
+On a full disk only the first part of a line may be written. It stays, because cutting it off could remove another
+process's line. The next write ends that line first, so it is a line that isn't JSON, and its record is written again.
 """
 
 import json
@@ -21,33 +21,33 @@ _log = logging.getLogger("loaderkit")
 
 
 class Quarantine:
-    """Tells of the bad records of one iterator, each index once, however often its row is made.
+    """Reports the bad records of one iterator, each index once, however often its row is made.
 
     Args:
-        path: of the file, None for none.
+        path: of the file, None for the log alone.
 
     >>> Quarantine(None).take_in([], "list", 0)
     """
 
     def __init__(self, path: str | None) -> None:
         self._path = path
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
     def take_in(self, losses: Iterable[Loss], source: str, step: int) -> None:
-        """Tells of those that weren't told of yet.
+        """Reports those that weren't reported before.
 
         Args:
-            losses: of the rows that are handed out.
+            losses: of the rows that are delivered.
             source: the data source's type.
-            step: that hands them out.
+            step: in which they are delivered.
 
-        Raises OSError, which names the file, where it can't be written.
+        Raises OSError, which names the file, if it can't be written.
         """
         for loss in losses:
-            if loss.index not in self._told:
+            if loss.index not in self._reported:
                 if self._path is not None:
                     _write(self._path, _line(loss, source, step))
-                self._told.add(loss.index)
+                self._reported.add(loss.index)
                 read = "" if loss.instead == loss.index else f"; index {loss.instead} is read instead"
                 _log.warning(
                     "record_key %s of %s (index %d) is bad: %s, raised by %s%s",
@@ -78,17 +78,17 @@ def _write(path: str, line: bytes) -> None:
     try:
         _append(path, line)
     except OSError as error:
-        error.filename = path  # os.write doesn't say it
+        error.filename = path  # os.write doesn't set it
         error.add_note(
-            f"the quarantine file {os.path.abspath(path)!r} can't be written, and a record isn't lost without a word: "
-            "the step isn't handed out. Make room there or make it writable, then next() gives that step; "
-            "a loader without quarantine= only logs"
+            f"the quarantine file {os.path.abspath(path)!r} can't be written, so the step with the bad record isn't "
+            "delivered. Make room there or make it writable, then next() gives that step; a loader without "
+            "quarantine= only logs"
         )
         raise
 
 
 def _append(path: str, line: bytes) -> None:
-    line = b"\n" + line if _is_torn(path) else line
+    line = b"\n" + line if _ends_within_a_line(path) else line
     with above_standard():
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
@@ -98,8 +98,8 @@ def _append(path: str, line: bytes) -> None:
         os.close(descriptor)
 
 
-def _is_torn(path: str) -> bool:
-    """Whether there is a file that ends in the middle of a line."""
+def _ends_within_a_line(path: str) -> bool:
+    """Whether the file exists and ends in the middle of a line."""
     try:
         known = os.stat(path)
     except FileNotFoundError:

@@ -104,7 +104,7 @@ class StreamReader(Generic[P]):
             if not ahead and self._received is not None:
                 self._refuse_wrapped()
             # Keep this path short: after a long training step a call costs about 8 us, for its code has left the cache.
-            if not (self._ready and self._unhindered) or self._moving or self.executor.shut:
+            if not (self._ready and self._unhindered) or self._moving or self.executor.closed:
                 self._reach()
             element = self._ready[0]
             if element.losses:
@@ -227,7 +227,7 @@ class StreamReader(Generic[P]):
 
     def _opened(self) -> Stream:
         if self._stream is None:
-            if self.executor.worn_out:
+            if not (self.executor.usable or self.executor.closed):
                 self.executor = self._find_executor()
             open_scheduler, position = self._open_scheduler, self.position
             self._stream = self.executor.open(lambda context: open_scheduler(position, context))

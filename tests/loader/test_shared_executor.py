@@ -105,7 +105,7 @@ def test_close_ends_the_workers_of_operations_that_changed_too():
     assert executor_of(loader) is not first
     assert next(before) == 7
     loader.close()
-    assert first.shut and executor_of(loader).shut
+    assert first.closed and executor_of(loader).closed
     with pytest.raises(lk.IteratorClosedError):
         next(before)
 
@@ -120,4 +120,4 @@ def test_all_pools_of_the_process_end_together():
     new = [pool for pool in living_pools() if id(pool) not in pools]
     assert own in new and all(executor_of(loader) in new for loader in loaders)
     end_workers()
-    assert all(pool.shut for pool in new)
+    assert all(pool.closed for pool in new)

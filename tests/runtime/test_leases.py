@@ -74,7 +74,7 @@ def test_the_slot_of_a_view_is_not_used_again_while_it_lives(view, kind):
         gc.collect()
         assert any(address_of(next(it)) == address for _ in range(2000))
         it.seek(it.step)  # lets go of the batches that came along with the last one
-        executor_of(loader)._let_go()  # as the next call of next() does
+        executor_of(loader)._free_released()  # as the next call of next() does
         assert arena.leased == 0
 
 
@@ -134,7 +134,7 @@ def test_when_all_was_handed_out_and_let_go_of_nothing_is_kept(name, kind):
                 executor: Any = executor_of(loader)
                 with executor.lock:
                     del _
-                    executor._let_go()
+                    executor._free_released()
                     left = (
                         executor._slots.used,
                         executor._shared_arena.leased,

@@ -117,7 +117,7 @@ def test_the_memory_of_a_batch_that_changed_is_used_again(kind):
             "the end of what was begun",
         )
         with executor.lock:
-            executor._let_go()
+            executor._free_released()
             assert executor._slots.used == 0
 
 

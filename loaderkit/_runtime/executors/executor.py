@@ -1,9 +1,10 @@
-"""What every way of running a loader shares: the engine, the outputs in this process, and handing elements out.
+"""What all executors share: the engine, the outputs in this process, and the delivery of elements.
 
-An executor serves all iterators of one loader, each by a *stream*. In `InlineExecutor` the trainer itself works;
-`WorkerPool` drives threads or processes.
+An executor serves all iterators of one loader, each by a `Stream`. In `InlineExecutor` the calling thread does the
+work; `WorkerPool` drives threads or processes.
 """
 
+import abc
 import itertools
 import threading
 import weakref
@@ -29,7 +30,9 @@ from loaderkit._runtime.worker.task_runner import Output
 from loaderkit.errors import ChecksumError, IteratorClosedError
 from loaderkit.sources.naming import namer_of
 
-_SEVERAL_OF = 4  # times what is handed over at once at most: with less memory than that, it is one by one
+# Batches are delivered in bulk where the user may hold this many times AHEAD_NBYTES: each bulk then fits in memory with
+# room for those that the user still holds.
+_BULK_MEMORY = 4
 
 
 class Delivery(NamedTuple):
@@ -73,13 +76,13 @@ class Stream:
             self._executor.close(self._number)
 
 
-class Executor:
-    """Base of the ways to run a loader.
+class Executor(abc.ABC):
+    """Runs the tasks of a loader's streams.
 
     Args:
         program: what is run.
-        workers: how many work beside the trainer, 0 for none.
-        arena: where batches lie, None where they are the trainer's own arrays.
+        workers: how many there are; 0 where the calling thread works.
+        arena: where batches lie, None where they are plain arrays.
         reserves: whether outputs of tasks lie in the arena too.
         max_memory: bytes that the user may hold in the arena before batches are copied out of it.
         max_restarts: workers that may be lost at the same records before that is an error.
@@ -112,22 +115,24 @@ class Executor:
         self._context = SchedulerContext(
             slots=self._slots,
             reserves=reserves,
-            # Else each is looked at, or copied because the user holds so many, when it is its turn.
-            bulk=not program.verify and (max_memory is None or max_memory >= _SEVERAL_OF * AHEAD_NBYTES),
+            # Otherwise each batch is checked, or copied for lack of memory, when it is delivered.
+            bulk=not program.verify and (max_memory is None or max_memory >= _BULK_MEMORY * AHEAD_NBYTES),
             outputs=self._outputs,
             pace=self._pace,
             new_id=itertools.count().__next__,
         )
         self._objects: dict[int, Output] = {}  # outputs in this process: made here, or opened from the arena
-        self._leased: set[int] = set()  # tasks whose lease gives the slot of their output back
-        # True while the engine is between two states. An interrupt that falls into such a move leaves it true, and
-        # then this executor is not used again: its iterators go on with another, from their positions.
+        self._leased: set[int] = set()  # tasks whose output lies in a slot that a lease frees
+        # True while the engine is between two states. An interrupt there leaves it true, and then this executor isn't
+        # used again: its iterators go on with another, from their positions.
         self.poisoned = False
-        # What was taken from it before isn't handed out any more: it was closed, or this is a fork of its process.
-        self.shut = False
+        # It was closed, or this is a fork of its process. A plain flag, read without the lock.
+        self.closed = False
         self._streams: set[int] = set()
-        self._moved = False  # something was used up: there may be room for further tasks
-        self._abandoned: deque[int] = deque()  # streams whose iterator was garbage
+        self._freed = (
+            False  # memory or outputs were freed since tasks were assigned last: there may be room for more
+        )
+        self._abandoned: deque[int] = deque()  # streams whose last reference is gone
         self._new_stream = itertools.count().__next__
 
     def open(self, make: Callable[[SchedulerContext], Scheduler]) -> Stream:
@@ -140,7 +145,7 @@ class Executor:
             self._check_not_poisoned()
             scheduler = make(self._context)
             self.poisoned = True
-            self._sweep()
+            self._close_abandoned()
             number = self._new_stream()
             self._dispatcher.open(number, scheduler)
             self._streams.add(number)
@@ -148,7 +153,7 @@ class Executor:
             return Stream(self, number)
 
     def close(self, stream: int) -> None:
-        """Ends a stream; what is being done for it is thrown away when it comes."""
+        """Ends a stream; running tasks of it are discarded when they finish."""
         with self.lock:
             if not self.poisoned:
                 self.poisoned = True
@@ -159,9 +164,9 @@ class Executor:
         if stream in self._streams:
             self._streams.discard(stream)
             self._recall(self._dispatcher.close(stream))
-            self._let_go()
+            self._free_released()
 
-    def _recall(self, tasks: Mapping[Hashable, Sequence[tuple[int, int]]]) -> None:
+    def _recall(self, tasks: Mapping[Hashable, Sequence[tuple[int, int]]]) -> None:  # noqa: B027 - nothing inline
         """Cancels queued tasks, (task, attempt) by worker; running ones are discarded when they finish."""
 
     def _check_not_poisoned(self) -> None:
@@ -180,37 +185,32 @@ class Executor:
 
     @property
     def usable(self) -> bool:
-        """Whether new streams can be opened."""
+        """Whether streams can be opened; if not, and it isn't closed, iterators go on with another executor."""
         return not self.poisoned
 
-    @property
-    def worn_out(self) -> bool:
-        """Whether it has failed as a whole: its iterators go on with another, from their positions."""
-        return self.poisoned
-
     def runs(self, program: Program) -> bool:
-        """Whether what is run here is that program as it is now."""
+        """Whether this executor runs that program, with its operations as they are now."""
         return True
 
+    @abc.abstractmethod
     def shut_down(self) -> None:
-        """Ends all that works here, and returns when it has ended."""
-        raise AssertionError("an executor is an InlineExecutor or a WorkerPool")
+        """Ends everything that runs here, and returns when it has ended."""
 
-    def wake(self) -> None:
-        """Makes whoever drives this look around; never waits."""
+    def wake(self) -> None:  # noqa: B027 - nothing inline
+        """Makes a pump look at what changed; never waits."""
 
-    def _sweep(self) -> None:
+    def _close_abandoned(self) -> None:
         while self._abandoned:
             self._close(self._abandoned.popleft())
 
     def check(self) -> None:
-        """Raises IteratorClosedError where elements that were taken before aren't to be handed out any more."""
-        if self.shut:
+        """Raises IteratorClosedError after a close: elements that were taken before aren't delivered any more."""
+        if self.closed:
             raise IteratorClosedError("the loader was closed")
 
+    @abc.abstractmethod
     def next(self, stream: int) -> NextResult:
-        """The next elements of a stream, one at least, the failure in their place, or its end. Waits for it."""
-        raise AssertionError("an executor is an InlineExecutor or a WorkerPool")
+        """What `Stream.next` gives, for the stream of a number."""
 
     def _check_open(self, stream: int) -> None:
         self._check_not_poisoned()
@@ -220,16 +220,18 @@ class Executor:
             )
 
     def _pop(self, stream: int) -> NextResult | None:
-        """What there is to hand out, None while it isn't there. A failure stays where it is."""
+        """What is ready to be delivered, None while nothing is. A failure is given again at the next call."""
         match self._dispatcher.pop(stream):
             case Ready() as ready:
-                values = self._taken(stream, ready) if ready.slot is None else self._batches(ready)
+                values = (
+                    self._take_elements(stream, ready) if ready.slot is None else self._take_batches(ready)
+                )
                 return values if isinstance(values, Failure) else Delivery(values, ready.facts)
             case outcome:
                 return outcome
 
-    def _batches(self, ready: Ready) -> list[Any] | Failure:
-        self._moved = True
+    def _take_batches(self, ready: Ready) -> list[Any] | Failure:
+        self._freed = True
         try:
             return [self._batch(each) for each in (ready, *ready.following)]
         except ChecksumError as error:
@@ -245,7 +247,7 @@ class Executor:
             except ChecksumError:
                 self._slots.free(ready.slot)
                 raise
-        # Somebody who couldn't be ended may still write there: it is copied out of it, and kept from all others.
+        # A fenced worker may still write to a held slot: the batch is copied out of it.
         if self._has_room(ready.slot.nbytes) and not self._slots.held(ready.slot):
             return ready.layout.batch(self._arena.lease(ready.slot), ready.rows)
         try:
@@ -254,11 +256,11 @@ class Executor:
         finally:
             self._slots.free(ready.slot)
 
-    def _taken(self, stream: int, ready: Ready) -> list[Any] | Failure:
+    def _take_elements(self, stream: int, ready: Ready) -> list[Any] | Failure:
         output = self._objects.get(ready.task)
         if output is None:
             try:
-                output = self._objects[ready.task] = self._opened(ready.task)
+                output = self._objects[ready.task] = self._open_output(ready.task)
             except Exception as error:  # noqa: BLE001 - the user's classes are rebuilt here
                 self._dispatcher.delivered(stream, ready)
                 return Failure(error, "the element, unpickled in the trainer")
@@ -268,10 +270,10 @@ class Executor:
         values = part[here]
         part[here] = [None] * len(values)
         self._dispatcher.delivered(stream, ready)
-        self._let_go()
+        self._free_released()
         return values
 
-    def _opened(self, task: int) -> Output:
+    def _open_output(self, task: int) -> Output:
         slot = self._outputs.slot(task)
         assert self._arena is not None and self._slots is not None and slot is not None
         output: Output
@@ -286,10 +288,10 @@ class Executor:
         assert self._arena is not None
         return self._max_memory is None or self._arena.leased + nbytes <= self._max_memory
 
-    def _let_go(self) -> None:
-        """Gives back what nobody needs any more."""
+    def _free_released(self) -> None:
+        """Deletes outputs whose uses are over, and frees slots whose leases have expired."""
         for task, slot in self._outputs.take_released():
-            self._moved = True
+            self._freed = True
             self._objects.pop(task, None)
             if task in self._leased:
                 self._leased.discard(task)

@@ -1,12 +1,10 @@
-"""The trainer's own process as the worker: no process, no thread, no shared memory."""
+"""The calling thread as the worker: no process, no thread, no shared memory."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from loaderkit._engine.dispatcher import Assignment
+from loaderkit._engine.scheduler import Records, Replacement
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
 
@@ -14,35 +12,33 @@ from .executor import Executor, NextResult
 
 
 class _InlineMemory:
-    """How the trainer's own work reaches what lies outside of it.
+    """How a task that the calling thread runs reaches earlier outputs, and asks for replacements.
 
-    It isn't the executor itself: that would be in a cycle of references with the task runner.
+    It isn't the executor itself, which would form a cycle of references with the task runner.
     """
 
     def __init__(self, objects: dict[int, Output]) -> None:
         self._objects = objects
-        self.replacement: Callable[[int, int], tuple[np.ndarray, np.ndarray]] | None = (
-            None  # of the present task
-        )
+        self.replacement: Replacement | None = None  # for the task that runs
 
     def token(self, slot: Any) -> Any:
-        """There are no slots here."""
-        raise TypeError("the trainer's own work has no slots")
+        """Never called: there is no arena."""
+        raise TypeError("an InlineExecutor has no slots")
 
     def output(self, task: int, *, private: bool) -> Output:
-        """What an earlier task made; it is made again if need be, and taken once."""
+        """What an earlier task made."""
         return self._objects[task]
 
-    def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
-        """What to read instead of a bad record of the task that is worked on."""
+    def candidates(self, index: int, tried: int) -> Records:
+        """What to read instead of a bad record of the task that runs."""
         assert self.replacement is not None
         return self.replacement(index, tried)
 
 
 class InlineExecutor(Executor):
-    """The trainer works itself: nothing is shared, nothing is started, a batch is made when it is asked for.
+    """Runs tasks in the thread that calls next(): nothing is shared or started, and nothing is made ahead.
 
-    Small batches, and elements without a Batch, are made some at a time, as many as take a few milliseconds.
+    Small batches, and elements without a Batch, are made several at a time, as many as take a few milliseconds.
 
     Args:
         program: what is run.
@@ -69,14 +65,14 @@ class InlineExecutor(Executor):
             self._check_open(stream)
             while True:
                 self.poisoned = True
-                self._sweep()
-                step = self._pop(stream)
-                assignment = None if step is not None else self._dispatcher.assign()
-                if assignment is not None:  # else the plan has just said that there is no more
+                self._close_abandoned()
+                result = self._pop(stream)
+                assignment = None if result is not None else self._dispatcher.assign()
+                if assignment is not None:  # otherwise the plan has ended, and the next _pop says so
                     self._work(assignment)
                 self.poisoned = False
-                if step is not None:
-                    return step
+                if result is not None:
+                    return result
 
     def _work(self, assignment: Assignment) -> None:
         task = assignment.task
@@ -85,9 +81,9 @@ class InlineExecutor(Executor):
             self.poisoned = False
             report, output = self._runner.do(task)
         except BaseException:
-            # Ctrl-C in the middle of the user's code: the task is done again when the next element is asked for.
+            # Ctrl-C in the user's code: the task runs again at the next next().
             self.poisoned = True
-            # At a higher level its rows may have been written to: they have to be made anew, in another executor.
+            # A batch_fn may have written to its rows, so they are made anew, in another executor.
             if not task.level:
                 self._dispatcher.died(0, "interrupted")
                 self._dispatcher.ready(0)
@@ -96,9 +92,9 @@ class InlineExecutor(Executor):
         self.poisoned = True
         self._objects[task.id] = output
         self._dispatcher.done(0, task.id, assignment.attempt, report)
-        self._let_go()
+        self._free_released()
 
     def shut_down(self) -> None:
-        """Ends the reading threads, if there are any; nothing is made any more."""
-        self.shut = True
+        """Ends the reading threads, if there are any."""
+        self.closed = True
         self._runner.reader.close()

@@ -148,7 +148,7 @@ class Pump:
                         pool._woken.recv(4096)
                 elif self._supervisor.state(key.data) is not RELEASED:  # else it ended in this round
                     self._on_ready(key, mask)
-            pool._sweep()
+            pool._close_abandoned()
             if pool._streams and not pool._stopping:
                 self.start_workers()
                 pool._assign_tasks()

@@ -156,15 +156,15 @@ class WorkerPool(Executor):
                     raise IteratorClosedError("the loader was closed, and its workers have ended")
                 self._check_open(stream)
                 self.poisoned = True
-                self._let_go()  # what the user let go of may be the memory that is missing
-                step = self._pop(stream)
-                if self._moved or step is None:
+                self._free_released()  # slots of batches that the user has released may be the missing memory
+                result = self._pop(stream)
+                if self._freed or result is None:
                     self._assign_tasks()
-                if step is None:  # assigning may have found that there is no further task
-                    step = self._pop(stream)
+                if result is None:  # assigning may have found that there is no further task
+                    result = self._pop(stream)
                 self.poisoned = False
-                if step is not None:
-                    return step
+                if result is not None:
+                    return result
                 self._waited_for.add(stream)
                 self._changed.wait()
 
@@ -181,17 +181,13 @@ class WorkerPool(Executor):
     def usable(self) -> bool:
         return super().usable and not self._failed and not self._stopping and os.getpid() == self._pid
 
-    @property
-    def worn_out(self) -> bool:
-        return super().worn_out or self._failed
-
     def runs(self, program: Program) -> bool:
         return self._kind == "thread" or self._as_sent == operations_now(program)
 
     def stop(self) -> None:
         """Asks for the end of pump and workers; may be called from anywhere, the garbage collector included."""
         if os.getpid() == self._pid:
-            self.shut = self._stopping = True
+            self.closed = self._stopping = True
             self.wake()
             if self._thread is None:  # not started, or ended after an idle time
                 self._close_resources()
@@ -224,8 +220,8 @@ class WorkerPool(Executor):
             self._changed.notify_all()
 
     def _assign_tasks(self) -> None:
-        self._let_go()
-        self._moved = False
+        self._free_released()
+        self._freed = False
         assigned: set[Worker] = set()
         while not self._failed and (assignment := self._dispatcher.assign()) is not None:
             worker = self._supervisor.worker(assignment.worker)  # type: ignore[arg-type]  # the numbers that we gave
@@ -312,7 +308,7 @@ _pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()  # of this process, for 
 
 def _shut_in_child() -> None:
     for pool in _pools:
-        pool.shut = True
+        pool.closed = True
 
 
 os.register_at_fork(after_in_child=_shut_in_child)

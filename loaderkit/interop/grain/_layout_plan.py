@@ -2,7 +2,7 @@
 
 W layout workers share the records of a shard: local record j belongs to layout worker j % W. Each makes its own
 elements, with its own remainder, and they give one each in turn (_schedule/round_robin.py). A *position* says for each
-layout worker how many of its records were used, and, behind FlatMaps, the ordinals of the next child. Grain writes the
+layout worker how many of its records were used, and, after FlatMaps, the ordinals of the next child. Grain writes the
 same numbers in its checkpoints.
 """
 
@@ -53,9 +53,9 @@ class LayoutPosition:
 class LayoutPlan:
     """The stream of one loader in one layout.
 
-    sampler: as the engine asks it. round_robin: who gets which record, by batches of the last Batch where rows are
-    fixed. compiled: the operations. endless: whether a Filter may be waited for without end. num_records: of the
-    source.
+    sampler: as the engine asks it. round_robin: which layout worker gets which record, by batches of the last Batch
+    where rows are fixed. compiled: the operations. endless: whether a Filter may be waited for without end.
+    num_records: of the source.
     """
 
     sampler: Order
@@ -117,13 +117,13 @@ class LayoutPlan:
         state, batches = _state_of(position), self.compiled.batches
         if self.fixed and batches:
             (batch,) = batches
-            behind = not isinstance(self.compiled.operations[-1], Batch)
+            more = not isinstance(self.compiled.operations[-1], Batch)  # operations after it
             return RowScheduler(
                 RoundRobinBatches(self.round_robin, state, self.sampler, self.num_records),
                 context,
                 level=1,
                 group=1,
-                finish=batch.batch_fn is not None or behind,
+                finish=batch.batch_fn is not None or more,
                 in_place=batch.batch_fn is None,
                 prefetch=prefetch,
             )
@@ -132,7 +132,7 @@ class LayoutPlan:
                 self.sampler, RoundRobinIndices(self.round_robin, state, part=None), self.num_records
             )
             return self._stream_scheduler({0: feed}, {0: ()}, prefetch, context)
-        # One of them may be passed over for long: each makes its share of what is made ahead, one element at least.
+        # Each makes its share of what is made ahead, at least one element: the turns may skip one of them for long.
         share = -(-prefetch // self.round_robin.parts)
         make: dict[int, Callable[[SchedulerContext], Scheduler]] = {}
         for part, cursor in enumerate(position.cursors):

@@ -1,10 +1,10 @@
-"""Records that several parts get in turn, round robin: which part makes the next batch, and of which records.
+"""Records dealt to several parts, round robin: which part makes the next batch, and of which records.
 
 record  0, 1, 2, ... in their order: part p of P gets the records p, p + P, p + 2P, ...
-place   the how-manieth of its part a record is: record p + t*P has the place t.
-batch   up to `rows` consecutive places of one part; the parts give one batch each in turn. A part that can't give one
-        any more is passed over. So the last batches are smaller part by part, not once at the end.
-state   what was taken so far: how many records of each part, and whose turn it is.
+place   the number of a record within its part: record p + t*P has the place t.
+batch   up to `rows` consecutive places of one part; the parts give one batch each in turn. A part that can't give
+        another is skipped. So the last batch of every part may be smaller, not only the last one of all.
+state   how many records of each part were taken, and which part is next.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from loaderkit.samplers import Sampler
 
 @dataclass(frozen=True, slots=True)
 class RoundRobinState:
-    """How many records of each part were taken, and whose turn it is.
+    """How many records of each part were taken, and which part is next.
 
     >>> RoundRobinState((2, 1), 0)
     RoundRobinState(taken=(2, 1), turn=0)
@@ -31,7 +31,7 @@ class RoundRobinState:
 
 @dataclass(frozen=True, slots=True)
 class RoundRobin:
-    """Who gets which record.
+    """Which part gets which record.
 
     parts: P. rows: of a batch. keep: whether a part's last, smaller batch is one. records: how many there are.
     first, stride: record r is index first + r * stride of the sampler.
@@ -53,7 +53,7 @@ class RoundRobin:
     stride: int = 1
 
     def first_state(self) -> RoundRobinState:
-        """Nothing was taken yet."""
+        """The state before anything is taken."""
         return RoundRobinState((0,) * self.parts, 0)
 
     def size(self, part: int) -> int:
@@ -100,7 +100,7 @@ class RoundRobin:
 
 @dataclass(frozen=True, slots=True)
 class RoundRobinTurn:
-    """One batch: the part that gives it, the place of its first record there, its rows, and the state behind it."""
+    """One batch: the part that gives it, the place of its first record there, its rows, and the state after it."""
 
     part: int
     place: int
@@ -111,7 +111,8 @@ class RoundRobinTurn:
 class RoundRobinBatches:
     """One batch after the other, record keys and all: the input of a row scheduler.
 
-    round_robin: who gets what. state: where to begin. sampler: gives the record keys. num_records: the source's length.
+    round_robin: which part gets what. state: where to begin. sampler: gives the record keys. num_records: the source's
+    length.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> round_robin = RoundRobin(parts=2, rows=2, keep=True, records=5)
@@ -129,7 +130,7 @@ class RoundRobinBatches:
         self._ahead: list[StepRecords] = []  # the next last
 
     def next(self, most: int) -> StepRecords | None:
-        """The records of the next batch, or of up to `most` that are equally large; None behind the last.
+        """The records of the next batch, or of up to `most` of equal size; None after the last.
 
         Raises what the sampler raises, and IndexError for a key that the source doesn't have.
         """
@@ -168,7 +169,7 @@ class RoundRobinBatches:
 class RoundRobinIndices:
     """The indices of one part, or of single records in turn, as many as are asked for.
 
-    round_robin: who gets what. state: where to begin. part: whose; None takes one record of each part in turn.
+    round_robin: which part gets what. state: where to begin. part: its number; None takes one record of each in turn.
 
     >>> round_robin = RoundRobin(parts=2, rows=1, keep=True, records=7)
     >>> (
@@ -184,14 +185,14 @@ class RoundRobinIndices:
         self._part = part
 
     def next(self, n: int) -> NDArray[np.int64]:
-        """Up to n next indices, int64, none behind the last."""
+        """Up to n next indices, int64; empty after the last."""
         if self._part is not None:
             return self._of_part(self._part, n)
         record = self._next_record()
         if record is None:
             return self._one_by_one(n)
-        everybody = replace(self._round_robin, parts=1)
-        indices = everybody.indices_of(0, record, n)
+        undivided = replace(self._round_robin, parts=1)
+        indices = undivided.indices_of(0, record, n)
         record += len(indices)
         each, more = divmod(record, self._round_robin.parts)
         self._state_of = RoundRobinState(
@@ -208,7 +209,7 @@ class RoundRobinIndices:
         return indices
 
     def _next_record(self) -> int | None:
-        """The next record where all before it were taken and none behind it, as is so but for odd states."""
+        """The next record if exactly those before it were taken; None for other states, which a restore may bring."""
         turn, taken = self._state_of.turn, self._state_of.taken
         each = taken[turn]
         even = all(count == each + (part < turn) for part, count in enumerate(taken))

@@ -1,7 +1,7 @@
-"""Streams that take turns: each has a scheduler of its own, and each gives one whole element in its turn.
+"""Streams that give one element each in turn; every stream has a scheduler of its own.
 
-A stream that is over is passed over from then on; a failure stops all, in the place where it belongs. Work is asked
-for in the order of the turns, so what is handed out soonest is begun first; each stream keeps its share of what is
+A stream that has ended is skipped from then on; a failure ends all streams when its turn comes. Tasks are asked for in
+the order of the turns, so the element that is delivered first is begun first. Each stream makes its share of what is
 made ahead.
 """
 
@@ -15,11 +15,11 @@ from loaderkit._engine.task import End, Outcome, Ready, Report, Slot, Task
 
 
 class PaceShare(Pace):
-    """The pace of a loader as one of several streams sees it, that make things ahead together.
+    """The share of a loader's pace for one of several streams that make elements ahead together.
 
     Args:
         whole: the loader's.
-        streams: how many share it.
+        streams: their number.
 
     >>> whole = Pace(workers=2, task_rows=4)
     >>> whole.rows_ahead(8), PaceShare(whole, 3).rows_ahead(8)
@@ -50,7 +50,9 @@ class PaceShare(Pace):
 @dataclass(slots=True, eq=False)
 class _Stream:
     scheduler: Scheduler
-    waiting: deque[Ready] = field(default_factory=deque)  # single elements, popped there and not here
+    waiting: deque[Ready] = field(
+        default_factory=deque
+    )  # single elements that its scheduler gave, not popped yet
 
     def due(self) -> bool:
         return bool(self.waiting) or self.scheduler.due()
@@ -75,8 +77,8 @@ class RoundRobinScheduler:
     """The scheduler of several streams that give one element each in turn.
 
     Args:
-        make: for each stream, by number, what makes its scheduler, given its share of the context.
-        first: the stream whose turn it is.
+        make: by number of the stream, makes its scheduler from its share of the context.
+        first: the stream that gives the first element.
         context: what the loader's schedulers share.
     """
 
@@ -89,16 +91,18 @@ class RoundRobinScheduler:
         share = SchedulerContext(
             slots=context.slots,
             reserves=context.reserves,
-            bulk=False,  # each gives one in its turn
+            bulk=False,  # each gives one element a turn
             outputs=context.outputs,
             pace=PaceShare(context.pace, len(make)),
             new_id=context.new_id,
         )
         order = sorted(make, key=lambda number: (number < first, number))
         self._all = [_Stream(make[number](share)) for number in order]
-        self._turn = list(self._all)  # those that aren't over; the next one to give something first
-        self._work: dict[int, _Stream] = {}  # task id -> whose it is
-        self._given: dict[int, _Stream] = {}  # task of an element that was popped and not taken yet -> whose
+        self._turn = list(self._all)  # those that haven't ended; the one whose turn is next comes first
+        self._work: dict[int, _Stream] = {}  # task id -> its stream
+        self._popped: dict[
+            int, _Stream
+        ] = {}  # task of an element that was popped and not delivered yet -> its stream
 
     def next_task(self) -> Task | None:
         for stream in self._turn:
@@ -127,12 +131,12 @@ class RoundRobinScheduler:
             if isinstance(outcome, Ready):
                 self._turn.append(self._turn.pop(0))
                 if outcome.slot is None:
-                    self._given[outcome.task] = stream
+                    self._popped[outcome.task] = stream
             return outcome
         return End()
 
     def delivered(self, ready: Ready) -> None:
-        self._given.pop(ready.task).scheduler.delivered(ready)
+        self._popped.pop(ready.task).scheduler.delivered(ready)
 
     def owned(self) -> tuple[list[Slot], list[int]]:
         slots: list[Slot] = []

@@ -1,25 +1,25 @@
-"""Who works on what. A state machine without I/O: events in, assignments out.
+"""Which worker does which task. A state machine without I/O: events in, assignments out.
 
-Each task has one of these places, and moves only so:
+Each task is in one of these states, and moves only so:
 
     to do ──assign──> out with one worker ──done──> ended
       ^                        │                      ^
       └───died, fenced─────────┴─────given up─────────┘
 
-A task carries the number of its attempt. What is said of an attempt that isn't the one now out is ignored: its worker
-died or was fenced, and what it still writes goes to memory that nobody reads. `died` is told after the worker was
-reaped and its channel read to the end: no process can write to its slots any more. Of a worker that may wake up and
-write, a thread that is stuck or a process that can't be killed, `fence` is told: its slots are held until
-`release` is told. What it may still write to a batch are the rows that belong there, so the task is done again in the
-same slot; but nobody gets that slot, and the batch is copied out of it.
+A task carries the number of its attempt. What is reported of an attempt other than the current one is ignored: its
+worker died or was fenced, and what it still writes goes to memory that is never read. `died` is called after the worker
+was reaped and its channel read to the end: no process can write to its slots any more. A worker that may still write, a
+thread that is stuck or a process that can't be killed, is fenced: its slots are held until `release` is called. What it
+may still write to a batch are the rows that belong there, so the task is done again in the same slot; but the slot
+isn't allocated again until then, and the batch is copied out of it.
 
-Only the task that a lost worker had begun is suspected (see in_flight.py). A suspect is given to a worker that has
-nothing else, and alone. Nothing is given out before it.
+Only the task that a lost worker had begun is suspected (see in_flight.py). A suspect is assigned to an idle worker, and
+alone. Nothing is assigned before it.
 
-Closing a stream while tasks of it are out keeps the bytes they may touch until the last of them is over.
+Closing a stream while tasks of it are out keeps the bytes that they may touch until the last of them is done.
 
-A stream that gets no memory for its next task is asked again when something was given back. Only where nobody works
-and nothing comes back does the error reach its user, behind all that was made.
+A stream that gets no memory for its next task is asked again when something was freed. Only where no worker has a task
+and nothing can be freed does the error reach the stream's user, behind all that was made.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ from .outputs import Outputs
 from .pace import Pace
 from .scheduler import NO_RECORDS, Records, Scheduler
 from .slots import Slots
-from .task import Outcome, Ready, Report, Slot, Task
+from .task import Discarded, MakeBatch, Outcome, Ready, Slot, Task, TaskResult, failed, inputs_of, targets_of
 
 WorkerId = Hashable
 StreamId = Hashable
@@ -41,7 +41,7 @@ StreamId = Hashable
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One attempt of a worker at a task; `suspect`: record by record, telling each before its read."""
+    """One attempt of a worker at a task; `suspect`: record by record, and the worker announces each before its read."""
 
     worker: WorkerId
     stream: StreamId
@@ -58,7 +58,7 @@ class _ClosingStream:
 
 
 class Dispatcher:
-    """Gives the tasks of all streams of a loader to its workers.
+    """Assigns the tasks of all streams of a loader to its workers.
 
     Args:
         slots: the arena's allocator, None where there is no arena.
@@ -76,12 +76,12 @@ class Dispatcher:
         self._turn: deque[StreamId] = deque()
         self._no_memory: dict[StreamId, tuple[MemoryError, int]] = {}  # and what had been given back by then
         self._closing: dict[StreamId, _ClosingStream] = {}
-        self._workers: dict[WorkerId, dict[int, InFlightTask]] = {}  # tasks out with each, oldest first
+        self._workers: dict[WorkerId, dict[int, InFlightTask]] = {}  # the tasks of each, oldest first
         self._alone: set[WorkerId] = set()  # those that have a suspect
-        # What may be written to by workers that can't be stopped.
+        # What workers that can't be stopped may write to.
         self._fenced_slots: dict[WorkerId, list[Slot]] = {}
-        self._latest: WorkerId = None  # who was through with a task last
-        self._again: deque[InFlightTask] = deque()
+        self._latest: WorkerId = None  # the worker that finished a task last
+        self._to_redo: deque[InFlightTask] = deque()
 
     # --- streams ------------------------------------------------------------------------------------------------
 
@@ -93,41 +93,41 @@ class Dispatcher:
         self._turn.append(stream)
 
     def close(self, stream: StreamId) -> dict[WorkerId, list[tuple[int, int]]]:
-        """A stream isn't wanted any more; what it holds is given back when nobody can touch it.
+        """Ends a stream; what it holds is freed once no worker can touch it.
 
-        Returns its tasks that are out, (task, attempt) by worker: whoever hasn't begun one may say at once that it is
-        done, with an empty report.
+        Returns its tasks that are out, (task, attempt) by worker: a worker that hasn't begun one may report it done at
+        once, as `Discarded`.
         """
         scheduler = self._streams.pop(stream)
         self._turn.remove(stream)
         self._no_memory.pop(stream, None)
         slots, outputs = scheduler.owned()
-        for out in [out for out in self._again if out.stream == stream]:
-            self._again.remove(out)
-            slots += [] if out.task.reserve is None else [out.task.reserve]
+        for queued in [queued for queued in self._to_redo if queued.stream == stream]:
+            self._to_redo.remove(queued)
+            slots += [] if queued.task.reserve is None else [queued.task.reserve]
         recalled = {
             worker: mine
             for worker, tasks in self._workers.items()
-            if (mine := [(number, out.attempt) for number, out in tasks.items() if out.stream == stream])
+            if (mine := [(task, out.attempt) for task, out in tasks.items() if out.stream == stream])
         }
-        waiting = {number for tasks in recalled.values() for number, _ in tasks}
+        waiting = {task for tasks in recalled.values() for task, _ in tasks}
         self._closing[stream] = _ClosingStream(waiting, slots, outputs)
         self._finish_closing(stream)
         return recalled
 
     def pop(self, stream: StreamId) -> Outcome | None:
-        """The next thing to hand to the stream's user, None while it isn't there."""
+        """What to hand to the stream's user next, None while it isn't there."""
         outcome = self._streams[stream].pop()
         if outcome is None and self._is_stuck(stream):
             return Failure(self._no_memory[stream][0])
         return outcome
 
     def due(self, stream: StreamId) -> bool:
-        """Whether `pop` might give something; it surely gives nothing where this is False. Changes nothing."""
+        """Whether `pop` might return something; it returns None where this is False. Changes nothing."""
         return self._streams[stream].due() or self._is_stuck(stream)
 
     def _is_stuck(self, stream: StreamId) -> bool:
-        return self._starves(stream) and not self._again and not any(self._workers.values())
+        return self._starves(stream) and not self._to_redo and not any(self._workers.values())
 
     def _starves(self, stream: StreamId) -> bool:
         return stream in self._no_memory and self._no_memory[stream][1] == self._returns
@@ -137,36 +137,37 @@ class Dispatcher:
         return 0 if self._slots is None else self._slots.returns
 
     def delivered(self, stream: StreamId, ready: Ready) -> None:
-        """The user of a stream has the elements of an output that `pop` named."""
+        """The elements of an output that `pop` named were handed to the stream's user."""
         self._streams[stream].delivered(ready)
 
     # --- workers ------------------------------------------------------------------------------------------------
 
     def ready(self, worker: WorkerId) -> None:
-        """A new worker can be given tasks."""
+        """A new worker can be assigned tasks."""
         if worker in self._workers:
             raise ValueError(f"worker {worker!r} is ready already")
         self._workers[worker] = {}
 
     def assign(self) -> Assignment | None:
-        """The next task to give to somebody, and to whom; None while nobody has room or nothing is to be done."""
+        """The next task, and the worker that is to do it; None while no worker has room or there is no task."""
         free = (worker for worker in self._workers if worker not in self._alone)
         worker = min(free, key=self._load, default=None)
         if worker is None or not self._has_room(worker):
             return None
-        if self._again and self._again[0].suspect and self._workers[worker]:
-            return None  # until somebody is through with all that he has
-        out = self._again.popleft() if self._again else self._next_out()
-        if out is None:
+        if self._to_redo and self._to_redo[0].suspect and self._workers[worker]:
+            return None  # until a worker is idle
+        in_flight = self._to_redo.popleft() if self._to_redo else self._next_in_flight()
+        if in_flight is None:
             return None
-        if out.suspect:
+        task = in_flight.task
+        if in_flight.suspect:
             self._alone.add(worker)
-        elif out.task.level and self._moves(self._latest):
-            worker = self._latest  # a batch waits for it: not behind somebody's slow record
-        self._workers[worker][out.task.id] = out
-        return Assignment(worker, out.stream, out.to_do(), out.attempt, out.suspect)
+        elif worker != self._latest and isinstance(task, MakeBatch) and self._makes_progress(self._latest):
+            worker = self._latest  # the user waits for a batch: it isn't queued behind a slow record
+        self._workers[worker][task.id] = in_flight
+        return Assignment(worker, in_flight.stream, in_flight.to_do(), in_flight.attempt, in_flight.suspect)
 
-    def _moves(self, worker: WorkerId) -> bool:
+    def _makes_progress(self, worker: WorkerId) -> bool:
         return worker in self._workers and worker not in self._alone and self._has_room(worker)
 
     def _load(self, worker: WorkerId) -> int:
@@ -175,7 +176,7 @@ class Dispatcher:
     def _has_room(self, worker: WorkerId) -> bool:
         return len(self._workers[worker]) < self._pace.tasks_ahead()
 
-    def _next_out(self) -> InFlightTask | None:
+    def _next_in_flight(self) -> InFlightTask | None:
         for _ in range(len(self._turn)):
             stream = self._turn[0]
             self._turn.rotate(-1)
@@ -191,34 +192,38 @@ class Dispatcher:
                 return InFlightTask(stream, task)
         return None
 
-    def done(self, worker: WorkerId, task: int, attempt: int, report: Report) -> bool:
-        """A worker is through with a task. False if that attempt isn't the one that is out: nothing changed."""
-        out = self._current(worker, task, attempt)
-        if out is None:
+    def done(self, worker: WorkerId, task: int, attempt: int, result: TaskResult | Discarded) -> bool:
+        """A worker has finished a task. False if that attempt isn't the current one: nothing changed."""
+        in_flight = self._current(worker, task, attempt)
+        if in_flight is None:
             return False
         self._take_from(worker, task)
         self._latest = worker
-        self._end_task(out, out.completed(report))
+        match result:
+            case Discarded():
+                self._discard(in_flight)
+            case _:
+                self._end_task(in_flight, result if in_flight.error is None else in_flight.completed(result))
         return True
 
-    def asks(self, worker: WorkerId, task: int, attempt: int, nbytes: int) -> Slot | None:
+    def request_space(self, worker: WorkerId, task: int, attempt: int, nbytes: int) -> Slot | None:
         """A worker needs room for an output of that size. None: it may forget the output.
 
-        That is so if its attempt isn't the one that is out, and if there is no room: then the task fails with it.
+        That is so if its attempt isn't the current one, and if there is no room: then the task fails with the error.
         """
-        out = self._current(worker, task, attempt)
-        if out is None or self._slots is None:
+        in_flight = self._current(worker, task, attempt)
+        if in_flight is None or self._slots is None:
             return None
-        if out.task.reserve is not None:
-            self._slots.free(out.task.reserve)
-            out.task = replace(out.task, reserve=None)
+        if in_flight.task.reserve is not None:
+            self._slots.free(in_flight.task.reserve)
+            in_flight.task = replace(in_flight.task, reserve=None)
         try:
             room = self._slots.alloc(nbytes)
         except MemoryError as error:
             self._take_from(worker, task)
-            self._end_task(out, Report((), Failure(error)))
+            self._end_task(in_flight, failed(in_flight.task, Failure(error)))
             return None
-        out.task = replace(out.task, reserve=room)
+        in_flight.task = replace(in_flight.task, reserve=room)
         return room
 
     def died(
@@ -232,30 +237,31 @@ class Dispatcher:
         retry: bool = True,
         late: bool = False,
     ) -> list[Task]:
-        """A worker is gone for good: reaped, its channel read to the end. Returns the tasks it had, oldest first.
+        """A worker has ended: reaped, its channel read to the end. Returns the tasks that it had, oldest first.
 
         Args:
-            worker, reason: who, and what is known of why.
-            begun: the task that it was in, None if in none.
-            at: the index of the record that it had, if it was told to say so.
+            worker: which.
+            reason: what is known of the cause.
+            begun: the task that it was working on, None if on none.
+            at: the index of the record that it had, if it worked record by record.
             instead: index and record key of what it read in the row of that one, which is bad.
-            retry: whether the task that it was in may be done again.
+            retry: whether the task that it was working on may be done again.
             late: whether it was ended because it took too long.
         """
         lost = list(self._workers.pop(worker, {}).values())
         self._alone.discard(worker)
-        for out in reversed(lost):
-            out.attempt += 1
-            again = out.task.id != begun or out.lose(
+        for in_flight in reversed(lost):
+            in_flight.attempt += 1
+            redo = in_flight.task.id != begun or in_flight.lose(
                 reason, at, instead, max_restarts=self._max_restarts, retry=retry, late=late
             )
-            if out.stream in self._closing:
-                self._end_task(out, Report(()))
-            elif again:
-                self._again.appendleft(out)
+            if in_flight.stream in self._closing:
+                self._discard(in_flight)
+            elif redo:
+                self._to_redo.appendleft(in_flight)
             else:
-                self._end_task(out, out.completed(Report(())))
-        return [out.task for out in lost]
+                self._end_task(in_flight, in_flight.given_up())
+        return [in_flight.task for in_flight in lost]
 
     def fence(
         self,
@@ -271,19 +277,17 @@ class Dispatcher:
         """As `died`, for a worker that cannot be stopped: its slots are kept until `release` is called."""
         lost = self._workers.get(worker, {})
         self._fenced_slots[worker] = held = []
-        for out in lost.values():
-            task = out.task
-            spans = [span.slot for span in task.inputs if span.slot is not None]
-            held += [target.slot for target in task.targets if target.slot is not None] + spans
-            if task.reserve is not None:
-                held.append(task.reserve)
+        for in_flight in lost.values():
+            task = in_flight.task
+            slots = [target.slot for target in targets_of(task)] + [span.slot for span in inputs_of(task)]
+            held += [slot for slot in (*slots, task.reserve) if slot is not None]
         for slot in held:
             assert self._slots is not None
             self._slots.hold(slot)
-        for out in lost.values():
-            if out.task.reserve is not None and self._slots is not None:
-                self._slots.free(out.task.reserve)
-                out.task = replace(out.task, reserve=None)
+        for in_flight in lost.values():
+            if in_flight.task.reserve is not None and self._slots is not None:
+                self._slots.free(in_flight.task.reserve)
+                in_flight.task = replace(in_flight.task, reserve=None)
         return self.died(worker, reason, begun=begun, at=at, instead=instead, retry=retry, late=late)
 
     def release(self, worker: WorkerId) -> None:
@@ -294,47 +298,54 @@ class Dispatcher:
 
     @property
     def workers(self) -> frozenset[WorkerId]:
-        """Those who are ready."""
+        """Those that are ready."""
         return frozenset(self._workers)
 
     def busy(self, worker: WorkerId) -> list[Task]:
-        """The tasks that are out with a worker, oldest first."""
-        return [out.task for out in self._workers.get(worker, {}).values()]
+        """The tasks that a worker has, oldest first."""
+        return [in_flight.task for in_flight in self._workers.get(worker, {}).values()]
 
     def replacement(self, worker: WorkerId, task: int, attempt: int, index: int, tried: int) -> Records:
         """What a worker may read instead of a bad record of its task, as `Scheduler.replacement` says.
 
-        None where that attempt isn't the one that is out, and where the task's stream was closed.
+        No records where that attempt isn't the current one, and where the task's stream was closed.
         """
-        out = self._current(worker, task, attempt)
-        if out is None or out.stream in self._closing:
+        in_flight = self._current(worker, task, attempt)
+        if in_flight is None or in_flight.stream in self._closing:
             return NO_RECORDS
-        return self._streams[out.stream].replacement(index, tried)
+        return self._streams[in_flight.stream].replacement(index, tried)
 
     def _current(self, worker: WorkerId, task: int, attempt: int) -> InFlightTask | None:
-        out = self._workers.get(worker, {}).get(task)
-        return out if out is not None and out.attempt == attempt else None
+        in_flight = self._workers.get(worker, {}).get(task)
+        return in_flight if in_flight is not None and in_flight.attempt == attempt else None
 
     def _take_from(self, worker: WorkerId, task: int) -> None:
         del self._workers[worker][task]
         self._alone.discard(worker)  # a suspect is the only task that its worker has
 
-    def _end_task(self, out: InFlightTask, report: Report) -> None:
-        room = out.task.reserve
+    def _end_task(self, in_flight: InFlightTask, result: TaskResult) -> None:
+        task, stream = in_flight.task, in_flight.stream
+        if stream in self._closing:
+            self._discard(in_flight)
+            return
+        room = task.reserve
         if room is not None and self._slots is not None:
-            if report.nbytes:
-                room = self._slots.trim(room, report.nbytes)
+            if result.nbytes:
+                room = self._slots.trim(room, result.nbytes)
             else:
                 self._slots.free(room)
                 room = None
-        if out.stream in self._closing:
-            self._outputs.arrived(out.task.id, room, uses=0)
-            self._closing[out.stream].waiting.discard(out.task.id)
-            self._finish_closing(out.stream)
-        else:
-            scheduler = self._streams[out.stream]
-            uses = scheduler.done(out.task, report)
-            self._outputs.arrived(out.task.id, room, uses=uses)
+        uses = self._streams[stream].done(task, result)
+        self._outputs.arrived(task.id, room, uses=uses)
+
+    def _discard(self, in_flight: InFlightTask) -> None:
+        """Ends a task of a stream that is closing; its output isn't used."""
+        task, stream = in_flight.task, in_flight.stream
+        if task.reserve is not None and self._slots is not None:
+            self._slots.free(task.reserve)
+        self._outputs.arrived(task.id, None, uses=0)
+        self._closing[stream].waiting.discard(task.id)
+        self._finish_closing(stream)
 
     def _finish_closing(self, stream: StreamId) -> None:
         closing = self._closing[stream]

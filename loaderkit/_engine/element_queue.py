@@ -1,4 +1,4 @@
-"""A queue of runs of elements, each in the place of the task that it came from.
+"""A queue of runs of elements, in the order of the tasks that they come from.
 
 A run that arrives early waits for those before it. A queue has *ended* behind its last run: at the end of its stream,
 or at a failure, which stays at the front once all before it was taken.
@@ -22,18 +22,19 @@ PassAndIndex = tuple[int, int]  # how often the stream had begun again, and the 
 
 @dataclass(slots=True)
 class QueuedRun:
-    """What came of one task, or will.
+    """The elements of one task, made or expected.
 
     task      its id; -1 for a failure that is no task's
     expected  1 for a batch, 0 for records, which their stream counts
-    records   that it was made of; 1 if that is a batch
-    places    (size,) int64, the record of each element among them; None where nobody asks
+    records   how many it was made of; 1 if that is a batch
+    record_numbers  (size,) int64, which of them each element is of; None where it isn't needed
     reaches   behind the last record of its elements, by stream: pass number and index; None where each is of one record
     indices   (size,) int64, where an element is a record and some of them were lost; else None
-    seen      by `ElementQueue.give_up`
+    empty_counted   `ElementQueue.give_up` has counted it
     losses    of a task that reads: the bad records that left no row; None where they leave one
-    weighed   by `ElementQueue.give_up_lost`
-    size, taken   elements that came, and how many of them were taken
+    losses_counted  `ElementQueue.give_up_lost` has counted it
+    done      its task is
+    size, taken   elements that were made, and how many of them were taken
     begins, ends  (size, depth + 1) int64 cursors
     pass_number   how often its stream had begun again where it begins
     pass_numbers  (size,) int64, the same for the cursor behind each element
@@ -48,12 +49,12 @@ class QueuedRun:
     task: int
     expected: int = 0
     records: int = 0
-    places: np.ndarray | None = None
+    record_numbers: np.ndarray | None = None
     reaches: dict[int, PassAndIndex] | None = None
     indices: np.ndarray | None = None
-    seen: bool = False
+    empty_counted: bool = False
     losses: tuple[Loss, ...] | None = None
-    weighed: bool = False
+    losses_counted: bool = False
     done: bool = False
     size: int = 0
     taken: int = 0
@@ -72,15 +73,15 @@ class QueuedRun:
         """Ends it; after a batch that failed the streams go on after that batch."""
         self.failed = failure if self.after is None else replace(failure, cursors=self.after)
 
-    def pass_after(self, stream: int, place: int) -> int:
-        """The pass number of a stream's cursor behind an element."""
+    def pass_after(self, stream: int, number: int) -> int:
+        """The pass number of a stream's cursor behind the element with a number."""
         if self.group_ends is not None:
             return (self.group_passes or {}).get(stream, 0)
-        return 0 if self.pass_numbers is None else int(self.pass_numbers[place])
+        return 0 if self.pass_numbers is None else int(self.pass_numbers[number])
 
     @property
     def used_up(self) -> bool:
-        """Whether nothing is left of it."""
+        """Whether all its elements were taken, and no failure follows them."""
         return self.done and self.taken == self.size and self.failed is None
 
 
@@ -120,11 +121,11 @@ class ElementQueue:
         self.runs: deque[QueuedRun] = deque()
         self.ended = False
         self.ready = 0  # elements in the done runs at the front
-        self._lost = 0  # records that were lost in a row, up to the end of the runs that were weighed
-        self._barren = 0  # records without an element, behind the last element of the runs that were seen
+        self._lost = 0  # records that were lost in a row, up to the end of the runs whose losses were counted
+        self._empty = 0  # records without an element, after the last element of the runs that were counted
 
     def add(self, task: int, expected: int) -> QueuedRun:
-        """A run that will come, behind all others."""
+        """A run that is expected, behind all others."""
         run = QueuedRun(task, expected)
         self.runs.append(run)
         return run
@@ -135,11 +136,11 @@ class ElementQueue:
         self.ended = True
 
     def size(self, of_batch: float = 1) -> float:
-        """Elements that are there, and will probably come of the batches on their way; a failure is nothing."""
+        """Elements that are made, and will probably come of the batches on their way; a failure counts nothing."""
         return sum(run.size - run.taken if run.done else run.expected * of_batch for run in self.runs)
 
     def count(self) -> None:
-        """Counts what may be taken: up to the first run that isn't done, or that failed."""
+        """Counts the elements that may be taken: up to the first run that isn't done, or that failed."""
         self.ready = 0
         for run in self.runs:
             if not run.done:
@@ -149,7 +150,7 @@ class ElementQueue:
                 break
 
     def at_end(self) -> bool:
-        """Whether nothing will come behind the elements that are ready, but perhaps a failure."""
+        """Whether nothing but perhaps a failure will follow the elements that are ready."""
         return self.ended and all(run.done for run in self.runs)
 
     def failure(self) -> Failure | None:
@@ -194,18 +195,18 @@ class ElementQueue:
             self.runs.popleft()
 
     def give_up(self, limit: int, what: str) -> None:
-        """Ends the queue at the first `limit` records in a row that gave nothing, however they were cut in tasks."""
+        """Ends the queue at the first `limit` records in a row without an element, however they were cut in tasks."""
         for run in self.runs:
             if not run.done:
                 return
-            if run.seen or run.places is None:
+            if run.empty_counted or run.record_numbers is None:
                 continue
-            run.seen = True
-            # gaps: (size + 1,) records without an element before each element, and behind the last
-            gaps = np.diff(run.places, prepend=-1 - self._barren, append=run.records) - 1
-            self._barren = int(gaps[-1])
+            run.empty_counted = True
+            # gaps: (size + 1,) records without an element before each element, and after the last
+            gaps = np.diff(run.record_numbers, prepend=-1 - self._empty, append=run.records) - 1
+            self._empty = int(gaps[-1])
             if run.failed is not None:
-                gaps = gaps[:-1]  # its last records weren't looked at
+                gaps = gaps[:-1]  # its last records weren't processed
             if np.any(gaps >= limit):
                 run.size = int(np.argmax(gaps >= limit))
                 error = ValueError(
@@ -220,13 +221,13 @@ class ElementQueue:
         for run in self.runs:
             if not run.done:
                 return
-            if run.weighed or run.losses is None:
+            if run.losses_counted or run.losses is None:
                 continue
-            run.weighed = True
-            next_place = 0
+            run.losses_counted = True
+            next_record = 0
             for loss in run.losses:
-                self._lost = self._lost + 1 if loss.place == next_place else 1
-                next_place = loss.place + 1
+                self._lost = self._lost + 1 if loss.place == next_record else 1
+                next_record = loss.place + 1
                 if self._lost >= most:
                     assert run.begins is not None
                     run.size = int(np.searchsorted(run.begins[:, 0], loss.index))
@@ -237,5 +238,5 @@ class ElementQueue:
                     run.failed = Failure(error)
                     self.ended = True
                     return
-            if next_place < run.records:
+            if next_record < run.records:
                 self._lost = 0

@@ -1,6 +1,6 @@
-"""Rows become a batch: what each Batch takes, and the task and the place in a queue that come of the elements taken.
+"""How rows become a batch: what each Batch takes, the task that makes it, and its place in a queue.
 
-Where several streams give rows, those of the first come first. Rows that are zeros lie behind the real ones of their
+Where several streams give rows, those of the first come first. Rows that are zeros come after the real ones of their
 stream, and their cursors are those of the stream's end.
 """
 
@@ -14,7 +14,7 @@ from loaderkit._order.cursor import Cursor
 from loaderkit._order.fill import Fill
 
 from .element_queue import ElementQueue, QueuedRun, QueueSlice
-from .task import Task
+from .task import MakeBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def batch_of(
     start: Cursor,
     padded_to: int | None,
     stop: int | None,
-) -> tuple[Task, QueuedRun]:
+) -> tuple[MakeBatch, QueuedRun]:
     """The task that makes one batch, and its place at the end of a queue.
 
     Args:
@@ -51,7 +51,7 @@ def batch_of(
         level: of the Batch.
         start: where the stream was entered, for the first batch of a level.
         padded_to: rows that each stream's part has with zeros; None for none.
-        stop: behind the last index; None without an end.
+        stop: the number behind the last index; None without an end.
     """
     there = [part for part in taken.values() if part.spans]
     begins = np.concatenate([part.begins for part in there])  # (n, depth + 1) int64
@@ -61,11 +61,10 @@ def batch_of(
         behind = end_like(begins, stop)
         ends = {n: part.end if len(part.begins) == padded_to else behind for n, part in taken.items()}
         fill = tuple((len(part.begins), padded_to - len(part.begins)) for part in taken.values())
-    task = Task(
+    task = MakeBatch(
         id=task_id,
         level=level,
         indices=begins[:, 0].copy(),
-        keys=np.empty(0, np.int64),
         inputs=tuple(span for part in there for span in part.spans),
         begin=tuple(begins[0].tolist()),
         end=next(iter(ends.values())),
@@ -92,7 +91,7 @@ def masked_batch(
     streams: Iterable[int],
     rows: int,
     stop: int | None,
-) -> tuple[Task, QueuedRun]:
+) -> tuple[MakeBatch, QueuedRun]:
     """The task that makes a batch without a real row, and its place at the end of a queue.
 
     Args:
@@ -103,11 +102,10 @@ def masked_batch(
     """
     behind = end_like(shape.begins, stop)
     fill = tuple((0, rows) for _ in streams)
-    task = Task(
+    task = MakeBatch(
         id=task_id,
         level=level,
         indices=shape.begins[:, 0].copy(),
-        keys=np.empty(0, np.int64),
         inputs=tuple(shape.spans),
         begin=behind,
         end=behind,

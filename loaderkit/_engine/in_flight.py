@@ -1,12 +1,12 @@
-"""A task that is not over, and what is known of the workers that were lost at it.
+"""A task that is not finished, and what is known of the workers that were lost at it.
 
 The first attempt is as fast as can be; of a worker that is lost there only the task is known. From then on the task is
-a *suspect*: it is given out alone, and record by record, so the next worker that is lost names the record. Losses in a
-row at the same record are counted, the first one, at no record, with them; `max_restarts` are forgiven. A task at which
-workers are lost at ever other records is given up too, after some times as many.
+a *suspect*: it is assigned alone, and done record by record, so the next worker that is lost names the record. Losses
+in a row at the same record are counted, the first one, at no record, with them; `max_restarts` are forgiven. A task at
+which workers are lost at ever other records is given up too, after some times as many.
 
 A task that is given up isn't thrown away: where the record is known, those before it are done once more, without it,
-and the error takes its place behind them.
+and the error follows them.
 """
 
 from collections.abc import Hashable
@@ -17,33 +17,36 @@ import numpy as np
 from loaderkit._order.failure import Failure
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
-from .task import Report, Target, Task
+from .task import MakeBatch, ReadRows, ReadStream, ReadTask, Target, Task, TaskResult, failed, with_failure
 
-_WITHOUT_A_PATTERN = 4  # times as many losses, at ever other records, are too many as well
+# Times `max_restarts`: so many losses at ever other records are too many. More forgives more kills from outside; fewer
+# finds sooner a record that kills some time after it was read.
+_WITHOUT_A_PATTERN = 4
 _NAMED = 8  # record keys that an error names
 
 
 @dataclass(slots=True)
 class InFlightTask:
-    """A task to do, or out with a worker. Its reserve is where the output goes, also what was asked for.
+    """A task that is queued or with a worker. Its reserve is where the output goes, also a requested one.
 
-    attempt    counts them; what is said of an earlier one is ignored
-    suspect    a worker was lost at it
-    losses     in a row at the same place; all: in all
-    at         the index of the record at which the last one was lost, None where that isn't known
-    instead    index and record key of what was read there instead of a bad record, None where it was its own
-    cut        records that are still done; behind them comes `error`
+    attempt        its number; what is reported of an earlier one is ignored
+    suspect        a worker was lost at it
+    losses_in_row  workers lost in a row at the same record
+    all_losses     workers lost at it in all
+    lost_at        the index of the record at which the last one was lost, None where that isn't known
+    instead        index and record key of what was read there instead of a bad record, None where it was its own
+    records_left   how many of its first records are still done; `error` follows them
     """
 
     stream: Hashable
     task: Task
     attempt: int = 0
     suspect: bool = False
-    losses: int = 0
-    all: int = 0
-    at: int | None = None
+    losses_in_row: int = 0
+    all_losses: int = 0
+    lost_at: int | None = None
     instead: tuple[int, int] | None = None
-    cut: int | None = None
+    records_left: int | None = None
     error: WorkerError | None = None
 
     def lose(
@@ -59,83 +62,99 @@ class InFlightTask:
         """A worker was lost at this task. Whether it is to be done again, perhaps without some records.
 
         Args:
-            reason: what is known of why.
-            at: the index of the record that it had, if it was doing record by record.
+            reason: what is known of the cause.
+            at: the index of the record that the worker had, if it was working record by record.
             instead: index and record key of what it read in the row of that one, which is bad.
-            max_restarts: losses at the same place that are no error yet.
-            retry: whether it may be done again at all.
-            late: whether it was lost because it took too long.
+            max_restarts: losses at the same record that are no error yet.
+            retry: whether the task may be done again at all.
+            late: whether the worker was ended because it took too long.
         """
         at, instead = (at, instead) if self.suspect else (None, None)
-        same = self.at is None or (at, instead) == (self.at, self.instead)
-        self.losses = self.losses + 1 if same else 1
-        self.all += 1
-        self.at, self.instead = at, instead
+        same = self.lost_at is None or (at, instead) == (self.lost_at, self.instead)
+        self.losses_in_row = self.losses_in_row + 1 if same else 1
+        self.all_losses += 1
+        self.lost_at, self.instead = at, instead
         self.suspect = True
-        if retry and self.losses <= max_restarts and self.all <= _WITHOUT_A_PATTERN * max(max_restarts, 1):
+        most = _WITHOUT_A_PATTERN * max(max_restarts, 1)
+        if retry and self.losses_in_row <= max_restarts and self.all_losses <= most:
             return True
         self.error = _error_of(self, reason, WorkerTimeoutError if late else WorkerError)
-        self.cut = len(before(self.task, self.at)[0].indices) if retry else 0
-        self.losses = self.all = 0
-        self.at = self.instead = None
-        return bool(self.cut)
+        self.records_left = 0
+        if retry and not isinstance(self.task, MakeBatch):
+            self.records_left = len(before(self.task, self.lost_at)[0].indices)
+        self.losses_in_row = self.all_losses = 0
+        self.lost_at = self.instead = None
+        return self.records_left > 0
 
     def to_do(self) -> Task:
         """What a worker is to do now."""
-        return self.task if self.cut is None else _first(self.task, self.cut)[0]
+        if self.records_left is None or isinstance(self.task, MakeBatch):
+            return self.task
+        return _first(self.task, self.records_left)[0]
 
-    def completed(self, report: Report) -> Report:
-        """What a worker says, with the error behind the records that were left."""
-        if self.error is None or report.failure is not None:
-            return report
-        failure = Failure(self.error, indices=self.error.indices)
-        return replace(report, failure=failure, failed_part=_first(self.task, self.cut or 0)[1])
+    def completed(self, result: TaskResult) -> TaskResult:
+        """The result of the records that were left, with the error behind them."""
+        assert self.error is not None
+        if result.failure is not None:
+            return result
+        failed_target = 0
+        if isinstance(self.task, ReadRows):
+            failed_target = _first(self.task, self.records_left or 0)[1]
+        return with_failure(result, Failure(self.error, indices=self.error.indices), failed_target)
+
+    def given_up(self) -> TaskResult:
+        """The result where no record is left to be done: the error alone."""
+        assert self.error is not None
+        return failed(self.task, Failure(self.error, indices=self.error.indices))
 
 
-def before(task: Task, index: int | None) -> tuple[Task, int]:
+def before(task: ReadTask, index: int | None) -> tuple[ReadTask, int]:
     """What can be done of a task without the record of an index and those behind it, perhaps nothing.
 
-    With it comes the part of its report where the error belongs. Without an index nothing can be done.
+    With it comes the number of the target where the error belongs. Without an index nothing can be done.
     """
-    return _first(task, 0 if index is None or task.level else place_of(task, index))
+    return _first(task, 0 if index is None else record_number(task, index))
 
 
-def place_of(task: Task, index: int) -> int:
-    """Where the record of an index is in a task. They needn't ascend: a stream may begin again in a task."""
+def record_number(task: Task, index: int) -> int:
+    """The number of an index among those of a task. They needn't ascend: a stream may begin again in a task."""
     return int(np.flatnonzero(task.indices == index)[0])
 
 
-def _first(task: Task, records: int) -> tuple[Task, int]:
+def _first(task: ReadTask, records: int) -> tuple[ReadTask, int]:
     """A task cut to what so many records are enough for, and how many of its targets are whole."""
-    targets, whole, records = _enough_for(task, records) if task.targets else ((), 0, records)
+    if isinstance(task, ReadStream):
+        return replace(task, indices=task.indices[:records], keys=task.keys[:records]), 0
+    targets, whole, records = _enough_for(task, records)
     return replace(task, indices=task.indices[:records], keys=task.keys[:records], targets=targets), whole
 
 
-def _enough_for(task: Task, records: int) -> tuple[tuple[Target, ...], int, int]:
+def _enough_for(task: ReadRows, records: int) -> tuple[tuple[Target, ...], int, int]:
     """The targets that so many records are enough for, how many of them are the task's whole, and their records.
 
-    The last one may be a part of an in-flight step: the batches of it that are.
+    The last one may be a part of an in-flight step: the batches of it that the records are enough for.
     """
     group = -(-len(task.indices) // sum(target.rows for target in task.targets))
     targets: list[Target] = []
-    taken = 0
+    used = 0
     for target in task.targets:
-        size = min(target.rows * group, len(task.indices) - taken)
-        if taken + size > records:
-            rows = (records - taken) // group // target.batch * target.batch if target.whole else 0
+        size = min(target.rows * group, len(task.indices) - used)
+        if used + size > records:
+            rows = (records - used) // group // target.batch * target.batch if target.whole else 0
             part = (replace(target, rows=rows),) if rows else ()
-            return (*targets, *part), len(targets), taken + rows * group
+            return (*targets, *part), len(targets), used + rows * group
         targets.append(target)
-        taken += size
-    return tuple(targets), len(targets), taken
+        used += size
+    return tuple(targets), len(targets), used
 
 
-def _error_of(out: InFlightTask, reason: str, kind: type[WorkerError]) -> WorkerError:
-    task, losses = out.task, out.all
-    indices, keys = task.indices.tolist(), task.keys.tolist()
-    if out.at is not None and not task.level:
-        place = indices.index(out.at)
-        indices, keys = indices[place : place + 1], keys[place : place + 1]
+def _error_of(in_flight: InFlightTask, reason: str, kind: type[WorkerError]) -> WorkerError:
+    task, losses = in_flight.task, in_flight.all_losses
+    indices: list[int] = task.indices.tolist()
+    keys: list[int] = [] if isinstance(task, MakeBatch) else task.keys.tolist()
+    if in_flight.lost_at is not None and keys:
+        number = indices.index(in_flight.lost_at)
+        indices, keys = indices[number : number + 1], keys[number : number + 1]
     several = len(indices) > 1
     what = "no record"
     if indices:
@@ -143,16 +162,16 @@ def _error_of(out: InFlightTask, reason: str, kind: type[WorkerError]) -> Worker
     if keys:
         shown = ", ".join(map(str, keys[:_NAMED])) + (", …" if len(keys) > _NAMED else "")
         what += f" (record keys {shown})" if several else f" (record_key {shown})"
-    if out.instead is not None:
-        index, key = out.instead
+    if in_flight.instead is not None:
+        index, key = in_flight.instead
         keys = [key]
         what = f"index {index} (record_key {key}), read instead of {what}, which is bad"
-    who = f"{losses} workers were lost at the same work, the last" if losses > 1 else "a worker was lost"
+    lost = f"{losses} workers were lost at the same work, the last" if losses > 1 else "a worker was lost"
     advice = (
         "Read the record alone in a process of its own, source[record_key], and apply the operations to it."
     )
     if several and kind is WorkerTimeoutError:
         advice = 'Which of them it was at is found by on_worker_timeout="restart".'
-    error = kind(f"{who} with {reason} at {what}. {advice}")
+    error = kind(f"{lost} with {reason} at {what}. {advice}")
     error.indices, error.record_keys = tuple(indices), tuple(keys)
     return error

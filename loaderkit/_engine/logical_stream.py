@@ -1,4 +1,4 @@
-"""A logical stream of a stream scheduler: its feed, its queues, and the figures from which follows how much to read."""
+"""A logical stream of a stream scheduler: its feed, its queues, and the figures that decide how much to read."""
 
 import math
 from collections.abc import Sequence
@@ -27,8 +27,9 @@ class RecordInput(Protocol):
 class LogicalStream:
     """A logical stream.
 
-    Queue 0 holds what the tasks that read records gave, queue j what those that made Batch j gave. Its losses wait for
-    the element that passes them. All those are there when it is: it was made of the tasks up to its last record.
+    Queue 0 holds what the tasks that read records made, queue j what those that made Batch j did. A loss is kept until
+    the element that passes it is handed out. All losses that an element passes are known by then: it was made of the
+    tasks up to its last record.
     """
 
     feed: RecordInput
@@ -36,9 +37,9 @@ class LogicalStream:
     queues: list[ElementQueue]
     takes: Sequence[int]  # rows that each Batch takes of it; of queue j, takes[j]
     yields: list[Yield]  # of its records, and of the batches of each queue behind
-    records: tuple[np.ndarray, np.ndarray] | None = None  # from the feed, not given out for want of memory
-    read: int = 0  # records given out
-    pass_number: int = 0  # how often it has begun again, where records were given out last
+    records: tuple[np.ndarray, np.ndarray] | None = None  # from the feed, not assigned for want of memory
+    read: int = 0  # records assigned
+    pass_number: int = 0  # how often it has begun again, where records were assigned last
     last: int = -1  # the index of the last of them
     losses: list[tuple[int, Loss]] = field(default_factory=list)  # with the pass number of each
     entered: set[int] = field(default_factory=set)  # levels that have begun
@@ -57,15 +58,15 @@ class LogicalStream:
                 return True
         return False
 
-    def give_out(self, indices: np.ndarray) -> None:
-        """Counts records that go out in a task; all of them are of one pass."""
+    def assign(self, indices: np.ndarray) -> None:
+        """Counts records that a task reads; all of them are of one pass."""
         self.read += len(indices)
         self.pass_number += int(indices[0]) <= self.last
         self.last = int(indices[-1])
 
     @property
     def on_their_way(self) -> int:
-        """Records that were given out and haven't come back."""
+        """Records that were assigned and are not done."""
         return self.read - self.yields[0].entered
 
     def outlook(self, wanted: float, last_yield: float) -> Outlook:
@@ -76,11 +77,11 @@ class LogicalStream:
 
         Args:
             wanted: batches of the last level that are to be made, or elements where there is no Batch.
-            last_yield: elements that come of one of those.
+            last_yield: elements that one of those gives.
         """
         each = self.yields[0].estimate(1.0)
         here = self.queues[0].size()
-        # From the records on: what an element of each queue takes, and all that is there.
+        # From the records on: what an element of each queue takes, and all that is made.
         cost = 1 / each
         coming = here * cost + self.on_their_way
         levels: list[tuple[float, float, int]] = []
@@ -98,9 +99,9 @@ class LogicalStream:
         return Outlook(lacking, coming, cost * (self.takes[-1] if self.takes else 1) / last_yield)
 
     def begin_again(self, feed: RecordInput) -> list[Span]:
-        """Goes on with its first index; what waits for an earlier Batch is too little for one, and dropped: the spans.
+        """Goes on with its first index. Returns the spans of what is dropped: too few rows for an earlier Batch.
 
-        The levels before the last Batch enter the stream anew; of what that makes, some may have been handed out.
+        The levels before the last Batch enter the stream anew; of what they make, some may have been handed out.
         """
         self.feed = feed
         self.entered.update(range(len(self.queues)))

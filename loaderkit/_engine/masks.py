@@ -21,11 +21,11 @@ class Masks:
     def __init__(self, sample: Callable[[], RecordInput], takes: Sequence[int]) -> None:
         self._sample = sample
         self._takes = takes
-        self.stream: LogicalStream | None = None  # once a row was asked for
+        self.stream: LogicalStream | None = None  # once a row was needed
         self.shape: QueueSlice | None = None  # that row
 
     def find(self, last: ElementQueue) -> QueueSlice | None:
-        """The row, as soon as it is there; where it can't come, ends the queue of the batches that want it."""
+        """The row, as soon as it is made; where there is none, ends the queue of the batches that need it."""
         if self.shape is not None:
             return self.shape
         if self.stream is None:
@@ -37,10 +37,10 @@ class Masks:
         elif (failure := queue.failure()) is not None:
             last.fail(replace(failure, cursors=None))  # of the sample, not of this place in the streams
         elif queue.at_end():
-            last.ended = True  # nobody has a row
+            last.ended = True  # no process has a row
         return self.shape
 
     def lacking(self, stream: LogicalStream) -> LogicalStream | None:
-        """The stream, if it has to be read on for the row."""
+        """The stream, if more of it has to be read for the row."""
         enough = stream.on_their_way or stream.queues[-1].size() or self.shape is not None
         return None if enough or stream.ended else stream

@@ -1,109 +1,47 @@
 """Batches whose rows have a place before they are read: any worker writes any rows, in place.
 
-An in-flight step is one step of the plan, or where no batch is written in place several steps that one task makes. It
-goes through these states, and batches are handed out in its order:
+The scheduler keeps steps in flight (in_flight_step.py has their states), and hands their batches out in the plan's
+order. A step with batches and an error behind them becomes two.
 
-    open      some rows are not assigned yet
-    filling   all rows are assigned, some are not done
-    finishing a task looks at all rows: gathers what was not written in place, runs what needs the whole batch
-    settled   an outcome: its batches, or the error of its first failing row; where both, in two in-flight steps
-
-Rows are assigned in ascending order, so when a row fails every earlier row was assigned before it: once nothing
-of a step is out, the lowest failure is the step's first one, whoever worked on what. A failure ends the stream, so
+Rows are assigned in ascending order, so when a row fails every earlier row was assigned before it: once no task of a
+step is out, the lowest failure is the step's first one, whichever worker was quicker. A failure ends the stream, so
 nothing is begun behind the earliest failing step.
 """
 
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import accumulate
 from operator import attrgetter
-from typing import Protocol
 
 import numpy as np
 
 from loaderkit._order.facts import Facts
 from loaderkit._order.failure import Failure
-from loaderkit._order.fill import Fill
 from loaderkit._order.loss import Loss
 
+from .in_flight_step import InFlightStep, StepEvent, StepInput, StepState, failed_step
 from .scheduler import AHEAD_NBYTES, Replacement, Reserve, SchedulerContext, no_replacement
-from .task import End, Layout, Outcome, Ready, Report, Slot, Span, Target, Task, TaskPart
-
-
-class StepRows(Protocol):
-    """The rows of one or several steps as the plan gives them; `group` consecutive indices make a row."""
-
-    @property
-    def indices(self) -> np.ndarray:
-        """(steps * rows * group,) int64, the last row's part may be short."""
-        ...
-
-    @property
-    def keys(self) -> np.ndarray:
-        """The record keys of the indices."""
-        ...
-
-    @property
-    def rows(self) -> int:
-        """How many rows each step has."""
-        ...
-
-    @property
-    def steps(self) -> int:
-        """How many steps."""
-        ...
-
-    @property
-    def fill(self) -> Fill:
-        """Where rows of zeros stand in a single step; if none is real, one is given to show what a row looks like."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _NoStepRows:
-    indices: np.ndarray
-    keys: np.ndarray
-    rows: int
-    steps: int
-    fill: Fill = ()
-
-
-_NO_ROWS = _NoStepRows(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
-
-
-class StepInput(Protocol):
-    """The plan, step by step."""
-
-    def next(self, most: int) -> StepRows | None:
-        """The rows of the next step, or of up to `most` whole ones; None behind the last."""
-        ...
-
-
-@dataclass(slots=True, eq=False)
-class InFlightStep:
-    rows: StepRows
-    slot: Slot | None = None
-    layout: Layout | None = None
-    assigned: int = 0  # rows that tasks were made of
-    out: int = 0  # tasks out for it
-    spans: dict[int, Span] = field(default_factory=dict)  # first row -> where those rows are
-    failed: tuple[int, Failure] | None = None  # (row, failure): the lowest row so far
-    outcome: Ready | Failure | None = None
-    losses: dict[int, list[Loss]] = field(default_factory=dict)  # by step of the plan
-
-    @property
-    def total(self) -> int:
-        return self.rows.rows * self.rows.steps
-
-    @property
-    def filled(self) -> bool:
-        return sum(span.hi - span.lo for span in self.spans.values()) == self.total
-
+from .task import (
+    BatchMade,
+    End,
+    Layout,
+    MakeBatch,
+    Outcome,
+    ReadRows,
+    Ready,
+    RowsPart,
+    RowsRead,
+    Slot,
+    Span,
+    Target,
+    Task,
+    TaskResult,
+)
 
 _ANY = 1 << 62
-_BULK = 8  # batches handed out in one go: more would make one next() in many a slow one
+_BULK = 8  # batches handed out in one go: fewer calls to hand over against one slow next() in as many
 
 
 class RowScheduler:
@@ -141,12 +79,12 @@ class RowScheduler:
         self._reserve = Reserve(context)
         self._layout: Layout | None = None
         self._batch = 0  # rows of the step that was opened last
-        self._ahead = 0  # steps that were opened and not handed out
+        self._ahead = 0  # steps of the plan that were opened and not handed out
         self._steps: deque[InFlightStep] = deque()  # not handed out yet, in order
         self._to_assign: deque[InFlightStep] = deque()  # those of them that are open, in order
         self._to_finish: deque[InFlightStep] = deque()
         self._work: dict[int, list[InFlightStep]] = {}  # task id -> the step of each of its targets
-        self._enough = _ANY  # with so many ahead, nothing is opened
+        self._enough = _ANY  # with so many steps ahead, none is opened
         self._most_at_once = 1  # batches to give in one go
         # Batches that were given in one go with the one before them: not counted as handed out yet.
         self._following = 0
@@ -182,7 +120,7 @@ class RowScheduler:
             return False
         window = self._window()
         self._most_at_once = self._most_in_bulk(window)
-        # Once it is full, work is given out again when half of it was used: many tasks in a message, not one each time.
+        # Once it is full, work is assigned again when half of it was used: many tasks in a message, not one each time.
         full = self._ahead >= window
         self._enough = window - window // 2 + 1 if full else _ANY
         if full:
@@ -191,14 +129,14 @@ class RowScheduler:
             rows = self._feed.next(1 if self._slots is not None else min(most, window - self._ahead))
         except Exception as error:  # noqa: BLE001 - a user's sampler may raise anything
             self._ended = True
-            self._steps.append(InFlightStep(_NO_ROWS, outcome=Failure(error)))
+            self._steps.append(failed_step(Failure(error)))
             return False
         if rows is None:
             self._ended = True
             return False
         self._batch = rows.rows
         self._ahead += rows.steps
-        step = InFlightStep(rows, layout=self._layout)
+        step = InFlightStep(rows, rows.rows * rows.steps, layout=self._layout)
         self._steps.append(step)
         self._to_assign.append(step)
         return True
@@ -222,167 +160,156 @@ class RowScheduler:
         lo = steps[0].assigned
         if lo == 0:
             steps = self._with_slots(steps, whole=hi == steps[0].total)
-        rows = hi - lo + sum(step.total for step in steps[1:])
+        total = hi - lo + sum([step.total for step in steps[1:]])
         try:
-            reserve = None if all(step.slot for step in steps) else self._reserve.slot(rows)
+            reserve = None if all(step.slot for step in steps) else self._reserve.slot(total)
         except MemoryError:
             for step in steps if lo == 0 else ():
                 self._free(step)
             raise
-        targets = tuple(self._target(step, hi if step is steps[0] else step.total) for step in steps)
-        places = [
+        targets = tuple([step.assign(hi if step is steps[0] else step.total) for step in steps])
+        chosen = [
             slice(target.first * self._group, (target.first + target.rows) * self._group)
             for target in targets
         ]
-        task = Task(
+        task = ReadRows(
             id=self._context.new_id(),
-            level=0,
-            indices=_join([step.rows.indices[place] for step, place in zip(steps, places, strict=True)]),
-            keys=_join([step.rows.keys[place] for step, place in zip(steps, places, strict=True)]),
+            indices=_join([step.rows.indices[rows] for step, rows in zip(steps, chosen, strict=True)]),
+            keys=_join([step.rows.keys[rows] for step, rows in zip(steps, chosen, strict=True)]),
             targets=targets,
             reserve=reserve,
         )
-        while self._to_assign and self._to_assign[0].assigned == self._to_assign[0].total:
+        while self._to_assign and self._to_assign[0].state is not StepState.OPEN:
             self._to_assign.popleft()
         self._work[task.id] = steps
         return task
 
     def _with_slots(self, steps: list[InFlightStep], *, whole: bool) -> list[InFlightStep]:
-        """Room for batches that are begun; as many of them as there is memory for."""
+        """Slots for batches that are begun, for as many of them as there is memory for."""
         # A task that makes the whole batch and finishes it at once leaves nothing in place.
         if self._slots is None or (whole and self._finish):
             return steps
-        for place, step in enumerate(steps):
-            if step.layout is None or step.rows.fill:  # whoever puts in the zeros makes the batch
+        for number, step in enumerate(steps):
+            if step.layout is None or step.rows.fill:  # the task that puts in the zeros makes the batch
                 continue
             try:
                 step.slot = self._slots.alloc(step.layout.nbytes(step.rows.rows))
             except MemoryError:
-                if place == 0:
+                if number == 0:
                     raise
-                return steps[:place]
+                return steps[:number]
         return steps
-
-    def _target(self, step: InFlightStep, hi: int) -> Target:
-        lo, rows = step.assigned, step.rows.rows
-        step.assigned = hi
-        step.out += 1
-        whole = hi - lo == step.total
-        return Target(
-            hi - lo,
-            rows,
-            lo,
-            step.slot,
-            whole,
-            step.layout if step.slot else None,
-            step.rows.fill if whole else (),
-        )
 
     def _finish_task(self) -> Task:
         step = self._to_finish[0]
         indices = step.rows.indices[:: self._group]
         reserve = self._reserve.slot(step.rows.rows)
         self._to_finish.popleft()
-        task = Task(
+        task = MakeBatch(
             id=self._context.new_id(),
             level=self._level,
             indices=indices,
-            keys=np.empty(0, np.int64),
             inputs=tuple(step.spans[first] for first in sorted(step.spans)),
             begin=(int(indices[0]),),
-            reserve=reserve,
             fill=step.rows.fill,
+            reserve=reserve,
         )
-        step.out += 1
+        step.tasks_out += 1
         self._work[task.id] = [step]
         return task
 
-    def done(self, task: Task, report: Report) -> int:
+    def done(self, task: Task, result: TaskResult) -> int:
         steps = self._work.pop(task.id)
-        if report.layout is not None:
-            self._layout = report.layout
-        if report.nbytes:
-            self._reserve.saw(len(task.indices[:: 1 if task.level else self._group]), report.nbytes)
-        if task.level:
-            return self._finished(task, steps[0], report)
-        rows = sum(target.rows for target in task.targets)
-        self._context.pace.saw(rows=rows, seconds=report.seconds)
+        match task, result:
+            case ReadRows(), RowsRead():
+                return self._rows_read(task, steps, result)
+            case MakeBatch(), BatchMade():
+                return self._batch_made(task, steps[0], result)
+        raise _no_pair(task, result)
+
+    def _rows_read(self, task: ReadRows, steps: list[InFlightStep], result: RowsRead) -> int:
+        rows = len(task.indices[:: self._group])
+        self._learn(result, rows)
+        self._context.pace.saw(rows=rows, seconds=result.seconds)
         uses = 0
-        for place, (step, target) in enumerate(zip(steps, task.targets, strict=True)):
-            step.out -= 1
-            failure = report.failure
-            if failure is None or place < report.failed_part:
-                uses += self._filled(task, step, place, target, report.parts[place])
+        failure = result.failure
+        for number, (step, target) in enumerate(zip(steps, task.targets, strict=True)):
+            step.tasks_out -= 1
+            if failure is None or number < result.failed_target:
+                uses += self._filled(task, step, number, target, result.parts[number])
             else:
-                self._fail(step, target.first, failure)
-                if place == report.failed_part < len(report.parts):
+                step.fail(target.first, failure)
+                self._ended = self._failed = True
+                if number == result.failed_target < len(result.parts):
                     # Batches of a step that are before the failure.
-                    uses += self._filled(task, step, place, target, report.parts[place])
-                    failed = InFlightStep(_NO_ROWS, outcome=failure)
-                    self._steps.insert(self._steps.index(step) + 1, failed)
-            self._settle(step)
-        if report.losses:
-            self._lose(task, steps, report.losses)
+                    uses += self._filled(task, step, number, target, result.parts[number])
+                    self._steps.insert(self._steps.index(step) + 1, failed_step(failure))
+            if step.state is not StepState.SETTLED and not step.tasks_out:
+                self._all_in(step)
+        if result.losses:
+            self._lose(task, steps, result.losses)
         return uses
 
-    def _lose(self, task: Task, steps: list[InFlightStep], losses: Sequence[Loss]) -> None:
-        """Keeps each loss with the step that its row is in; one that only shows what a row looks like is nobody's."""
-        behind = list(accumulate(target.rows * self._group for target in task.targets))
+    def _learn(self, result: RowsRead | BatchMade, rows: int) -> None:
+        if result.layout is not None:
+            self._layout = result.layout
+        if result.nbytes:
+            self._reserve.saw(rows, result.nbytes)
+
+    def _lose(self, task: ReadRows, steps: list[InFlightStep], losses: Sequence[Loss]) -> None:
+        """Keeps each loss with the step that its row is in; one that only shows what a row looks like is dropped."""
+        # After each target: how many of the task's records go to it and those before it.
+        after = list(accumulate(target.rows * self._group for target in task.targets))
         for loss in losses:
-            place = bisect_right(behind, loss.place)
-            step, target = steps[place], task.targets[place]
+            number = bisect_right(after, loss.place)
+            step, target = steps[number], task.targets[number]
             if step.rows.fill and not any(real for real, _ in step.rows.fill):
                 continue
-            begin = behind[place] - target.rows * self._group
+            begin = after[number] - target.rows * self._group
             row = target.first + (loss.place - begin) // self._group
             step.losses.setdefault(row // step.rows.rows, []).append(loss)
 
-    def _filled(self, task: Task, step: InFlightStep, place: int, target: Target, part: TaskPart) -> int:
+    def _filled(self, task: ReadRows, step: InFlightStep, number: int, target: Target, part: RowsPart) -> int:
+        """Takes in the part of one target; how many uses of the task's output it is."""
         if target.whole:
             if part.in_place:
-                step.outcome = Ready(rows=target.batch, slot=step.slot, layout=step.layout)
-                step.slot = None
+                step.settle_in_slot()
                 return 0
             self._free(step)
-            step.outcome = Ready(task=task.id, part=place, count=part.size)
+            step.settle(Ready(task=task.id, part=number, count=part.size))
             return 1
         lo, hi = target.first, target.first + target.rows
         if part.in_place:
             step.spans[lo] = Span(-1, 0, lo, hi, target.slot, target.batch, target.layout)
             return 0
-        step.spans[lo] = Span(task.id, place, 0, target.rows)
+        step.spans[lo] = Span(task.id, number, 0, target.rows)
         return 1
 
-    def _finished(self, task: Task, step: InFlightStep, report: Report) -> int:
-        step.out -= 1
+    def _batch_made(self, task: MakeBatch, step: InFlightStep, result: BatchMade) -> int:
+        self._learn(result, len(task.indices))
+        step.tasks_out -= 1
         for span in task.inputs:
             if span.slot is None:
                 self._context.outputs.drop(span.task)
         step.spans.clear()
         self._free(step)
-        if report.failure is not None:
-            self._fail(step, 0, report.failure)
-            self._settle(step)
+        if result.failure is not None:
+            step.settle_failed(result.failure)
+            self._ended = self._failed = True
             return 0
-        step.outcome = Ready(task=task.id)
+        step.settle(Ready(task=task.id))
         return 1
 
-    def _fail(self, step: InFlightStep, row: int, failure: Failure) -> None:
-        if step.failed is None or row < step.failed[0]:
-            step.failed = (row, failure)
-        self._ended = self._failed = True
-
-    def _settle(self, step: InFlightStep) -> None:
-        if step.outcome is not None or step.out:
-            return
+    def _all_in(self, step: InFlightStep) -> None:
+        """No task is out for a step that is not settled: it failed, or rows are not assigned, or all are done."""
         if step.failed is not None:
-            step.outcome = step.failed[1]
-        elif step.filled:
+            step.settle_failed(step.failed[1])
+        elif step.state is StepState.FILLING:
             if self._finish or any(span.slot is None for span in step.spans.values()):
+                step.move(StepEvent.ROWS_GATHERED)
                 self._to_finish.append(step)
             else:
-                step.outcome = Ready(rows=step.rows.rows, slot=step.slot, layout=step.layout)
-                step.slot = None
+                step.settle_in_slot()
 
     def _free(self, step: InFlightStep) -> None:
         if step.slot is not None and self._slots is not None:
@@ -403,7 +330,8 @@ class RowScheduler:
             self._ahead -= step.rows.steps
             if step.losses:
                 losses = {
-                    place: tuple(sorted(lost, key=attrgetter("index"))) for place, lost in step.losses.items()
+                    number: tuple(sorted(lost, key=attrgetter("index")))
+                    for number, lost in step.losses.items()
                 }
                 return replace(outcome, facts=Facts(losses=losses))
             if outcome.slot is not None:
@@ -411,7 +339,7 @@ class RowScheduler:
         return outcome
 
     def _with_others(self, first: Ready) -> Ready:
-        """A batch, and some of those behind it that are ready: one call of many then pays for the hand-over."""
+        """A batch, and some of those after it that are ready: one call of many then pays for the hand-over."""
         others: list[Ready] = []
         while len(others) + 1 < self._most_at_once and self._steps:
             step = self._steps[0]
@@ -441,3 +369,7 @@ class RowScheduler:
 
 def _join(arrays: list[np.ndarray]) -> np.ndarray:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _no_pair(task: Task, result: TaskResult) -> AssertionError:
+    return AssertionError(f"a result of task {task.id}: {type(result).__name__} for {type(task).__name__}")

@@ -1,4 +1,4 @@
-"""What a scheduler is: one open stream, asked by the dispatcher for work and told what came of it.
+"""What a scheduler is: one open stream, which the dispatcher asks for tasks and gives their results.
 
 `RowScheduler` serves pipelines whose every row has a place before it is read: batches whose rows several workers write
 at once. `StreamScheduler` serves the others, elements without a Batch among them: runs of elements in order, regrouped
@@ -14,7 +14,7 @@ import numpy as np
 from .outputs import Outputs
 from .pace import Pace
 from .slots import Slots
-from .task import Outcome, Ready, Report, Slot, Task
+from .task import Outcome, Ready, Slot, Task, TaskResult
 
 Records = tuple[np.ndarray, np.ndarray]  # indices and record keys, (n,) int64 each
 Replacement = Callable[[int, int], Records]  # as `Scheduler.replacement`
@@ -32,30 +32,30 @@ class Scheduler(Protocol):
     def next_task(self) -> Task | None:
         """The next task; None while nothing may or need be begun.
 
-        MemoryError where there is no room for it: nothing has changed, the same work can be asked for later.
+        MemoryError where there is no room for it: nothing has changed, a later call makes the same task.
         """
         ...
 
-    def done(self, task: Task, report: Report) -> int:
-        """Takes in what came of a task of ours, once; answers how many uses its output has."""
+    def done(self, task: Task, result: TaskResult) -> int:
+        """Takes in the result of a task of this stream, once; returns how many uses its output has."""
         ...
 
     def replacement(self, index: int, tried: int) -> Records:
-        """What may be read instead of the bad record of an index, of which so many were tried; empty behind the last.
+        """What may be read instead of the bad record of an index, after so many were tried; empty after the last.
 
-        A call back up: the answer is the plan's, which may ask the user's sampler.
+        A call back up: the plan answers it, and may ask the user's sampler.
         """
         ...
 
     def pop(self) -> Outcome | None:
         """What to hand to the iterating user next, in order; None while it isn't there yet.
 
-        Asked when all that it gave before was used: only then is it counted as handed out.
+        Called when all that it returned before was used: only then does that count as handed out.
         """
         ...
 
     def due(self) -> bool:
-        """Whether `pop` might give something; it surely gives nothing where this is False. Changes nothing."""
+        """Whether `pop` might return something; it returns None where this is False. Changes nothing."""
         ...
 
     def delivered(self, ready: Ready) -> None:
@@ -63,7 +63,7 @@ class Scheduler(Protocol):
         ...
 
     def owned(self) -> tuple[list[Slot], list[int]]:
-        """Slots that we took and outputs that we still need: what a close has to give back."""
+        """Slots that this stream took and outputs that it still needs: what a close has to give back."""
         ...
 
 
@@ -72,9 +72,9 @@ class SchedulerContext:
     """What the schedulers of one executor share.
 
     slots      where batches are written in place; None where the one worker is the trainer itself
-    reserves   whether outputs lie in the arena too, so that room for them is set aside with a task
-    bulk       whether `pop` may give several ready batches at once
-    new_id     gives the next task id
+    reserves   whether outputs lie in the arena too, so that room for them is reserved with a task
+    bulk       whether `pop` may return several ready batches at once
+    new_id     returns the next task id
     """
 
     slots: Slots | None
@@ -87,11 +87,11 @@ class SchedulerContext:
 
 TASK_NBYTES = 16 << 20  # of the output of a task of several rows: they are made while earlier ones are sent
 AHEAD_NBYTES = 64 << 20  # of what is made ahead, unless prefetch or two tasks a worker need more
-_FIRST_RESERVE = 1 << 16  # bytes: enough for small rows; larger ones ask once
+_FIRST_RESERVE = 1 << 16  # bytes: enough for small rows; the first larger one requests space
 
 
 class Reserve:
-    """How much room to set aside for the output of a task, learned from what earlier ones took."""
+    """How much room to reserve for the output of a task, learned from what earlier ones took."""
 
     def __init__(self, context: SchedulerContext) -> None:
         self._context = context

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from .stall_watch import Stall, StallWatch
+from .task import MakeBatch
 from .worker_decisions import (
     Decision,
     DropTasks,
@@ -307,6 +308,6 @@ class WorkerSupervisor(Generic[W]):
         retry = not late or self._restart_late
         if begun is None and snapshot.tasks and not retry:
             begun = snapshot.tasks[0]  # it never came to it, and that is the error
-        if fenced and begun is not None and begun.level and not self._killable:
+        if fenced and isinstance(begun, MakeBatch) and not self._killable:
             retry = False  # the thread shares its rows, and may write to them now or later
         return WorkerLost(number, fenced, reason, snapshot, begun, retry, late)

@@ -11,14 +11,14 @@ from itertools import count, repeat, takewhile
 from typing import Any
 
 import numpy as np
+from engine_values import batch_made, rows_failed, rows_read, stream_read
 
 from loaderkit._engine.grouping import Grouping
 from loaderkit._engine.row_scheduler import RowScheduler
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stream_scheduler import StreamScheduler
-from loaderkit._engine.task import Report, Slot, Span, Task, TaskPart
+from loaderkit._engine.task import MakeBatch, ReadRows, ReadStream, RowsPart, Slot, Span, Task, TaskResult
 from loaderkit._order.cursor import Cursor
-from loaderkit._order.failure import Failure
 from loaderkit._order.fill import Fill
 
 ROW_NBYTES = 1024
@@ -62,7 +62,7 @@ class Reach:
         return self.output(span.task)[span.part][span.lo : span.hi]
 
 
-Work = tuple[Report, list[list[Any]]]
+Work = tuple[TaskResult, list[list[Any]]]
 
 
 def key_of(index: int) -> int:
@@ -187,9 +187,10 @@ class GridSpec:
 
     def give_up(self, task: Task, error: object, at: int | None = None) -> None:
         """From now on the naive stream breaks where that task has its place, or in it the batch with a record."""
-        if task.level:
+        if isinstance(task, MakeBatch):
             self.given_up["batch", self.step_of(int(task.indices[0]))] = error
             return
+        assert isinstance(task, ReadRows)
         first = 0
         for target in task.targets:
             last = min(first + target.rows * self.group, len(task.indices))
@@ -200,10 +201,11 @@ class GridSpec:
             first = last
 
     def work(self, task: Task, reach: Reach) -> Work:
-        if task.level:
+        if isinstance(task, MakeBatch):
             return self._finish(task, reach)
+        assert isinstance(task, ReadRows)
         assert np.array_equal(task.keys, keys_of(task.indices))
-        parts: list[TaskPart] = []
+        parts: list[RowsPart] = []
         output: list[list[Any]] = []
         layout = None
         first = 0
@@ -213,37 +215,38 @@ class GridSpec:
             if target.whole and target.rows > target.batch:
                 batches, error = self._batches(indices, target.batch * self.group)
                 if batches:
-                    parts.append(TaskPart(len(batches)))
+                    parts.append(RowsPart(len(batches)))
                     output.append(batches)
                 if error is not None:
-                    failed = len(parts) - bool(batches)
-                    return Report(tuple(parts), Failure(error), failed, layout), output
+                    target_failed = len(parts) - bool(batches)
+                    return rows_failed(*parts, error=error, target=target_failed, layout=layout), output
                 continue
             bad = [index for index in indices.tolist() if index in self.fails]
             if bad:
-                return Report(tuple(parts), Failure(("record", bad[0])), len(parts), layout), output
+                error = ("record", bad[0])
+                return rows_failed(*parts, error=error, target=len(parts), layout=layout), output
             rows = self._grouped(indices)
             assert len(rows) == target.rows
             odd = not self.odd.isdisjoint(indices.tolist())
             if target.slot is not None and not odd:
                 for place, row in enumerate(rows, start=target.first):
                     reach.put_row(target.slot, place, row)
-                parts.append(TaskPart(0, in_place=True))
+                parts.append(RowsPart(0, in_place=True))
                 output.append([])
             elif not target.whole:
-                parts.append(TaskPart(len(rows)))
+                parts.append(RowsPart(len(rows)))
                 output.append(rows)
             else:
                 assert target.fill == self.fill_of(self.step_of(int(indices[0])))
                 try:
                     batch = self._batch(self.step_of(int(indices[0])), rows)
                 except BoomError as boom:
-                    return Report(tuple(parts), Failure(boom.args[0]), len(parts), layout), output
-                parts.append(TaskPart(1))
+                    return rows_failed(*parts, error=boom.args[0], target=len(parts), layout=layout), output
+                parts.append(RowsPart(1))
                 output.append([batch])
                 layout = layout if odd else RowLayout()
         assert first == len(task.indices)
-        return Report(tuple(parts), layout=layout), output
+        return rows_read(*parts, layout=layout), output
 
     def _batches(self, indices: np.ndarray, size: int) -> tuple[list[Any], object]:
         made: list[Any] = []
@@ -258,7 +261,7 @@ class GridSpec:
                 return made, boom.args[0]
         return made, None
 
-    def _finish(self, task: Task, reach: Reach) -> Work:
+    def _finish(self, task: MakeBatch, reach: Reach) -> Work:
         rows = [row for span in task.inputs for row in reach.rows(span)]
         step = self.step_of(int(task.indices[0]))
         indices = self.plan(step)
@@ -269,9 +272,9 @@ class GridSpec:
         try:
             batch = self._batch(step, rows)
         except BoomError as boom:
-            return Report((TaskPart(0),), Failure(boom.args[0])), [[]]
+            return batch_made(size=0, error=boom.args[0]), [[]]
         odd = not self.odd.isdisjoint(indices.tolist())
-        return Report((TaskPart(1),), layout=None if odd else RowLayout()), [[batch]]
+        return batch_made(layout=None if odd else RowLayout()), [[batch]]
 
 
 # --- runs of elements in order, regrouped by what is there ------------------------------------------------------
@@ -486,15 +489,20 @@ class ChainSpec:
         """From now on the naive stream breaks where that task has its place, or a record of it."""
         index = int(task.indices[0]) if at is None else at
         stream = index % self.streams
-        place = ("read", stream, index) if task.level == 0 else ("batch", task.level, stream, task.begin)
-        self.given_up[place] = error
+        if isinstance(task, MakeBatch):
+            self.given_up["batch", task.level, stream, task.begin] = error
+        else:
+            self.given_up["read", stream, index] = error
 
     def work(self, task: Task, reach: Reach) -> Work:
-        if task.level == 0:
+        if isinstance(task, ReadStream):
             assert np.array_equal(task.keys, keys_of(task.indices))
             stream = int(task.indices[0]) % self.streams
             elements = [_Element((stream, i), (i,), (i + 1,)) for i in task.indices.tolist()]
+            level = 0
         else:
+            assert isinstance(task, MakeBatch)
+            level = task.level
             rows = [row for span in task.inputs for row in reach.rows(span)]
             assert len(rows) == len(task.indices)
             if task.fill:
@@ -506,13 +514,14 @@ class ChainSpec:
                 ]
             assert task.begin[0] == (task.indices[0] if not task.fill or sum(dict(task.fill)) else self.stop)
             elements = [self._batch(task.level, rows, task.begin, task.end or ())]
-        made, error = self._stage(task.level, elements, task.start)
-        part = TaskPart(
-            len(made),
-            begins=self._cursors([e.begin for e in made]),
-            ends=self._cursors([e.end for e in made]),
-        )
-        return Report((part,), None if error is None else Failure(error)), [[e.value for e in made]]
+        made, error = self._stage(level, elements, task.start)
+        begins, ends = self._cursors([e.begin for e in made]), self._cursors([e.end for e in made])
+        result: TaskResult
+        if isinstance(task, ReadStream):
+            result = stream_read(begins, ends, len(made), error)
+        else:
+            result = batch_made(begins, ends, len(made), error=error)
+        return result, [[e.value for e in made]]
 
     def _cursors(self, cursors: list[Cursor]) -> np.ndarray | None:
         if self.plain:

@@ -13,7 +13,17 @@ from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.scheduler import SchedulerContext
 from loaderkit._engine.slots import PAGE, Slots
-from loaderkit._engine.task import End, Ready, Report, Slot
+from loaderkit._engine.task import (
+    Discarded,
+    End,
+    MakeBatch,
+    ReadRows,
+    Ready,
+    Slot,
+    TaskResult,
+    inputs_of,
+    targets_of,
+)
 from loaderkit._order.failure import Failure
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
@@ -99,7 +109,7 @@ class WatchedSlots(Slots):
 class Made:
     """A task that a worker has begun: what it will report."""
 
-    report: Report
+    result: TaskResult
     output: list[list[Any]]
     room: Slot | None = None  # where the output goes, once the worker knows
 
@@ -203,7 +213,7 @@ class World(Reach):
             for task, attempt in tasks:
                 if task not in hand.made:
                     hand.tasks = deque(a for a in hand.tasks if a.task.id != task)
-                    assert self.dispatcher.done(worker, task, attempt, Report(()))
+                    assert self.dispatcher.done(worker, task, attempt, Discarded())
                     self.stale.append((worker, task, attempt))
 
     def pop(self, stream: int) -> bool:
@@ -246,7 +256,7 @@ class World(Reach):
     def _taken(self, stream: int, ready: Ready) -> list[Any]:
         if ready.slot is not None:
             return [("batch", *self._leased(each)) for each in (ready, *ready.following)]
-        values = self.output(ready.task)[ready.part][ready.place : ready.place + ready.count]
+        values = self.output(ready.task)[ready.part][ready.first : ready.first + ready.count]
         assert len(values) == ready.count > 0
         self.dispatcher.delivered(stream, ready)
         return values
@@ -319,18 +329,18 @@ class World(Reach):
         if task.id in hand.made:
             return hand.made[task.id]
         spec = self.specs[assignment.stream]
-        report, output = spec.work(task, self)
-        made = hand.made[task.id] = Made(report, output)
+        result, output = spec.work(task, self)
+        made = hand.made[task.id] = Made(result, output)
         elements = sum(map(len, output))
         if not self.reserves or not elements:
             return made
         # What a user's objects weigh may differ from one time to the next.
         nbytes = elements * spec.nbytes * (1 + assignment.attempt % 2) + UNIT
-        made.report = replace(report, nbytes=nbytes)
+        made.result = replace(result, nbytes=nbytes)
         made.room = task.reserve
         if task.reserve is None or task.reserve.nbytes < nbytes:
             self.slots.asked = True
-            made.room = self.dispatcher.asks(worker, task.id, assignment.attempt, nbytes)
+            made.room = self.dispatcher.request_space(worker, task.id, assignment.attempt, nbytes)
             self.slots.asked = False
             if made.room is None:
                 hand.tasks.remove(assignment)
@@ -350,21 +360,21 @@ class World(Reach):
         del hand.made[assignment.task.id]
         self._write(made)
         seconds = row_seconds * len(assignment.task.indices)
-        report = replace(made.report, seconds=seconds)
+        result = replace(made.result, seconds=seconds)
         if not self.reserves:
             self.objects[assignment.task.id] = made.output
-        assert self.dispatcher.done(worker, assignment.task.id, assignment.attempt, report)
+        assert self.dispatcher.done(worker, assignment.task.id, assignment.attempt, result)
         self.stale.append((worker, assignment.task.id, assignment.attempt))
 
     def _write(self, made: Made) -> None:
         if made.room is not None:
-            self.slots.put(made.room, 0, made.report.nbytes, (made.report.nbytes, made.output))
+            self.slots.put(made.room, 0, made.result.nbytes, (made.result.nbytes, made.output))
 
     def _scribble(self, worker: int, place: int) -> None:
         """A worker writes wherever a task of its lets it write, as one does that dies in the middle."""
         assignment = self.hands[worker].tasks[place]
         made = self.hands[worker].made.get(assignment.task.id)
-        for target in assignment.task.targets:
+        for target in targets_of(assignment.task):
             if target.slot is not None:
                 for row in range(target.first, target.first + target.rows):
                     self.put_row(target.slot, row, "scribbled")
@@ -392,7 +402,7 @@ class World(Reach):
         """A worker can't be stopped. It may write for as long as it is a ghost."""
         # Who makes a batch may write to its rows, where they lie in this process: then it isn't tried again.
         hand = self.hands[worker]
-        in_batch = begun is not None and hand.tasks[begun].task.level
+        in_batch = begun is not None and isinstance(hand.tasks[begun].task, MakeBatch)
         retry = retry and not (in_batch and not self.reserves)
         self._lose(worker, begun, at, retry=retry, late=True, tell=self.dispatcher.fence)
         self.ghosts[worker] = hand
@@ -420,7 +430,7 @@ class World(Reach):
             in_a_row = in_a_row + 1 if before in (None, record) else 1
             before = record
         if not retry or in_a_row > MAX_RESTARTS or len(losses) > 4 * MAX_RESTARTS:
-            known = at if retry and not task.level else None
+            known = at if retry and not isinstance(task, MakeBatch) else None
             kind = WorkerTimeoutError if late else WorkerError
             self.specs[assignment.stream].give_up(task, kind, known)
             losses.clear()
@@ -431,10 +441,10 @@ class World(Reach):
         task = assignment.task
         if task.reserve is not None:
             self.slots.put(task.reserve, 0, task.reserve.nbytes, "scribbled")
-        if task.level == 0 and task.targets:
+        if isinstance(task, ReadRows):
             self.specs[assignment.stream].work(task, self)
-        if task.level and not self.reserves:
-            for span in task.inputs:
+        if not self.reserves:
+            for span in inputs_of(task):
                 if span.slot is not None:
                     for row in range(span.lo, span.hi):
                         self.put_row(span.slot, row, "scribbled")
@@ -447,8 +457,8 @@ class World(Reach):
     def tell_stale(self, worker: int, task: int, attempt: int) -> None:
         """An attempt that isn't out any more is reported, and asks: nothing changes."""
         before = self.books()
-        assert self.dispatcher.asks(worker, task, attempt, PAGE) is None
-        assert not self.dispatcher.done(worker, task, attempt, Report(()))
+        assert self.dispatcher.request_space(worker, task, attempt, PAGE) is None
+        assert not self.dispatcher.done(worker, task, attempt, Discarded())
         assert self.books() == before
 
     def books(self) -> tuple[Any, ...]:

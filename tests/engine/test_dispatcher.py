@@ -1,11 +1,11 @@
-"""Who works on what: the moves that aren't allowed, and what each of the others does, one at a time."""
+"""Which worker does which task: the moves that aren't allowed, and what each of the others does, one at a time."""
 
 import pytest
 from engine_twins import ChainSpec, GridSpec
 from engine_world import MAX_RESTARTS, World, drain
 
 from loaderkit._engine.slots import PAGE
-from loaderkit._engine.task import Report
+from loaderkit._engine.task import Discarded, MakeBatch, targets_of
 from loaderkit._order.failure import Failure
 from loaderkit.errors import WorkerError
 
@@ -34,7 +34,7 @@ def test_a_stream_or_worker_that_is_there_already_is_refused():
         world.dispatcher.ready(next(iter(world.hands)))
 
 
-def test_tasks_go_to_whoever_has_the_fewest_and_each_has_two_at_least():
+def test_tasks_go_to_the_worker_that_has_the_fewest_and_each_has_two_at_least():
     world = world_of(3, task_rows=1)
     world.open(grid())
     order = [world.dispatcher.assign().worker for _ in range(6)]
@@ -68,8 +68,8 @@ def test_a_lost_suspect_is_given_out_before_all_else_alone_and_in_the_same_slot(
     assert suspect.worker == other != behind.worker
 
 
-def test_a_suspect_waits_until_somebody_has_nothing_else():
-    """And nobody gets anything before: else it might wait for ever."""
+def test_a_suspect_waits_until_a_worker_is_idle():
+    """And no worker gets a task before: else it might wait for ever."""
     world = world_of(2, task_rows=1)
     world.open(grid(steps=30))
     while world.give():
@@ -128,7 +128,7 @@ def test_where_no_record_is_known_the_error_names_the_task():
 
 
 def test_losses_at_ever_other_records_are_forgiven_longer_but_not_for_ever():
-    """Somebody from outside kills workers again and again; or a record kills some time after it was done."""
+    """Workers are killed from outside again and again; or a record kills some time after it was done."""
     world = world_of(1, task_rows=6)
     stream = world.open(ChainSpec(groupings=(), flats=(False,), fans=((1,),), stop=20))
     world.give()
@@ -153,15 +153,15 @@ def test_what_was_only_queued_is_never_suspected():
     assert not isinstance(world.ended[stream], Failure)
 
 
-def test_a_slot_of_somebody_stuck_is_nobody_elses_until_he_is_gone():
-    """The batch is delivered as a copy; what he writes when he wakes up is seen by nobody."""
+def test_a_slot_of_a_stuck_worker_is_not_allocated_again_until_it_has_ended():
+    """The batch is delivered as a copy; what the worker writes when it wakes up is never read."""
     world = world_of(2, task_rows=2, reserves=False)
     stream = world.open(grid(steps=40))
     stuck = None
     while stuck is None:
         while world.give():
             continue
-        firsts = {w: world.hands[w].tasks[0].task.targets for w in world.busy}
+        firsts = {w: targets_of(world.hands[w].tasks[0].task) for w in world.busy}
         in_slots = [w for w, targets in firsts.items() if targets and targets[0].slot is not None]
         if in_slots:
             stuck = in_slots[0]
@@ -182,7 +182,7 @@ def test_a_slot_of_somebody_stuck_is_nobody_elses_until_he_is_gone():
     world.wind_up()
 
 
-def test_a_batch_goes_to_who_was_through_last_not_behind_a_slow_record():
+def test_a_batch_goes_to_the_worker_that_finished_last_not_behind_a_slow_record():
     world = world_of(2, task_rows=1)
     world.open(ChainSpec(groupings=((2, True),), stop=40))
     while world.give():
@@ -191,11 +191,13 @@ def test_a_batch_goes_to_who_was_through_last_not_behind_a_slow_record():
     world.finish(slow)
     world.finish(quick)
     assert world.give()
-    assert [given.task.level for given in world.hands[slow].tasks] == [0]
-    assert [given.task.level for given in world.hands[quick].tasks] == [0, 1]
+    makes = {
+        w: [isinstance(given.task, MakeBatch) for given in hand.tasks] for w, hand in world.hands.items()
+    }
+    assert makes == {slow: [False], quick: [False, True]}
 
 
-def test_who_died_and_is_not_known_had_nothing():
+def test_an_unknown_worker_that_died_had_no_task():
     assert world_of(1).dispatcher.died("never seen", "exit code 1") == []
 
 
@@ -245,7 +247,7 @@ def test_of_a_closed_stream_only_what_was_begun_is_waited_for():
     world.close(stream, recalled=True)
     left = [a.stream for hand in world.hands.values() for a in hand.tasks]
     assert left.count(stream) == 1 and left.count(other) > 0
-    assert world.give(), "those who had them have room again"
+    assert world.give(), "the workers that had them have room again"
     drain(world, other)
     while world.busy:
         world.finish(world.busy[0])
@@ -307,5 +309,5 @@ def test_what_a_worker_reports_twice_counts_once():
     world.give()
     world.finish(world.busy[0])
     worker, task, attempt = world.stale[-1]
-    assert not world.dispatcher.done(worker, task, attempt, Report(()))
+    assert not world.dispatcher.done(worker, task, attempt, Discarded())
     world.tell_stale(worker, task, attempt)

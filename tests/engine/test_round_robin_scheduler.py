@@ -1,4 +1,4 @@
-"""Streams take turns element by element, and who waits for the next one is told when it is there."""
+"""Streams take turns element by element, and a next() that waits is woken when its element is ready."""
 
 from collections import deque
 from itertools import count
@@ -36,7 +36,7 @@ class Scripted:
             return End()
         _, elements = self.coming.popleft()
         self.looked = 0
-        return Ready(task=self.number, place=10 * len(self.coming), count=elements)
+        return Ready(task=self.number, first=10 * len(self.coming), count=elements)
 
     def delivered(self, ready: Ready) -> None:
         pass
@@ -62,12 +62,12 @@ def test_each_gives_one_in_its_turn_and_is_due_whenever_there_is_something(scrip
     for _ in range(200):
         due = turns.due()
         outcome = turns.pop()
-        assert due or outcome is None, "nobody who waits would have been told"
+        assert due or outcome is None, "a next() that waits would not have been woken"
         if isinstance(outcome, End):
             break
         if outcome is not None:
             assert outcome.count == 1
-            got.append((outcome.task, outcome.place))
+            got.append((outcome.task, outcome.first))
             turns.delivered(outcome)
     else:
         raise AssertionError("it never ends")

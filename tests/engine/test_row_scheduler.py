@@ -5,11 +5,12 @@ from collections import Counter
 import pytest
 from engine_specs import grid_specs
 from engine_twins import GridSpec, RowLayout
+from engine_values import nothing, rows_read
 from engine_world import World, drain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._engine.task import Report
+from loaderkit._engine.task import MakeBatch, ReadRows, targets_of
 from loaderkit._order.failure import Failure
 from loaderkit.errors import WorkerError
 
@@ -50,7 +51,7 @@ def test_no_row_is_given_out_twice_or_left_out(spec, task_rows, random):
             tasks.append(world.hands[worker].tasks[0].task)
             world.finish(worker)
     tasks += [assignment.task for hand in world.hands.values() for assignment in hand.tasks]
-    rows = Counter(index for task in tasks if task.level == 0 for index in task.indices.tolist())
+    rows = Counter(index for task in tasks if isinstance(task, ReadRows) for index in task.indices.tolist())
     assert set(rows.values()) <= {1}
     if isinstance(world.ended[stream], Failure):
         assert sorted(rows) == list(range(len(rows))), "a gap before the error"
@@ -123,7 +124,7 @@ def test_ready_batches_are_handed_out_several_at_once_and_counted_when_the_next_
 
 
 def test_large_batches_are_handed_out_several_at_once_by_bytes():
-    """No more than 64 MB of them: what somebody asked to be made ahead needn't all be in the user's hands."""
+    """No more than 64 MB of them: what `prefetch` says is made ahead needn't all be in the user's hands."""
 
     class Large(RowLayout):
         def nbytes(self, rows):
@@ -136,8 +137,8 @@ def test_large_batches_are_handed_out_several_at_once_by_bytes():
     for step in range(60):
         while (given := world.dispatcher.assign()) is not None:
             made, world.objects[given.task.id] = spec.work(given.task, world)
-            report = Report(made.parts, layout=Large() if step == 0 else None, seconds=1e-3)
-            world.dispatcher.done(given.worker, given.task.id, given.attempt, report)
+            result = rows_read(*made.parts, layout=Large() if step == 0 else None, seconds=1e-3)
+            world.dispatcher.done(given.worker, given.task.id, given.attempt, result)
         ready = world.dispatcher.pop(stream)
         if ready.slot is None:
             world.dispatcher.delivered(stream, ready)
@@ -158,7 +159,7 @@ def test_rows_that_dont_fit_in_place_are_gathered_with_those_that_do():
             continue
         for worker in world.busy:
             task = world.hands[worker].tasks[0].task
-            if task.level:
+            if isinstance(task, MakeBatch):
                 sources[int(task.indices[0])] = [span.slot is not None for span in task.inputs]
             world.finish(worker)
         while stream not in world.ended and world.pop(stream):
@@ -168,7 +169,7 @@ def test_rows_that_dont_fit_in_place_are_gathered_with_those_that_do():
     world.wind_up()
 
 
-def test_the_first_failing_row_is_the_error_whoever_was_quicker():
+def test_the_first_failing_row_is_the_error_whichever_worker_was_quicker():
     """Two rows of a batch fail, the later one first: what is raised is the earlier one."""
     world = world_of(2, task_rows=2)
     stream = world.open(GridSpec(rows=4, steps=5, last_rows=4, fails=frozenset([5, 7])))
@@ -222,9 +223,8 @@ def test_large_batches_are_made_ahead_by_bytes():
     world.open(spec)
     task = world.dispatcher.assign()
     parts = spec.work(task.task, world)[0].parts
-    world.dispatcher.done(
-        task.worker, task.task.id, task.attempt, Report(parts, layout=Large(), seconds=1e-3)
-    )
+    result = rows_read(*parts, layout=Large(), seconds=1e-3)
+    world.dispatcher.done(task.worker, task.task.id, task.attempt, result)
     assert world.pace.rows_ahead(10) > 100 * 10 + world.pace.least_ahead(world.pace.rows(10))
     slots = [target.slot for _ in range(500) if (a := world.dispatcher.assign()) for target in a.task.targets]
     in_place = [slot for slot in slots if slot is not None]
@@ -246,12 +246,12 @@ def test_no_memory_for_one_of_several_batches_makes_a_smaller_task():
     assert len([t for t in targets if t.slot]) in (0, 2)
 
 
-def test_a_report_of_trouble_without_parts_breaks_the_first_of_its_batches():
+def test_a_failure_without_parts_fails_the_first_of_its_batches():
     world = world_of(1, task_rows=4)
     stream = world.open(GridSpec(rows=2, steps=2, last_rows=2))
     assignment = world.dispatcher.assign()
     error = WorkerError("gone")
-    world.dispatcher.done(assignment.worker, assignment.task.id, 0, Report((), Failure(error)))
+    world.dispatcher.done(assignment.worker, assignment.task.id, 0, nothing(assignment.task, error))
     assert world.dispatcher.pop(stream).error == error
     assert world.dispatcher.pop(stream).error == error
 
@@ -266,7 +266,7 @@ def test_with_a_batch_fn_no_row_is_ever_written_in_place(in_place):
         while world.give():
             continue
         for worker in world.busy:
-            seen |= {target.slot is not None for target in world.hands[worker].tasks[0].task.targets}
+            seen |= {target.slot is not None for target in targets_of(world.hands[worker].tasks[0].task)}
             world.finish(worker)
         world.pop(stream)
     assert (True in seen) == in_place

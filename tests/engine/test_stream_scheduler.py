@@ -10,7 +10,7 @@ from engine_world import World, drain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._engine.task import End
+from loaderkit._engine.task import End, ReadStream
 
 CUTS = {
     "workers": st.integers(0, 3),
@@ -127,7 +127,7 @@ def test_where_one_of_several_streams_fails_the_others_are_read_until_its_batch(
     assert popped == 2
 
 
-def test_of_two_failing_streams_the_first_is_the_error_whoever_was_quicker():
+def test_of_two_failing_streams_the_first_is_the_error_whichever_was_quicker():
     world = world_of(1, "all", task_rows=1)
     spec = ChainSpec(
         groupings=((2, True),),
@@ -211,7 +211,7 @@ def test_a_first_element_costs_what_it_takes_and_two_tasks_a_worker(name, worker
     while not world.pop(stream):
         while world.give():
             tasks = [given.task for hand in world.hands.values() for given in hand.tasks]
-            rows |= {task.id: len(task.indices) for task in tasks if not task.level}
+            rows |= {task.id: len(task.indices) for task in tasks if isinstance(task, ReadStream)}
         world.finish(world.busy[0], row_seconds=2e-3)
     assert takes <= sum(rows.values()) <= takes + 2 * max(workers, 1) * max(rows.values())
     assert max(rows.values()) <= 32

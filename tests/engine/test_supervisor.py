@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from itertools import product
 
-import numpy as np
 import pytest
+from engine_values import make_batch, read_stream
 
 import loaderkit._engine.supervisor as module
 from loaderkit._engine.stall_watch import Stall
@@ -19,7 +19,6 @@ from loaderkit._engine.supervisor import (
     WorkerState,
     WorkerSupervisor,
 )
-from loaderkit._engine.task import Task
 from loaderkit._engine.worker_decisions import (
     DropTasks,
     GiveUp,
@@ -44,8 +43,8 @@ class At:
 
 
 def task(number, level=0):
-    rows = np.array([2 * number, 2 * number + 1])
-    return Task(number, level, rows, rows, ())
+    rows = [2 * number, 2 * number + 1]
+    return make_batch(rows, task=number, level=level) if level else read_stream(rows, task=number)
 
 
 def seen(*tasks, **at):

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from engine_values import make_batch, read_stream
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from loaderkit._engine.supervisor import WorkerState, WorkerSupervisor
-from loaderkit._engine.task import Task
 from loaderkit._engine.worker_decisions import (
     DropTasks,
     GiveUp,
@@ -147,8 +147,10 @@ class SupervisorMachine(RuleBasedStateMachine):
 
     def give_task(self, number, level, begun):
         worker = self.workers[number]
-        rows = np.arange(2) + 2 * self.next_task
-        worker.tasks.append(Task(self.next_task, level, rows, rows, ()))
+        rows, number_of_task = range(2 * self.next_task, 2 * self.next_task + 2), self.next_task
+        worker.tasks.append(
+            make_batch(rows, task=number_of_task) if level else read_stream(rows, task=number_of_task)
+        )
         self.next_task += 1
         if begun and worker.at.task is None:
             worker.at = At(worker.tasks[0].id, beats=worker.at.beats + 1)

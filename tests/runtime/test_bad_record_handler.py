@@ -7,7 +7,7 @@ import pytest
 
 import loaderkit as lk
 import loaderkit._runtime.worker.bad_record_handler as mending
-from loaderkit._engine.task import Task
+from loaderkit._engine.task import ReadStream
 from loaderkit._runtime.worker.bad_record_handler import BadRecordHandler
 from loaderkit._runtime.worker.reading import ReadOptions, RecordReader
 from loaderkit.transforms.pipeline import Pipeline
@@ -55,7 +55,7 @@ def handler(source, *operations, policy="replace", seed=None):
 def make(mending, *keys, on_record_start=None):
     """The values of a task of these records, and the failure behind them."""
     rows = np.array(keys)
-    run, failure = mending.make(Task(0, 0, rows, rows, ()), 0, len(keys), on_record_start)
+    run, failure = mending.make(ReadStream(0, rows, rows), 0, len(keys), on_record_start)
     return list(run.values), failure
 
 

@@ -13,7 +13,7 @@ from runtime_loaders import numbers, same, worker_pids
 
 import loaderkit as lk
 from loaderkit._engine.scheduler import AHEAD_NBYTES
-from loaderkit._engine.task import Span, Task
+from loaderkit._engine.task import MakeBatch, Span
 from loaderkit._runtime.executors import process_worker as process
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.transport.pickling import Packer
@@ -144,7 +144,7 @@ def test_a_layout_that_a_task_needs_is_not_forgotten_for_another_one(monkeypatch
 
     def give(*needed: BatchLayout) -> list[int]:
         inputs = tuple(Span(0, 0, 0, 1, None, 1, layout) for layout in needed)
-        task = Task(0, 1, np.empty(0, np.int64), np.empty(0, np.int64), inputs=inputs)
+        task = MakeBatch(0, 1, np.empty(0, np.int64), inputs, ())
         for layout in needed:
             if layout not in worker._layouts:
                 worker._named(layout, task)

@@ -1,4 +1,4 @@
-"""What travels between trainer and workers arrives as it was: elements, batches, tasks, reports."""
+"""What travels between trainer and workers arrives as it was: elements, batches, tasks, results."""
 
 import datetime
 import pickle
@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections import OrderedDict, namedtuple
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,24 @@ from runtime_loaders import all_same, numbers, same
 
 import loaderkit as lk
 from loaderkit._base.tree import structure_of
-from loaderkit._engine.task import Report, Slot, Span, Target, Task, TaskPart
+from loaderkit._engine.task import (
+    BatchMade,
+    Discarded,
+    MakeBatch,
+    ReadRows,
+    ReadStream,
+    RowsPart,
+    RowsRead,
+    Slot,
+    Span,
+    StreamRead,
+    Target,
+    Task,
+    TaskResult,
+    inputs_of,
+)
 from loaderkit._order.failure import Failure
+from loaderkit._order.loss import Loss
 from loaderkit._runtime.memory import arena
 from loaderkit._runtime.memory.batch_layout import ALIGNMENT, BatchLayout
 from loaderkit._runtime.transport import wire
@@ -275,74 +292,80 @@ cursors = st.lists(small, max_size=3).map(tuple)
 fills = st.lists(st.tuples(small, small), max_size=3).map(tuple)
 
 
+PLACE = {"slot": slots, "layout": st.sampled_from([None, LAYOUT])}
+targets = st.builds(Target, small, small, small, whole=st.booleans(), fill=fills, **PLACE)
+spans = st.builds(Span, small, small, small, small, batch=small, **PLACE)
+
+
 @st.composite
 def tasks(draw: Any) -> Task:
-    place = {"slot": slots, "layout": st.sampled_from([None, LAYOUT])}
     indices = draw(int64s)
-    return Task(
-        id=draw(small),
-        level=draw(st.integers(0, 5)),
-        indices=indices,
-        keys=indices[::-1].copy() if draw(st.booleans()) else np.empty(0, np.int64),
-        targets=tuple(
-            draw(
-                st.lists(
-                    st.builds(Target, small, small, small, whole=st.booleans(), fill=fills, **place),
-                    max_size=3,
-                )
-            )
-        ),
-        inputs=tuple(
-            draw(st.lists(st.builds(Span, small, small, small, small, batch=small, **place), max_size=3))
-        ),
+    read = {"id": draw(small), "indices": indices, "reserve": draw(slots)}
+    keys = indices[::-1].copy()
+    kind = draw(st.sampled_from([ReadRows, ReadStream, MakeBatch]))
+    if kind is ReadRows:
+        return ReadRows(**read, keys=keys, targets=tuple(draw(st.lists(targets, max_size=3))))
+    if kind is ReadStream:
+        return ReadStream(**read, keys=keys, start=draw(cursors))
+    return MakeBatch(
+        **read,
+        level=draw(st.integers(1, 5)),
+        inputs=tuple(draw(st.lists(spans, max_size=3))),
         begin=draw(cursors),
         end=draw(st.none() | cursors),
         start=draw(cursors),
-        reserve=draw(slots),
         fill=draw(fills),
     )
 
 
+def assert_same_fields(back: Any, sent: Any) -> None:
+    assert type(back) is type(sent)
+    for name in type(sent).__dataclass_fields__:
+        mine, other = getattr(back, name), getattr(sent, name)
+        assert np.array_equal(mine, other) if isinstance(other, np.ndarray) else mine == other
+
+
 @given(tasks(), small, st.booleans(), st.data())
 def test_a_task_arrives_as_it_was_sent(task, attempt, suspect, data):
-    """Every field of it, its attempt, whether it is suspect, and where its inputs lie."""
-    outputs = {span.task: data.draw(st.builds(Slot, small, small, small, small)) for span in task.inputs}
+    """Every field of each kind, its attempt, whether it is suspect, and where its inputs lie."""
+    outputs = {span.task: data.draw(st.builds(Slot, small, small, small, small)) for span in inputs_of(task)}
     body = wire.pack_task(task, attempt, suspect, {LAYOUT: 7}, outputs)
     back, *rest = wire.unpack_task(body, {7: LAYOUT})
     assert rest == [attempt, suspect, outputs]
-    for name in Task.__dataclass_fields__:
-        assert np.array_equal(getattr(back, name), getattr(task, name)) or getattr(back, name) == getattr(
-            task, name
-        )
+    assert_same_fields(back, task)
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.sampled_from([None, 1, 2])), max_size=4),
-    st.sampled_from([None, Failure(b"packed", "label", (1, 2))]),
-    st.sampled_from([None, LAYOUT]),
-)
-def test_a_report_arrives_as_it_was_sent(parts, failure, layout):
-    """Parts with and without cursors, a failure, and what the rows look like."""
-    made = []
-    for size, in_place, width in parts:
-        begins = None if width is None else np.arange(size * width).reshape(size, width)
-        made.append(TaskPart(size, in_place, begins, None if begins is None else begins + 1))
-    failed_part = 0 if failure is None else 1
-    report = Report(tuple(made), failure, failed_part, layout, 12345, 0.25)
-    task, attempt, back = wire.unpack_report(wire.pack_report(3, 4, report, Packer()))
-    assert (task, attempt, back.failure, back.failed_part, back.layout) == (
-        3,
-        4,
-        failure,
-        failed_part,
-        layout,
-    )
-    assert (back.nbytes, back.seconds) == (12345, 0.25)
-    for one, other in zip(back.parts, report.parts, strict=True):
-        assert (one.size, one.in_place) == (other.size, other.in_place)
-        for name in ("begins", "ends"):
-            mine, theirs = getattr(one, name), getattr(other, name)
-            assert (mine is None) == (theirs is None) and np.array_equal(mine, theirs)
+failures = st.sampled_from([None, Failure(b"packed", "label", (1, 2))])
+layouts = st.sampled_from([None, LAYOUT])
+losses = st.sampled_from([(), (Loss(0, 1, 2, 3, "label", "why", None),)])
+sums = {"nbytes": small, "seconds": st.sampled_from([0.0, 0.25, 7.5])}
+
+
+@st.composite
+def results(draw: Any) -> TaskResult | Discarded:
+    kind = draw(st.sampled_from([RowsRead, StreamRead, BatchMade, Discarded]))
+    if kind is Discarded:
+        return Discarded()
+    if kind is RowsRead:
+        parts = st.lists(st.builds(RowsPart, st.integers(0, 4), st.booleans()), max_size=4).map(tuple)
+        target = st.integers(0, 4)
+        made = st.builds(RowsRead, parts, failures, target, layout=layouts, losses=losses, **sums)
+        result = draw(made)
+        # Without a failure there is no failed target.
+        return result if result.failure is not None else replace(result, failed_target=0)
+    size, width = draw(st.integers(0, 4)), draw(st.sampled_from([None, 1, 2]))
+    begins = None if width is None else np.arange(size * width).reshape(size, width)
+    ends = None if begins is None or draw(st.booleans()) else begins + 1
+    last = {"losses": losses} if kind is StreamRead else {"layout": layouts}
+    return draw(st.builds(kind, st.just(size), st.just(begins), st.just(ends), failures, **last, **sums))
+
+
+@given(results())
+def test_a_result_arrives_as_it_was_sent(result):
+    """Parts, elements with and without cursors, a failure, losses, and what the rows look like."""
+    task, attempt, back = wire.unpack_result(wire.pack_result(3, 4, result, Packer()))
+    assert (task, attempt) == (3, 4)
+    assert_same_fields(back, result)
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=40))), st.lists(st.integers(1, 30)))

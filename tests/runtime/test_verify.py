@@ -12,7 +12,7 @@ from internals import executor_of
 from runtime_loaders import all_same, numbers, row, until
 
 import loaderkit as lk
-from loaderkit._engine.task import Slot, Span, Target, Task
+from loaderkit._engine.task import MakeBatch, ReadRows, Slot, Span, Target
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.transport.out_of_band import OutOfBandPickle, unpack
 from loaderkit._runtime.transport.pickling import Packer
@@ -144,15 +144,15 @@ def test_rows_that_change_before_a_batch_is_finished_are_a_failure():
     keys = np.arange(4)
     for lo in (0, 2):
         target = Target(2, 4, lo, slot, False, layout)
-        report, _ = runner.do(Task(lo, 0, keys[lo : lo + 2], keys[lo : lo + 2], (target,)))
-        assert report.parts[0].in_place
+        result, _ = runner.do(ReadRows(lo, keys[lo : lo + 2], keys[lo : lo + 2], (target,)))
+        assert result.parts[0].in_place
     inputs = tuple(Span(-1, 0, lo, lo + 2, slot, 4, layout) for lo in (0, 2))
-    finish = Task(9, 1, keys, np.empty(0, np.int64), (), inputs, begin=(0,))
-    report, output = runner.do(finish)
-    assert report.failure is None and output[0][0]["x"].shape == (4, 16)
+    finish = MakeBatch(9, 1, keys, inputs, begin=(0,))
+    result, output = runner.do(finish)
+    assert result.failure is None and output[0][0]["x"].shape == (4, 16)
     room.bytes[70] ^= 4
-    report, _ = runner.do(finish)
-    assert isinstance(report.failure.error, lk.ChecksumError)
+    result, _ = runner.do(finish)
+    assert isinstance(result.failure.error, lk.ChecksumError)
 
 
 @given(st.data())

@@ -5,7 +5,7 @@ import pytest
 
 import loaderkit as lk
 from loaderkit._engine.stall_watch import Stall
-from loaderkit._engine.task import Task
+from loaderkit._engine.task import MakeBatch, ReadStream
 from loaderkit._engine.worker_decisions import GiveUp, StallWarning, WorkerLost, WorkerSnapshot
 from loaderkit._runtime.executors.record_names import RecordNames
 from loaderkit._runtime.executors.worker_log import WorkerLog, error_of
@@ -17,7 +17,9 @@ NAME = "worker process 9"
 def task(number, level=0, rows=2):
     """Indices 2n and 2n + 1, with record keys a hundred higher."""
     indices = np.arange(rows) + 2 * number
-    return Task(number, level, indices, indices + 100, ())
+    if level:
+        return MakeBatch(number, level, indices, (), (int(indices[0]),))
+    return ReadStream(number, indices, indices + 100)
 
 
 def said(caplog):

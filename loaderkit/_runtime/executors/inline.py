@@ -5,6 +5,7 @@ from typing import Any
 
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.scheduler import Records, Replacement
+from loaderkit._engine.task import MakeBatch
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
 
@@ -79,19 +80,19 @@ class InlineExecutor(Executor):
         self._memory.replacement = partial(self._dispatcher.replacement, 0, task.id, assignment.attempt)
         try:
             self.poisoned = False
-            report, output = self._runner.do(task)
+            result, output = self._runner.do(task)
         except BaseException:
             # Ctrl-C in the user's code: the task runs again at the next next().
             self.poisoned = True
             # A batch_fn may have written to its rows, so they are made anew, in another executor.
-            if not task.level:
+            if not isinstance(task, MakeBatch):
                 self._dispatcher.died(0, "interrupted")
                 self._dispatcher.ready(0)
                 self.poisoned = False
             raise
         self.poisoned = True
         self._objects[task.id] = output
-        self._dispatcher.done(0, task.id, assignment.attempt, report)
+        self._dispatcher.done(0, task.id, assignment.attempt, result)
         self._free_released()
 
     def shut_down(self) -> None:

@@ -12,7 +12,7 @@ from itertools import chain
 import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
-from loaderkit._engine.task import Slot, Task
+from loaderkit._engine.task import Discarded, Slot, Task, inputs_of, targets_of
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.start.launch import launched
@@ -81,7 +81,7 @@ class ProcessWorker:
     def give(self, assignment: Assignment, outputs: dict[int, Slot]) -> None:
         task = assignment.task
         message = b""
-        for layout in (*(target.layout for target in task.targets), *(span.layout for span in task.inputs)):
+        for layout in _layouts_of(task):
             if isinstance(layout, BatchLayout) and layout not in self._layouts:
                 message += self._named(layout, task)
         packed = wire.pack_task(task, assignment.attempt, assignment.suspect, self._layouts, outputs)
@@ -92,7 +92,7 @@ class ProcessWorker:
         """The message that numbers a layout; of too many, the oldest that this task doesn't need loses its number."""
         number = len(self._layouts)
         if number >= _MOST_LAYOUTS:
-            needed = {target.layout for target in task.targets} | {span.layout for span in task.inputs}
+            needed = _layouts_of(task)
             oldest = next((known for known in self._layouts if known not in needed), None)
             if oldest is not None:
                 number = self._layouts.pop(oldest)
@@ -203,11 +203,15 @@ def _event(kind: int, body: bytes) -> Event:
             return ReplacementRequested(*wire.read_numbers(body))
         case wire.UNFIT:
             return SetupFailed(unpack_exception(body))
-    task, attempt, report = wire.unpack_report(body)
-    failure = report.failure
-    if failure is not None:
-        report = replace(report, failure=replace(failure, error=unpack_exception(failure.error)))
-    return TaskFinished(task, attempt, report, None)
+    task, attempt, result = wire.unpack_result(body)
+    if not isinstance(result, Discarded) and result.failure is not None:
+        error = unpack_exception(result.failure.error)
+        result = replace(result, failure=replace(result.failure, error=error))
+    return TaskFinished(task, attempt, result, None)
+
+
+def _layouts_of(task: Task) -> list[object]:
+    return [*(target.layout for target in targets_of(task)), *(span.layout for span in inputs_of(task))]
 
 
 def _how_it_ended(code: int | None) -> str:

@@ -14,8 +14,8 @@ import numpy as np
 
 from loaderkit._base.notes import repr_of
 from loaderkit._engine.dispatcher import Assignment
-from loaderkit._engine.in_flight import before, place_of
-from loaderkit._engine.task import Report, Slot, Task
+from loaderkit._engine.in_flight import before, record_number
+from loaderkit._engine.task import Discarded, MakeBatch, Slot, Task, TaskResult, failed, with_failure
 from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.worker.bad_record_handler import NO_RECORD
@@ -131,17 +131,17 @@ class ThreadWorker:
         while self._take_in(waiting, runner):
             self._assignment = assignment = waiting.popleft()
             attempt = (assignment.task.id, assignment.attempt)
-            report = Report(())
+            result: TaskResult | Discarded = Discarded()
             output: Output = []
             if attempt in self._recalled:
                 runner.reader.forget(assignment.task.id)
             else:
                 self._at(assignment.task.id, None)
-                report, output = self._done(runner, assignment)
+                result, output = self._done(runner, assignment)
                 self._at(None, None)
-            self._tell(self, TaskFinished(*attempt, report, output))
+            self._tell(self, TaskFinished(*attempt, result, output))
             self._recalled.discard(attempt)  # it was reported
-            del report, output, assignment
+            del result, output, assignment
         runner.reader.close()
 
     def _take_in(self, waiting: deque[Assignment], runner: TaskRunner) -> bool:
@@ -152,16 +152,17 @@ class ThreadWorker:
                 waiting.append(first)
         with contextlib.suppress(queue.Empty):
             while (assignment := self._tasks.get_nowait()) is not None:
-                ahead = (
-                    sum(other.task.level > 0 for other in waiting) if assignment.task.level else len(waiting)
-                )
-                waiting.insert(ahead, assignment)  # first the tasks that make a batch
+                batches = sum(isinstance(other.task, MakeBatch) for other in waiting)
+                reads = not isinstance(assignment.task, MakeBatch)
+                waiting.insert(
+                    len(waiting) if reads else batches, assignment
+                )  # first the tasks that make a batch
         if self._dismissed:
             return False
         for assignment in waiting:
             task = assignment.task
             wanted = (task.id, assignment.attempt) not in self._recalled
-            if wanted and not task.level and not assignment.suspect:
+            if wanted and not isinstance(task, MakeBatch) and not assignment.suspect:
                 runner.reader.begin(task.id, task.keys)
         return True
 
@@ -171,7 +172,7 @@ class ThreadWorker:
     def _beat(self) -> None:
         self._wait_beats += 1
 
-    def _done(self, runner: TaskRunner, assignment: Assignment) -> tuple[Report, Output]:
+    def _done(self, runner: TaskRunner, assignment: Assignment) -> tuple[TaskResult, Output]:
         task = assignment.task
 
         def on_record_start(index: int, instead: tuple[int, int] | None = None) -> None:
@@ -180,27 +181,28 @@ class ThreadWorker:
         try:
             return runner.do(task, on_record_start if assignment.suspect else None)
         except BaseException as error:  # noqa: BLE001 - sys.exit in a transform must not end the thread silently
-            if task.level:  # its rows may have been written to: there is no second time
-                return Report((), _would_have_ended(error, task, Progress())), []
+            if isinstance(task, MakeBatch):  # its rows may have been written to: there is no second time
+                return failed(task, _would_have_ended(error, task, Progress())), []
         try:
             # As after the death of a process: once more, and record by record, so that it can be named.
             return runner.do(task, on_record_start)
         except BaseException as error:  # noqa: BLE001 - as above
-            rest, part = before(task, self._progress.index)
+            rest, target = before(task, self._progress.index)
             failure = _would_have_ended(error, task, self._progress)
         try:
-            report, output = runner.do(rest) if len(rest.indices) else (Report(()), [])
+            if not len(rest.indices):
+                return failed(task, failure, target), []
+            result, output = runner.do(rest)
         except BaseException as error:  # noqa: BLE001 - another error: its record isn't known
-            return Report((), _would_have_ended(error, task, Progress())), []
-        return report if report.failure is not None else replace(
-            report, failure=failure, failed_part=part
-        ), output
+            return failed(task, _would_have_ended(error, task, Progress())), []
+        return result if result.failure is not None else with_failure(result, failure, target), output
 
 
 def _would_have_ended(error: BaseException, task: Task, progress: Progress) -> Failure:
     index = progress.index
-    at = slice(None) if index is None else slice(first := place_of(task, index), first + 1)
-    keys, where = tuple(task.keys[at].tolist()), ""
+    at = slice(None) if index is None else slice(first := record_number(task, index), first + 1)
+    keys = () if isinstance(task, MakeBatch) else tuple(task.keys[at].tolist())
+    where = ""
     if progress.instead is not None:
         candidate, key = progress.instead
         keys, where = (key,), f" at index {candidate} (record_key {key}), read instead of a bad one"

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
-from loaderkit._engine.task import Report, Slot
+from loaderkit._engine.task import Discarded, Slot, TaskResult
 from loaderkit._runtime.worker.heartbeat import Progress
 from loaderkit._runtime.worker.task_runner import Output
 
@@ -23,7 +23,7 @@ class TaskFinished:
 
     task: int
     attempt: int
-    report: Report
+    result: TaskResult | Discarded
     output: Output | None
 
 

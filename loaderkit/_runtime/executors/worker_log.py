@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from loaderkit._engine.task import Task
+from loaderkit._engine.task import MakeBatch, Task
 from loaderkit._engine.worker_decisions import GiveUp, StallWarning, WorkerLost, WorkerSnapshot
 from loaderkit._system.limits import inherited_limits
 from loaderkit.errors import WorkerError, WorkerTimeoutError
@@ -77,7 +77,8 @@ class WorkerLog:
         return f"{work}it was at {self._at(lost.begun, lost.snapshot)}"
 
     def _at(self, begun: Task, snapshot: WorkerSnapshot) -> str:
-        indices, keys = begun.indices.tolist(), begun.keys.tolist()
+        indices = begun.indices.tolist()
+        keys = [] if isinstance(begun, MakeBatch) else begun.keys.tolist()
         at = snapshot.progress
         if keys and at.index in indices:
             own = keys[indices.index(at.index)]
@@ -89,7 +90,7 @@ class WorkerLog:
                 f"index {index} (record_key {key}), "
                 f"read instead of index {at.index} (record_key {own}), which is bad"
             )
-        what = "a batch of" if begun.level else "one of"
+        what = "a batch of" if isinstance(begun, MakeBatch) else "one of"
         more = ", …" if len(keys) > _MOST_KEYS else ""
         named = f" (record keys {', '.join(self._names.keyed(keys[:_MOST_KEYS]))}{more})" if keys else ""
         return f"{what} the indices {indices[0]}..{indices[-1]}{named}"

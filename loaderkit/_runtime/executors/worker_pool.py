@@ -21,6 +21,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from loaderkit._base.notes import repr_of
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.supervisor import WorkerSupervisor
+from loaderkit._engine.task import inputs_of
 from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.start.first_messages import operations_now, packed
@@ -226,7 +227,7 @@ class WorkerPool(Executor):
         while not self._failed and (assignment := self._dispatcher.assign()) is not None:
             worker = self._supervisor.worker(assignment.worker)  # type: ignore[arg-type]  # the numbers that we gave
             outputs = {}
-            for span in assignment.task.inputs:
+            for span in inputs_of(assignment.task):
                 where = None if span.slot is not None else self._outputs.slot(span.task)
                 if where is not None:
                     outputs[span.task] = where
@@ -246,15 +247,15 @@ class WorkerPool(Executor):
                 if self._supervisor.worker_ready(number):
                     self._dispatcher.ready(number)
             case SpaceRequested(task, attempt, nbytes):
-                slot = self._dispatcher.asks(number, task, attempt, nbytes)
+                slot = self._dispatcher.request_space(number, task, attempt, nbytes)
                 worker.grant_space(task, attempt, slot)
             case ReplacementRequested(task, attempt, index, tried):
                 worker.send_candidates(*self._dispatcher.replacement(number, task, attempt, index, tried))
-            case TaskFinished(task, attempt, report, output):
+            case TaskFinished(task, attempt, result, output):
                 self._supervisor.task_finished(number)
                 if output is not None:
                     self._objects[task] = output
-                self._dispatcher.done(number, task, attempt, report)
+                self._dispatcher.done(number, task, attempt, result)
             case SetupFailed(error):
                 self._give_up(error)
 

@@ -1,21 +1,34 @@
-"""What the trainer and a worker process say to each other, as bytes.
+"""The messages between the trainer and a worker process, as bytes.
 
-A message is one kind byte, eight bytes of length, and a body. Tasks and reports are vectors of int64, written in one
+A message is one kind byte, eight bytes of length, and a body. Tasks and results are vectors of int64, written in one
 go: a few microseconds, where a pickle would take as long as a small task. What is rare is a pickle.
 """
 
 import pickle
 import struct
 from array import array
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from loaderkit._engine.task import Report, Slot, Span, Target, Task, TaskPart
-from loaderkit._order.failure import Failure
+from loaderkit._engine.task import (
+    BatchMade,
+    Discarded,
+    MakeBatch,
+    ReadRows,
+    ReadStream,
+    RowsPart,
+    RowsRead,
+    Slot,
+    Span,
+    StreamRead,
+    Target,
+    Task,
+    TaskResult,
+)
 from loaderkit._order.fill import Fill
-from loaderkit._order.loss import Loss
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 
 from .pickling import Packer
@@ -23,12 +36,12 @@ from .pickling import Packer
 # From the trainer.
 PREPARE = 8  # what to take over from the trainer before anything else: a pickle
 PROGRAM = 1  # what to run: a pickle
-LAYOUT = 2  # a pickle of a number and a layout: what later tasks call by that number, whatever was called so before
+LAYOUT = 2  # a pickle of a number and a layout: that number means it in later tasks, whatever it meant before
 TASK = 3
 PLACE = 4  # where an output that was too large for its reserve goes
-FORGET = 5  # an output that nobody wants any more
+FORGET = 5  # an output that is not needed any more
 CANDIDATES = 6  # indices, then as many record keys: what may be read instead of a bad record
-RECALL = 7  # task, attempt, task, attempt, ...: those that aren't begun are done, nobody wants them
+RECALL = 7  # task, attempt, task, attempt, ...: cancelled; those that aren't begun are reported as discarded
 # From a worker.
 READY = 16
 UNFIT = 17  # the program can't be set up: a pickled exception
@@ -39,6 +52,10 @@ SEARCH = 20  # task, attempt, index, tried: what to read instead of a bad record
 HEADER = struct.Struct("=BQ")
 _NO_SLOT = (-1, 0, 0, 0)
 _NO_LAYOUT = -1
+_NO_END = -1
+_READ_ROWS, _READ_STREAM, _MAKE_BATCH, _DISCARDED = range(4)  # kinds of tasks, and of their results
+_TASK_HEAD = 9  # numbers: kind, id, attempt, suspect, indices, reserve
+_RESULT_HEAD = 48  # bytes: kind, task, attempt, output's bytes, nanoseconds, bytes of the pickle at the end
 
 
 def frame(kind: int, body: bytes = b"") -> bytes:
@@ -90,84 +107,98 @@ def pack_task(
         layouts: the number of each layout that the worker was told.
         outputs: where the outputs lie that the task takes in.
     """
-    end = () if task.end is None else task.end
-    values = array(
-        "q",
-        (
-            *(
-                task.id,
-                attempt,
-                suspect,
-                task.level,
-                len(task.indices),
-                len(task.keys),
-                len(task.targets),
-                len(task.inputs),
-            ),
-            *(len(task.begin), -1 if task.end is None else len(end), len(task.start), len(task.fill)),
-            *pack_slot(task.reserve),
-        ),
-    )
+    head = (task.id, attempt, suspect, len(task.indices), *pack_slot(task.reserve))
+    match task:
+        case ReadRows():
+            values = array("q", (_READ_ROWS, *head, *_packed_targets(task, layouts)))
+            return b"".join((values.tobytes(), task.indices.tobytes(), task.keys.tobytes()))
+        case ReadStream():
+            values = array("q", (_READ_STREAM, *head, len(task.start), *task.start))
+            return b"".join((values.tobytes(), task.indices.tobytes(), task.keys.tobytes()))
+        case MakeBatch():
+            values = array("q", (_MAKE_BATCH, *head, *_packed_batch(task, layouts, outputs)))
+            return values.tobytes() + task.indices.tobytes()
+
+
+def _packed_targets(task: ReadRows, layouts: dict[BatchLayout, int]) -> list[int]:
+    values = [len(task.targets)]
     for target in task.targets:
-        values.extend(
-            (
-                *(target.rows, target.batch, target.first, target.whole),
-                *(_number(target.layout, layouts), len(target.fill)),
-            )
-        )
-        values.extend(pack_slot(target.slot))
-        values.extend(chain.from_iterable(target.fill))
+        layout = _number(target.layout, layouts)
+        values += (target.rows, target.batch, target.first, target.whole, layout, len(target.fill))
+        values += pack_slot(target.slot)
+        values += chain.from_iterable(target.fill)
+    return values
+
+
+def _packed_batch(task: MakeBatch, layouts: dict[BatchLayout, int], outputs: dict[int, Slot]) -> list[int]:
+    end = () if task.end is None else task.end
+    n_end = _NO_END if task.end is None else len(task.end)
+    values = [task.level, len(task.inputs), len(task.begin), n_end, len(task.start), len(task.fill)]
     for span in task.inputs:
-        values.extend((span.task, span.part, span.lo, span.hi, span.batch, _number(span.layout, layouts)))
-        values.extend(pack_slot(span.slot))
-        values.extend(pack_slot(outputs.get(span.task)))
+        values += (span.task, span.part, span.lo, span.hi, span.batch, _number(span.layout, layouts))
+        values += pack_slot(span.slot)
+        values += pack_slot(outputs.get(span.task))
     for cursor in (task.begin, end, task.start):
-        values.extend(cursor)
-    values.extend(chain.from_iterable(task.fill))
-    return b"".join((values.tobytes(), task.indices.tobytes(), task.keys.tobytes()))
+        values += cursor
+    values += chain.from_iterable(task.fill)
+    return values
 
 
 def unpack_task(body: bytes, layouts: dict[int, BatchLayout]) -> tuple[Task, int, bool, dict[int, Slot]]:
     """What `pack_task` wrote: the task, its attempt, whether it is suspect, where the outputs lie that it takes in."""
     vector = np.frombuffer(body, np.int64)
-    n_head = 16
-    head = vector[:n_head].tolist()
-    task_id, attempt, suspect, level, *counts = head[:12]
-    n_indices, n_keys, n_targets, n_inputs, n_begin, n_end, n_start, n_fill = counts
-    words = iter(vector[n_head : len(vector) - n_indices - n_keys].tolist())
-
-    def take(count: int) -> list[int]:
-        return [next(words) for _ in range(count)]
-
-    targets = []
-    for _ in range(n_targets):
-        rows, batch, first, whole, layout, n_pairs = take(6)
-        slot, fill = unpack_slot(take(4)), _pairs(take(2 * n_pairs))
-        targets.append(Target(rows, batch, first, slot, bool(whole), layouts.get(layout), fill))
-    inputs, outputs = [], {}
-    for _ in range(n_inputs):
-        span_task, part, lo, hi, batch, layout = take(6)
-        inputs.append(Span(span_task, part, lo, hi, unpack_slot(take(4)), batch, layouts.get(layout)))
-        where = unpack_slot(take(4))
-        if where is not None:
-            outputs[span_task] = where
-    begin, end, start = take(n_begin), None if n_end < 0 else take(n_end), take(n_start)
-    fill = _pairs(take(2 * n_fill))
-    tail = len(vector) - n_indices - n_keys
-    task = Task(
-        id=task_id,
-        level=level,
-        indices=vector[tail : tail + n_indices],
-        keys=vector[tail + n_indices :],
-        targets=tuple(targets),
-        inputs=tuple(inputs),
-        begin=tuple(begin),
-        end=None if end is None else tuple(end),
-        start=tuple(start),
-        reserve=unpack_slot(head[12:]),
-        fill=fill,
-    )
+    kind, number, attempt, suspect, n, *reserve = vector[:_TASK_HEAD].tolist()
+    room = unpack_slot(reserve)
+    outputs: dict[int, Slot] = {}
+    task: Task
+    if kind == _MAKE_BATCH:
+        words = iter(vector[_TASK_HEAD : len(vector) - n].tolist())
+        task = _unpack_batch(number, vector[len(vector) - n :], room, words, layouts, outputs)
+        return task, attempt, bool(suspect), outputs
+    tail = len(vector) - 2 * n
+    words = iter(vector[_TASK_HEAD:tail].tolist())
+    indices, keys = vector[tail : tail + n], vector[tail + n :]
+    if kind == _READ_ROWS:
+        task = ReadRows(number, indices, keys, _unpack_targets(words, layouts), room)
+    else:
+        task = ReadStream(number, indices, keys, tuple(_take(words, next(words))), room)
     return task, attempt, bool(suspect), outputs
+
+
+def _unpack_targets(words: Iterator[int], layouts: dict[int, BatchLayout]) -> tuple[Target, ...]:
+    targets = []
+    for _ in range(next(words)):
+        rows, batch, first, whole, layout, n_pairs = _take(words, 6)
+        slot, fill = unpack_slot(_take(words, 4)), _pairs(_take(words, 2 * n_pairs))
+        targets.append(Target(rows, batch, first, slot, bool(whole), layouts.get(layout), fill))
+    return tuple(targets)
+
+
+def _unpack_batch(
+    number: int,
+    indices: np.ndarray,
+    reserve: Slot | None,
+    words: Iterator[int],
+    layouts: dict[int, BatchLayout],
+    outputs: dict[int, Slot],
+) -> MakeBatch:
+    level, n_inputs, n_begin, n_end, n_start, n_fill = _take(words, 6)
+    inputs = []
+    for _ in range(n_inputs):
+        task, part, lo, hi, batch, layout = _take(words, 6)
+        inputs.append(Span(task, part, lo, hi, unpack_slot(_take(words, 4)), batch, layouts.get(layout)))
+        where = unpack_slot(_take(words, 4))
+        if where is not None:
+            outputs[task] = where
+    begin = tuple(_take(words, n_begin))
+    end = None if n_end == _NO_END else tuple(_take(words, n_end))
+    start = tuple(_take(words, n_start))
+    fill = _pairs(_take(words, 2 * n_fill))
+    return MakeBatch(number, level, indices, tuple(inputs), begin, end, start, fill, reserve)
+
+
+def _take(words: Iterator[int], count: int) -> list[int]:
+    return [next(words) for _ in range(count)]
 
 
 def _pairs(numbers: list[int]) -> Fill:
@@ -178,43 +209,79 @@ def _number(layout: Any, layouts: dict[BatchLayout, int]) -> int:
     return _NO_LAYOUT if layout is None else layouts[layout]
 
 
-def pack_report(task: int, attempt: int, report: Report, packer: Packer) -> bytes:
-    """A report as a body; its failure must be portable already."""
+def pack_result(task: int, attempt: int, result: TaskResult | Discarded, packer: Packer) -> bytes:
+    """A result as a body; its failure must be portable already."""
+    match result:
+        case RowsRead():
+            return _pack_rows_read(task, attempt, result, packer)
+        case StreamRead():
+            rare = b""
+            if result.failure is not None or result.losses:
+                rare = packer.dumps((result.failure, result.losses))
+            return _pack_run(_READ_STREAM, task, attempt, result, rare)
+        case BatchMade():
+            rare = b""
+            if result.failure is not None or result.layout is not None:
+                rare = packer.dumps((result.failure, result.layout))
+            return _pack_run(_MAKE_BATCH, task, attempt, result, rare)
+        case Discarded():
+            return numbers(_DISCARDED, task, attempt, 0, 0, 0)
+
+
+def _pack_rows_read(task: int, attempt: int, result: RowsRead, packer: Packer) -> bytes:
     rare = b""
-    if report.failure is not None or report.layout is not None or report.losses:
-        rare = packer.dumps((report.failure, report.failed_part, report.layout, report.losses))
-    values = array(
-        "q", (task, attempt, report.nbytes, int(report.seconds * 1e9), len(report.parts), len(rare))
+    if result.failure is not None or result.layout is not None or result.losses:
+        rare = packer.dumps((result.failure, result.failed_target, result.layout, result.losses))
+    values = array("q", (_READ_ROWS, task, attempt, result.nbytes, int(result.seconds * 1e9), len(rare)))
+    for part in result.parts:
+        values.extend((part.size, part.in_place))
+    return values.tobytes() + rare
+
+
+def _pack_run(kind: int, task: int, attempt: int, result: StreamRead | BatchMade, rare: bytes) -> bytes:
+    """The elements that one task made in order, with their cursors."""
+    begins, ends = result.begins, result.ends
+    width = 0 if begins is None else begins.shape[1]
+    head = (kind, task, attempt, result.nbytes, int(result.seconds * 1e9), len(rare))
+    values = array("q", (*head, result.size, width, ends is not None))
+    return b"".join((values.tobytes(), *(c.tobytes() for c in (begins, ends) if c is not None), rare))
+
+
+def unpack_result(body: bytes) -> tuple[int, int, TaskResult | Discarded]:
+    """What `pack_result` wrote: task, attempt, result."""
+    kind, task, attempt, nbytes, nanoseconds, n_rare = array("q", body[:_RESULT_HEAD]).tolist()
+    end = len(body) - n_rare
+    rare = pickle.loads(body[end:]) if n_rare else None
+    seconds = nanoseconds / 1e9
+    result: TaskResult | Discarded
+    if kind == _READ_ROWS:
+        failure, failed_target, layout, losses = rare or (None, 0, None, ())
+        parts = _unpack_parts(body[_RESULT_HEAD:end])
+        result = RowsRead(parts, failure, failed_target, layout, nbytes, seconds, losses)
+    elif kind == _READ_STREAM:
+        failure, losses = rare or (None, ())
+        result = StreamRead(*_unpack_run(body), failure, nbytes, seconds, losses)
+    elif kind == _MAKE_BATCH:
+        failure, layout = rare or (None, None)
+        result = BatchMade(*_unpack_run(body), failure, layout, nbytes, seconds)
+    else:
+        result = Discarded()
+    return task, attempt, result
+
+
+def _unpack_parts(body: bytes) -> tuple[RowsPart, ...]:
+    values = array("q", body).tolist()
+    return tuple(
+        [RowsPart(size, bool(in_place)) for size, in_place in zip(values[::2], values[1::2], strict=True)]
     )
-    cursors = []
-    for part in report.parts:
-        width = 0 if part.begins is None else part.begins.shape[1]
-        values.extend((part.size, part.in_place, width, part.ends is not None))
-        cursors += [c.tobytes() for c in (part.begins, part.ends) if c is not None]
-    return b"".join((values.tobytes(), *cursors, rare))
 
 
-def unpack_report(body: bytes) -> tuple[int, int, Report]:
-    """What `pack_report` wrote: task, attempt, report."""
-    head = array("q", body[:48]).tolist()
-    task, attempt, nbytes, nanoseconds, n_parts, n_rare = head
-    place = 48 + 32 * n_parts
-    sizes = array("q", body[48:place]).tolist()
-    parts = []
-    for k in range(n_parts):
-        size, in_place, width, has_ends = sizes[4 * k : 4 * k + 4]
-        begins = ends = None
-        if width:
-            begins = np.frombuffer(body, np.int64, size * width, place).reshape(size, width)
-            place += begins.nbytes
-        if has_ends:
-            ends = np.frombuffer(body, np.int64, size * width, place).reshape(size, width)
-            place += ends.nbytes
-        parts.append(TaskPart(size, bool(in_place), begins, ends))
-    failure: Failure | None = None
-    failed_part, layout = 0, None
-    losses: tuple[Loss, ...] = ()
-    if n_rare:
-        failure, failed_part, layout, losses = pickle.loads(body[place:])
-    report = Report(tuple(parts), failure, failed_part, layout, nbytes, nanoseconds / 1e9, losses)
-    return task, attempt, report
+def _unpack_run(body: bytes) -> tuple[int, np.ndarray | None, np.ndarray | None]:
+    size, width, has_ends = array("q", body[_RESULT_HEAD : _RESULT_HEAD + 24]).tolist()
+    first, nbytes = _RESULT_HEAD + 24, 8 * size * width
+    begins = ends = None
+    if width:
+        begins = np.frombuffer(body, np.int64, size * width, first).reshape(size, width)
+    if has_ends:
+        ends = np.frombuffer(body, np.int64, size * width, first + nbytes).reshape(size, width)
+    return size, begins, ends

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from loaderkit._base.notes import text_of
-from loaderkit._engine.task import Task
+from loaderkit._engine.task import ReadStream, ReadTask
+from loaderkit._order.cursor import Cursor
 from loaderkit._order.failure import Failure
 from loaderkit._order.loss import Loss
 from loaderkit._order.metadata import RecordMetadata
@@ -86,12 +87,12 @@ class BadRecordHandler:
         return losses
 
     def make(
-        self, task: Task, lo: int, hi: int, on_record_start: OnRecordStart | None
+        self, task: ReadTask, lo: int, hi: int, on_record_start: OnRecordStart | None
     ) -> tuple[ElementRun, Failure | None]:
         """The elements of the records lo..hi of a task, or those before a failure, and the failure.
 
         Args:
-            task: of level 0.
+            task: what is read.
             lo, hi: places in its indices.
             on_record_start: called right before each record is read; None reads all records together.
         """
@@ -104,7 +105,7 @@ class BadRecordHandler:
         return run, earlier
 
     def _whole(
-        self, task: Task, lo: int, hi: int, on_record_start: OnRecordStart | None
+        self, task: ReadTask, lo: int, hi: int, on_record_start: OnRecordStart | None
     ) -> tuple[ElementRun, Failure | None]:
         run, place, failure = ElementRun([], [], [] if self._row_changing else None), lo, None
         if on_record_start is None:
@@ -122,12 +123,12 @@ class BadRecordHandler:
             place += 1
         return run, None
 
-    def _at_once(self, task: Task, lo: int, hi: int) -> tuple[ElementRun, int, Failure | None]:
+    def _at_once(self, task: ReadTask, lo: int, hi: int) -> tuple[ElementRun, int, Failure | None]:
         """The elements before the first bad record, its place, and its failure; (all, hi, None) if none is bad."""
         keys, indices = task.keys[lo:hi], task.indices[lo:hi]
         records, unread = self._reader.read(task.id, keys, indices)
         read = len(records)
-        run, failure = self._level.work(self._run_of(records, indices[:read].tolist()), task.start)
+        run, failure = self._level.work(self._run_of(records, indices[:read].tolist()), _start_of(task))
         if failure is None:
             if self._bad:
                 self._bad.difference_update(keys[:read].tolist())
@@ -145,7 +146,7 @@ class BadRecordHandler:
 
     def _one(
         self,
-        task: Task,
+        task: ReadTask,
         index: int,
         key: int,
         on_record_start: OnRecordStart | None,
@@ -159,7 +160,7 @@ class BadRecordHandler:
         records, failure = self._reader.read(task.id, where[1], where[0])
         run = self._run_of(records, [index] * len(records))
         if failure is None:
-            run, failure = self._level.work(run, task.start)
+            run, failure = self._level.work(run, _start_of(task))
         if failure is None:
             self._bad.discard(key)
         elif _of_a_record(failure) and len(self._bad) < _MOST_KNOWN and (not records or self._same_for_all):
@@ -168,7 +169,7 @@ class BadRecordHandler:
 
     def _handled(
         self,
-        task: Task,
+        task: ReadTask,
         place: int,
         index: int,
         key: int,
@@ -190,7 +191,7 @@ class BadRecordHandler:
         return run, again
 
     def _replaced(
-        self, task: Task, index: int, failure: Failure, on_record_start: OnRecordStart | None
+        self, task: ReadTask, index: int, failure: Failure, on_record_start: OnRecordStart | None
     ) -> tuple[ElementRun, int, Failure | None]:
         tried = 0
         while True:
@@ -221,6 +222,10 @@ class BadRecordHandler:
             label = failure.label if error is failure.error else "on_record_error"
             return ElementRun([], [], None), Failure(error, label, (index,))
         return self._run_of([element], [index]), None
+
+
+def _start_of(task: ReadTask) -> Cursor:
+    return task.start if isinstance(task, ReadStream) else ()
 
 
 def _of_a_record(failure: Failure) -> bool:

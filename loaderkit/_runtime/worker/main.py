@@ -24,7 +24,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 from loaderkit._base.notes import annotate, text_of
-from loaderkit._engine.task import Report, Slot, Task
+from loaderkit._engine.task import (
+    Discarded,
+    MakeBatch,
+    ReadRows,
+    ReadStream,
+    RowsRead,
+    Slot,
+    Task,
+    TaskResult,
+)
 from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.arena_view import ArenaView
 from loaderkit._runtime.memory.batch_layout import BatchLayout
@@ -131,8 +140,8 @@ class _Worker:
         self._layouts: dict[int, BatchLayout] = {}
         self._places: dict[int, Slot] = {}  # slots of the present task's inputs, by the task that made them
         self._opened: dict[int, Output] = {}
-        # Task, attempt, output and report, while the worker waits for a slot for the output.
-        self._unplaced: tuple[int, int, OutOfBandPickle, Report] | None = None
+        # Task, attempt, output and result, while the worker waits for a slot for the output.
+        self._unplaced: tuple[int, int, OutOfBandPickle, TaskResult] | None = None
         self._packer = Packer()
         self._present: tuple[int, int] = (-1, 0)  # task and attempt worked on
         self._suggested: np.ndarray | None = (
@@ -173,14 +182,7 @@ class _Worker:
     def _handle(self, kind: int, body: bytes) -> None:
         match kind:
             case wire.TASK:
-                task, attempt, suspect, places = wire.unpack_task(body, self._layouts)
-                ahead = sum(other.level > 0 for other, *_ in self._tasks) if task.level else len(self._tasks)
-                self._tasks.insert(ahead, (task, attempt, suspect, places))
-                # Not for a suspect task, which reports each record before its read.
-                if self._runner is not None and not task.level and not suspect:
-                    if self._heartbeat.resting:
-                        self._heartbeat.begin(task.id)
-                    self._runner.reader.begin(task.id, task.keys)
+                self._queue(body)
             case wire.LAYOUT:
                 number, layout = pickle.loads(body)
                 # May replace a layout of that number: tasks that arrived before have theirs already.
@@ -201,6 +203,19 @@ class _Worker:
             case wire.PROGRAM:
                 self._set_up(body)
 
+    def _queue(self, body: bytes) -> None:
+        task, attempt, suspect, places = wire.unpack_task(body, self._layouts)
+        if isinstance(task, MakeBatch):
+            batches = sum(isinstance(other, MakeBatch) for other, *_ in self._tasks)
+            self._tasks.insert(batches, (task, attempt, suspect, places))
+            return
+        self._tasks.append((task, attempt, suspect, places))
+        # Not for a suspect task, which reports each record before its read.
+        if self._runner is not None and not suspect:
+            if self._heartbeat.resting:
+                self._heartbeat.begin(task.id)
+            self._runner.reader.begin(task.id, task.keys)
+
     def _drop(self, recalled: set[tuple[int, int]]) -> None:
         mine, self._tasks = self._tasks, deque()
         for waiting in mine:
@@ -210,7 +225,7 @@ class _Worker:
                 continue
             if self._runner is not None:
                 self._runner.reader.forget(task.id)
-            self._done(task.id, attempt, Report(()))
+            self._done(task.id, attempt, Discarded())
 
     def _send(self, kind: int, body: bytes = b"") -> None:
         self._connection.sendall(wire.frame(kind, body))
@@ -260,88 +275,98 @@ class _Worker:
         assert self._runner is not None
         self._heartbeat.begin(task.id)
         self._places, self._present = places, (task.id, attempt)
-        report, output = self._runner.do(task, self._heartbeat.at if suspect else None)
+        result, output = self._runner.do(task, self._heartbeat.at if suspect else None)
         self._opened.clear()
-        self._finish(task, attempt, report, output)
+        self._finish(task, attempt, result, output)
 
-    def _finish(self, task: Task, attempt: int, report: Report, output: Output) -> None:
+    def _finish(self, task: Task, attempt: int, result: TaskResult, output: Output) -> None:
         if not any(len(part) if isinstance(part, list) else part.size for part in output):
-            self._done(task.id, attempt, report)
+            self._done(task.id, attempt, result)
             return
         begun = time.perf_counter()
         try:
             packed = OutOfBandPickle(output, self._packer, verify=self._verify)
         except Exception as error:  # noqa: BLE001 - the user's reduce may raise anything
-            report, output = without_unpicklable(task, report, output, error, self._packer)
-            self._finish(task, attempt, report, output)
+            result, output = without_unpicklable(task, result, output, error, self._packer)
+            self._finish(task, attempt, result, output)
             return
-        report = replace(report, nbytes=packed.nbytes, seconds=report.seconds + time.perf_counter() - begun)
+        result = replace(result, nbytes=packed.nbytes, seconds=result.seconds + time.perf_counter() - begun)
         if task.reserve is not None and packed.nbytes <= task.reserve.nbytes:
-            self._done(task.id, attempt, self._written(packed, task.reserve, report))
+            self._done(task.id, attempt, self._written(packed, task.reserve, result))
         else:
-            self._unplaced = (task.id, attempt, packed, report)
+            self._unplaced = (task.id, attempt, packed, result)
             self._send(wire.ASK, wire.numbers(task.id, attempt, packed.nbytes))
 
     def _store(self, task: int, attempt: int, slot: Slot) -> None:
         assert self._unplaced is not None and self._unplaced[:2] == (task, attempt)
-        _, _, packed, report = self._unplaced
+        _, _, packed, result = self._unplaced
         self._unplaced = None
-        self._done(task, attempt, self._written(packed, slot, report))
+        self._done(task, attempt, self._written(packed, slot, result))
 
-    def _written(self, packed: OutOfBandPickle, slot: Slot, report: Report) -> Report:
+    def _written(self, packed: OutOfBandPickle, slot: Slot, result: TaskResult) -> TaskResult:
         begun = time.perf_counter()  # counted too: a large output may take longer to write than to make
         packed.write(memoryview(self._arena.token(slot)).cast("B"))
-        return replace(report, seconds=report.seconds + time.perf_counter() - begun)
+        return replace(result, seconds=result.seconds + time.perf_counter() - begun)
 
-    def _done(self, task: int, attempt: int, report: Report) -> None:
-        failure = report.failure
-        if failure is not None:
-            packed = pack_exception(failure.error, self._packer)
-            report = replace(report, failure=replace(failure, error=packed))
-        self._send(wire.DONE, wire.pack_report(task, attempt, report, self._packer))
+    def _done(self, task: int, attempt: int, result: TaskResult | Discarded) -> None:
+        if not isinstance(result, Discarded) and result.failure is not None:
+            packed = pack_exception(result.failure.error, self._packer)
+            result = replace(result, failure=replace(result.failure, error=packed))
+        self._send(wire.DONE, wire.pack_result(task, attempt, result, self._packer))
 
 
 def without_unpicklable(
-    task: Task, report: Report, output: Output, error: Exception, packer: Packer
-) -> tuple[Report, Output]:
-    """Report and output cut before the first element that can't be pickled, which is the report's failure."""
-    parts = list(report.parts)
-    for place, part in enumerate(output):
+    task: Task, result: TaskResult, output: Output, error: Exception, packer: Packer
+) -> tuple[TaskResult, Output]:
+    """The result and output cut before the first element that can't be pickled, which is the result's failure."""
+    for number, part in enumerate(output):
         values = part if isinstance(part, list) else part.rows(0, part.size)
         for row, value in enumerate(values):
             try:
                 OutOfBandPickle(value, packer)
             except Exception as unpicklable:  # noqa: BLE001 - the user's reduce may raise anything
-                begins, ends = parts[place].begins, parts[place].ends
-                index = int(begins[row, 0]) if begins is not None else _index_of(task, place, row)
                 refused = TransportError(
                     f"an element of type {type(value).__qualname__} can't be sent by the worker: "
                     f"{shortened(text_of(unpicklable), _MOST_TEXT)}"
                 )
                 refused.__cause__ = unpicklable
-                kept = replace(
-                    parts[place],
-                    size=row,
-                    begins=None if begins is None else begins[:row],
-                    ends=None if ends is None else ends[:row],
-                )
-                # Elements before it are kept; rows of a batch that is incomplete without it aren't.
-                elements = not task.targets and not task.level
-                if row and task.targets:
-                    elements = task.targets[place].whole
-                cut = (*parts[:place], kept) if elements else tuple(parts[:place])
-                made = [*output[:place], values[:row]] if elements else output[:place]
-                failure = Failure(refused, "the element", (index,))
-                return replace(report, parts=cut, failure=failure, failed_part=place), made
+                failure = Failure(refused, "the element", (_index_of(task, result, number, row),))
+                return _cut(task, result, output, number, values[:row], failure)
     raise error  # each element can be pickled and all together can't
 
 
-def _index_of(task: Task, place: int, row: int) -> int:
-    if not task.targets:
+def _cut(
+    task: Task, result: TaskResult, output: Output, number: int, good: list[Any], failure: Failure
+) -> tuple[TaskResult, Output]:
+    """What is left before an element of part `number`: elements are good, rows of an unfinished batch are dropped."""
+    if isinstance(result, RowsRead):
+        assert isinstance(task, ReadRows)
+        parts, made = result.parts[:number], output[:number]
+        if good and task.targets[number].whole:
+            parts, made = (*parts, replace(result.parts[number], size=len(good))), [*made, good]
+        return replace(result, parts=parts, failure=failure, failed_target=number), made
+    begins, ends = result.begins, result.ends
+    if isinstance(task, ReadStream):
+        kept = replace(
+            result,
+            size=len(good),
+            begins=None if begins is None else begins[: len(good)],
+            ends=None if ends is None else ends[: len(good)],
+            failure=failure,
+        )
+        return kept, [good]
+    return replace(result, size=0, begins=None, ends=None, failure=failure), []
+
+
+def _index_of(task: Task, result: TaskResult, number: int, row: int) -> int:
+    """The index of the record that a row of part `number` is of, or begins with."""
+    if not isinstance(task, ReadRows):
+        if not isinstance(result, RowsRead) and result.begins is not None:
+            return int(result.begins[row, 0])
         return int(task.indices[min(row, len(task.indices) - 1)])
-    before = sum(target.rows for target in task.targets[:place])
+    before = sum(target.rows for target in task.targets[:number])
     rows = sum(target.rows for target in task.targets)
-    target = task.targets[place]
+    target = task.targets[number]
     row *= target.batch if target.whole else 1
     group = max(1, -(-len(task.indices) // rows))
     return int(task.indices[min((before + row) * group, len(task.indices) - 1)])

@@ -10,7 +10,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from loaderkit._base.tree import flatten, structure_of
-from loaderkit._engine.task import Report, Slot, Span, Target, Task, TaskPart
+from loaderkit._engine.task import (
+    BatchMade,
+    MakeBatch,
+    ReadRows,
+    ReadStream,
+    RowsPart,
+    RowsRead,
+    Slot,
+    Span,
+    StreamRead,
+    Target,
+    Task,
+    TaskResult,
+)
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.batch_layout import BatchLayout
@@ -29,14 +42,14 @@ _Make = Callable[[int, int], tuple[ElementRun, Failure | None]]  # rows of the r
 
 
 class TaskMemory(Protocol):
-    """How a worker reaches what lies outside of it."""
+    """How a worker reaches slots, earlier outputs and the trainer."""
 
     def token(self, slot: Slot) -> Any:
         """An object over the slot's bytes."""
         ...
 
     def output(self, task: int, *, private: bool) -> Output:
-        """What an earlier task made; `private`: its arrays may be written to, and nobody else will see it."""
+        """What an earlier task made; `private`: its arrays may be written to, no other task sees that."""
         ...
 
     def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
@@ -54,11 +67,13 @@ class TaskRunner:
 
     def __init__(self, program: Program, memory: TaskMemory) -> None:
         self._pipeline = Pipeline(program.operations, program.seed)
+        self._last = len(self._pipeline.levels) - 1  # the last Batch's level
+        self._batched = self._pipeline.levels[-1].batch is not None
         self._memory = memory
         self._row_changing = program.row_changing
         self._verify = program.verify
         self.reader = RecordReader(program.source, program.read_options, copy=not self._pipeline.passes_rows)
-        # A columnar source fills a batch without a Python object for each row, where nobody looks at the rows.
+        # A columnar source fills a batch without a Python object for each row, where no operation needs the rows.
         columnar = self._pipeline.passes_rows and self._stacks(1)
         self._take = column_reader(program.source) if columnar else None
         self._bad_record_handler: BadRecordHandler | None = None
@@ -72,42 +87,70 @@ class TaskRunner:
                 row_changing=program.row_changing,
             )
 
-    def do(self, task: Task, on_record_start: OnRecordStart | None = None) -> tuple[Report, Output]:
-        """Runs a task; the report's `nbytes` is an estimate, for who doesn't store the output elsewhere.
+    def do(self, task: Task, on_record_start: OnRecordStart | None = None) -> tuple[TaskResult, Output]:
+        """Runs a task; the result's `nbytes` is an estimate, for executors that store the output as objects.
 
         Args:
             task: what to do.
-            on_record_start: told each record right before it is read, one after the other; None reads all at once.
+            on_record_start: called with each record right before it is read, one after the other; None reads all at
+                once.
         """
         begun = time.perf_counter()
-        if self._bad_record_handler is not None:
-            self._bad_record_handler.take_losses()  # of a task that was interrupted
-        if task.level:
-            parts, output, failure, layout = self._batch(task)
-        elif task.targets:
-            parts, output, failure, layout = self._rows(task, on_record_start)
-        else:
-            parts, output, failure, layout = self._stream(task, on_record_start)
-        failed_part = 0 if failure is None else _done_targets(task, parts)
-        losses = () if self._bad_record_handler is None else self._bad_record_handler.take_losses()
-        seconds = time.perf_counter() - begun
-        report = Report(
-            tuple(parts), failure, failed_part, layout, nbytes=_weight(output), seconds=seconds, losses=losses
-        )
-        return report, output
+        handler = self._bad_record_handler
+        if handler is not None:
+            handler.take_losses()  # of a task that was interrupted
+        failure: Failure | None
+        match task:
+            case ReadRows():
+                parts, output, failure, layout = self._rows(task, on_record_start)
+                rows_read = RowsRead(
+                    tuple(parts),
+                    failure,
+                    0 if failure is None else _done_targets(task, parts),
+                    layout,
+                    nbytes=_weight(output),
+                    seconds=time.perf_counter() - begun,
+                    losses=() if handler is None else handler.take_losses(),
+                )
+                return rows_read, output
+            case ReadStream():
+                run, failure = self._stream(task, on_record_start)
+                output = [self._elements_of(run, self._batched and self._stacks(1))]
+                stream_read = StreamRead(
+                    len(run.values),
+                    self._cursors(run.begins),
+                    self._cursors(run.ends),
+                    failure,
+                    nbytes=_weight(output),
+                    seconds=time.perf_counter() - begun,
+                    losses=() if handler is None else handler.take_losses(),
+                )
+                return stream_read, output
+            case MakeBatch():
+                run, failure, layout = self._batch(task)
+                output = [self._elements_of(run, task.level < self._last and self._stacks(task.level + 1))]
+                batch_made = BatchMade(
+                    len(run.values),
+                    self._cursors(run.begins),
+                    self._cursors(run.ends),
+                    failure,
+                    layout,
+                    nbytes=_weight(output),
+                    seconds=time.perf_counter() - begun,
+                )
+                return batch_made, output
 
-    # --- elements and rows in order, however many come ----------------------------------------------------------
+    # --- elements and rows in order, however many they are ------------------------------------------------------
 
-    def _stream(self, task: Task, on_record_start: OnRecordStart | None) -> "_Result":
+    def _stream(
+        self, task: ReadStream, on_record_start: OnRecordStart | None
+    ) -> tuple[ElementRun, Failure | None]:
         if self._bad_record_handler is None:
-            run, failure = self._elements(task, on_record_start)
-        else:
-            run, failure = self._bad_record_handler.make(task, 0, len(task.indices), on_record_start)
-        batched = self._pipeline.levels[-1].batch is not None
-        return self._result(run, failure, as_rows=batched and self._stacks(1))
+            return self._elements(task, on_record_start)
+        return self._bad_record_handler.make(task, 0, len(task.indices), on_record_start)
 
     def _elements(
-        self, task: Task, on_record_start: OnRecordStart | None
+        self, task: ReadStream, on_record_start: OnRecordStart | None
     ) -> tuple[ElementRun, Failure | None]:
         run = ElementRun([], [], [] if self._row_changing else None)
         failure: Failure | None = None
@@ -126,34 +169,29 @@ class TaskRunner:
                 break
         return run, failure
 
-    def _batch(self, task: Task) -> "_Result":
+    def _batch(self, task: MakeBatch) -> tuple[ElementRun, Failure | None, BatchLayout | None]:
         try:
             # A batch_fn may write into its rows: those that a next attempt starts from must stay as they were made.
             private = not self._stacks(task.level)
             rows = [self._rows_of(span, private=private) for span in task.inputs]
         except Exception as error:  # noqa: BLE001 - the user's classes are rebuilt here
             lost = Failure(error, "an element, unpickled in a worker", tuple(task.indices.tolist()))
-            return self._result(ElementRun([], [], None if task.end is None else []), lost, as_rows=False)
+            return ElementRun([], [], None if task.end is None else []), lost, None
         run, failure = self._pipeline.batch_one(
             task.level, rows, Singles(task.indices), task.begin, task.end, task.start, task.fill
         )
-        last = task.level == len(self._pipeline.levels) - 1
-        result = self._result(run, failure, as_rows=not last and self._stacks(task.level + 1))
-        if last and run.values and task.end is None:
-            return (*result[:3], self._layout_of_rows(rows))
-        return result
+        shown = task.level == self._last and run.values and task.end is None
+        return run, failure, self._layout_of_rows(rows) if shown else None
 
     def _stacks(self, level: int) -> bool:
         batch = self._pipeline.levels[level].batch
         return batch is not None and batch.batch_fn is None
 
-    def _result(self, run: ElementRun, failure: Failure | None, *, as_rows: bool) -> "_Result":
-        part = TaskPart(len(run.values), begins=self._cursors(run.begins), ends=self._cursors(run.ends))
+    def _elements_of(self, run: ElementRun, as_rows: bool) -> list[Any] | Block:
+        """The elements of a run as an output has them: as rows of a next batch, these are stacked if they can be."""
         rows: list[Any] | Block = as_block(run.values) if as_rows else run.values
         # Any of them may be the first of a batch, wherever the task was cut.
-        if isinstance(rows, Block) and not _keys_in_order(run.values[1:], rows):
-            rows = run.values
-        return [part], [rows], failure, None
+        return run.values if isinstance(rows, Block) and not _keys_in_order(run.values[1:], rows) else rows
 
     def _cursors(self, cursors: Any) -> np.ndarray | None:
         if not self._row_changing or cursors is None:
@@ -183,14 +221,14 @@ class TaskRunner:
 
     # --- rows of known places -----------------------------------------------------------------------------------
 
-    def _rows(self, task: Task, on_record_start: OnRecordStart | None) -> "_Result":
+    def _rows(self, task: ReadRows, on_record_start: OnRecordStart | None) -> "_Rows":
         if self._take is not None:
             result = self._columns(task, on_record_start)
             # A failure is of all rows at once: where single records may be bad or read again, they are read so.
             if result[2] is None or (self._bad_record_handler is None and not self.reader.retries):
                 return result
         make = self._maker(task, on_record_start)
-        parts: list[TaskPart] = []
+        parts: list[RowsPart] = []
         output: Output = []
         layout: BatchLayout | None = None
         group = self._pipeline.group
@@ -210,16 +248,18 @@ class TaskRunner:
             first = last
         return parts, output, None, layout
 
-    def _maker(self, task: Task, on_record_start: OnRecordStart | None) -> _Make:
+    def _maker(self, task: ReadRows, on_record_start: OnRecordStart | None) -> _Make:
         if self._bad_record_handler is not None:
-            return self._mended(task, on_record_start, self._bad_record_handler)
+            return self._with_policy(task, on_record_start, self._bad_record_handler)
         return (
             self._made_at_once(task)
             if on_record_start is None
             else self._made_row_by_row(task, on_record_start)
         )
 
-    def _mended(self, task: Task, on_record_start: OnRecordStart | None, handler: BadRecordHandler) -> _Make:
+    def _with_policy(
+        self, task: ReadRows, on_record_start: OnRecordStart | None, handler: BadRecordHandler
+    ) -> _Make:
         def make(lo: int, hi: int) -> tuple[ElementRun, Failure | None]:
             made = handler.make(task, lo, hi, on_record_start)
             if on_record_start is not None:
@@ -228,7 +268,7 @@ class TaskRunner:
 
         return make
 
-    def _made_at_once(self, task: Task) -> _Make:
+    def _made_at_once(self, task: ReadRows) -> _Make:
         records, unread = self.reader.read(task.id, task.keys, task.indices)
 
         def make(lo: int, hi: int) -> tuple[ElementRun, Failure | None]:
@@ -240,7 +280,7 @@ class TaskRunner:
 
         return make
 
-    def _made_row_by_row(self, task: Task, on_record_start: OnRecordStart) -> _Make:
+    def _made_row_by_row(self, task: ReadRows, on_record_start: OnRecordStart) -> _Make:
         group = self._pipeline.group
 
         def make(lo: int, hi: int) -> tuple[ElementRun, Failure | None]:
@@ -261,7 +301,7 @@ class TaskRunner:
 
         return make
 
-    def _try_each(self, task: Task, lo: int, hi: int, on_record_start: OnRecordStart) -> None:
+    def _try_each(self, task: ReadRows, lo: int, hi: int, on_record_start: OnRecordStart) -> None:
         """Reads and transforms records that are needed together one by one, to see which of them ends this worker."""
         for place in range(lo, hi):
             keys, indices = task.keys[place : place + 1], task.indices[place : place + 1]
@@ -272,25 +312,24 @@ class TaskRunner:
 
     def _place(
         self, target: Target, run: ElementRun, failure: Failure | None
-    ) -> tuple[TaskPart | None, list[Any] | Block, Failure | None, BatchLayout | None]:
+    ) -> tuple[RowsPart | None, list[Any] | Block, Failure | None, BatchLayout | None]:
         if target.slot is not None and failure is None:
             assert isinstance(target.layout, BatchLayout)
             token, last = self._memory.token(target.slot), target.first + target.rows
             places = [leaf[target.first : last] for leaf in target.layout.leaves(token, target.batch)]
             if write(run.values, target.layout.spec, places):
                 target.layout.seal(token, target.batch, target.first, last)
-                return TaskPart(0, in_place=True), [], None, None
-        level = len(self._pipeline.levels) - 1
-        rows = as_block(run.values) if self._stacks(level) else run.values
+                return RowsPart(0, in_place=True), [], None, None
+        rows = as_block(run.values) if self._stacks(self._last) else run.values
         if not target.whole:
-            return TaskPart(target.rows), rows, None, None
+            return RowsPart(target.rows), rows, None, None
         if target.fill:
             if failure is not None:
                 return None, [], None, None
             done, stopped = self._pipeline.batch_one(
-                level, [rows], run.begins, run.begins[0], None, (), target.fill
+                self._last, [rows], run.begins, run.begins[0], None, (), target.fill
             )
-            part = TaskPart(len(done.values)) if done.values else None
+            part = RowsPart(len(done.values)) if done.values else None
             return part, done.values, stopped, self._layout_of_rows([rows])
         if isinstance(rows, Block) and not _keys_in_order(run.values[target.batch :: target.batch], rows):
             rows = run.values
@@ -298,15 +337,15 @@ class TaskRunner:
 
     def _batches(
         self, target: Target, rows: list[Any] | Block, begins: Sequence[Cursor], *, partial: bool
-    ) -> tuple[TaskPart | None, list[Any], Failure | None, BatchLayout | None]:
+    ) -> tuple[RowsPart | None, list[Any], Failure | None, BatchLayout | None]:
         """The finished elements of a target that has all their rows; a last, smaller one only if `partial`."""
         made, failure = self._pipeline.batch_up(rows, begins, target.batch, partial=partial)
-        part = TaskPart(len(made.values)) if made.values else None
+        part = RowsPart(len(made.values)) if made.values else None
         return part, made.values, failure, self._layout_of_rows([rows])
 
-    def _columns(self, task: Task, on_record_start: OnRecordStart | None) -> "_Result":
-        """Batches of a columnar source that no operation looks at: gathered leaf by leaf, into place if there is."""
-        parts: list[TaskPart] = []
+    def _columns(self, task: ReadRows, on_record_start: OnRecordStart | None) -> "_Rows":
+        """Batches of a columnar source without operations before them: gathered leaf by leaf, in place if possible."""
+        parts: list[RowsPart] = []
         output: Output = []
         layout: BatchLayout | None = None
         first = 0
@@ -320,14 +359,14 @@ class TaskRunner:
             failure: Failure | None = None
             if target.slot is not None:
                 failure = self._taken_in_place(target, keys, indices)
-                part = TaskPart(0, in_place=True)
+                part = RowsPart(0, in_place=True)
             elif target.whole:
                 made, failure, seen = self._taken_batches(target, keys, indices)
-                part = TaskPart(len(made))
+                part = RowsPart(len(made))
                 layout = layout or seen
             else:
                 block, failure = self._taken(keys, indices)
-                made, part, layout = block or [], TaskPart(target.rows), layout or self._layout_of(block)
+                made, part, layout = block or [], RowsPart(target.rows), layout or self._layout_of(block)
             if failure is None or (target.whole and part.size):
                 parts.append(part)
                 output.append(made)
@@ -382,7 +421,7 @@ class TaskRunner:
 
 
 def _weight(output: Output) -> int:
-    """About the bytes that an output holds; of elements in a list the first stands for all."""
+    """About the bytes that an output holds; the elements of a list count as much as its first each."""
     nbytes = 0
     for part in output:
         if isinstance(part, Block):
@@ -403,16 +442,16 @@ def _keys_in_order(firsts: list[Any], block: Block) -> bool:
     return all(structure_of(row).same_order(block.structure) for row in firsts)
 
 
-def _done_targets(task: Task, parts: list[TaskPart]) -> int:
+def _done_targets(task: ReadRows, parts: list[RowsPart]) -> int:
     """How many of the task's targets are done; one of several batches may have a part for those before its failure."""
-    if not task.targets or not parts:
+    if not parts:
         return 0
     target, part = task.targets[len(parts) - 1], parts[-1]
     done = not target.whole or part.in_place or part.size * target.batch >= target.rows
     return len(parts) if done else len(parts) - 1
 
 
-_Result = tuple[list[TaskPart], Output, Failure | None, BatchLayout | None]
+_Rows = tuple[list[RowsPart], Output, Failure | None, BatchLayout | None]
 
 
 def _spec_of(rows: list[Any]) -> RowSpec | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.scheduler import Records, Scheduler, SchedulerContext, no_replacement
-from loaderkit._engine.task import End, Outcome, Ready, Report, Slot, Task
+from loaderkit._engine.task import End, Outcome, Ready, Slot, Task, TaskResult
 
 
 class PaceShare(Pace):
@@ -50,9 +50,7 @@ class PaceShare(Pace):
 @dataclass(slots=True, eq=False)
 class _Stream:
     scheduler: Scheduler
-    waiting: deque[Ready] = field(
-        default_factory=deque
-    )  # single elements that its scheduler gave, not popped yet
+    waiting: deque[Ready] = field(default_factory=deque)  # single elements that the scheduler gave
 
     def due(self) -> bool:
         return bool(self.waiting) or self.scheduler.due()
@@ -70,7 +68,7 @@ def _single(ready: Ready, number: int) -> Ready:
     facts = ready.facts
     if facts.ends is not None:
         facts = replace(facts, ends=facts.ends[number : number + 1])
-    return replace(ready, place=ready.place + number, count=1, facts=facts)
+    return replace(ready, first=ready.first + number, count=1, facts=facts)
 
 
 class RoundRobinScheduler:
@@ -112,8 +110,8 @@ class RoundRobinScheduler:
                 return task
         return None
 
-    def done(self, task: Task, report: Report) -> int:
-        return self._work.pop(task.id).scheduler.done(task, report)
+    def done(self, task: Task, result: TaskResult) -> int:
+        return self._work.pop(task.id).scheduler.done(task, result)
 
     def replacement(self, index: int, tried: int) -> Records:
         return no_replacement(index, tried)

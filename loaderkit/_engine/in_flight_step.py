@@ -1,0 +1,184 @@
+"""One step of the plan in the making, or where no batch is written in place several steps that one task makes.
+
+    open       some rows are not assigned yet
+    filling    all rows are assigned, some are not done
+    finishing  a task looks at all rows: gathers what was not written in place, runs what needs the whole batch
+    settled    it has an outcome: its batches, or the error of its first failing row
+
+`TRANSITIONS` holds every move; any other is an error of the scheduler's.
+"""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Protocol
+
+import numpy as np
+
+from loaderkit._order.failure import Failure
+from loaderkit._order.fill import Fill
+from loaderkit._order.loss import Loss
+
+from .task import Layout, Ready, Slot, Span, Target
+
+
+class StepRows(Protocol):
+    """The rows of one or several steps as the plan gives them; `group` consecutive indices make a row."""
+
+    @property
+    def indices(self) -> np.ndarray:
+        """(steps * rows * group,) int64, the last row's part may be short."""
+        ...
+
+    @property
+    def keys(self) -> np.ndarray:
+        """The record keys of the indices."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many rows each step has."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """How many steps."""
+        ...
+
+    @property
+    def fill(self) -> Fill:
+        """Where rows of zeros stand in a single step; if none is real, one is given to show what a row looks like."""
+        ...
+
+
+class StepInput(Protocol):
+    """The plan, step by step."""
+
+    def next(self, most: int) -> StepRows | None:
+        """The rows of the next step, or of up to `most` whole ones; None behind the last."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _NoStepRows:
+    indices: np.ndarray
+    keys: np.ndarray
+    rows: int
+    steps: int
+    fill: Fill = ()
+
+
+_NO_ROWS = _NoStepRows(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
+
+
+# Small integers: a lookup hashes two of them, and the hash of a plain Enum is a Python call.
+class StepState(IntEnum):
+    """Where a step is."""
+
+    OPEN = 0
+    FILLING = 1
+    FINISHING = 2
+    SETTLED = 3
+
+
+class StepEvent(IntEnum):
+    """What happens to a step."""
+
+    ROWS_ASSIGNED = 0  # some of them, not the last
+    LAST_ROWS_ASSIGNED = 1
+    ROWS_GATHERED = 2  # all are done, and a task has to look at them
+    BATCHES_MADE = 3
+    FAILED = 4  # and no task is out for it
+
+
+TRANSITIONS = {
+    (StepState.OPEN, StepEvent.ROWS_ASSIGNED): StepState.OPEN,
+    (StepState.OPEN, StepEvent.LAST_ROWS_ASSIGNED): StepState.FILLING,
+    (StepState.OPEN, StepEvent.FAILED): StepState.SETTLED,
+    (StepState.FILLING, StepEvent.ROWS_GATHERED): StepState.FINISHING,
+    (StepState.FILLING, StepEvent.BATCHES_MADE): StepState.SETTLED,
+    (StepState.FILLING, StepEvent.FAILED): StepState.SETTLED,
+    (StepState.FINISHING, StepEvent.BATCHES_MADE): StepState.SETTLED,
+    (StepState.FINISHING, StepEvent.FAILED): StepState.SETTLED,
+}
+
+
+@dataclass(slots=True, eq=False)
+class InFlightStep:
+    """A step in the making.
+
+    rows       what the plan gives
+    total      how many rows that is, of all its steps
+    slot, layout   where its batch is written in place, and what it looks like there
+    state      changed by `move` alone
+    assigned   rows that tasks were made of
+    tasks_out  tasks for it that are not done
+    spans      first row -> where those rows are
+    failed     (row, failure): the lowest row so far
+    outcome    once it is settled
+    losses     by step of the plan
+    """
+
+    rows: StepRows
+    total: int
+    slot: Slot | None = None
+    layout: Layout | None = None
+    state: StepState = StepState.OPEN
+    assigned: int = 0
+    tasks_out: int = 0
+    spans: dict[int, Span] = field(default_factory=dict)
+    failed: tuple[int, Failure] | None = None
+    outcome: Ready | Failure | None = None
+    losses: dict[int, list[Loss]] = field(default_factory=dict)
+
+    def move(self, event: StepEvent) -> None:
+        """Goes to the state that the table has for an event. RuntimeError where it has none: nothing has changed."""
+        try:
+            self.state = TRANSITIONS[self.state, event]
+        except KeyError:
+            allowed = [known.name for state, known in TRANSITIONS if state is self.state]
+            expected = f"expected {' or '.join(allowed)}" if allowed else "expected no further event"
+            raise RuntimeError(f"a step that is {self.state.name}: {expected}, got {event.name}") from None
+
+    def assign(self, hi: int) -> Target:
+        """The rows from the first unassigned one up to `hi` go to a task."""
+        lo, rows = self.assigned, self.rows.rows
+        self.move(StepEvent.ROWS_ASSIGNED if hi < self.total else StepEvent.LAST_ROWS_ASSIGNED)
+        self.assigned = hi
+        self.tasks_out += 1
+        whole = hi - lo == self.total
+        return Target(
+            hi - lo,
+            rows,
+            lo,
+            self.slot,
+            whole,
+            self.layout if self.slot else None,
+            self.rows.fill if whole else (),
+        )
+
+    def settle(self, batches: Ready) -> None:
+        """Its batches are made; a slot in them is theirs from here on."""
+        self.move(StepEvent.BATCHES_MADE)
+        self.outcome = batches
+
+    def settle_in_slot(self) -> None:
+        """All its rows lie in its slot, which is the outcome's from here on."""
+        self.settle(Ready(rows=self.rows.rows, slot=self.slot, layout=self.layout))
+        self.slot = None
+
+    def settle_failed(self, failure: Failure) -> None:
+        """A failure takes its place; no task is out for it."""
+        self.move(StepEvent.FAILED)
+        self.outcome = failure
+
+    def fail(self, row: int, failure: Failure) -> None:
+        """A row failed; the failure of the lowest one counts."""
+        if self.failed is None or row < self.failed[0]:
+            self.failed = (row, failure)
+
+
+def failed_step(failure: Failure) -> InFlightStep:
+    """A failure in the place of a step, without rows."""
+    step = InFlightStep(_NO_ROWS, 0)
+    step.settle_failed(failure)
+    return step

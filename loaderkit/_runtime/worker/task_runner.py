@@ -5,6 +5,7 @@ A worker differs only in its *memory*: how it reaches a slot, and the output of 
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,11 +34,11 @@ from loaderkit.transforms.run import ElementRun, Singles
 from loaderkit.transforms.stack import Block, RowSpec, as_block, collect, write
 
 from .bad_record_handler import NO_RECORD, BadRecordHandler, OnRecordStart
+from .column_rows import ColumnRows, RowsMade
 from .program import Program
 from .reading import RecordReader
 
 Output = list[Any]  # one entry a part: a list of rows or elements, or a Block of rows
-_GATHERED_NBYTES = 256 << 10  # of several small batches that a columnar source gives at once
 _Make = Callable[[int, int], tuple[ElementRun, Failure | None]]  # rows of the records lo..hi of a task
 
 
@@ -75,7 +76,10 @@ class TaskRunner:
         self.reader = RecordReader(program.source, program.read_options, copy=not self._pipeline.passes_rows)
         # A columnar source fills a batch without a Python object for each row, where no operation needs the rows.
         columnar = self._pipeline.passes_rows and self._stacks(1)
-        self._take = column_reader(program.source) if columnar else None
+        take = column_reader(program.source) if columnar else None
+        self._column_rows: ColumnRows | None = None
+        if take is not None:
+            self._column_rows = ColumnRows(take, memory.token, self._pipeline.batch_up, verify=program.verify)
         self._bad_record_handler: BadRecordHandler | None = None
         if program.on_record_error != "raise":
             self._bad_record_handler = BadRecordHandler(
@@ -210,9 +214,6 @@ class TaskRunner:
         part = self._memory.output(span.task, private=private)[span.part]
         return part[span.lo : span.hi] if isinstance(part, list) else part.slice(span.lo, span.hi)
 
-    def _layout_of(self, block: Block | None) -> BatchLayout | None:
-        return None if block is None else self._layout_of_rows([block])
-
     def _layout_of_rows(self, rows: list[Block | list[Any]]) -> BatchLayout | None:
         """What a next batch's rows will probably look like: as these, if these are all alike."""
         specs = {block.spec() if isinstance(block, Block) else _spec_of(block) for block in rows}
@@ -221,9 +222,10 @@ class TaskRunner:
 
     # --- rows of known places -----------------------------------------------------------------------------------
 
-    def _rows(self, task: ReadRows, on_record_start: OnRecordStart | None) -> "_Rows":
-        if self._take is not None:
-            result = self._columns(task, on_record_start)
+    def _rows(self, task: ReadRows, on_record_start: OnRecordStart | None) -> RowsMade:
+        if self._column_rows is not None:
+            each = None if on_record_start is None else partial(self._try_each, task, on_record_start)
+            result = self._column_rows.read(task, each)
             # A failure is of all rows at once: where single records may be bad or read again, they are read so.
             if result[2] is None or (self._bad_record_handler is None and not self.reader.retries):
                 return result
@@ -289,7 +291,7 @@ class TaskRunner:
                 last = min(first + group, hi)
                 keys, indices = task.keys[first:last], task.indices[first:last]
                 if group > 1:
-                    self._try_each(task, first, last, on_record_start)
+                    self._try_each(task, on_record_start, first, last)
                 on_record_start(int(indices[0]))
                 records, unread = self.reader.read(task.id, keys, indices)
                 row, failure = self._pipeline.make_rows(records, indices[: len(records)], unread=unread)
@@ -301,7 +303,7 @@ class TaskRunner:
 
         return make
 
-    def _try_each(self, task: ReadRows, lo: int, hi: int, on_record_start: OnRecordStart) -> None:
+    def _try_each(self, task: ReadRows, on_record_start: OnRecordStart, lo: int, hi: int) -> None:
         """Reads and transforms records that are needed together one by one, to see which of them ends this worker."""
         for place in range(lo, hi):
             keys, indices = task.keys[place : place + 1], task.indices[place : place + 1]
@@ -343,82 +345,6 @@ class TaskRunner:
         part = RowsPart(len(made.values)) if made.values else None
         return part, made.values, failure, self._layout_of_rows([rows])
 
-    def _columns(self, task: ReadRows, on_record_start: OnRecordStart | None) -> "_Rows":
-        """Batches of a columnar source without operations before them: gathered leaf by leaf, in place if possible."""
-        parts: list[RowsPart] = []
-        output: Output = []
-        layout: BatchLayout | None = None
-        first = 0
-        for target in task.targets:
-            keys = task.keys[first : first + target.rows]
-            indices = task.indices[first : first + target.rows]
-            first += target.rows
-            if on_record_start is not None:
-                self._try_each(task, first - target.rows, first, on_record_start)
-            made: Block | list[Any] = []
-            failure: Failure | None = None
-            if target.slot is not None:
-                failure = self._taken_in_place(target, keys, indices)
-                part = RowsPart(0, in_place=True)
-            elif target.whole:
-                made, failure, seen = self._taken_batches(target, keys, indices)
-                part = RowsPart(len(made))
-                layout = layout or seen
-            else:
-                block, failure = self._taken(keys, indices)
-                made, part, layout = block or [], RowsPart(target.rows), layout or self._layout_of(block)
-            if failure is None or (target.whole and part.size):
-                parts.append(part)
-                output.append(made)
-            if failure is not None:
-                return parts, output, failure, layout
-        return parts, output, None, layout
-
-    def _taken_in_place(self, target: Target, keys: np.ndarray, indices: np.ndarray) -> Failure | None:
-        assert self._take is not None and target.slot is not None and isinstance(target.layout, BatchLayout)
-        token, last = self._memory.token(target.slot), target.first + target.rows
-        leaves = target.layout.leaves(token, target.batch)
-        try:
-            self._take(keys, out=[leaf[target.first : last] for leaf in leaves])
-        except Exception as error:  # noqa: BLE001 - a source may raise anything
-            return Failure(error, "source", tuple(indices.tolist()))
-        target.layout.seal(token, target.batch, target.first, last)
-        return None
-
-    def _taken_batches(
-        self, target: Target, keys: np.ndarray, indices: np.ndarray
-    ) -> tuple[list[Any], Failure | None, BatchLayout | None]:
-        made: list[Any] = []
-        layout: BatchLayout | None = None
-        size = target.batch
-        lo = 0
-        while lo < target.rows:
-            here = slice(lo, lo + size)
-            block, failure = self._taken(keys[here], indices[here])
-            if failure is not None and size > target.batch:
-                size = target.batch  # batch by batch, the failure comes with the batch it belongs to
-                continue
-            if block is not None:
-                run, failure = self._pipeline.batch_up(
-                    block, Singles(indices[here]), target.batch, partial=True
-                )
-                made += run.values
-                if layout is None:  # the first batch: from here on as many at once as stay in the cache
-                    layout = self._layout_of(block)
-                    size *= 1 if layout is None else max(1, _GATHERED_NBYTES // max(layout.nbytes(size), 1))
-            if failure is not None:
-                return made, failure, layout
-            lo = here.stop
-        return made, None, layout
-
-    def _taken(self, keys: np.ndarray, indices: np.ndarray) -> tuple[Block | None, Failure | None]:
-        assert self._take is not None
-        try:
-            leaves, structure = flatten(self._take(keys))
-        except Exception as error:  # noqa: BLE001 - a source may raise anything
-            return None, Failure(error, "source", tuple(indices.tolist()))
-        return Block(structure, tuple(leaves), len(keys)), None
-
 
 def _weight(output: Output) -> int:
     """About the bytes that an output holds; the elements of a list count as much as its first each."""
@@ -449,9 +375,6 @@ def _done_targets(task: ReadRows, parts: list[RowsPart]) -> int:
     target, part = task.targets[len(parts) - 1], parts[-1]
     done = not target.whole or part.in_place or part.size * target.batch >= target.rows
     return len(parts) if done else len(parts) - 1
-
-
-_Rows = tuple[list[RowsPart], Output, Failure | None, BatchLayout | None]
 
 
 def _spec_of(rows: list[Any]) -> RowSpec | None:

@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from loaderkit._engine.task import Task
 from loaderkit._engine.supervisor import WorkerState, WorkerSupervisor
+from loaderkit._engine.task import Task
 from loaderkit._engine.worker_decisions import (
     DropTasks,
     GiveUp,

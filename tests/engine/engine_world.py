@@ -1,5 +1,5 @@
-"""All that surrounds the engine, without a process: memory that notices who writes where, workers that do what they
-are told when the test says so, users who hold what they were handed.
+"""All that surrounds the engine, without a process: memory that checks each write, workers that work when the test
+says so, users that hold what they were handed.
 """
 
 from collections import deque
@@ -29,11 +29,11 @@ from loaderkit.errors import WorkerError, WorkerTimeoutError
 
 MAX_RESTARTS = 2
 UNIT = 256  # bytes: what the memory tells apart
-ASKED, SET_ASIDE = "asked for", "set aside"
+REQUESTED, RESERVED = "requested", "reserved"
 
 
 class WatchedSlots(Slots):
-    """The allocator, and beside it who may touch what, and what lies there.
+    """The allocator, and beside it which slots may be written to, and what lies there.
 
     Args:
         budget: bytes that all segments may have, None without an end.
@@ -42,15 +42,15 @@ class WatchedSlots(Slots):
     def __init__(self, budget: int | None) -> None:
         super().__init__(self._grow)
         self.budget = budget
-        self.asked = False  # by a worker, for an output that is there; else by the engine, for a task to come
+        self.requested = False  # by a worker, for an output that is made; else the engine reserves it
         self.live: dict[int, int] = {}  # offset -> bytes, kept apart from the allocator's own books
-        self.pending: set[int] = set()  # offsets of what was freed while somebody held it
+        self.pending: set[int] = set()  # offsets of what was freed while it was held
         self._let_go = False
         self._content: dict[int, Any] = {}  # place of a unit -> what was written over it last
 
     def _grow(self, nbytes: int) -> None:
         if self.budget is not None and self.nbytes + nbytes > self.budget:
-            raise MemoryError(ASKED if self.asked else SET_ASIDE)
+            raise MemoryError(REQUESTED if self.requested else RESERVED)
 
     def alloc(self, nbytes: int) -> Slot:
         slot = super().alloc(nbytes)
@@ -62,7 +62,7 @@ class WatchedSlots(Slots):
         return slot
 
     def let_go(self, slot: Slot) -> None:
-        self._let_go = True  # what comes back now was freed while somebody held it
+        self._let_go = True  # what comes back now was freed while it was held
         super().let_go(slot)
         self._let_go = False
 
@@ -98,7 +98,7 @@ class WatchedSlots(Slots):
             self._content[unit] = cell
 
     def get(self, slot: Slot, at: int, nbytes: int) -> Any:
-        """What a process finds there; it was all written in one go, and by nobody else since."""
+        """What a process finds there; it was all written in one go, and not written over since."""
         units = range((slot.offset + at) // UNIT, -(-(slot.offset + at + nbytes) // UNIT))
         found = {id(self._content[unit]): self._content[unit] for unit in units}
         assert len(found) == 1, "torn: parts of different writes"
@@ -180,7 +180,7 @@ class World(Reach):
         self.losses: dict[
             int, list[int | None]
         ] = {}  # by task, the record of each; None where it isn't known
-        self.ghosts: dict[int, Hand] = {}  # workers that were set aside and may still write
+        self.fenced: dict[int, Hand] = {}  # workers that were fenced and may still write
         self.leases: list[Lease] = []
         self._numbers = 0
 
@@ -220,7 +220,7 @@ class World(Reach):
         """Pops and compares with the naive stream; whether there was anything."""
         due = self.dispatcher.due(stream)
         outcome = self.dispatcher.pop(stream)
-        assert due or outcome is None, "nobody who waits would have been told"
+        assert due or outcome is None, "a next() that waits would not have been woken"
         if outcome is None:
             assert stream not in self.ended
             return False
@@ -271,13 +271,13 @@ class World(Reach):
         return rows
 
     def release(self, lease: Lease) -> None:
-        """The user lets go of a batch; until now nobody has written to it."""
+        """The user lets go of a batch; until now it was not written to."""
         assert tuple(self.row(lease.slot, place) for place in range(lease.rows)) == lease.expected
         self.leases.remove(lease)
         self.slots.free(lease.slot)
 
     def let_go(self) -> None:
-        """Outputs that nobody needs are let go of, as the hub does now and then."""
+        """Outputs that are not needed any more are freed, as the executor does now and then."""
         for task, slot in self.outputs.take_released():
             self.objects.pop(task, None)
             if slot is not None:
@@ -322,7 +322,7 @@ class World(Reach):
         return True
 
     def begin(self, worker: int, place: int) -> Made | None:
-        """Works on a task, and asks for room if its output needs it; None if there is none for it."""
+        """Does a task, and requests space if its output needs more; None if there is no space."""
         hand = self.hands[worker]
         assignment = hand.tasks[place]
         task = assignment.task
@@ -339,9 +339,9 @@ class World(Reach):
         made.result = replace(result, nbytes=nbytes)
         made.room = task.reserve
         if task.reserve is None or task.reserve.nbytes < nbytes:
-            self.slots.asked = True
+            self.slots.requested = True
             made.room = self.dispatcher.request_space(worker, task.id, assignment.attempt, nbytes)
-            self.slots.asked = False
+            self.slots.requested = False
             if made.room is None:
                 hand.tasks.remove(assignment)
                 del hand.made[task.id]
@@ -350,7 +350,7 @@ class World(Reach):
         return made
 
     def finish(self, worker: int, place: int = 0, row_seconds: float = 1e-3) -> None:
-        """A worker is through with a task: its output is written, its report heard."""
+        """A worker finishes a task: its output is written, its result reported."""
         assignment = self.hands[worker].tasks[place]
         made = self.begin(worker, place)
         if made is None:
@@ -389,7 +389,7 @@ class World(Reach):
         """A worker was reaped. What is said of its attempts from now on is stale.
 
         Args:
-            worker: who.
+            worker: which.
             begun: the place of the task that it was in, None if in none.
             at: chooses the record that it had, None if that isn't known.
             scribbling: whether it wrote anything where it might.
@@ -399,13 +399,13 @@ class World(Reach):
         self._lose(worker, begun, at, retry=True, late=False, tell=self.dispatcher.died)
 
     def fence(self, worker: int, *, begun: int | None, at: int | None, retry: bool) -> None:
-        """A worker can't be stopped. It may write for as long as it is a ghost."""
-        # Who makes a batch may write to its rows, where they lie in this process: then it isn't tried again.
+        """A worker can't be stopped. It may write until it is released."""
+        # A batch_fn may write to its rows, where they lie in this process: then the task isn't done again.
         hand = self.hands[worker]
         in_batch = begun is not None and isinstance(hand.tasks[begun].task, MakeBatch)
         retry = retry and not (in_batch and not self.reserves)
         self._lose(worker, begun, at, retry=retry, late=True, tell=self.dispatcher.fence)
-        self.ghosts[worker] = hand
+        self.fenced[worker] = hand
 
     def _lose(
         self, worker: int, begun: int | None, at: int | None, *, retry: bool, late: bool, tell: Any
@@ -436,8 +436,8 @@ class World(Reach):
             losses.clear()
 
     def haunt(self, worker: int, place: int) -> None:
-        """A ghost wakes up and does what it was about to do."""
-        assignment = self.ghosts[worker].tasks[place]
+        """A fenced worker wakes up and does what it was about to do."""
+        assignment = self.fenced[worker].tasks[place]
         task = assignment.task
         if task.reserve is not None:
             self.slots.put(task.reserve, 0, task.reserve.nbytes, "scribbled")
@@ -449,13 +449,13 @@ class World(Reach):
                     for row in range(span.lo, span.hi):
                         self.put_row(span.slot, row, "scribbled")
 
-    def ghost_ended(self, worker: int) -> None:
-        """A ghost has ended."""
-        del self.ghosts[worker]
+    def fenced_ended(self, worker: int) -> None:
+        """A fenced worker has ended."""
+        del self.fenced[worker]
         self.dispatcher.release(worker)
 
     def tell_stale(self, worker: int, task: int, attempt: int) -> None:
-        """An attempt that isn't out any more is reported, and asks: nothing changes."""
+        """An attempt that isn't the current one is reported, and requests space: nothing changes."""
         before = self.books()
         assert self.dispatcher.request_space(worker, task, attempt, PAGE) is None
         assert not self.dispatcher.done(worker, task, attempt, Discarded())
@@ -482,7 +482,7 @@ class World(Reach):
         ]
 
     def never_stuck(self, stream: int) -> None:
-        """Where a worker waits and nobody works, there is something to hand out or something to do."""
+        """Where a worker waits and none has a task, there is something to hand out or a task to assign."""
         if stream in self.ended or not self.hands or self.busy or self.pop(stream):
             return
         assert self.give() or self.pop(stream), "stuck"
@@ -505,8 +505,8 @@ class World(Reach):
         assert not self.give()
         for lease in list(self.leases):
             self.release(lease)
-        for ghost in list(self.ghosts):
-            self.ghost_ended(ghost)
+        for worker in list(self.fenced):
+            self.fenced_ended(worker)
         self.let_go()
         assert len(self.outputs) == 0
         assert not self.objects
@@ -520,9 +520,9 @@ def pick(among: list[Any], which: int) -> Any:
 
 
 def _is_want_of_memory(outcome: Any) -> bool:
-    """Whether the engine had no memory to set aside; what a worker asked for in vain has its place in the stream."""
+    """Whether the engine had no memory to reserve; a request without space has its place in the stream."""
     error = outcome.error if isinstance(outcome, Failure) else None
-    return isinstance(error, MemoryError) and error.args == (SET_ASIDE,)
+    return isinstance(error, MemoryError) and error.args == (RESERVED,)
 
 
 def _said(error: object) -> object:

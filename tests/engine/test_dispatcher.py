@@ -176,7 +176,7 @@ def test_a_slot_of_a_stuck_worker_is_not_allocated_again_until_it_has_ended():
     drain(world, stream)
     assert world.slots.held(slot) and slot.offset in world.slots.live
     world.haunt(stuck, 0)
-    world.ghost_ended(stuck)
+    world.fenced_ended(stuck)
     assert not world.slots.held(slot) and slot.offset not in world.slots.live
     world.close(stream)
     world.wind_up()
@@ -259,7 +259,7 @@ def test_of_a_closed_stream_only_what_was_begun_is_waited_for():
 
 
 def test_want_of_memory_is_an_error_only_when_nothing_can_come_back():
-    """A user who holds batches gets an error in place of the next; after one was let go of, the next."""
+    """A user that holds batches gets an error in place of the next; after one was freed, the next."""
     world = world_of(1, task_rows=4, reserves=False)
     stream = world.open(grid(steps=30, prefetch=1))
     while not world.leases:

@@ -1,7 +1,7 @@
 """Whatever the order of events, every stream is the naive one and every byte comes back.
 
-The rules are what can happen around the engine: workers come, finish this or that, ask for room, die in the middle of
-a write and are heard of again later; streams open and close; users pop and hold on; memory runs out.
+The rules are what can happen around the engine: workers start, finish tasks, request space, die in the middle of a
+write and report late; streams open and close; users pop elements and keep them; memory runs out.
 """
 
 from engine_specs import chain_specs, grid_specs
@@ -108,31 +108,31 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.world.busy)
     @rule(data=st.data(), at=st.none() | st.integers(0, 99))
     def die_in_a_row(self, data, at):
-        """One task kills all who touch it, always at the same record or before any."""
+        """One task kills every worker that begins it, always at the same record or before any."""
         self.world.die(data.draw(st.sampled_from(self.world.busy)), begun=0, at=at, scribbling=True)
         self.world.hire()
         self.world.give()
 
-    @precondition(lambda self: self.world.hands and len(self.world.ghosts) < MOST_WORKERS)
+    @precondition(lambda self: self.world.hands and len(self.world.fenced) < MOST_WORKERS)
     @rule(data=st.data(), at=st.none() | st.integers(0, 99), retry=st.booleans())
     def fence(self, data, at, retry):
-        """Somebody is stuck and can't be ended: another is hired in its place."""
+        """A worker is stuck and can't be ended: another is hired in its place."""
         worker = data.draw(st.sampled_from(sorted(self.world.hands)))
         self.world.fence(worker, begun=data.draw(self.places(worker)), at=at, retry=retry)
         self.world.hire()
 
-    @precondition(lambda self: any(ghost.tasks for ghost in self.world.ghosts.values()))
+    @precondition(lambda self: any(hand.tasks for hand in self.world.fenced.values()))
     @rule(data=st.data())
     def haunt(self, data):
-        """One that was set aside wakes up and writes."""
-        haunting = sorted(worker for worker, ghost in self.world.ghosts.items() if ghost.tasks)
-        worker = data.draw(st.sampled_from(haunting))
-        self.world.haunt(worker, data.draw(st.integers(0, len(self.world.ghosts[worker].tasks) - 1)))
+        """A fenced worker wakes up and writes."""
+        writing = sorted(worker for worker, hand in self.world.fenced.items() if hand.tasks)
+        worker = data.draw(st.sampled_from(writing))
+        self.world.haunt(worker, data.draw(st.integers(0, len(self.world.fenced[worker].tasks) - 1)))
 
-    @precondition(lambda self: self.world.ghosts)
+    @precondition(lambda self: self.world.fenced)
     @rule(data=st.data())
-    def ghost_ended(self, data):
-        self.world.ghost_ended(data.draw(st.sampled_from(sorted(self.world.ghosts))))
+    def fenced_ended(self, data):
+        self.world.fenced_ended(data.draw(st.sampled_from(sorted(self.world.fenced))))
 
     def places(self, worker):
         """Of the task that a worker is in, or None."""

@@ -80,7 +80,7 @@ def test_a_slot_is_whole_pages_of_one_segment_and_says_which(steps):
 
 @given(STEPS, st.integers(0, 40 * PAGE))
 def test_the_smallest_range_that_fits_is_taken_and_a_segment_is_added_only_where_none_does(steps, nbytes):
-    """Best fit: large ranges stay for those who need them, and a warm slot is handed out again."""
+    """Best fit: large ranges stay for large requests, and a warm slot is handed out again."""
     arena = Arena()
     for step in steps:
         arena.step(step)

@@ -8,7 +8,7 @@ import pickle
 import struct
 from array import array
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -198,7 +198,7 @@ def _unpack_batch(
 
 
 def _take(words: Iterator[int], count: int) -> list[int]:
-    return [next(words) for _ in range(count)]
+    return list(islice(words, count))
 
 
 def _pairs(numbers: list[int]) -> Fill:

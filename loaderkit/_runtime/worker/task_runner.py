@@ -74,7 +74,7 @@ class TaskRunner:
         self._row_changing = program.row_changing
         self._verify = program.verify
         self.reader = RecordReader(program.source, program.read_options, copy=not self._pipeline.passes_rows)
-        # A columnar source fills a batch without a Python object for each row, where no operation needs the rows.
+        # Where no operation needs the rows, a columnar source fills a batch without a Python object for each of them.
         columnar = self._pipeline.passes_rows and self._stacks(1)
         take = column_reader(program.source) if columnar else None
         self._column_rows: ColumnRows | None = None
@@ -277,7 +277,7 @@ class TaskRunner:
             here = records[lo:hi]
             missing = unread if len(here) < hi - lo else None
             made = self._pipeline.make_rows(here, task.indices[lo : lo + len(here)], unread=missing)
-            records[lo:hi] = [None] * len(here)  # what is in a batch needn't stay in memory twice
+            records[lo:hi] = [None] * len(here)  # they lie in the batch now: not in memory twice
             return made
 
         return make
@@ -304,7 +304,7 @@ class TaskRunner:
         return make
 
     def _try_each(self, task: ReadRows, on_record_start: OnRecordStart, lo: int, hi: int) -> None:
-        """Reads and transforms records that are needed together one by one, to see which of them ends this worker."""
+        """Reads and transforms records of one row one by one: the one that ends this worker is then known."""
         for place in range(lo, hi):
             keys, indices = task.keys[place : place + 1], task.indices[place : place + 1]
             on_record_start(int(indices[0]))

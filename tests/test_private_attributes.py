@@ -24,9 +24,8 @@ HELPERS = {"internals.py": "a loader's executor and plan"}
 EXCEPTIONS = {
     (
         "runtime",
-        "_last",
-    ): "a test of checksums flips a byte of the next element, and finds it in the scheduler",
-    ("runtime", "_steps"): "the same, of a batch",
+        "_steps",
+    ): "a test of checksums flips a byte of the next batch, and finds it in the scheduler",
     ("runtime", "_holds"): "which memory a fenced worker may write to shows in no other way",
     ("runtime", "_freed"): "the same",
     ("runtime", "_watch"): "a test waits until a silent worker has been watched for long enough",

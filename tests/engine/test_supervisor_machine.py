@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from loaderkit._engine.supervisor import WorkerState, WorkerSupervisor
-from loaderkit._engine.task import Task
+from loaderkit._engine.task import MakeBatch, Task
 from loaderkit._engine.worker_decisions import (
     DropTasks,
     GiveUp,
@@ -106,7 +106,7 @@ class SupervisorMachine(RuleBasedStateMachine):
         begun = next((task for task in worker.tasks if task.id == worker.at.task), None)
         if not worker.late or self.restart_late:
             assert lost.begun is begun
-            assert lost.retry == (not (fenced and begun is not None and begun.level and not self.killable))
+            assert lost.retry == (not (fenced and isinstance(begun, MakeBatch) and not self.killable))
         else:
             assert lost.begun is (begun if begun is not None or not worker.tasks else worker.tasks[0])
             assert not lost.retry

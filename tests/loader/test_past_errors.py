@@ -12,7 +12,6 @@ from pipelines import Running
 
 import loaderkit as lk
 from loaderkit._loader.loader import variant_of
-from loaderkit._runtime.executors import supervisor as casualties
 
 INLINE, THREADS, PROCESSES = Running(), Running(2, "thread"), Running(2, "process")
 IN_PROCESSES = ("batches", "a batch of two streams")
@@ -287,7 +286,7 @@ def test_a_record_that_would_end_a_thread_is_passed():
 @pytest.mark.parametrize("operations", [(), (lk.Filter(no_twos),)], ids=["plain", "row-changing"])
 def test_where_no_worker_can_be_started_nothing_is_passed(operations, monkeypatch):
     """No record is to blame, and none would be read behind it either."""
-    monkeypatch.setattr(casualties, "_FAILED_STARTS", 0)
+    monkeypatch.setattr("loaderkit._engine.supervisor._FAILED_STARTS", 0)
     with loader_of([*operations, Unborn()], Running(1, "process")) as loader:
         it = iter(loader)
         with pytest.raises(lk.WorkerError, match="died before they were ready"):

@@ -29,7 +29,7 @@ OF_EVERY_WORKER = {
         ".start.standard_library", ".start.warning_filters", ".transport", ".transport.exceptions",
         ".transport.out_of_band", ".transport.pickling", ".transport.wire", ".worker", ".worker.bad_record_handler",
         ".worker.heartbeat", ".worker.main", ".worker.program", ".worker.read_ahead", ".worker.reading",
-        ".worker.retrying", ".worker.task_runner",
+        ".worker.retrying", ".worker.column_rows", ".worker.task_runner",
     )),
     *(f"loaderkit.sources{name}" for name in ("", ".file_identity", ".naming", ".optional", ".protocol", ".tables")),
     *(f"loaderkit.transforms{name}" for name in (

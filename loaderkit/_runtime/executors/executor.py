@@ -129,7 +129,7 @@ class Executor(abc.ABC):
         # It was closed, or this is a fork of its process. A plain flag, read without the lock.
         self.closed = False
         self._streams: set[int] = set()
-        self._freed = (
+        self._has_freed = (
             False  # memory or outputs were freed since tasks were assigned last: there may be room for more
         )
         self._abandoned: deque[int] = deque()  # streams whose last reference is gone
@@ -231,7 +231,7 @@ class Executor(abc.ABC):
                 return outcome
 
     def _take_batches(self, ready: Ready) -> list[Any] | Failure:
-        self._freed = True
+        self._has_freed = True
         try:
             return [self._batch(each) for each in (ready, *ready.following)]
         except ChecksumError as error:
@@ -291,7 +291,7 @@ class Executor(abc.ABC):
     def _free_released(self) -> None:
         """Deletes outputs whose uses are over, and frees slots whose leases have expired."""
         for task, slot in self._outputs.take_released():
-            self._freed = True
+            self._has_freed = True
             self._objects.pop(task, None)
             if task in self._leased:
                 self._leased.discard(task)

@@ -159,7 +159,7 @@ class WorkerPool(Executor):
                 self.poisoned = True
                 self._free_released()  # slots of batches that the user has released may be the missing memory
                 result = self._pop(stream)
-                if self._freed or result is None:
+                if self._has_freed or result is None:
                     self._assign_tasks()
                 if result is None:  # assigning may have found that there is no further task
                     result = self._pop(stream)
@@ -222,7 +222,7 @@ class WorkerPool(Executor):
 
     def _assign_tasks(self) -> None:
         self._free_released()
-        self._freed = False
+        self._has_freed = False
         assigned: set[Worker] = set()
         while not self._failed and (assignment := self._dispatcher.assign()) is not None:
             worker = self._supervisor.worker(assignment.worker)  # type: ignore[arg-type]  # the numbers that we gave

@@ -296,11 +296,6 @@ class Dispatcher:
             assert self._slots is not None
             self._slots.let_go(slot)
 
-    @property
-    def workers(self) -> frozenset[WorkerId]:
-        """Those that are ready."""
-        return frozenset(self._workers)
-
     def busy(self, worker: WorkerId) -> list[Task]:
         """The tasks that a worker has, oldest first."""
         return [in_flight.task for in_flight in self._workers.get(worker, {}).values()]

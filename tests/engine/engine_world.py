@@ -463,7 +463,7 @@ class World(Reach):
 
     def books(self) -> tuple[Any, ...]:
         taken = None if self.slots is None else (self.slots.used, self.slots.returns, dict(self.slots.live))
-        return taken, len(self.outputs), self.dispatcher.workers
+        return taken, len(self.outputs), frozenset(self.dispatcher._workers)
 
     # --- all at once --------------------------------------------------------------------------------------------
 

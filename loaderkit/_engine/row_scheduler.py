@@ -22,11 +22,11 @@ from loaderkit._order.failure import Failure
 from loaderkit._order.loss import Loss
 
 from .in_flight_step import InFlightStep, StepEvent, StepInput, StepState, failed_step
-from .scheduler import AHEAD_NBYTES, Replacement, Reserve, SchedulerContext, no_replacement
+from .scheduler import Replacement, Reserve, SchedulerContext, no_replacement
+from .step_window import StepWindow
 from .task import (
     BatchMade,
     End,
-    Layout,
     MakeBatch,
     Outcome,
     ReadRows,
@@ -39,11 +39,6 @@ from .task import (
     Task,
     TaskResult,
 )
-
-_ANY = 1 << 62
-# Batches delivered at once: where caches are cold a delivery costs 250 us, and the median next() 90 us with one in
-# eight. More would make that one slower and gain less each.
-_BULK = 8
 
 
 class RowScheduler:
@@ -77,17 +72,12 @@ class RowScheduler:
         self._context = context
         self._level, self._group, self._finish = level, group, finish
         self._slots = context.slots if in_place else None
-        self._prefetch = prefetch
         self._reserve = Reserve(context)
-        self._layout: Layout | None = None
-        self._batch = 0  # rows of the step that was opened last
-        self._ahead = 0  # steps of the plan that were opened and not handed out
+        self._window = StepWindow(context.pace, self._reserve, prefetch=prefetch, bulk=context.bulk)
         self._steps: deque[InFlightStep] = deque()  # not handed out yet, in order
         self._to_assign: deque[InFlightStep] = deque()  # those of them that are open, in order
         self._to_finish: deque[InFlightStep] = deque()
         self._work: dict[int, list[InFlightStep]] = {}  # task id -> the step of each of its targets
-        self._enough = _ANY  # with so many steps ahead, none is opened
-        self._most_at_once = 1  # batches to give in one go
         # Batches that were given in one go with the one before them: not counted as handed out yet.
         self._following = 0
         self._ended = False
@@ -113,22 +103,19 @@ class RowScheduler:
 
     def _at_once(self) -> int:
         """Steps of the plan to open as one in-flight step: as many as make a task, where batches have no own slots."""
-        if self._slots is not None or not self._batch:
+        batch = self._window.batch
+        if self._slots is not None or not batch:
             return 1
-        return max(1, self._reserve.task_rows(self._batch) // self._batch)
+        return max(1, self._reserve.task_rows(batch) // batch)
 
     def _open(self, most: int) -> bool:
-        if self._ended or self._ahead >= self._enough:
+        if self._ended:
             return False
-        window = self._window()
-        self._most_at_once = self._most_in_bulk(window)
-        # Once it is full, work is assigned again when half of it was used: many tasks in a message, not one each time.
-        full = self._ahead >= window
-        self._enough = window - window // 2 + 1 if full else _ANY
-        if full:
+        room = self._window.room(self._steps[0].rows.rows if self._steps else max(self._window.batch, 1))
+        if not room:
             return False
         try:
-            rows = self._feed.next(1 if self._slots is not None else min(most, window - self._ahead))
+            rows = self._feed.next(1 if self._slots is not None else min(most, room))
         except Exception as error:  # noqa: BLE001 - a user's sampler may raise anything
             self._ended = True
             self._steps.append(failed_step(Failure(error)))
@@ -136,26 +123,11 @@ class RowScheduler:
         if rows is None:
             self._ended = True
             return False
-        self._batch = rows.rows
-        self._ahead += rows.steps
-        step = InFlightStep(rows, rows.rows * rows.steps, layout=self._layout)
+        self._window.opened(rows.rows, rows.steps)
+        step = InFlightStep(rows, rows.rows * rows.steps, layout=self._window.layout)
         self._steps.append(step)
         self._to_assign.append(step)
         return True
-
-    def _most_in_bulk(self, window: int) -> int:
-        if not self._context.bulk or self._layout is None:
-            return 1
-        return max(1, min(window // 2, _BULK, AHEAD_NBYTES // max(self._layout.nbytes(self._batch), 1)))
-
-    def _window(self) -> int:
-        pace = self._context.pace
-        batch = self._steps[0].rows.rows if self._steps else max(self._batch, 1)
-        ahead = pace.rows_ahead(batch)
-        if self._layout is not None:
-            affordable = AHEAD_NBYTES * batch // max(self._layout.nbytes(batch), 1)
-            ahead = min(ahead, max(affordable, pace.least_ahead(self._reserve.task_rows(batch))))
-        return max(self._prefetch, 1, -(-ahead // batch))
 
     def _rows_task(self, steps: list[InFlightStep], hi: int) -> Task:
         """Rows of the first step up to `hi`, and the whole of those behind it. MemoryError changes nothing."""
@@ -254,7 +226,7 @@ class RowScheduler:
 
     def _learn(self, result: RowsRead | BatchMade, rows: int) -> None:
         if result.layout is not None:
-            self._layout = result.layout
+            self._window.layout = result.layout
         if result.nbytes:
             self._reserve.saw(rows, result.nbytes)
 
@@ -322,14 +294,14 @@ class RowScheduler:
         return self._steps[0].outcome is not None if self._steps else self._ended
 
     def pop(self) -> Outcome | None:
-        self._ahead -= self._following
+        self._window.ahead -= self._following
         self._following = 0
         if not self._steps:
             return End() if self._ended else None
         outcome = self._steps[0].outcome
         if isinstance(outcome, Ready):
             step = self._steps.popleft()
-            self._ahead -= step.rows.steps
+            self._window.ahead -= step.rows.steps
             if step.losses:
                 losses = {
                     number: tuple(sorted(lost, key=attrgetter("index")))
@@ -343,7 +315,7 @@ class RowScheduler:
     def _with_others(self, first: Ready) -> Ready:
         """A batch, and some of those after it that are ready: one call of many then pays for the hand-over."""
         others: list[Ready] = []
-        while len(others) + 1 < self._most_at_once and self._steps:
+        while len(others) + 1 < self._window.most_at_once and self._steps:
             step = self._steps[0]
             if not isinstance(step.outcome, Ready) or step.outcome.slot is None or step.losses:
                 break

@@ -435,7 +435,7 @@ class World(Reach):
             self.specs[assignment.stream].give_up(task, kind, known)
             losses.clear()
 
-    def haunt(self, worker: int, place: int) -> None:
+    def write_late(self, worker: int, place: int) -> None:
         """A fenced worker wakes up and does what it was about to do."""
         assignment = self.fenced[worker].tasks[place]
         task = assignment.task

@@ -175,7 +175,7 @@ def test_a_slot_of_a_stuck_worker_is_not_allocated_again_until_it_has_ended():
     assert world.slots.held(slot)
     drain(world, stream)
     assert world.slots.held(slot) and slot.offset in world.slots.live
-    world.haunt(stuck, 0)
+    world.write_late(stuck, 0)
     world.fenced_ended(stuck)
     assert not world.slots.held(slot) and slot.offset not in world.slots.live
     world.close(stream)

@@ -123,11 +123,11 @@ class EngineMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: any(hand.tasks for hand in self.world.fenced.values()))
     @rule(data=st.data())
-    def haunt(self, data):
+    def write_late(self, data):
         """A fenced worker wakes up and writes."""
         writing = sorted(worker for worker, hand in self.world.fenced.items() if hand.tasks)
         worker = data.draw(st.sampled_from(writing))
-        self.world.haunt(worker, data.draw(st.integers(0, len(self.world.fenced[worker].tasks) - 1)))
+        self.world.write_late(worker, data.draw(st.integers(0, len(self.world.fenced[worker].tasks) - 1)))
 
     @precondition(lambda self: self.world.fenced)
     @rule(data=st.data())

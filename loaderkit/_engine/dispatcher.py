@@ -162,12 +162,12 @@ class Dispatcher:
         task = in_flight.task
         if in_flight.suspect:
             self._alone.add(worker)
-        elif worker != self._latest and isinstance(task, MakeBatch) and self._makes_progress(self._latest):
+        elif worker != self._latest and isinstance(task, MakeBatch) and self._can_take_more(self._latest):
             worker = self._latest  # the user waits for a batch: it isn't queued behind a slow record
         self._workers[worker][task.id] = in_flight
         return Assignment(worker, in_flight.stream, in_flight.to_do(), in_flight.attempt, in_flight.suspect)
 
-    def _makes_progress(self, worker: WorkerId) -> bool:
+    def _can_take_more(self, worker: WorkerId) -> bool:
         return worker in self._workers and worker not in self._alone and self._has_room(worker)
 
     def _load(self, worker: WorkerId) -> int:

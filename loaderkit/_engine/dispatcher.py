@@ -74,7 +74,7 @@ class Dispatcher:
         self._max_restarts = max_restarts
         self._streams: dict[StreamId, Scheduler] = {}
         self._turn: deque[StreamId] = deque()
-        self._no_memory: dict[StreamId, tuple[MemoryError, int]] = {}  # and what had been given back by then
+        self._no_memory: dict[StreamId, tuple[MemoryError, int]] = {}  # and how much had been freed by then
         self._closing: dict[StreamId, _ClosingStream] = {}
         self._workers: dict[WorkerId, dict[int, InFlightTask]] = {}  # the tasks of each, oldest first
         self._alone: set[WorkerId] = set()  # those that have a suspect

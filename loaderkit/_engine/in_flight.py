@@ -111,7 +111,7 @@ class InFlightTask:
 def before(task: ReadTask, index: int | None) -> tuple[ReadTask, int]:
     """What can be done of a task without the record of an index and those behind it, perhaps nothing.
 
-    With it comes the number of the target where the error belongs. Without an index nothing can be done.
+    Returned with the number of the target that the error belongs to. Without an index nothing can be done.
     """
     return _first(task, 0 if index is None else record_number(task, index))
 

@@ -46,7 +46,7 @@ class StepRows(Protocol):
 
     @property
     def fill(self) -> Fill:
-        """Where rows of zeros stand in a single step; if none is real, one is given to show what a row looks like."""
+        """Where rows of zeros stand in a single step; if none is real, one is there to show what a row looks like."""
         ...
 
 
@@ -167,7 +167,7 @@ class InFlightStep:
         self.slot = None
 
     def settle_failed(self, failure: Failure) -> None:
-        """A failure takes its place; no task is out for it."""
+        """It fails; no task is out for it."""
         self.move(StepEvent.FAILED)
         self.outcome = failure
 

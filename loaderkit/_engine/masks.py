@@ -14,7 +14,7 @@ class Masks:
     """The stream of the whole data, of which one row is taken.
 
     Args:
-        sample: gives its feed.
+        sample: makes its feed.
         takes: rows that each Batch takes of it.
     """
 

@@ -52,7 +52,7 @@ class RowScheduler:
         finish: whether every batch needs a finishing look (a batch_fn, operations behind the last Batch).
         in_place: whether rows may be written to slots at all (there is no batch_fn).
         prefetch: batches to make ahead of the one handed out last.
-        replacement: says what is read instead of a bad record.
+        replacement: returns what is read instead of a bad record.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class RowScheduler:
         self._to_assign: deque[InFlightStep] = deque()  # those of them that are open, in order
         self._to_finish: deque[InFlightStep] = deque()
         self._work: dict[int, list[InFlightStep]] = {}  # task id -> the step of each of its targets
-        # Batches that were given in one go with the one before them: not counted as handed out yet.
+        # Batches that were handed out in one go with the one before them: not counted so yet.
         self._following = 0
         self._ended = False
         self._failed = False

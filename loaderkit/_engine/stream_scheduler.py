@@ -59,12 +59,12 @@ class StreamScheduler:
         groupings: one for each Batch; rows of the last are those that one stream gives.
         start: where each stream was entered, by number.
         prefetch: elements to make ahead of the one handed out last.
-        empty_limit: records in a row, or batches, that may give nothing before that is an error, None for any number.
+        empty_limit: records or batches in a row without an element that are an error, None for any number.
         stop: behind the last index, None without an end.
         again: returns the feed of a stream from its first index on, for "wrap".
         sample: returns a feed of the whole data; masked batches follow the last padded one, and look like these.
         tolerance: bad records in a row that may be left out before that is an error, None where none is left out.
-        replacement: says what is read instead of a bad record.
+        replacement: returns what is read instead of a bad record.
     """
 
     def __init__(

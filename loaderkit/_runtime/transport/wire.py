@@ -65,15 +65,15 @@ def frame(kind: int, body: bytes = b"") -> bytes:
 
 def split(received: bytearray) -> list[tuple[int, bytes]]:
     """Takes the whole messages off the front of what was received."""
-    messages, place = [], 0
-    while len(received) - place >= HEADER.size:
-        kind, length = HEADER.unpack_from(received, place)
-        end = place + HEADER.size + length
+    messages, start = [], 0
+    while len(received) - start >= HEADER.size:
+        kind, length = HEADER.unpack_from(received, start)
+        end = start + HEADER.size + length
         if len(received) < end:
             break
-        messages.append((kind, bytes(received[place + HEADER.size : end])))
-        place = end
-    del received[:place]
+        messages.append((kind, bytes(received[start + HEADER.size : end])))
+        start = end
+    del received[:start]
     return messages
 
 

@@ -107,24 +107,24 @@ class BadRecordHandler:
     def _whole(
         self, task: ReadTask, lo: int, hi: int, on_record_start: OnRecordStart | None
     ) -> tuple[ElementRun, Failure | None]:
-        run, place, failure = ElementRun([], [], [] if self._row_changing else None), lo, None
+        run, number, failure = ElementRun([], [], [] if self._row_changing else None), lo, None
         if on_record_start is None:
-            run, place, failure = self._at_once(task, lo, hi)
-        while place < hi:
-            index, key = int(task.indices[place]), int(task.keys[place])
+            run, number, failure = self._at_once(task, lo, hi)
+        while number < hi:
+            index, key = int(task.indices[number]), int(task.keys[number])
             made, bad = (
                 (run, failure) if failure is not None else self._one(task, index, key, on_record_start)
             )
             if bad is not None:
-                made, failure = self._handled(task, place, index, key, bad, on_record_start)
+                made, failure = self._handled(task, number, index, key, bad, on_record_start)
                 if failure is not None:
                     return run, failure
             run.add(made)
-            place += 1
+            number += 1
         return run, None
 
     def _at_once(self, task: ReadTask, lo: int, hi: int) -> tuple[ElementRun, int, Failure | None]:
-        """The elements before the first bad record, its place, and its failure; (all, hi, None) if none is bad."""
+        """The elements before the first bad record, its number, and its failure; (all, hi, None) if none is bad."""
         keys, indices = task.keys[lo:hi], task.indices[lo:hi]
         records, unread = self._reader.read(task.id, keys, indices)
         read = len(records)
@@ -170,7 +170,7 @@ class BadRecordHandler:
     def _handled(
         self,
         task: ReadTask,
-        place: int,
+        number: int,
         index: int,
         key: int,
         failure: Failure,
@@ -187,7 +187,7 @@ class BadRecordHandler:
             run, again = self._from_user(index, key, failure)
         if again is None:
             why = _text_of(failure.error)
-            self._losses.append(Loss(place, index, key, instead, failure.label, why, self._reader.name(key)))
+            self._losses.append(Loss(number, index, key, instead, failure.label, why, self._reader.name(key)))
         return run, again
 
     def _replaced(

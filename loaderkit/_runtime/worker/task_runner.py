@@ -305,8 +305,8 @@ class TaskRunner:
 
     def _try_each(self, task: ReadRows, on_record_start: OnRecordStart, lo: int, hi: int) -> None:
         """Reads and transforms records of one row one by one: the one that ends this worker is then known."""
-        for place in range(lo, hi):
-            keys, indices = task.keys[place : place + 1], task.indices[place : place + 1]
+        for number in range(lo, hi):
+            keys, indices = task.keys[number : number + 1], task.indices[number : number + 1]
             on_record_start(int(indices[0]))
             records, _ = self.reader.read(task.id, keys, indices)
             self._pipeline.levels[0].run(ElementRun(records, [(int(indices[0]),)][: len(records)], None), ())
@@ -318,8 +318,8 @@ class TaskRunner:
         if target.slot is not None and failure is None:
             assert isinstance(target.layout, BatchLayout)
             token, last = self._memory.token(target.slot), target.first + target.rows
-            places = [leaf[target.first : last] for leaf in target.layout.leaves(token, target.batch)]
-            if write(run.values, target.layout.spec, places):
+            leaves = [leaf[target.first : last] for leaf in target.layout.leaves(token, target.batch)]
+            if write(run.values, target.layout.spec, leaves):
                 target.layout.seal(token, target.batch, target.first, last)
                 return RowsPart(0, in_place=True), [], None, None
         rows = as_block(run.values) if self._stacks(self._last) else run.values

@@ -15,7 +15,7 @@ import numpy as np
 
 import loaderkit as lk
 from loaderkit._system.shared_memory import SharedBuffer
-from loaderkit.interop.grain import _put_away, _shared_array, _shared_list
+from loaderkit.interop.grain import _shared_memory
 from loaderkit.interop.jax import device_iterator
 
 
@@ -40,13 +40,12 @@ def made():
 
 
 def named():
-    array = _shared_array.SharedMemoryArray((4, 4), np.float32)
+    array = _shared_memory.SharedMemoryArray((4, 4), np.float32)
     array.unlink_on_del()
-    away = _put_away.copy_to_shm({"x": np.ones(1000)})
-    opened = _put_away.open_from_shm(_put_away.copy_to_shm({"x": np.ones(1000)}))
-    values = _shared_list.SharedMemoryDataSource([1, 2, 3])
+    opened = _shared_memory.SharedMemoryArray.from_metadata(array.metadata)
+    values = _shared_memory.SharedMemoryDataSource([1, 2, 3])
     values.unlink()
-    return array, array[1:], away, opened, opened["x"][3:], values
+    return array, array[1:], opened, opened[3:], values
 
 
 @functools.lru_cache
@@ -82,9 +81,9 @@ if __name__ == "__main__":
     local.held = made()
     module = sys.modules["of_the_user"] = types.ModuleType("of_the_user")
     module.held = made()
-    for place in (lk, sys, np, os, builtins, lk.DataLoader, lk.sources, _shared_array, jax):
+    for place in (lk, sys, np, os, builtins, lk.DataLoader, lk.sources, _shared_memory, jax):
         place.of_the_user = made()
-    _shared_array.SharedMemoryArray.enable_async_del(2, 5)
+    _shared_memory.SharedMemoryArray.enable_async_del(2, 5)
     named()
     ends = Ends()
     sys.exit(7)

@@ -5,7 +5,9 @@ loaderkit's own workers use neither: their memory has no name and needs no unlin
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import ShareableList, SharedMemory
@@ -33,6 +35,27 @@ class SharedMemoryArrayMetadata:
         memory.unlink()
 
 
+class Memory(SharedMemory):
+    """Shared memory that is left to the system at the end of the process, when names that its end needs are gone."""
+
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_ending():
+            super().__del__()
+
+
+class _Segment:
+    """The memory of one array; its name is removed with it if `unlinks`."""
+
+    def __init__(self, memory: SharedMemory) -> None:
+        self.memory = memory
+        self.unlinks = False
+
+    def free(self) -> None:
+        self.memory.close()
+        if self.unlinks:
+            self.memory.unlink()
+
+
 class SharedMemoryArray(np.ndarray):
     """An array in named shared memory; the last process that uses it calls unlink_on_del().
 
@@ -47,32 +70,32 @@ class SharedMemoryArray(np.ndarray):
     (2, 3)
     """
 
-    shm: SharedMemory | None
-    _unlink_on_del: bool
+    _segment: _Segment | None
 
     def __new__(cls, shape: Iterable[int], dtype: npt.DTypeLike = float) -> Self:
         lengths = tuple(shape)
         with above_standard():
-            memory = SharedMemory(create=True, size=np.dtype(dtype).itemsize * math.prod(lengths))
+            memory = Memory(create=True, size=np.dtype(dtype).itemsize * math.prod(lengths))
         return cls.from_shared_memory(memory, lengths, dtype)
 
     @classmethod
     def from_shared_memory(cls, shm: SharedMemory, shape: Any, dtype: npt.DTypeLike) -> Self:
         """The array that lies in a piece of shared memory."""
         array = super().__new__(cls, shape, dtype, buffer=shm.buf)
-        array.shm = shm
+        array._segment = _Segment(shm)
+        # Not at the end of the process, when other objects may still use the array: the system frees the memory then.
+        weakref.finalize(array, array._segment.free).atexit = False
         return array
 
     @classmethod
     def from_metadata(cls, metadata: SharedMemoryArrayMetadata) -> Self:
         """The array that another process described."""
         with above_standard():
-            memory = SharedMemory(metadata.name)
+            memory = Memory(metadata.name)
         return cls.from_shared_memory(memory, metadata.shape, metadata.dtype)
 
     def __array_finalize__(self, obj: Any) -> None:
-        self.shm = None
-        self._unlink_on_del = False
+        self._segment = None
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         if array is self:  # written in place
@@ -86,25 +109,27 @@ class SharedMemoryArray(np.ndarray):
         return type(self).from_shared_memory, (self.shm, self.shape, self.dtype)
 
     @property
+    def shm(self) -> SharedMemory | None:
+        """The memory; None for a view or a copy."""
+        return None if self._segment is None else self._segment.memory
+
+    @property
     def metadata(self) -> SharedMemoryArrayMetadata:
         """Where it is, for another process; ValueError for a view or a copy."""
-        if self.shm is None:
-            raise ValueError("expected a SharedMemoryArray itself, got a view or a copy: ask the array")
-        return SharedMemoryArrayMetadata(self.shm.name, self.shape, self.dtype)
+        return SharedMemoryArrayMetadata(self._own_segment().memory.name, self.shape, self.dtype)
 
     def unlink_on_del(self) -> None:
-        """The memory is freed when this object goes."""
-        self._unlink_on_del = True
+        """The memory is freed with this object; ValueError for a view or a copy."""
+        self._own_segment().unlinks = True
+
+    def _own_segment(self) -> _Segment:
+        if self._segment is None:
+            raise ValueError("expected a SharedMemoryArray itself, got a view or a copy: ask the array")
+        return self._segment
 
     @classmethod
     def enable_async_del(cls, num_threads: int = 1, max_outstanding_requests: int = 50) -> None:
         """Does nothing: memory is freed at once, where Grain leaves it to threads."""
-
-    def __del__(self) -> None:
-        if self.shm is not None:
-            self.shm.close()
-            if self._unlink_on_del:
-                self.shm.unlink()
 
 
 class SharedMemoryDataSource(ShareableList):  # type: ignore[type-arg]  # of values of any of its types
@@ -128,6 +153,7 @@ class SharedMemoryDataSource(ShareableList):  # type: ignore[type-arg]  # of val
             raise ValueError("elements: expected some, or the name of a list that exists, got neither")
         with above_standard():
             super().__init__(elements, name=name)
+        self.shm.__class__ = Memory
 
     def close(self) -> None:
         """Ends this process's use of it."""

@@ -275,3 +275,26 @@ def test_the_log_says_the_packages_name_once():
                     assert not text.lower().startswith("loaderkit"), f"{file}:{node.lineno}"
                 case ast.Call(func=ast.Attribute(value=ast.Name(id="_log"))):
                     pytest.fail(f"{file}:{node.lineno}: a text that isn't written there")
+
+
+def test_no_file_is_longer_than_400_lines():
+    """A longer one has more than one concept, and is split."""
+    assert {file.name: lines for file in files() if (lines := len(file.read_text().splitlines())) > 400} == {}
+
+
+def test_no_class_of_grains_names_inherits_from_a_private_room():
+    """They plug in through the contracts; so no look-alike hides behind `type: ignore`."""
+    for file in (PACKAGE / "interop/grain").rglob("*.py"):
+        private = {
+            name.asname or name.name
+            for node in ast.walk(ast.parse(file.read_bytes()))
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("loaderkit._")
+            for name in node.names
+        }
+        bases = {
+            ast.unparse(base).partition("[")[0]
+            for node in ast.walk(ast.parse(file.read_bytes()))
+            if isinstance(node, ast.ClassDef)
+            for base in node.bases
+        }
+        assert not bases & private, file

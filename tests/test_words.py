@@ -25,15 +25,15 @@ PLAIN = """
     finished first flat flip float folder foreign from generators geometry give globals grain group handler
     header hints hwc identity image importable indices inline inner input installed integers interop item
     iterator jax joiner jpeg json keys kill known launch lazy leaf lease lent libraries library limit limits
-    line load loader loaderkit log losses lost made main make map mapped masks memory messages metadata method
-    miscounted mismatch mixing modules multiprocessing name named names naming no normalize notes on open
+    line load loader loaderkit log losses lost made main make map mapped masks mean memory messages metadata
+    method miscounted mismatch mixing modules multiprocessing name named names naming no normalize notes on open
     operation operations optional options order outputs package packer padding parameters part parts passed
     paths permutation pickler pickling pipeline pixels placement plain plan platform plus policy pool positions
     process progress protocol purity python question queued raised random range read reader reading ready
     records reducers region release replacement report requested resample resize resized resources restart
-    restore retry retrying rng robin round row rows run runner runtime sampler samplers samples save saved
-    scheduler sealed search seed seeded seeding seekable seen segments selection sent sequential settings setup
-    shape shard sharding share shared shuffle singles skip slice slots snapshot source sources space span spec
+    restore retry retrying rng robin round row rows run runner running runtime sampler samplers samples save
+    saved scheduler sealed search seed seeded seeding seekable seen segments selection sent sequential settings
+    setup shape shard sharding shared shuffle singles skip slice slots snapshot source sources space span spec
     stack stacking stages stall standard start state stateful steps stop store streams strict strided structure
     subset substituted supervisor system table tables target targets tasks testing tf thread timeout to train
     transformation transforms transport tree turn unpickler unreadable up user vector verdict version versions
@@ -113,7 +113,7 @@ def test_no_name_is_a_word_that_changed():
 
 
 def test_one_name_has_one_meaning():
-    """No two classes of the package share a name."""
+    """No two classes of the package a name."""
     ours = [
         name
         for file, name in definitions(ast.ClassDef)

@@ -9,42 +9,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from loaderkit._engine.pace import Pace
 from loaderkit._engine.scheduler import Records, Scheduler, SchedulerContext, no_replacement
 from loaderkit._engine.task import End, Outcome, Ready, Slot, Task, TaskResult
-
-
-class PaceShare(Pace):
-    """The share of a loader's pace for one of several streams that make elements ahead together.
-
-    Args:
-        whole: the loader's.
-        streams: their number.
-
-    >>> whole = Pace(workers=2, task_rows=4)
-    >>> whole.rows_ahead(8), PaceShare(whole, 3).rows_ahead(8)
-    (16, 6)
-    """
-
-    def __init__(self, whole: Pace, streams: int) -> None:
-        self._whole = whole
-        self._streams = streams
-        self.workers = whole.workers
-
-    def saw(self, *, rows: int, seconds: float) -> None:
-        self._whole.saw(rows=rows, seconds=seconds)
-
-    def rows(self, batch: int) -> int:
-        return self._whole.rows(batch)
-
-    def tasks_ahead(self) -> int:
-        return self._whole.tasks_ahead()
-
-    def rows_ahead(self, batch: int) -> int:
-        return -(-self._whole.rows_ahead(batch) // self._streams)
-
-    def least_ahead(self, rows: int) -> int:
-        return -(-self._whole.least_ahead(rows) // self._streams)
 
 
 @dataclass(slots=True, eq=False)
@@ -91,7 +57,7 @@ class RoundRobinScheduler:
             reserves=context.reserves,
             bulk=False,  # each gives one element a turn
             outputs=context.outputs,
-            pace=PaceShare(context.pace, len(make)),
+            pace=context.pace.shared_by(len(make)),
             new_id=context.new_id,
         )
         order = sorted(make, key=lambda number: (number < first, number))

@@ -136,3 +136,44 @@ def test_each_file_of_today_is_where_the_map_says():
     """The right side of the map of paths, which documents of before are read with."""
     named = {*re.findall(r"`([\w/]+\.py)`", " ".join(row[1] for row in rows("### Paths that changed")))}
     assert [path for path in named if not (PACKAGE / path).exists()] == []
+
+
+LIVES = ["## The contracts", "## The life of a batch", "## The life of a checkpoint", "## When a worker dies"]
+
+
+@pytest.mark.parametrize("title", LIVES[1:3])
+def test_a_life_has_twelve_steps(title):
+    """One that needs more steps has a detour."""
+    assert re.findall(r"^(\d+)\. ", section(title), re.MULTILINE) == [str(number) for number in range(1, 13)]
+
+
+@pytest.mark.parametrize("title", LIVES)
+def test_names_that_the_page_gives_are_in_the_package(title):
+    """A step that names a method of a class names one that the class itself defines."""
+    known = {word for file in files() for word in re.findall(r"\w+", file.read_text())}
+    members = members_of_classes()
+    wrong = set()
+    for name in {*re.findall(r"`([A-Za-z_][\w.]*)(?:\(\))?`", section(title))}:
+        owner, _, member = name.rpartition(".")
+        if not name.endswith(".py") and (
+            {*name.split(".")} - known or member not in members.get(owner, member)
+        ):
+            wrong.add(name)
+    assert wrong == set()
+
+
+def members_of_classes() -> dict[str, set[str]]:
+    """The methods and annotated fields that each class of the package defines, by the class's name."""
+    found: dict[str, set[str]] = {}
+    for file in files():
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.ClassDef):
+                methods = [
+                    each.name
+                    for each in node.body
+                    if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+                ]
+                fields = [each.target for each in node.body if isinstance(each, ast.AnnAssign)]
+                found.setdefault(node.name, set()).update(methods)
+                found[node.name] |= {field.id for field in fields if isinstance(field, ast.Name)}
+    return found

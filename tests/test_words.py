@@ -36,8 +36,8 @@ PLAIN = """
     setup shape shard sharding shared shuffle singles skip slice slots snapshot source sources space span spec
     stack stacking stages stall standard start state stateful steps stop store streams strict strided structure
     subset substituted supervisor system table tables target targets tasks testing tf thread timeout to train
-    transformation transforms transport tree turn unpickler unreadable up user vector verdict version versions
-    view wait waiting warning watch watched whole window with workers yields
+    training transformation transforms transport tree turn unpickler unreadable up user vector verdict version
+    versions view wait waiting warning watch watched whole window with workers yields
 """
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")

@@ -1,17 +1,21 @@
 """Which worker does which task. A state machine without I/O: events in, assignments out.
 
-Each task is in one of these states, and moves only so:
+Each task is in one of these states, and moves only so. It is to do where a scheduler has it, or `_to_redo`:
 
     to do ──assign──> out with one worker ──done──> ended
       ^                        │                      ^
-      └───died, fenced─────────┴─────given up─────────┘
+      └──take_back, fence──────┴─────given up─────────┘
 
-A task carries the number of its attempt. What is reported of an attempt other than the current one is ignored: its
-worker died or was fenced, and what it still writes goes to memory that is never read. `died` is called after the worker
-was reaped and its channel read to the end: no process can write to its slots any more. A worker that may still write, a
-thread that is stuck or a process that can't be killed, is fenced: its slots are held until `release` is called. What it
-may still write to a batch are the rows that belong there, so the task is done again in the same slot; but the slot
-isn't allocated again until then, and the batch is copied out of it.
+A task carries the number of its attempt. What is reported of an attempt other than the current one is ignored: the
+task was taken back from its worker, and what that still writes goes to memory that is never read. `take_back` is called
+where the caller knows that: the worker ended, or its pool or the call that it worked in ends. A worker that may still
+write while the streams go on, a thread that is stuck or a process that can't be killed, is fenced: its slots are held
+until `release` is called. What it may still write to a batch are the rows that belong there, so the task is done again
+in the same slot; but the slot isn't allocated again until then, and the batch is copied out of it.
+
+Memory comes back by several calls: `Slots.free` gives a slot back; `Slots.let_go` ends a hold, which delays that;
+`release` ends all holds of one fenced worker; `Outputs.drop` counts one use of an output less, and `Outputs.forget`
+ends all its uses.
 
 Only the task that a lost worker had begun is suspected (see in_flight.py). A suspect is assigned to an idle worker, and
 alone. Nothing is assigned before it.
@@ -41,7 +45,7 @@ StreamId = Hashable
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One attempt of a worker at a task; `suspect`: record by record, and the worker announces each before its read."""
+    """One attempt of a worker at a task. `suspect`: it works record by record, and announces each before its read."""
 
     worker: WorkerId
     stream: StreamId
@@ -74,11 +78,11 @@ class Dispatcher:
         self._max_restarts = max_restarts
         self._streams: dict[StreamId, Scheduler] = {}
         self._turn: deque[StreamId] = deque()
-        self._no_memory: dict[StreamId, tuple[MemoryError, int]] = {}  # and how much had been freed by then
+        self._no_memory: dict[StreamId, tuple[MemoryError, int]] = {}  # and `_times_freed` by then
         self._closing: dict[StreamId, _ClosingStream] = {}
         self._workers: dict[WorkerId, dict[int, InFlightTask]] = {}  # the tasks of each, oldest first
         self._alone: set[WorkerId] = set()  # those that have a suspect
-        # What workers that can't be stopped may write to.
+        # What workers that can't be stopped may write to: held until `release`.
         self._fenced_slots: dict[WorkerId, list[Slot]] = {}
         self._latest: WorkerId = None  # the worker that finished a task last
         self._to_redo: deque[InFlightTask] = deque()
@@ -130,10 +134,10 @@ class Dispatcher:
         return self._starves(stream) and not self._to_redo and not any(self._workers.values())
 
     def _starves(self, stream: StreamId) -> bool:
-        return stream in self._no_memory and self._no_memory[stream][1] == self._returns
+        return stream in self._no_memory and self._no_memory[stream][1] == self._times_freed
 
     @property
-    def _returns(self) -> int:
+    def _times_freed(self) -> int:
         return 0 if self._slots is None else self._slots.returns
 
     def delivered(self, stream: StreamId, ready: Ready) -> None:
@@ -185,7 +189,7 @@ class Dispatcher:
             try:
                 task = self._streams[stream].next_task()
             except MemoryError as error:
-                self._no_memory[stream] = (error, self._returns)
+                self._no_memory[stream] = (error, self._times_freed)
                 continue
             self._no_memory.pop(stream, None)
             if task is not None:
@@ -226,7 +230,7 @@ class Dispatcher:
         in_flight.task = replace(in_flight.task, reserve=room)
         return room
 
-    def died(
+    def take_back(
         self,
         worker: WorkerId,
         reason: str,
@@ -237,16 +241,18 @@ class Dispatcher:
         retry: bool = True,
         late: bool = False,
     ) -> list[Task]:
-        """A worker has ended: reaped, its channel read to the end. Returns the tasks that it had, oldest first.
+        """A worker's tasks are queued again, or end; returns them, oldest first. It is given none any more.
+
+        The caller knows that nothing the worker still writes will be read.
 
         Args:
             worker: which.
-            reason: what is known of the cause.
+            reason: what is known of why.
             begun: the task that it was working on, None if on none.
             at: the index of the record that it had, if it worked record by record.
-            instead: index and record key of what it read in the row of that one, which is bad.
+            instead: (index, key) of the replacement that it was reading, None for the record itself.
             retry: whether the task that it was working on may be done again.
-            late: whether it was ended because it took too long.
+            late: whether it is lost because it took too long.
         """
         lost = list(self._workers.pop(worker, {}).values())
         self._alone.discard(worker)
@@ -274,7 +280,7 @@ class Dispatcher:
         retry: bool,
         late: bool,
     ) -> list[Task]:
-        """As `died`, for a worker that cannot be stopped: its slots are kept until `release` is called."""
+        """As `take_back`, for a worker that cannot be stopped: its slots are held until `release` is called."""
         lost = self._workers.get(worker, {})
         self._fenced_slots[worker] = held = []
         for in_flight in lost.values():
@@ -288,7 +294,7 @@ class Dispatcher:
             if in_flight.task.reserve is not None and self._slots is not None:
                 self._slots.free(in_flight.task.reserve)
                 in_flight.task = replace(in_flight.task, reserve=None)
-        return self.died(worker, reason, begun=begun, at=at, instead=instead, retry=retry, late=late)
+        return self.take_back(worker, reason, begun=begun, at=at, instead=instead, retry=retry, late=late)
 
     def release(self, worker: WorkerId) -> None:
         """A worker that was fenced can't write any more."""

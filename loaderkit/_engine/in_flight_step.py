@@ -1,4 +1,4 @@
-"""One step of the plan in the making, or where no batch is written in place several steps that one task makes.
+"""One step in the making; or several whole ones that one task makes together, where no batch is written in place.
 
     open       some rows are not assigned yet
     filling    all rows are assigned, some are not done
@@ -85,7 +85,7 @@ class StepEvent(IntEnum):
 
     ROWS_ASSIGNED = 0  # some of them, not the last
     LAST_ROWS_ASSIGNED = 1
-    ROWS_GATHERED = 2  # all are done, and a task has to look at them
+    ROWS_DONE = 2  # all are done, and a task has to look at them
     BATCHES_MADE = 3
     FAILED = 4  # and no task is out for it
 
@@ -94,7 +94,7 @@ TRANSITIONS = {
     (StepState.OPEN, StepEvent.ROWS_ASSIGNED): StepState.OPEN,
     (StepState.OPEN, StepEvent.LAST_ROWS_ASSIGNED): StepState.FILLING,
     (StepState.OPEN, StepEvent.FAILED): StepState.SETTLED,
-    (StepState.FILLING, StepEvent.ROWS_GATHERED): StepState.FINISHING,
+    (StepState.FILLING, StepEvent.ROWS_DONE): StepState.FINISHING,
     (StepState.FILLING, StepEvent.BATCHES_MADE): StepState.SETTLED,
     (StepState.FILLING, StepEvent.FAILED): StepState.SETTLED,
     (StepState.FINISHING, StepEvent.BATCHES_MADE): StepState.SETTLED,
@@ -113,9 +113,9 @@ class InFlightStep:
     assigned   rows that tasks were made of
     tasks_out  tasks for it that are not done
     spans      first row -> where those rows are
-    failed     (row, failure): the lowest row so far
+    first_failure  (row, failure): of the lowest row that failed so far
     outcome    once it is settled
-    losses     by step of the plan
+    losses     by number of the step within this one
     """
 
     rows: StepRows
@@ -126,7 +126,7 @@ class InFlightStep:
     assigned: int = 0
     tasks_out: int = 0
     spans: dict[int, Span] = field(default_factory=dict)
-    failed: tuple[int, Failure] | None = None
+    first_failure: tuple[int, Failure] | None = None
     outcome: Ready | Failure | None = None
     losses: dict[int, list[Loss]] = field(default_factory=dict)
 
@@ -147,22 +147,23 @@ class InFlightStep:
         self.tasks_out += 1
         whole = hi - lo == self.total
         return Target(
-            hi - lo,
-            rows,
-            lo,
-            self.slot,
-            whole,
-            self.layout if self.slot else None,
-            self.rows.fill if whole else (),
+            rows=hi - lo,
+            batch=rows,
+            first=lo,
+            slot=self.slot,
+            whole=whole,
+            layout=self.layout if self.slot else None,
+            fill=self.rows.fill if whole else (),
         )
 
-    def settle(self, batches: Ready) -> None:
-        """Its batches are made; a slot in them is theirs from here on."""
+    def settle(self, outcome: Ready) -> None:
+        """Its batches are made; a slot in the outcome belongs to that from here on."""
         self.move(StepEvent.BATCHES_MADE)
-        self.outcome = batches
+        self.outcome = outcome
 
     def settle_in_slot(self) -> None:
         """All its rows lie in its slot, which is the outcome's from here on."""
+        assert self.rows.steps == 1, f"a step with a slot: expected one step, got {self.rows.steps}"
         self.settle(Ready(rows=self.rows.rows, slot=self.slot, layout=self.layout))
         self.slot = None
 
@@ -171,10 +172,10 @@ class InFlightStep:
         self.move(StepEvent.FAILED)
         self.outcome = failure
 
-    def fail(self, row: int, failure: Failure) -> None:
-        """A row failed; the failure of the lowest one counts."""
-        if self.failed is None or row < self.failed[0]:
-            self.failed = (row, failure)
+    def note_failure(self, row: int, failure: Failure) -> None:
+        """A row failed; the failure of the lowest one counts. The step is settled when no task is out for it."""
+        if self.first_failure is None or row < self.first_failure[0]:
+            self.first_failure = (row, failure)
 
 
 def failed_step(failure: Failure) -> InFlightStep:

@@ -212,7 +212,7 @@ class RowScheduler:
             if failure is None or number < result.failed_target:
                 uses += self._filled(task, step, number, target, result.parts[number])
             else:
-                step.fail(target.first, failure)
+                step.note_failure(target.first, failure)
                 self._ended = self._failed = True
                 if number == result.failed_target < len(result.parts):
                     # Batches of a step that are before the failure.
@@ -276,11 +276,11 @@ class RowScheduler:
 
     def _all_in(self, step: InFlightStep) -> None:
         """No task is out for a step that is not settled: it failed, or rows are not assigned, or all are done."""
-        if step.failed is not None:
-            step.settle_failed(step.failed[1])
+        if step.first_failure is not None:
+            step.settle_failed(step.first_failure[1])
         elif step.state is StepState.FILLING:
             if self._finish or any(span.slot is None for span in step.spans.values()):
-                step.move(StepEvent.ROWS_GATHERED)
+                step.move(StepEvent.ROWS_DONE)
                 self._to_finish.append(step)
             else:
                 step.settle_in_slot()

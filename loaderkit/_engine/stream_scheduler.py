@@ -2,14 +2,15 @@
 without a Batch.
 
 Every logical stream (logical_stream.py) has a row of *queues* (element_queue.py): queue 0 of what was read, queue j of
-what came of Batch j. Whenever a queue has enough elements in order, they are taken as the rows of one batch of the next
-queue (grouping.py). The last Batch takes an equal share from every stream; its queue is the one that is handed out, and
-with its elements go the losses that they pass (passed_losses.py).
+what came of Batch j, but for the last Batch, whose one queue all streams share. Whenever a queue has enough elements in
+order, they are taken as the rows of one batch of the next queue (grouping.py). The last Batch takes an equal share from
+every stream; its queue is the one that is handed out, and with its elements go the losses that they pass
+(passed_losses.py).
 
 A queue has *ended* behind its last run: at the end of the stream, or at a failure. A failure reaches the user when all
-before it did: the batch that would need a row behind it becomes the failure's place in the next queue. Where several
-streams lack rows for a batch, the first of them decides what becomes of it, so that the answer doesn't depend on which
-was quicker; the others are read on until it has.
+before it did: the first batch that needs a row behind it isn't made, and the next queue fails in its place. Where
+several streams lack rows for a batch, the first of them decides what becomes of it, so that the answer doesn't depend
+on which was quicker; the others are read on until it has.
 
 The grouping of the last Batch decides what becomes of a last batch that lacks rows. Padded batches end when the streams
 of this process are exhausted, or, where other processes may have more rows, never: then masked batches follow
@@ -49,6 +50,8 @@ from .task import (
     TaskResult,
 )
 
+_SAMPLE = -1  # in the place of a stream's number: the stream that masked batches are made to look like
+
 
 class StreamScheduler:
     """The scheduler of a pipeline that changes the number of rows, or hands out single elements.
@@ -57,7 +60,7 @@ class StreamScheduler:
         feeds: this process's logical streams, by number, ascending.
         context: what the schedulers of one executor share.
         groupings: one for each Batch; rows of the last are those that one stream gives.
-        start: where each stream was entered, by number.
+        start: the cursor where each stream begins, by its number.
         prefetch: elements to make ahead of the one handed out last.
         empty_limit: records or batches in a row without an element that are an error, None for any number.
         stop: behind the last index, None without an end.
@@ -93,13 +96,13 @@ class StreamScheduler:
         takes = [grouping.rows for grouping in groupings]
         self._streams = {number: stream_of(feed, start[number], takes) for number, feed in feeds.items()}
         self._masks = None if sample is None else Masks(sample, takes)
-        self._last = ElementQueue() if groupings else next(iter(self._streams.values())).queues[0]
+        self._output_queue = ElementQueue() if groupings else next(iter(self._streams.values())).queues[0]
         self._reserves = [
             Reserve(context) for _ in range(len(groupings) + 1)
         ]  # of reading, and of each Batch
         self._selection = ReadSelection(
             self._streams,
-            self._last,
+            self._output_queue,
             groupings=groupings,
             prefetch=self._prefetch,
             masks=self._masks,
@@ -110,12 +113,13 @@ class StreamScheduler:
         # Task id -> queue, run, one of its streams.
         self._work: dict[int, tuple[ElementQueue, QueuedRun, LogicalStream]] = {}
         self._uses: dict[int, int] = {}  # task id -> elements of its output that are still to be used
-        self._arriving: int | None = None  # the task whose output isn't counted yet
+        # The task that `done` handles: its output isn't in `Outputs` yet, so `_use` must not drop it there.
+        self._arriving: int | None = None
 
     # --- tasks to assign ----------------------------------------------------------------------------------------
 
     def next_task(self) -> Task | None:
-        self._mask()
+        self._add_masked_batches()
         if self._pending:
             task = self._pending[0]
             task = replace(task, reserve=self._reserves[task.level].slot(len(task.indices)))
@@ -166,7 +170,8 @@ class StreamScheduler:
         queue.drop_used()
         if run.size:
             self._uses[task.id] = run.size
-            self._selection.begun = self._selection.begun or (queue is self._last and self.due())
+            # From the first element that can be handed out on, more is read ahead.
+            self._selection.begun = self._selection.begun or (queue is self._output_queue and self.due())
         self._arriving = task.id
         self._regroup()
         self._arriving = None
@@ -249,20 +254,20 @@ class StreamScheduler:
     def _regroup(self) -> None:
         streams = self._streams
         if self._masks is not None and self._masks.stream is not None:
-            streams = {**streams, -1: self._masks.stream}
+            streams = {**streams, _SAMPLE: self._masks.stream}
         for number, stream in streams.items():
             for level, grouping in enumerate(self._groupings[:-1], start=1):
                 while self._form(level, grouping, {number: stream}, stream.queues[level]):
                     pass
         if self._groupings:
-            while self._form(len(self._groupings), self._groupings[-1], self._streams, self._last):
+            while self._form(len(self._groupings), self._groupings[-1], self._streams, self._output_queue):
                 pass
 
     def _form(
         self, level: int, grouping: Grouping, streams: dict[int, LogicalStream], queue: ElementQueue
     ) -> bool:
         """Makes the task of one more batch if its rows are ready; ends the queue when there can be no more."""
-        if queue.ended or (queue is self._last and self._exhausted):
+        if queue.ended or (queue is self._output_queue and self._exhausted):
             return False
         counts: dict[int, int] = {}
         for number, stream in streams.items():
@@ -277,10 +282,10 @@ class StreamScheduler:
                     return False
             counts[number] = min(source.ready, grouping.rows)
         short = any(count < grouping.rows for count in counts.values())
-        if short and not self._ends(grouping, counts, queue):
+        if short and not self._settle_short(grouping, counts, queue):
             return False
         taken = {number: stream.queues[level - 1].take(counts[number]) for number, stream in streams.items()}
-        if self._wrapped and queue is self._last:
+        if self._wrapped and queue is self._output_queue:
             queue.ended = True
             taken = {
                 n: replace(part, end=end_like(part.begins, self._stop), end_pass=0)
@@ -300,7 +305,7 @@ class StreamScheduler:
         self._pending.append(task)
         return True
 
-    def _ends(self, grouping: Grouping, counts: dict[int, int], queue: ElementQueue) -> bool:
+    def _settle_short(self, grouping: Grouping, counts: dict[int, int], queue: ElementQueue) -> bool:
         """Streams ended before a batch was whole: whether it is made of the rows that are ready."""
         some = any(counts.values())
         match grouping.short:
@@ -331,36 +336,36 @@ class StreamScheduler:
             for span in stream.begin_again(self._again(number)):
                 self._use(span)
 
-    def _mask(self) -> None:
+    def _add_masked_batches(self) -> None:
         """Makes masked batches ahead, once the streams are exhausted and it is known what a row looks like."""
-        if not self._exhausted or self._last.ended:
+        if not self._exhausted or self._output_queue.ended:
             return
         assert self._masks is not None
-        shape = self._masks.find(self._last)
+        shape = self._masks.find(self._output_queue)
         if shape is None:
             return
         (span,) = shape.spans
-        while self._last.size() < self._prefetch:
+        while self._output_queue.size() < self._prefetch:
             self._uses[span.task] += 1
             task, run = masked_batch(
                 shape,
-                self._last,
+                self._output_queue,
                 task_id=self._context.new_id(),
                 level=len(self._groupings),
                 streams=self._streams,
                 rows=self._groupings[-1].rows,
                 stop=self._stop,
             )
-            self._work[task.id] = (self._last, run, next(iter(self._streams.values())))
+            self._work[task.id] = (self._output_queue, run, next(iter(self._streams.values())))
             self._pending.append(task)
 
     # --- what is handed out -------------------------------------------------------------------------------------
 
     def due(self) -> bool:
-        return self._last.runs[0].done if self._last.runs else self._last.ended
+        return self._output_queue.runs[0].done if self._output_queue.runs else self._output_queue.ended
 
     def pop(self) -> Outcome | None:
-        queue = self._last
+        queue = self._output_queue
         if not queue.runs:
             return End(losses_left(self._streams)) if queue.ended else None
         run = queue.runs[0]

@@ -1,7 +1,7 @@
 """The workers of a pool: which there are, the state of each, and what to do about it.
 
-A state machine without I/O: events and times in, decisions out. The pool starts, kills and joins workers, and tells
-the dispatcher and the log what this decides. No other object keeps a list of workers; the dispatcher knows what is
+A state machine without I/O: events and times in, decisions out. The pump starts, kills and joins workers, and tells
+the dispatcher and the log what this decides. No other object decides a worker's state; the dispatcher knows what is
 out with those that are ready.
 """
 
@@ -28,7 +28,7 @@ W = TypeVar("W")
 
 STALL_SECONDS = 60.0  # without progress, before that is logged; also the time that a start may take
 # For a killed process to end. Fenced sooner, it holds memory that it would give back soon; later, its tasks wait.
-KILL_SECONDS = 5.0
+FENCE_AFTER_SECONDS = 5.0
 # Losses in a row that are accepted: fewer end a run for a short trouble of the machine, more delay an error that stays.
 _FAILED_STARTS = 3  # of workers that aren't ready, plus one for each worker
 _FRUITLESS_LOSSES = 8  # of ready workers while no task is finished, plus `restarts` + 1 for each worker
@@ -37,35 +37,36 @@ _FRUITLESS_LOSSES = 8  # of ready workers while no task is finished, plus `resta
 class WorkerState(Enum):
     """The state of one worker.
 
-    STARTING  started, and not ready for tasks yet
-    READY     the dispatcher gives it tasks
-    RETIRING  it was asked to end, and may be finishing its task
-    KILLED    it was killed, and its end hasn't been seen
-    FENCED    it couldn't be ended and may still write to the memory of its tasks; another worker has its place
-    RELEASED  it can't write any more, or the pool is closed; it isn't listed any more
+    STARTING   started, and not ready for tasks yet
+    READY      the dispatcher gives it tasks
+    DISMISSED  it was asked to end, and may be finishing its task
+    KILLED     it was killed, and its end hasn't been seen
+    FENCED     it couldn't be ended and may still write to the memory of its tasks; another worker has its place
+    RELEASED   it ended, finished its last task (a fenced thread), or was joined, whether or not it ended in time; it
+               isn't listed any more
     """
 
     STARTING = "starting"
     READY = "ready"
-    RETIRING = "retiring"
+    DISMISSED = "dismissed"
     KILLED = "killed"
     FENCED = "fenced"
     RELEASED = "released"
 
 
-STARTING, READY, RETIRING, KILLED, FENCED, RELEASED = WorkerState
+STARTING, READY, DISMISSED, KILLED, FENCED, RELEASED = WorkerState
 
 # Which state may follow which, and by which event. `_move` refuses any other.
 NEXT_STATES: Mapping[WorkerState, frozenset[WorkerState]] = {
     # READY: it got ready. KILLED: it closed its channel, or was late (a process). FENCED: it was late (a thread).
-    # RETIRING: all were dismissed. RELEASED: it died, or couldn't be started.
-    STARTING: frozenset({READY, KILLED, FENCED, RETIRING, RELEASED}),
+    # DISMISSED: with all others. RELEASED: it died, or couldn't be started.
+    STARTING: frozenset({READY, KILLED, FENCED, DISMISSED, RELEASED}),
     # As above.
-    READY: frozenset({KILLED, FENCED, RETIRING, RELEASED}),
-    # FENCED: it hasn't ended in KILL_SECONDS. RETIRING: all were dismissed. RELEASED: it died.
-    KILLED: frozenset({FENCED, RETIRING, RELEASED}),
+    READY: frozenset({KILLED, FENCED, DISMISSED, RELEASED}),
+    # FENCED: it hasn't ended in FENCE_AFTER_SECONDS. DISMISSED: with all others. RELEASED: it died.
+    KILLED: frozenset({FENCED, DISMISSED, RELEASED}),
     # RELEASED: it was joined.
-    RETIRING: frozenset({RELEASED}),
+    DISMISSED: frozenset({RELEASED}),
     # RELEASED: it died, finished its last task (a thread), or was joined.
     FENCED: frozenset({RELEASED}),
     RELEASED: frozenset(),
@@ -116,7 +117,6 @@ class WorkerSupervisor(Generic[W]):
         self._fruitless = 0  # ready workers lost since a task was finished
         self._watch = StallWatch(warn=STALL_SECONDS, limit=timeout)
         self.interval = self._watch.interval  # seconds from one look to the next
-        self.time_to_look = self._watch.due
 
     # --- the registry -------------------------------------------------------------------------------------------
 
@@ -189,22 +189,22 @@ class WorkerSupervisor(Generic[W]):
             self._move(number, KILLED).killed_at = now
         return KillWorker(number)
 
-    def died(self, number: int, reason: str, snapshot: WorkerSnapshot, *, wanted: bool) -> list[Decision]:
+    def died(self, number: int, reason: str, snapshot: WorkerSnapshot, *, closing: bool) -> list[Decision]:
         """A process has ended.
 
         Args:
             number: of the worker.
             reason: what is known of why.
             snapshot: what it had, and where it was.
-            wanted: False where the pool is being closed: the worker went as all of them will.
+            closing: whether the pool is being closed: the worker went as all of them will.
         """
         if (release := self.stopped_writing(number)) is not None:
-            return [release]
+            return [release]  # a fenced worker: it was counted as lost when it was fenced
         assert self.is_active(number), (
             f"worker {number}: expected a present one, got {self.state(number).value}"
         )
         entry = self._move(number, RELEASED)
-        if not wanted:
+        if closing:
             return [DropTasks(number)]
         if entry.was_ready:
             self._fruitless += 1
@@ -225,11 +225,11 @@ class WorkerSupervisor(Generic[W]):
         return ReleaseSlots(number)
 
     def dismiss(self) -> dict[int, W]:
-        """All present workers are asked to end: returns them, by number. `forget` each of them then."""
-        leaving = self.workers
-        for number in leaving:
-            self._move(number, RETIRING)
-        return leaving
+        """Dismisses all present workers: returns them, by number. Ask them to end, join them, and `forget` each."""
+        dismissed = self.workers
+        for number in dismissed:
+            self._move(number, DISMISSED)
+        return dismissed
 
     def forget(self, number: int) -> None:
         """A worker was joined, whether or not it ended in time, or it couldn't be started."""
@@ -237,6 +237,12 @@ class WorkerSupervisor(Generic[W]):
             self._move(number, RELEASED)
 
     # --- workers without progress -------------------------------------------------------------------------------
+
+    # `look` and `confirm_stall` are two calls, because `doing` is asked between them without the lock.
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time for the next look."""
+        return self._watch.due(now)
 
     def look(self, now: float, snapshots: Mapping[int, WorkerSnapshot]) -> list[Stall]:
         """Which workers made no progress for too long, or so long that it is to be logged.
@@ -288,11 +294,11 @@ class WorkerSupervisor(Generic[W]):
         return [warning, KillWorker(number)]
 
     def overdue(self, now: float) -> list[int]:
-        """The workers that were killed more than KILL_SECONDS ago and haven't ended: each is to be fenced."""
+        """The workers that were killed more than FENCE_AFTER_SECONDS ago and haven't ended: each is to be fenced."""
         return [
             number
             for number, entry in self._entries.items()
-            if entry.state is KILLED and now - entry.killed_at > KILL_SECONDS
+            if entry.state is KILLED and now - entry.killed_at > FENCE_AFTER_SECONDS
         ]
 
     def fence(self, number: int, snapshot: WorkerSnapshot) -> WorkerLost:
@@ -307,7 +313,10 @@ class WorkerSupervisor(Generic[W]):
         begun = snapshot.begun
         retry = not late or self._restart_late
         if begun is None and snapshot.tasks and not retry:
-            begun = snapshot.tasks[0]  # it never came to it, and that is the error
+            # Late before it began its oldest task; with on_worker_timeout='raise' that task gets the error.
+            begun = snapshot.tasks[0]
         if fenced and isinstance(begun, MakeBatch) and not self._killable:
-            retry = False  # the thread shares its rows, and may write to them now or later
+            # Outputs of threads are plain objects: the stuck thread may still write to the rows that a second attempt
+            # would read.
+            retry = False
         return WorkerLost(number, fenced, reason, snapshot, begun, retry, late)

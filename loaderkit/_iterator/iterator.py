@@ -107,7 +107,7 @@ class DataLoaderIterator(Closing, Generic[T_co]):
     @property
     def step(self) -> int:
         """Elements delivered so far in this run, those before a restore included."""
-        return self._reader.standing.step
+        return self._reader.user_position.step
 
     @property
     def remaining(self) -> int | None:
@@ -122,7 +122,7 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         >>> it.remaining, len(it), iter(lk.load([5, 6, 7])).remaining
         (2, 2, None)
         """
-        return self._plan.steps_left(self._reader.standing)
+        return self._plan.steps_left(self._reader.user_position)
 
     def __len__(self) -> int:
         steps = self.remaining
@@ -133,7 +133,7 @@ class DataLoaderIterator(Closing, Generic[T_co]):
     @property
     def index(self) -> int:
         """The index of the next record: its place in the endless stream of all epochs."""
-        return self._plan.index_of(self._reader.standing)
+        return self._plan.index_of(self._reader.user_position)
 
     @property
     def epoch(self) -> int | None:
@@ -162,7 +162,7 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         True
         """
         with self._reader.lock:
-            return dumps(state_of(self._plan, self._reader.standing, present_versions()))
+            return dumps(state_of(self._plan, self._reader.user_position, present_versions()))
 
     def state_past_error(self) -> bytes:
         """The state after the record or batch that next() failed on, for `set_state`; possible after close().
@@ -256,7 +256,7 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         with self._reader.lock:
             self._reader.check_open()
             self._check_known("seek(step)")
-            self._reader.go_to(self._plan.seek(self._reader.standing, at_least("step", step, 0)))
+            self._reader.go_to(self._plan.seek(self._reader.user_position, at_least("step", step, 0)))
 
     def skip(self, n: int) -> None:
         """Leaves the data of the next n steps out; `step` stays as it is.
@@ -272,7 +272,7 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         with self._reader.lock:
             self._reader.check_open()
             self._check_known("skip(n)")
-            self._reader.go_to(self._plan.skip(self._reader.standing, at_least("n", n, 0)))
+            self._reader.go_to(self._plan.skip(self._reader.user_position, at_least("n", n, 0)))
 
     def records(self, step: int) -> list[RecordMetadata]:
         """Metadata of every record of a step over all shards, in order, as planned; reads no data.
@@ -286,7 +286,7 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         """
         self._check_known("records(step)")
         return named(
-            self._plan.records(self._reader.standing, at_least("step", step, 0)),
+            self._plan.records(self._reader.user_position, at_least("step", step, 0)),
             self._reader.executor.record_name,
         )
 

@@ -40,7 +40,7 @@ class Lookahead:
     @property
     def place(self) -> dict[str, str]:
         """What of the user's position has to be the same in all processes that load together, field to text."""
-        return place_of(self.plan, self._reader.standing)
+        return place_of(self.plan, self._reader.user_position)
 
     def check_open(self) -> None:
         """Raises IteratorClosedError after close()."""

@@ -48,7 +48,7 @@ def _row_scheduler(
         finish=last.has_function or place + 1 < len(plan.operations),
         in_place=not last.has_function,
         prefetch=prefetch,
-        replacement=plan.search(position),
+        replacement=plan.replacement_search(position),
     )
 
 
@@ -88,7 +88,7 @@ def _stream_scheduler(
         stop=plan.stop,
         again=lambda stream: records(StreamIndices(plan.streams_in_blocks(position.q), stream, plan.start)),
         sample=sample if plan.asks_others else None,
-        replacement=plan.search(position),
+        replacement=plan.replacement_search(position),
     )
 
 

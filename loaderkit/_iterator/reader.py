@@ -2,7 +2,7 @@
 
 `DataLoaderIterator`, `Lookahead` and the iterator of Grain's names hold one. Invariants, all under one lock:
 
-    the position moves when an element is handed out, and at no other time
+    the position moves on when an element is handed out; else only `go_to` and `go_back` change it
     the elements right after the position are ready; the open stream, if there is one, gives those after them
     an error belongs to a position: the next element raises it again until the position is set anew
 
@@ -73,7 +73,7 @@ class StreamReader(Generic[P]):
         self._make_agreement = agreement
         self._agreement: EndOfStreamAgreement | None = None
         # Whether an element that is ready may be handed out without asking anything else.
-        self._unhindered = agreement is None and plan.num_steps is None
+        self._nothing_to_ask = agreement is None and plan.num_steps is None
         self.lock = threading.RLock()
         self.executor = find_executor()
         self.position = plan.first_position()
@@ -89,7 +89,9 @@ class StreamReader(Generic[P]):
         self._failed: tuple[P, P | None] | None = (
             None  # the position that next() failed at, and the one after that
         )
-        self._moving = False
+        # An interrupt fell into the taking of elements, into handing one out, or into a move, if this is found True:
+        # what the stream gives next is uncertain.
+        self._in_transition = False
         self._closed = False
 
     # --- elements -----------------------------------------------------------------------------------------------
@@ -104,17 +106,17 @@ class StreamReader(Generic[P]):
             if not ahead and self._received is not None:
                 self._refuse_wrapped()
             # Keep this path short: after a long training step a call costs about 8 us, for its code has left the cache.
-            if not (self._ready and self._unhindered) or self._moving or self.executor.closed:
-                self._reach()
+            if not (self._ready and self._nothing_to_ask) or self._in_transition or self.executor.closed:
+                self._make_available()
             element = self._ready[0]
             if element.losses:
                 self._check_losses(element.after, element.losses[-1])
                 if not ahead:  # before it moves: that may be interrupted, and tells each once
                     self._tell(element.losses, self.position)
-            self._moving = True
+            self._in_transition = True
             self._ready.popleft()
             self.position = element.after
-            self._moving = False
+            self._in_transition = False
             return element
 
     def peek(self) -> Element[P]:
@@ -122,29 +124,29 @@ class StreamReader(Generic[P]):
         with self.lock:
             if self._received is not None:
                 self._refuse_wrapped()
-            self._reach()
+            self._make_available()
             element = self._ready[0]
             if element.losses:
                 self._check_losses(element.after, element.losses[-1])
             return element
 
-    def _reach(self) -> None:
+    def _make_available(self) -> None:
         """Makes the next element ready, and sure that it may be handed out: StopIteration where the run ends."""
         num_steps = self._plan.num_steps
         if num_steps is not None and self.position.step >= num_steps and not self._closed:
             raise StopIteration
-        self._fill()
+        self._fetch()
         if self._make_agreement is not None:
             self._agree(self._ready[0].facts, self._agreed_with(self._make_agreement))
 
-    def _agree(self, facts: Facts, others: EndOfStreamAgreement) -> None:
+    def _agree(self, facts: Facts, agreement: EndOfStreamAgreement) -> None:
         # Here and not when the position moves: what was agreed is agreed, also for an element that is only looked at.
         step = self.position.step + 1
         if not facts.masked:
-            others.before(step, sure=step + facts.more)
+            agreement.before(step, sure=step + facts.more)
             if facts.exhausted:
-                others.exhausted(step + facts.more)
-        elif not others.goes_past(step, total=step - 1):
+                agreement.exhausted(step + facts.more)
+        elif not agreement.goes_past(step, total=step - 1):
             raise StopIteration
 
     def _agreed_with(self, make: Callable[[], EndOfStreamAgreement]) -> EndOfStreamAgreement:
@@ -159,40 +161,38 @@ class StreamReader(Generic[P]):
         try:
             self._plan.check_bad_records(at, latest)
         except BadRecordsError as error:
-            self._move_to(self.position)
+            self._restart_at(self.position)
             self._error, self._raised_at = error, error.__traceback__
             raise
 
-    def _fill(self) -> None:
+    def _fetch(self) -> None:
         """Makes the next element ready."""
         self.check_open()
-        if self._ready and not self._moving:
+        if self._ready and not self._in_transition:
             self.executor.check()
             return
-        if self._moving:
-            # An interrupt fell between taking an element and moving on, or into a move to another place: what the
-            # stream gives next is uncertain.
-            self._move_to(self.position)
+        if self._in_transition:
+            self._restart_at(self.position)
         if self._error is not None:
             # Raised again as it came, or its traceback would grow with every call.
             raise BaseException.with_traceback(self._error, self._raised_at)
-        stream = self._opened()
-        self._moving = True
+        stream = self._open_stream()
+        self._in_transition = True
         try:
             result = stream.next()
         except PoisonedError:
             # By an interrupt in this or another iterator of the loader: on with a new executor.
-            self._move_to(self.position)
-            self._fill()
+            self._restart_at(self.position)
+            self._fetch()
             return
         except BaseException:
-            self._move_to(self.position)
+            self._restart_at(self.position)
             raise
         if isinstance(result, Delivery):
             self._ready.extend(self._elements(result))
-            self._moving = False
+            self._in_transition = False
             return
-        self._moving = False
+        self._in_transition = False
         if isinstance(result, End):
             self._end(result.losses)
         self._fail(result)
@@ -216,7 +216,7 @@ class StreamReader(Generic[P]):
         if self._make_agreement is not None:
             self._agreed_with(self._make_agreement).stop()
         # Nothing comes after a failure. A stream that still held it would hold this reader too, by its traceback.
-        self._move_to(self.position)
+        self._restart_at(self.position)
         # The failure itself isn't kept, for its traceback holds the frames of the user.
         self._failed = self.position, self._plan.after_failure(self.position, failure)
         self._error = explained(
@@ -225,7 +225,7 @@ class StreamReader(Generic[P]):
         self._raised_at = self._error.__traceback__
         raise self._error
 
-    def _opened(self) -> Stream:
+    def _open_stream(self) -> Stream:
         if self._stream is None:
             if not (self.executor.usable or self.executor.closed):
                 self.executor = self._find_executor()
@@ -237,12 +237,12 @@ class StreamReader(Generic[P]):
         """Begins to make elements now instead of at the first `take`."""
         with self.lock:
             self.check_open()
-            self._opened()
+            self._open_stream()
 
     # --- where it stands ----------------------------------------------------------------------------------------
 
     @property
-    def standing(self) -> P:
+    def user_position(self) -> P:
         """Where the user stands."""
         return self.position if self._received is None else self._received
 
@@ -250,9 +250,9 @@ class StreamReader(Generic[P]):
     def at_end(self) -> P:
         """Where the user stands, with the bad records after the last element once the end was met."""
         if (
-            self._at_end is None or self.standing is not self.position
+            self._at_end is None or self.user_position is not self.position
         ):  # a lookahead has met it ahead of the user
-            return self.standing
+            return self.user_position
         return self._at_end
 
     @property
@@ -261,7 +261,7 @@ class StreamReader(Generic[P]):
 
         Raises LookupError where the user doesn't stand at a failure.
         """
-        if self._failed is None or self._failed[0] is not self.standing:
+        if self._failed is None or self._failed[0] is not self.user_position:
             raise LookupError("next() hasn't failed here")
         return self._failed[1]
 
@@ -271,19 +271,24 @@ class StreamReader(Generic[P]):
             self.check_open()
             # Whatever line an interrupt falls on, it stands where it stood or there, and so does a lookahead: all that
             # says where is set in one statement without a call.
-            others = self._agreement
+            agreement = self._agreement
             there = position, None if self._received is None else position, self.moves + 1, None
-            self._moving = True  # until it is there: what was made for the place before isn't handed out
+            self._in_transition = (
+                True  # until it is there: what was made for the place before isn't handed out
+            )
             self.position, self._received, self.moves, self._agreement = there
-            self._move_to(position)
-            _leave(others)
+            # What was made for the place before is dropped; where that is interrupted, `_in_transition` makes the next
+            # call do it.
+            self._restart_at(position)
+            _leave(agreement)
 
-    def _move_to(self, position: P) -> None:
+    def _restart_at(self, position: P) -> None:
+        """Stands at a position, without an open stream and with nothing ready."""
         stream, self._stream = self._stream, None
         # All of it before the position: an interrupt must leave nothing that belongs elsewhere.
         self._ready.clear()
         self._error = self._raised_at = self._failed = self._at_end = None
-        self.position, self._moving = position, False
+        self.position, self._in_transition = position, False
         if stream is not None:
             stream.close()
 
@@ -305,7 +310,7 @@ class StreamReader(Generic[P]):
 
     def go_back(self) -> None:
         """To where the user stands: what was taken ahead comes again."""
-        self._move_to(self.standing)
+        self._restart_at(self.user_position)
 
     def _refuse_wrapped(self) -> Never:
         raise RuntimeError(
@@ -321,14 +326,14 @@ class StreamReader(Generic[P]):
         stream = self._stream
         if stream is not None:
             stream.close()
-        if (others := self._agreement) is not None:
-            others.closed = True
+        if (agreement := self._agreement) is not None:
+            agreement.closed = True
         with self.lock:
             failed = self._failed
-            self._move_to(self.position)
+            self._restart_at(self.position)
             self._failed, self._closed = failed, True
-            others, self._agreement = self._agreement, None
-            _leave(others)
+            agreement, self._agreement = self._agreement, None
+            _leave(agreement)
 
     def check_open(self) -> None:
         """Raises IteratorClosedError after close()."""
@@ -336,7 +341,7 @@ class StreamReader(Generic[P]):
             raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
 
 
-def _leave(others: EndOfStreamAgreement | None) -> None:
-    if others is not None:
+def _leave(agreement: EndOfStreamAgreement | None) -> None:
+    if agreement is not None:
         with contextlib.suppress(Exception):  # a courtesy: the store may be gone already
-            others.stop()
+            agreement.stop()

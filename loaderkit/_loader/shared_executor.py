@@ -13,16 +13,6 @@ from loaderkit._runtime.worker.program import Program
 from loaderkit.errors import IteratorClosedError
 
 
-def end_workers() -> None:
-    """Ends all workers of this process, before the interpreter takes its modules apart.
-
-    The package registers it as an exit handler: a pump or a thread must not run into that.
-    """
-    for pool in living_pools():
-        with contextlib.suppress(KeyboardInterrupt):  # the process ends, which is what was asked for
-            uninterrupted(pool.shut_down)
-
-
 class ExecutorFactory(Protocol):
     """What a SharedExecutor makes its executors with."""
 
@@ -62,13 +52,16 @@ class SharedExecutor:
         """The executor to use now.
 
         Args:
-            factory: says what is to be run, and makes a new executor where one is needed.
+            factory: says what is to be run, and makes a new executor where one is needed. Given with each call: Grain's
+                loader has one factory for each layout.
 
         Raises IteratorClosedError after `close`, and what the factory raises.
         """
         with self._lock:
             if self._closed:
                 raise IteratorClosedError("the loader was closed")
+            # Each time, as the operations may have changed. That is cheap: the files are found once; but `runs` of
+            # process workers pickles the operations.
             program = factory.program()
             if self._executor is None or not self._executor.usable or not self._executor.runs(program):
                 self._executor = factory.make(program)
@@ -92,3 +85,13 @@ def _stop(pools: Sequence[WorkerPool]) -> None:
     # Runs wherever the garbage collector does: stop() only asks.
     for pool in pools:
         pool.stop()
+
+
+def end_workers() -> None:
+    """Ends all workers of this process, before the interpreter takes its modules apart.
+
+    The package registers it as an exit handler: a pump or a thread must not run into that.
+    """
+    for pool in living_pools():
+        with contextlib.suppress(KeyboardInterrupt):  # the process ends, which is what was asked for
+            uninterrupted(pool.shut_down)

@@ -10,7 +10,7 @@ class Store(Protocol):
 
     process, processes: number of this process, and how many load together. timeout: seconds that a process waits for
     others before it raises an error. Only `wait` may wait for another process, and no method may start a collective.
-    All calls come from the thread that calls next().
+    Calls come from the threads that call `next()`, `close()`, `set_state` and `iter(loader)`.
     """
 
     process: int

@@ -75,7 +75,7 @@ class SeekablePlan(StreamShape):
         return index if self.stop is None else min(index, self.stop)
 
     def after(self, at: Position, facts: Facts, k: int) -> Position:
-        """The position after element k of those that facts are of, delivered at a position."""
+        """The position after element k of those that facts are of; at: the position before element k."""
         cursors = at.cursors if facts.ends is None else facts.ends[k]
         losses = at.losses
         if facts.losses is not None and k in facts.losses:
@@ -111,12 +111,15 @@ class SeekablePlan(StreamShape):
                 return None
             after = {stream: (index + 1,)}
             if self.stop is not None and self.ends and index < at.cursors[stream][0]:
-                # Of the last batch, which is filled up from the first index on: after it the stream has ended.
+                # The last batch is wrapped: the failing index is of the second pass. After it the stream has ended.
                 after = {stream: (self.stop,)}
         return at._replace(cursors={**at.cursors, **after})
 
     def seek(self, at: Position, step: int) -> Position:
-        """The position at a step, earlier or later. IndexError where there is no such step."""
+        """The position at a step, earlier or later. IndexError where there is no such step.
+
+        Only where rows keep their number; the caller checks.
+        """
         if self.num_steps is not None and step > self.num_steps:
             raise IndexError(f"step: {step} doesn't exist, the run ends after num_steps={self.num_steps}")
         index = at.segments.seek(step, self.batching.stride)
@@ -124,7 +127,10 @@ class SeekablePlan(StreamShape):
         return Position(step, at.segments, None, at.q, at.losses)
 
     def skip(self, at: Position, n: int) -> Position:
-        """The position with the next n steps left out. IndexError where the stream ends before."""
+        """The position with the next n steps left out. IndexError where the stream ends before.
+
+        Only where rows keep their number; the caller checks.
+        """
         segments = at.segments.skip(at.step, self.index_of(at), n)
         self._check_exists(at.step, segments.index_of(at.step), f"n: there are no {n} steps left")
         return Position(at.step, segments, None, at.q, at.losses)
@@ -159,7 +165,10 @@ class SeekablePlan(StreamShape):
         return self.steps_left(self.first_position())
 
     def steps_left(self, position: Position) -> int | None:
-        """The same from a position on; up to a later segment with another global batch size, where next() raises."""
+        """Steps that this shard makes from a position on, None as for `steps`.
+
+        Counts up to a later segment with another global batch size, where next() raises.
+        """
         run = None if self.num_steps is None else max(0, self.num_steps - position.step)
         if self.row_changing:
             return run if self.lasts else None
@@ -167,7 +176,7 @@ class SeekablePlan(StreamShape):
         return min((steps for steps in (run, left) if steps is not None), default=None)
 
     def _steps_there(self, position: Position) -> int:
-        """The same of a finite sampler, whatever num_steps says: segment by segment, as the steps are made."""
+        """Steps from a position on, of a finite sampler and without num_steps: counted segment by segment."""
         schedule, segments, step = self.schedule, position.segments, position.step
         while True:
             index, stride = segments.span_of(step)
@@ -219,7 +228,7 @@ class SeekablePlan(StreamShape):
             for index, key in named
         ]
 
-    def search(self, position: Position) -> ReplacementSearch:
+    def replacement_search(self, position: Position) -> ReplacementSearch:
         """What to read instead of bad records, in a stream that starts at a position."""
         return ReplacementSearch(
             self.sampler,

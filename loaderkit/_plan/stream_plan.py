@@ -40,7 +40,7 @@ class StreamPlan(Protocol[P]):
         ...
 
     def after(self, at: P, facts: Facts, k: int) -> P:
-        """The position after element k of those that facts are of, delivered at a position."""
+        """The position after element k of those that facts are of; at: the position before element k."""
         ...
 
     def after_losses(self, at: P, losses: Sequence[Loss]) -> P:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from loaderkit.demo.curves import draw_curves
 from loaderkit.demo.digits import write_digits
-from loaderkit.demo.experiment import Comparison, Record, Workers, compare, train
+from loaderkit.demo.experiment import Comparison, TrainingLog, Workers, compare, train
 
 LIBRARIES = {
     "jax": "jax",
@@ -75,7 +75,9 @@ def _place(step: int, epoch_size: int) -> str:
     return f"{record:,} records into epoch {epoch}"
 
 
-def _report(comparison: Comparison, reference: Record, killed: Record, resumed: Record, tests: int) -> None:
+def _report(
+    comparison: Comparison, reference: TrainingLog, killed: TrainingLog, resumed: TrainingLog, tests: int
+) -> None:
     twice = killed.last - resumed.start
     print(f"Resumed      from the checkpoint of step {resumed.start} in a new process, with {AFTER}")
     if wrong := comparison.differing:

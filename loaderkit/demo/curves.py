@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from loaderkit.demo.experiment import Record
+from loaderkit.demo.experiment import TrainingLog
 
 
-def draw_curves(path: Path, *, reference: Record, killed: Record, resumed: Record) -> None:
+def draw_curves(path: Path, *, reference: TrainingLog, killed: TrainingLog, resumed: TrainingLog) -> None:
     """Writes a PNG to `path`: loss by step, with the kill marked and the steps around it enlarged."""
     import matplotlib
 
@@ -33,5 +33,5 @@ def draw_curves(path: Path, *, reference: Record, killed: Record, resumed: Recor
     pyplot.close(figure)
 
 
-def _points(record: Record) -> tuple[list[int], list[float]]:
+def _points(record: TrainingLog) -> tuple[list[int], list[float]]:
     return list(record.losses.keys()), list(record.losses.values())

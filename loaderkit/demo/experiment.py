@@ -27,7 +27,7 @@ class Workers:
 
 
 @dataclass(slots=True)
-class Record:
+class TrainingLog:
     """The output of one training: losses and batch digests by step, and its final results if it reached them."""
 
     start: int = 0
@@ -57,7 +57,9 @@ class Comparison:
         return not self.differing and self.same_params
 
 
-def train(data: Path, run: Path, workers: Workers, *, epochs: int, title: str, kill_at: int | None) -> Record:
+def train(
+    data: Path, run: Path, workers: Workers, *, epochs: int, title: str, kill_at: int | None
+) -> TrainingLog:
     """Runs `train.py` in a process of its own, and sends it SIGKILL once it has printed step `kill_at`.
 
     data, run: directories of the records and of the checkpoints. Raises RuntimeError, with the end of the process's
@@ -65,12 +67,14 @@ def train(data: Path, run: Path, workers: Workers, *, epochs: int, title: str, k
     """
     from tqdm import tqdm
 
-    record = Record()
+    record = TrainingLog()
     errors = run.with_suffix(".stderr.txt")
     with (
         errors.open("wb") as stderr,
         _training(data, run, workers, epochs, stderr) as process,
-        tqdm(desc=title, unit=" steps", dynamic_ncols=True, smoothing=0, mininterval=_redrawn()) as bar,
+        tqdm(
+            desc=title, unit=" steps", dynamic_ncols=True, smoothing=0, mininterval=_redraw_seconds()
+        ) as bar,
     ):
         for line in process.stdout:
             _note(json.loads(line), record)
@@ -112,7 +116,7 @@ def _training(data: Path, run: Path, workers: Workers, epochs: int, stderr: Any)
             raise
 
 
-def _note(line: dict[str, Any], record: Record) -> None:
+def _note(line: dict[str, Any], record: TrainingLog) -> None:
     match line:
         case {"start": start, "steps": steps}:
             record.start, record.steps = start, steps
@@ -122,14 +126,14 @@ def _note(line: dict[str, Any], record: Record) -> None:
             record.params, record.accuracy = params, accuracy
 
 
-def compare(reference: Record, killed: Record, resumed: Record) -> Comparison:
+def compare(reference: TrainingLog, killed: TrainingLog, resumed: TrainingLog) -> Comparison:
     """Compares each batch of the killed and the resumed training with that of the uninterrupted one's same step.
 
-    >>> reference = Record(batches={1: "a", 2: "b", 3: "c"}, params="p")
-    >>> killed = Record(batches={1: "a", 2: "b"})
-    >>> compare(reference, killed, Record(start=1, batches={2: "b", 3: "c"}, params="p")).equal
+    >>> reference = TrainingLog(batches={1: "a", 2: "b", 3: "c"}, params="p")
+    >>> killed = TrainingLog(batches={1: "a", 2: "b"})
+    >>> compare(reference, killed, TrainingLog(start=1, batches={2: "b", 3: "c"}, params="p")).equal
     True
-    >>> compare(reference, killed, Record(start=1, batches={2: "b", 3: "x"}, params="p")).differing
+    >>> compare(reference, killed, TrainingLog(start=1, batches={2: "b", 3: "x"}, params="p")).differing
     (3,)
     """
     made = [(step, digest) for record in (killed, resumed) for step, digest in record.batches.items()]
@@ -142,6 +146,6 @@ def compare(reference: Record, killed: Record, resumed: Record) -> Comparison:
     )
 
 
-def _redrawn() -> float:
+def _redraw_seconds() -> float:
     """Seconds between two updates of a progress bar: more where stderr is a log, with a line for each."""
     return 0.1 if sys.stderr.isatty() else 5.0

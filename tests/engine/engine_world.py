@@ -396,7 +396,7 @@ class World(Reach):
         """
         for place in range(len(self.hands[worker].tasks) if scribbling else 0):
             self._scribble(worker, place)
-        self._lose(worker, begun, at, retry=True, late=False, tell=self.dispatcher.died)
+        self._lose(worker, begun, at, retry=True, late=False, tell=self.dispatcher.take_back)
 
     def fence(self, worker: int, *, begun: int | None, at: int | None, retry: bool) -> None:
         """A worker can't be stopped. It may write until it is released."""

@@ -198,7 +198,7 @@ def test_a_batch_goes_to_the_worker_that_finished_last_not_behind_a_slow_record(
 
 
 def test_an_unknown_worker_that_died_had_no_task():
-    assert world_of(1).dispatcher.died("never seen", "exit code 1") == []
+    assert world_of(1).dispatcher.take_back("never seen", "exit code 1") == []
 
 
 def test_an_output_that_was_asked_for_is_written_there_after_a_death_too():

@@ -104,7 +104,7 @@ def gathered_from_outputs(moves):
     """The rows lie in two outputs: the next task makes the batch of them, in order."""
     walk = Walk(2)
     task = walk.gathered()
-    assert moves[-1] == (FILLING, StepEvent.ROWS_GATHERED)
+    assert moves[-1] == (FILLING, StepEvent.ROWS_DONE)
     assert not walk.scheduler.due() and [span.hi - span.lo for span in task.inputs] == [2, 2]
 
 
@@ -129,7 +129,7 @@ WALKS = {
     (OPEN, StepEvent.ROWS_ASSIGNED): assigned_in_parts,
     (OPEN, StepEvent.LAST_ROWS_ASSIGNED): assigned_as_a_whole,
     (OPEN, StepEvent.FAILED): failed_before_all_rows_were_assigned,
-    (FILLING, StepEvent.ROWS_GATHERED): gathered_from_outputs,
+    (FILLING, StepEvent.ROWS_DONE): gathered_from_outputs,
     (FILLING, StepEvent.BATCHES_MADE): made_by_one_task,
     (FILLING, StepEvent.FAILED): failed_while_other_rows_are_out,
     (FINISHING, StepEvent.BATCHES_MADE): finished,

@@ -9,12 +9,12 @@ from engine_values import make_batch, read_stream
 import loaderkit._engine.supervisor as module
 from loaderkit._engine.stall_watch import Stall
 from loaderkit._engine.supervisor import (
+    DISMISSED,
     FENCED,
     KILLED,
     NEXT_STATES,
     READY,
     RELEASED,
-    RETIRING,
     STARTING,
     WorkerState,
     WorkerSupervisor,
@@ -75,7 +75,7 @@ def start(supervisor, ready=True):
 
 def dies(supervisor, ready, reason="exit code 3"):
     """A worker starts and dies; whether starting others is given up then."""
-    lost, *rest = supervisor.died(start(supervisor, ready), reason, IDLE, wanted=True)
+    lost, *rest = supervisor.died(start(supervisor, ready), reason, IDLE, closing=False)
     assert (lost.reason, lost.fenced, lost.late, lost.retry, lost.begun) == (reason, False, False, True, None)
     return rest
 
@@ -89,7 +89,7 @@ def late(supervisor, number, snapshot, doing="the kernel says D", now=100.0, sec
 
 
 def test_as_many_workers_are_started_as_there_should_be():
-    """A killed one has its place until its end is seen; a fenced, retiring or released one has none."""
+    """A killed one has its place until its end is seen; a fenced, dismissed or released one has none."""
     supervisor = made(restart_late=True)
     first, second = start(supervisor), start(supervisor, ready=False)
     assert supervisor.to_start() is None and supervisor.workers == {0: "the worker 0", 1: "the worker 1"}
@@ -99,9 +99,9 @@ def test_as_many_workers_are_started_as_there_should_be():
     third = start(supervisor)
     assert (supervisor.workers.keys(), supervisor.fenced) == ({second, third}, {first: "the worker 0"})
     assert supervisor.worker(first) == "the worker 0" and not supervisor.is_active(first)
-    supervisor.died(second, "exit code 0", IDLE, wanted=True)
+    supervisor.died(second, "exit code 0", IDLE, closing=False)
     assert supervisor.dismiss() == {third: "the worker 2"}
-    assert supervisor.state(third) is RETIRING and supervisor.workers == {}
+    assert supervisor.state(third) is DISMISSED and supervisor.workers == {}
     supervisor.forget(third)
     supervisor.forget(first)
     assert {supervisor.state(number) for number in range(3)} == {RELEASED} and supervisor.fenced == {}
@@ -134,7 +134,7 @@ def in_state(state, killable):
             supervisor.fence(0, IDLE)
         case WorkerState.FENCED:
             late(supervisor, 0, IDLE)
-        case WorkerState.RETIRING:
+        case WorkerState.DISMISSED:
             supervisor.dismiss()
         case WorkerState.RELEASED:
             supervisor.forget(0)
@@ -151,24 +151,24 @@ MOVES = {
         (True, lambda one: late(one, 0, IDLE)),
     ],
     (STARTING, FENCED): [(False, lambda one: late(one, 0, IDLE))],
-    (STARTING, RETIRING): [(any, lambda one: one.dismiss())],
+    (STARTING, DISMISSED): [(any, lambda one: one.dismiss())],
     (STARTING, RELEASED): [
-        (True, lambda one: one.died(0, "exit code 3", IDLE, wanted=True)),
+        (True, lambda one: one.died(0, "exit code 3", IDLE, closing=False)),
         (False, lambda one: one.forget(0)),
     ],
     (READY, KILLED): [(True, lambda one: one.channel_closed(0, 1.0)), (True, lambda one: late(one, 0, BUSY))],
     (READY, FENCED): [(False, lambda one: late(one, 0, BUSY))],
-    (READY, RETIRING): [(any, lambda one: one.dismiss())],
+    (READY, DISMISSED): [(any, lambda one: one.dismiss())],
     (READY, RELEASED): [
-        (True, lambda one: one.died(0, "exit code 3", BUSY, wanted=True)),
-        (True, lambda one: one.died(0, "exit code 3", BUSY, wanted=False)),
+        (True, lambda one: one.died(0, "exit code 3", BUSY, closing=False)),
+        (True, lambda one: one.died(0, "exit code 3", BUSY, closing=True)),
     ],
     (KILLED, FENCED): [(True, lambda one: one.fence(*one.overdue(9.0), IDLE))],
-    (KILLED, RETIRING): [(True, lambda one: one.dismiss())],
-    (KILLED, RELEASED): [(True, lambda one: one.died(0, "exit code -9", IDLE, wanted=True))],
-    (RETIRING, RELEASED): [(any, lambda one: one.forget(0))],
+    (KILLED, DISMISSED): [(True, lambda one: one.dismiss())],
+    (KILLED, RELEASED): [(True, lambda one: one.died(0, "exit code -9", IDLE, closing=False))],
+    (DISMISSED, RELEASED): [(any, lambda one: one.forget(0))],
     (FENCED, RELEASED): [
-        (True, lambda one: one.died(0, "exit code -9", IDLE, wanted=True)),
+        (True, lambda one: one.died(0, "exit code -9", IDLE, closing=False)),
         (False, lambda one: one.stopped_writing(0)),
         (any, lambda one: one.forget(0)),
     ],
@@ -208,14 +208,14 @@ def test_every_other_move_is_refused(old, new):
     assert supervisor.state(0) is old
 
 
-@pytest.mark.parametrize("state", [RETIRING, FENCED, RELEASED])
+@pytest.mark.parametrize("state", [DISMISSED, FENCED, RELEASED])
 def test_events_that_only_a_present_worker_has_are_refused(state):
     """They would count for nothing."""
     for event in (
         lambda one: one.worker_ready(0),
         lambda one: one.fence(0, IDLE),
         *([] if state is FENCED else [lambda one: one.channel_closed(0, 1.0)]),
-        *([] if state is FENCED else [lambda one: one.died(0, "exit code 3", IDLE, wanted=True)]),
+        *([] if state is FENCED else [lambda one: one.died(0, "exit code 3", IDLE, closing=False)]),
     ):
         supervisor = in_state(state, killable=True)
         with pytest.raises(AssertionError, match="worker 0"):
@@ -225,7 +225,7 @@ def test_events_that_only_a_present_worker_has_are_refused(state):
 
 def test_events_of_other_workers_that_change_nothing():
     """A dismissed one reports its last task; a killed or fenced one closes its channel, and is killed again."""
-    for state in (STARTING, READY, RETIRING, KILLED, RELEASED):
+    for state in (STARTING, READY, DISMISSED, KILLED, RELEASED):
         supervisor = in_state(state, killable=True)
         assert supervisor.stopped_writing(0) is None and supervisor.state(0) is state
     for state in (KILLED, FENCED):
@@ -258,7 +258,7 @@ def test_workers_that_die_while_nothing_is_done_are_given_up():
     assert not any(dies(supervisor, ready) for _ in range(most - 1) for ready in (True, False))
     number = start(supervisor)
     supervisor.task_finished(number)
-    supervisor.died(number, "exit code 5", IDLE, wanted=True)
+    supervisor.died(number, "exit code 5", IDLE, closing=False)
     assert not any(dies(supervisor, ready=True) for _ in range(most - 2))
     assert dies(supervisor, ready=True, reason="exit code 5") == [GiveUp("fruitless", most, "exit code 5")]
 
@@ -267,7 +267,7 @@ def test_a_worker_that_goes_with_all_others_counts_for_nothing():
     """Its tasks are wanted no more."""
     supervisor = made()
     for number in range(50):
-        assert supervisor.died(start(supervisor, number % 2), "exit code 0", BUSY, wanted=False) == [
+        assert supervisor.died(start(supervisor, number % 2), "exit code 0", BUSY, closing=True) == [
             DropTasks(number)
         ]
     assert dies(supervisor, ready=False) == dies(supervisor, ready=True) == []
@@ -316,7 +316,7 @@ def test_a_late_process_is_killed_and_its_end_is_put_down_to_that(restart_late):
     warning, kill = late(supervisor, number, snapshot, "the kernel says S", now=100.0)
     assert isinstance(warning, StallWarning) and kill == KillWorker(number)
     assert supervisor.overdue(105.0) == []
-    (lost,) = supervisor.died(number, "exit code -9", snapshot, wanted=True)
+    (lost,) = supervisor.died(number, "exit code -9", snapshot, closing=False)
     assert lost.reason == "no sign of life for 6 s (the kernel says S)"
     assert (lost.begun, lost.retry) == ((None, True) if restart_late else (snapshot.tasks[0], False))
     assert lost.late and not lost.fenced
@@ -338,7 +338,7 @@ def test_a_process_that_doesnt_end_is_fenced_in_time(restart_late):
         True,
     )
     assert supervisor.overdue(200.0) == [] and start(supervisor) == 1
-    assert supervisor.died(number, "exit code -9", IDLE, wanted=True) == [ReleaseSlots(number)]
+    assert supervisor.died(number, "exit code -9", IDLE, closing=False) == [ReleaseSlots(number)]
 
 
 def test_a_process_that_lost_its_channel_and_doesnt_end_is_fenced_too():
@@ -373,7 +373,7 @@ def test_a_killed_process_that_gets_ready_is_given_nothing():
     number = start(supervisor, ready=False)
     late(supervisor, number, IDLE)
     assert not supervisor.worker_ready(number) and supervisor.state(number) is KILLED
-    (lost,) = supervisor.died(number, "exit code -9", IDLE, wanted=True)
+    (lost,) = supervisor.died(number, "exit code -9", IDLE, closing=False)
     assert lost.late and supervisor._fruitless == 1 and supervisor._failed_starts == 0
 
 
@@ -400,5 +400,5 @@ def test_only_workers_that_arent_ready_have_the_time_of_a_start(monkeypatch):
     snapshots = {0: IDLE, 1: BUSY}
     found = [stall for n in range(17) for stall in supervisor.look(n * supervisor.interval, snapshots)]
     assert {stall.worker for stall in found} == {1} and all(stall.too_long for stall in found)
-    assert not supervisor.time_to_look(16.5 * supervisor.interval)
-    assert supervisor.time_to_look(17 * supervisor.interval)
+    assert not supervisor.is_due(16.5 * supervisor.interval)
+    assert supervisor.is_due(17 * supervisor.interval)

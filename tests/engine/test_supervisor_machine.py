@@ -177,17 +177,17 @@ class SupervisorMachine(RuleBasedStateMachine):
             worker.state, worker.killed_at = "killed", self.now
 
     @precondition(lambda self: self.killable and self.those(*PRESENT, "fenced"))
-    @rule(data=st.data(), wanted=st.sampled_from([True, True, True, False]))
-    def dies(self, data, wanted):
-        self.let_die(data.draw(st.sampled_from(self.those(*PRESENT, "fenced"))), wanted)
+    @rule(data=st.data(), closing=st.sampled_from([False, False, False, True]))
+    def dies(self, data, closing):
+        self.let_die(data.draw(st.sampled_from(self.those(*PRESENT, "fenced"))), closing)
 
-    def let_die(self, number, wanted):
+    def let_die(self, number, closing):
         worker = self.workers[number]
-        decisions = self.supervisor.died(number, "exit code 9", self.snapshot(number), wanted=wanted)
+        decisions = self.supervisor.died(number, "exit code 9", self.snapshot(number), closing=closing)
         was, worker.state = worker.state, "released"
         if was == "fenced":
             assert decisions == [ReleaseSlots(number)]
-        elif not wanted:
+        elif closing:
             assert decisions == [DropTasks(number)]
         else:
             lost, *given_up = decisions
@@ -208,7 +208,7 @@ class SupervisorMachine(RuleBasedStateMachine):
         """Whatever is started dies."""
         for _ in range(times):
             self.start(fails=False, ready=ready, tasks=0)
-            self.let_die(len(self.workers) - 1, wanted=True)
+            self.let_die(len(self.workers) - 1, closing=False)
 
     @precondition(lambda self: not self.killable and self.workers)
     @rule(data=st.data())
@@ -248,7 +248,7 @@ class SupervisorMachine(RuleBasedStateMachine):
                 break
         for number in self.those("killed"):
             if ends and self.workers[number].late:
-                self.let_die(number, wanted=True)
+                self.let_die(number, closing=False)
 
     def one_look(self, *, goes_on):
         self.now += self.supervisor.interval
@@ -324,12 +324,12 @@ class SupervisorMachine(RuleBasedStateMachine):
         leaving = self.those(*PRESENT)
         assert self.supervisor.dismiss() == {number: f"worker {number}" for number in leaving}
         for number in leaving:
-            self.workers[number].state = "retiring"
+            self.workers[number].state = "dismissed"
 
-    @precondition(lambda self: self.those("retiring", "fenced", "released"))
+    @precondition(lambda self: self.those("dismissed", "fenced", "released"))
     @rule(data=st.data())
     def joined(self, data):
-        number = data.draw(st.sampled_from(self.those("retiring", "fenced", "released")))
+        number = data.draw(st.sampled_from(self.those("dismissed", "fenced", "released")))
         self.supervisor.forget(number)
         self.workers[number].state = "released"
 

@@ -116,7 +116,7 @@ def test_reads_come_in_order_whatever_fails_before_them(tasks, records, threads)
             got.append(future.result())
         taken.close()
         assert got == keys[: keys.index(-1) if -1 in keys else None]
-    assert ahead._ahead == 0 and not ahead._waiting and not ahead._flying
+    assert ahead._ahead == 0 and not ahead._waiting and not ahead._begun
     ahead.close()
 
 

@@ -58,7 +58,7 @@ def slot_of_next(executor: Any) -> Slot | None:
     if hasattr(scheduler, "_steps"):
         outcome = scheduler._steps[0].outcome
         return None if outcome is None else outcome.slot
-    runs = scheduler._last.runs
+    runs = scheduler._output_queue.runs
     return executor._outputs.slot(runs[0].task) if runs and runs[0].done else None
 
 

@@ -494,7 +494,7 @@ def test_a_thread_that_wakes_up_late_and_writes_harms_nothing(tmp_path):
 @pytest.mark.slow
 def test_a_process_that_cant_be_killed_and_wakes_up_late_harms_nothing(tmp_path, monkeypatch):
     """As one that is inside the kernel: here SIGKILL isn't sent to it at first."""
-    monkeypatch.setattr(supervisor, "KILL_SECONDS", 0.0)
+    monkeypatch.setattr(supervisor, "FENCE_AFTER_SECONDS", 0.0)
     trap = Sleepy(tmp_path, at=301)
     expected = list(numbers(400, row, lk.Batch(4)))
     options = {"worker_timeout": 0.4, "on_worker_timeout": "restart", **ONE}
@@ -518,7 +518,7 @@ def test_close_ends_a_process_that_was_fenced(tmp_path, monkeypatch, caplog):
     The test says that it takes too long, at once and for this worker only: a time limit that is short enough for a
     test would end others on a busy machine.
     """
-    monkeypatch.setattr(supervisor, "KILL_SECONDS", -1.0)
+    monkeypatch.setattr(supervisor, "FENCE_AFTER_SECONDS", -1.0)
     trap = Trap(tmp_path, at=9)
     options = {"worker_timeout": 1000.0, "on_worker_timeout": "restart", **ONE}
     with numbers(24, trap, lk.Batch(4), task_rows=2, **options) as loader:

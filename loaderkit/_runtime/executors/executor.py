@@ -123,8 +123,9 @@ class Executor(abc.ABC):
         )
         self._objects: dict[int, Output] = {}  # outputs in this process: made here, or opened from the arena
         self._leased: set[int] = set()  # tasks whose output lies in a slot that a lease frees
-        # True while the engine is between two states. An interrupt there leaves it true, and then this executor isn't
-        # used again: its iterators go on with another, from their positions.
+        # True during every ordinary move of the engine, between two states. It means "broken" only for a new call that
+        # finds it so under the lock: an interrupt left it true, and this executor isn't used again. Its iterators go on
+        # with another, from their positions.
         self.poisoned = False
         # It was closed, or this is a fork of its process. A plain flag, read without the lock.
         self.closed = False

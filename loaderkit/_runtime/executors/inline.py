@@ -12,7 +12,7 @@ from loaderkit._runtime.worker.task_runner import Output, TaskRunner
 from .executor import Executor, NextResult
 
 
-class _InlineMemory:
+class _InlineContext:
     """How a task that the calling thread runs reaches earlier outputs, and asks for replacements.
 
     It isn't the executor itself, which would form a cycle of references with the task runner.
@@ -56,8 +56,8 @@ class InlineExecutor(Executor):
             max_restarts=0,
             task_rows=task_rows,
         )
-        self._memory = _InlineMemory(self._objects)
-        self._runner = TaskRunner(program, self._memory)
+        self._task_context = _InlineContext(self._objects)
+        self._runner = TaskRunner(program, self._task_context)
         self._dispatcher.ready(0)
 
     def next(self, stream: int) -> NextResult:
@@ -77,7 +77,7 @@ class InlineExecutor(Executor):
 
     def _work(self, assignment: Assignment) -> None:
         task = assignment.task
-        self._memory.replacement = partial(self._dispatcher.replacement, 0, task.id, assignment.attempt)
+        self._task_context.replacement = partial(self._dispatcher.replacement, 0, task.id, assignment.attempt)
         try:
             self.poisoned = False
             result, output = self._runner.do(task)
@@ -86,7 +86,7 @@ class InlineExecutor(Executor):
             self.poisoned = True
             # A batch_fn may have written to its rows, so they are made anew, in another executor.
             if not isinstance(task, MakeBatch):
-                self._dispatcher.died(0, "interrupted")
+                self._dispatcher.take_back(0, "interrupted")
                 self._dispatcher.ready(0)
                 self.poisoned = False
             raise

@@ -68,7 +68,7 @@ class ProcessWorker:
             raise
         self.name = f"worker process {self.process.pid}"
         # The end of its channel isn't enough: a process that the user's code forked there may still hold it open.
-        self.watch = open_process(self.process.pid)
+        self.pidfd = open_process(self.process.pid)
         try:
             self._send(packed)
         except BaseException:  # a MemoryError
@@ -104,9 +104,9 @@ class ProcessWorker:
 
     def grant_space(self, task: int, attempt: int, slot: Slot | None) -> None:
         if slot is None:
-            self._send(wire.frame(wire.FORGET, wire.numbers(task, attempt)))
+            self._send(wire.frame(wire.SPACE_REFUSED, wire.numbers(task, attempt)))
         else:
-            self._send(wire.frame(wire.PLACE, wire.numbers(task, attempt, *wire.pack_slot(slot))))
+            self._send(wire.frame(wire.SPACE_GRANTED, wire.numbers(task, attempt, *wire.pack_slot(slot))))
 
     def send_candidates(self, indices: np.ndarray, keys: np.ndarray) -> None:
         self._send(wire.frame(wire.CANDIDATES, indices.tobytes() + keys.tobytes()))
@@ -159,12 +159,12 @@ class ProcessWorker:
 
     def kill(self) -> None:
         """Kills it; doesn't wait."""
-        if self.watch is None:
+        if self.pidfd is None:
             self.process.kill()
             return
         with contextlib.suppress(ProcessLookupError):  # it has ended just now
             # Not by its pid, which another process may have by now.
-            signal.pidfd_send_signal(self.watch, signal.SIGKILL)
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
     def end(self, timeout: float) -> str:
         reaped = self.process.returncode is None and _reaped_elsewhere(self.process.pid)
@@ -178,9 +178,9 @@ class ProcessWorker:
                 self.process.wait(timeout=_KILL_SECONDS)
         self.connection.close()
         self._heartbeat.close()
-        if self.watch is not None:
-            os.close(self.watch)
-            self.watch = None
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None
         return "an exit code that other code took" if reaped else _how_it_ended(self.process.returncode)
 
 
@@ -195,13 +195,13 @@ def _reaped_elsewhere(pid: int) -> bool:
 
 def _event(kind: int, body: bytes) -> Event:
     match kind:
-        case wire.READY:
+        case wire.WORKER_READY:
             return WorkerReady()
-        case wire.ASK:
+        case wire.SPACE_REQUESTED:
             return SpaceRequested(*wire.read_numbers(body))
-        case wire.SEARCH:
+        case wire.REPLACEMENT_REQUESTED:
             return ReplacementRequested(*wire.read_numbers(body))
-        case wire.UNFIT:
+        case wire.SETUP_FAILED:
             return SetupFailed(unpack_exception(body))
     task, attempt, result = wire.unpack_result(body)
     if not isinstance(result, Discarded) and result.failure is not None:

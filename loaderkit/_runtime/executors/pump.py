@@ -1,8 +1,9 @@
 """The pump: the thread of a pool that starts the workers, hears them, tells the engine, and ends them.
 
-It is a part of the pool in a file of its own: it uses the pool's private attributes, all of them under the pool's
-lock. Three things are done without the lock, because they take long: waiting for events, asking a worker what it
-does, and joining workers.
+It is a part of the pool in a file of its own: it uses the pool's private attributes, under the pool's lock. Without
+the lock it reads `_kind`, which never changes, and looks at `_streams` to choose how long to wait: a stream that is
+opened or closed meanwhile wakes it. Three things are done without the lock, because they take long: waiting for
+events, asking a worker what it does, and joining workers.
 
 Process workers are started from this thread, because the kernel ties a child's life to the *thread* that started it.
 """
@@ -60,7 +61,7 @@ def start_pump(pool: "WorkerPool") -> None:
         except OSError:
             selector.close()
             raise
-    pool.poisoned = True
+    pool.poisoned = True  # until it is known whether the thread runs
     pump = Pump(pool, selector)
     pool._ended = pump.ended
     thread = threading.Thread(target=pump.run, name="loaderkit-pump", daemon=True)
@@ -73,8 +74,8 @@ def start_pump(pool: "WorkerPool") -> None:
             pool._thread = None
             selector.close()
         if not refused:
-            raise
-        pool.poisoned = False
+            raise  # interrupted: the pump may run; the pool stays poisoned, so that it isn't used again
+        pool.poisoned = False  # refused: nothing runs
         raise WorkerError(f"the loader's pump, a thread, can't be started: {with_limits(error)}") from error
     pool.poisoned = False
 
@@ -94,7 +95,7 @@ class Pump:
         self._selector = selector
         self._supervisor = pool._supervisor
         self._dispatcher = pool._dispatcher
-        self._leaving: Mapping[int, Worker] = {}  # asked to end, and joined last
+        self._dismissed: Mapping[int, Worker] = {}  # and those that were fenced by then: joined last
         self.begun = threading.Event()
         self.ended = threading.Event()
 
@@ -103,7 +104,7 @@ class Pump:
         pool = self._pool
         self.begun.set()
         try:
-            while self._run_round():
+            while self._round():
                 pass
             self._end()
         except BaseException as error:  # noqa: BLE001 - as above
@@ -115,15 +116,16 @@ class Pump:
         finally:
             self.ended.set()
 
-    def _run_round(self) -> bool:
-        """One round; whether another one follows. If not, the workers were asked to end, under the same lock."""
+    def _round(self) -> bool:
+        """One round; whether another one follows. If not, the workers were dismissed, under the same lock."""
         pool = self._pool
-        idle = not pool._streams
+        idle = not pool._streams  # without the lock: see above
         try:
-            happened = self.run_once(IDLE_SECONDS if idle else self._supervisor.interval)
+            happened = self._handle_events(IDLE_SECONDS if idle else self._supervisor.interval)
             self._look_after_workers()
         except BaseException as error:  # noqa: BLE001 - a failure must fail every blocked next()
-            pool._fail(error)
+            with pool.lock:
+                pool._fail(error)
             happened = True
         with pool.lock:
             if pool._failed or pool.poisoned:
@@ -135,7 +137,7 @@ class Pump:
 
     # --- one round ----------------------------------------------------------------------------------------------
 
-    def run_once(self, timeout: float | None) -> bool:
+    def _handle_events(self, timeout: float | None) -> bool:
         """Waits for events for so many seconds, and handles them; whether there was any."""
         pool = self._pool
         ready = self._selector.select(timeout)
@@ -170,7 +172,7 @@ class Pump:
         for event in worker.read():
             if self._supervisor.is_active(number):
                 self._pool._handle_event(number, event)
-        if key.fd == worker.watch or (worker.watch is None and not worker.open):
+        if key.fd == worker.pidfd or (worker.pidfd is None and not worker.open):
             self._on_exit(number, worker)
         elif not worker.open:
             # Nothing more is heard of it. Killed without waiting, under the lock; its exit is an event of its own.
@@ -179,13 +181,13 @@ class Pump:
 
     def _on_exit(self, number: int, worker: ProcessWorker) -> None:
         """A process has ended, and its channel was read to the end."""
-        for what in (worker.connection, worker.watch):
+        for watched in (worker.connection, worker.pidfd):
             with contextlib.suppress(KeyError):  # it closed its channel before
-                self._selector.unregister(what)  # type: ignore[arg-type]  # no watch: none is registered
+                self._selector.unregister(watched)  # type: ignore[arg-type]  # no pidfd: none is registered
         snapshot = self._snapshot(number, worker)
         reason = worker.end(_PROCESS_END_SECONDS)
-        wanted = not (self._pool._stopping or self._pool._failed)
-        self._carry_out(worker, self._supervisor.died(number, reason, snapshot, wanted=wanted))
+        closing = self._pool._stopping or self._pool._failed
+        self._carry_out(worker, self._supervisor.died(number, reason, snapshot, closing=closing))
 
     def start_workers(self) -> None:
         """Starts as many workers as there should be, under the lock."""
@@ -212,8 +214,8 @@ class Pump:
             return
         self._supervisor.started(number, worker)
         self._selector.register(worker.connection, selectors.EVENT_READ, number)
-        if worker.watch is not None:
-            self._selector.register(worker.watch, selectors.EVENT_READ, number)
+        if worker.pidfd is not None:
+            self._selector.register(worker.pidfd, selectors.EVENT_READ, number)
 
     def _select_for_writing(self) -> None:
         for number, worker in self._supervisor.workers.items():
@@ -227,7 +229,7 @@ class Pump:
     def _look_after_workers(self) -> None:
         """Now and then: a worker without progress is logged, and ended when it takes too long."""
         now = time.monotonic()
-        if not self._supervisor.time_to_look(now):
+        if not self._supervisor.is_due(now):
             return
         with self._pool.lock:
             workers = self._supervisor.workers
@@ -271,7 +273,7 @@ class Pump:
                 case WorkerLost():
                     self._lose(worker, decision)
                 case DropTasks(number):
-                    self._dispatcher.died(number, "dismissed")
+                    self._dispatcher.take_back(number, "dismissed")
                 case ReleaseSlots(number):
                     self._dispatcher.release(number)
                 case GiveUp():
@@ -280,7 +282,7 @@ class Pump:
     def _lose(self, worker: Worker, lost: WorkerLost) -> None:
         if lost.fenced:
             worker.dismiss()  # a thread then begins nothing more
-        tell = self._dispatcher.fence if lost.fenced else self._dispatcher.died
+        tell = self._dispatcher.fence if lost.fenced else self._dispatcher.take_back
         tell(
             lost.number,
             lost.reason,
@@ -296,13 +298,13 @@ class Pump:
 
     def _dismiss_workers(self) -> None:
         pool = self._pool
-        leaving = self._supervisor.dismiss()
-        for number, worker in leaving.items():
+        dismissed = self._supervisor.dismiss()
+        for number, worker in dismissed.items():
             worker.dismiss()
             if not pool.poisoned:
-                self._dispatcher.died(number, "dismissed")
+                self._dispatcher.take_back(number, "dismissed")
         # Only a pool that stops has fenced workers here: else it is in use until they are released.
-        self._leaving = {**leaving, **self._supervisor.fenced}
+        self._dismissed = {**dismissed, **self._supervisor.fenced}
         if not pool._stopping:
             pool._thread = None  # a stream that is opened from now on starts another
         pool._changed.notify_all()
@@ -314,7 +316,7 @@ class Pump:
         finally:
             self._selector.close()
             with pool.lock:
-                for number in self._leaving:
+                for number in self._dismissed:
                     self._supervisor.forget(number)
                 if pool._stopping and pool._thread in (None, threading.current_thread()):
                     pool._close_resources()  # else a next pump was started since, and does it
@@ -322,5 +324,5 @@ class Pump:
     def _join_workers(self) -> None:
         seconds = _PROCESS_END_SECONDS if self._pool._kind == "process" else _THREAD_END_SECONDS
         deadline = time.monotonic() + seconds
-        for worker in self._leaving.values():
+        for worker in self._dismissed.values():
             worker.end(max(0.0, deadline - time.monotonic()))

@@ -48,7 +48,7 @@ class ReplacementRequested:
 
 @dataclass(frozen=True, slots=True)
 class SetupFailed:
-    """A worker can't run the program at all."""
+    """This worker, and any that would replace it, can't go on: the program can't be set up, or a limit is exhausted."""
 
     error: Exception
 

@@ -24,7 +24,7 @@ from loaderkit._engine.supervisor import WorkerSupervisor
 from loaderkit._engine.task import inputs_of
 from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.arena import Arena
-from loaderkit._runtime.start.first_messages import operations_now, packed
+from loaderkit._runtime.start.first_messages import operations_now, pack_first_messages
 from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._runtime.worker.program import Program
 from loaderkit._system.descriptors import above_standard
@@ -75,7 +75,9 @@ class WorkerPool(Executor):
     ) -> None:
         self._packer = Packer()
         # Before anything is opened that would have to be closed again.
-        self._packed, self._descriptors = packed(program, self._packer) if kind == "process" else (b"", [])
+        self._packed, self._descriptors = (
+            pack_first_messages(program, self._packer) if kind == "process" else (b"", [])
+        )
         self._as_sent = operations_now(program) if kind == "process" else b""
         arena = Arena()
         super().__init__(

@@ -19,10 +19,10 @@ from .launch import check_start
 from .preparation import Preparation
 
 
-def packed(program: Program, packer: Packer) -> tuple[bytes, list[int]]:
+def pack_first_messages(program: Program, packer: Packer) -> tuple[bytes, list[int]]:
     """The first messages, and the descriptors that they refer to.
 
-    Raises TransportError with the part that can't be sent, and WorkerError where this program can't start worker
+    Raises TransportError naming the part that can't be sent, and WorkerError where this process can't start worker
     processes.
     """
     check_start()
@@ -37,7 +37,7 @@ def packed(program: Program, packer: Packer) -> tuple[bytes, list[int]]:
 
 
 def operations_now(program: Program) -> bytes:
-    """A pickle of the operations in their present state, to compare with the one that was sent."""
+    """A pickle of the operations as they are now, to compare with one made when the program was sent."""
     with sending():
         operations: bytes = cloudpickle.dumps(program.operations)
     return operations

@@ -38,16 +38,16 @@ PREPARE = 8  # what to take over from the trainer before anything else: a pickle
 PROGRAM = 1  # what to run: a pickle
 LAYOUT = 2  # a pickle of a number and a layout: that number means it in later tasks, whatever it meant before
 TASK = 3
-PLACE = 4  # where an output that was too large for its reserve goes
-FORGET = 5  # an output that is not needed any more
+SPACE_GRANTED = 4  # where an output that was too large for its reserve goes
+SPACE_REFUSED = 5  # the worker drops the output: it is not needed any more, or there is no memory for it
 CANDIDATES = 6  # indices, then as many record keys: what may be read instead of a bad record
 RECALL = 7  # task, attempt, task, attempt, ...: cancelled; those that aren't begun are reported as discarded
 # From a worker.
-READY = 16
-UNFIT = 17  # the program can't be set up: a pickled exception
-DONE = 18
-ASK = 19  # task, attempt, bytes: room is needed
-SEARCH = 20  # task, attempt, index, tried: what to read instead of a bad record
+WORKER_READY = 16
+SETUP_FAILED = 17  # this worker, and any that would replace it, can't go on: a pickled exception
+TASK_FINISHED = 18
+SPACE_REQUESTED = 19  # task, attempt, bytes
+REPLACEMENT_REQUESTED = 20  # task, attempt, index, tried: what to read instead of a bad record
 
 HEADER = struct.Struct("=BQ")
 _NO_SLOT = (-1, 0, 0, 0)
@@ -56,6 +56,7 @@ _NO_END = -1
 _READ_ROWS, _READ_STREAM, _MAKE_BATCH, _DISCARDED = range(4)  # kinds of tasks, and of their results
 _TASK_HEAD = 9  # numbers: kind, id, attempt, suspect, indices, reserve
 _RESULT_HEAD = 48  # bytes: kind, task, attempt, output's bytes, nanoseconds, bytes of the pickle at the end
+_RUN_HEAD = 24  # bytes: elements, numbers of a cursor, whether there are ends
 
 
 def frame(kind: int, body: bytes = b"") -> bytes:
@@ -210,7 +211,7 @@ def _number(layout: Any, layouts: dict[BatchLayout, int]) -> int:
 
 
 def pack_result(task: int, attempt: int, result: TaskResult | Discarded, packer: Packer) -> bytes:
-    """A result as a body; its failure must be portable already."""
+    """A result as a body; its failure's error was packed before, by `pack_exception`."""
     match result:
         case RowsRead():
             return _pack_rows_read(task, attempt, result, packer)
@@ -260,10 +261,10 @@ def unpack_result(body: bytes) -> tuple[int, int, TaskResult | Discarded]:
         result = RowsRead(parts, failure, failed_target, layout, nbytes, seconds, losses)
     elif kind == _READ_STREAM:
         failure, losses = rare or (None, ())
-        result = StreamRead(*_unpack_run(body), failure, nbytes, seconds, losses)
+        result = StreamRead(*_unpack_run(body[_RESULT_HEAD:end]), failure, nbytes, seconds, losses)
     elif kind == _MAKE_BATCH:
         failure, layout = rare or (None, None)
-        result = BatchMade(*_unpack_run(body), failure, layout, nbytes, seconds)
+        result = BatchMade(*_unpack_run(body[_RESULT_HEAD:end]), failure, layout, nbytes, seconds)
     else:
         result = Discarded()
     return task, attempt, result
@@ -277,11 +278,11 @@ def _unpack_parts(body: bytes) -> tuple[RowsPart, ...]:
 
 
 def _unpack_run(body: bytes) -> tuple[int, np.ndarray | None, np.ndarray | None]:
-    size, width, has_ends = array("q", body[_RESULT_HEAD : _RESULT_HEAD + 24]).tolist()
-    first, nbytes = _RESULT_HEAD + 24, 8 * size * width
+    size, width, has_ends = array("q", body[:_RUN_HEAD]).tolist()
+    nbytes = 8 * size * width
     begins = ends = None
     if width:
-        begins = np.frombuffer(body, np.int64, size * width, first).reshape(size, width)
+        begins = np.frombuffer(body, np.int64, size * width, _RUN_HEAD).reshape(size, width)
     if has_ends:
-        ends = np.frombuffer(body, np.int64, size * width, first + nbytes).reshape(size, width)
+        ends = np.frombuffer(body, np.int64, size * width, _RUN_HEAD + nbytes).reshape(size, width)
     return size, begins, ends

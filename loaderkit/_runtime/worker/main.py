@@ -104,7 +104,7 @@ def _reported(error: Exception, connection: socket.socket) -> bool:
         why = error
         if not isinstance(error, LoaderkitError):
             why = WorkerError(f"a worker can't go on: {with_limits(error)}")
-        connection.sendall(wire.frame(wire.UNFIT, pack_exception(why, Packer())))
+        connection.sendall(wire.frame(wire.SETUP_FAILED, pack_exception(why, Packer())))
     except ConnectionError:
         pass  # the trainer has ended, or closed the channel
     except (OSError, MemoryError):
@@ -187,10 +187,10 @@ class _Worker:
                 number, layout = pickle.loads(body)
                 # May replace a layout of that number: tasks that arrived before have theirs already.
                 self._layouts[number] = layout
-            case wire.PLACE:
+            case wire.SPACE_GRANTED:
                 task_id, attempt, *slot = wire.read_numbers(body)
                 self._store(task_id, attempt, Slot(*slot))
-            case wire.FORGET:
+            case wire.SPACE_REFUSED:
                 if self._unplaced is not None and [*self._unplaced[:2]] == wire.read_numbers(body):
                     self._unplaced = None
             case wire.RECALL:
@@ -242,9 +242,9 @@ class _Worker:
         except BaseException as error:  # noqa: BLE001 - any error is sent to the trainer
             if isinstance(error, ImportError):
                 annotate(error, _ON_IMPORTS)
-            self._send(wire.UNFIT, pack_exception(error, self._packer))
+            self._send(wire.SETUP_FAILED, pack_exception(error, self._packer))
             return
-        self._send(wire.READY)
+        self._send(wire.WORKER_READY)
 
     # --- memory -------------------------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class _Worker:
     def candidates(self, index: int, tried: int) -> tuple[np.ndarray, np.ndarray]:
         """The next candidates in place of a bad record of the present task, for which the worker asks the trainer."""
         self._heartbeat.go_on()
-        self._send(wire.SEARCH, wire.numbers(*self._present, index, tried))
+        self._send(wire.REPLACEMENT_REQUESTED, wire.numbers(*self._present, index, tried))
         while self._suggested is None:
             self._take(wait=True)
         self._heartbeat.go_on()  # so that the wait for the trainer doesn't count as a stall
@@ -295,7 +295,7 @@ class _Worker:
             self._done(task.id, attempt, self._written(packed, task.reserve, result))
         else:
             self._unplaced = (task.id, attempt, packed, result)
-            self._send(wire.ASK, wire.numbers(task.id, attempt, packed.nbytes))
+            self._send(wire.SPACE_REQUESTED, wire.numbers(task.id, attempt, packed.nbytes))
 
     def _store(self, task: int, attempt: int, slot: Slot) -> None:
         assert self._unplaced is not None and self._unplaced[:2] == (task, attempt)
@@ -312,7 +312,7 @@ class _Worker:
         if not isinstance(result, Discarded) and result.failure is not None:
             packed = pack_exception(result.failure.error, self._packer)
             result = replace(result, failure=replace(result.failure, error=packed))
-        self._send(wire.DONE, wire.pack_result(task, attempt, result, self._packer))
+        self._send(wire.TASK_FINISHED, wire.pack_result(task, attempt, result, self._packer))
 
 
 def without_unpicklable(

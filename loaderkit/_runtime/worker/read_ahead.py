@@ -20,6 +20,7 @@ _CLOSE_SECONDS = (
     1.0  # close() waits so long for reads in flight; then their daemon threads are left. Not measured.
 )
 
+# Where the result goes, what reads, and the record key.
 _Job = tuple["Future[Any]", Callable[[int], Any], int]
 _Jobs = queue.SimpleQueue[_Job | None]
 
@@ -42,17 +43,17 @@ class ReadAhead:
 
     def __init__(self, read: Callable[[int], Any], *, threads: int, records: int) -> None:
         self._read = read
-        self._records = records
+        self._bound = records
         self._jobs: _Jobs = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=_work, args=(self._jobs,), name=f"loaderkit-read-{k}", daemon=True)
             for k in range(threads)
         ]
-        self._end = weakref.finalize(self, _end, self._jobs, threads)
+        self._end = weakref.finalize(self, _end_threads, self._jobs, threads)
         self._end.atexit = False
         self._waiting: deque[tuple[int, int]] = deque()  # task, key: not in flight yet
-        self._flying: dict[int, deque[Future[Any]]] = {}  # by task: in flight, or read and not taken
-        self._ahead = 0  # number of futures in `_flying`
+        self._begun: dict[int, deque[Future[Any]]] = {}  # by task: in flight, or read and not taken
+        self._ahead = 0  # number of futures in `_begun`
         for started, thread in enumerate(self._threads):
             try:
                 thread.start()
@@ -66,49 +67,49 @@ class ReadAhead:
 
     def begin(self, task: int, keys: Sequence[int]) -> None:
         """Queues the reads of a task; as many as the bound allows start at once."""
-        if task not in self._flying:
-            self._flying[task] = deque()
+        if task not in self._begun:
+            self._begun[task] = deque()
             self._waiting.extend((task, key) for key in keys)
             self._top_up()
 
     def take(self, task: int, keys: Sequence[int]) -> Generator["Future[Any]", None, None]:
         """Yields the reads of a task in order; those that aren't taken are cancelled."""
         self.begin(task, keys)
-        flying = self._flying[task]
+        begun = self._begun[task]
         try:
             for _ in keys:
-                while not flying:
-                    self._launch()  # beyond the bound, if necessary: the caller waits for this one
-                future = flying.popleft()
+                while not begun:
+                    self._launch()  # in order, beyond the bound if necessary: the caller waits
+                future = begun.popleft()
                 self._ahead -= 1
                 self._top_up()
                 yield future
         finally:
             if self._waiting and self._waiting[0][0] == task:
                 self.forget(task)
-            else:  # all its reads were launched
-                self._cancel(self._flying.pop(task))
+            else:  # none of its reads is in `_waiting`
+                self._cancel(self._begun.pop(task))
 
     def forget(self, task: int) -> None:
         """Cancels the reads of a task, which won't be taken."""
-        if task in self._flying:
+        if task in self._begun:
             self._waiting = deque(entry for entry in self._waiting if entry[0] != task)
-            self._cancel(self._flying.pop(task))
+            self._cancel(self._begun.pop(task))
 
-    def _cancel(self, flying: "deque[Future[Any]]") -> None:
-        for future in flying:
+    def _cancel(self, begun: "deque[Future[Any]]") -> None:
+        for future in begun:
             future.cancel()
-        self._ahead -= len(flying)
+        self._ahead -= len(begun)
         self._top_up()
 
     def _top_up(self) -> None:
-        while self._waiting and self._ahead < self._records:
+        while self._waiting and self._ahead < self._bound:
             self._launch()
 
     def _launch(self) -> None:
         task, key = self._waiting.popleft()
         future: Future[Any] = Future()
-        self._flying[task].append(future)
+        self._begun[task].append(future)
         self._ahead += 1
         self._jobs.put((future, self._read, key))
 
@@ -121,7 +122,7 @@ class ReadAhead:
             thread.join(timeout=max(0.0, deadline - time.monotonic()))
 
 
-def _end(jobs: _Jobs, threads: int) -> None:
+def _end_threads(jobs: _Jobs, threads: int) -> None:
     while not jobs.empty():
         try:
             jobs.get_nowait()

@@ -1,6 +1,6 @@
 """What a worker does with a task, the same in the trainer's process, a thread and a child process.
 
-A worker differs only in its *memory*: how it reaches a slot, and the output of an earlier task.
+Workers differ only in the *context* of their tasks: how a task reaches slots, earlier outputs, and the trainer.
 """
 
 import time
@@ -39,11 +39,11 @@ from .program import Program
 from .reading import RecordReader
 
 Output = list[Any]  # one entry a part: a list of rows or elements, or a Block of rows
-_Make = Callable[[int, int], tuple[ElementRun, Failure | None]]  # rows of the records lo..hi of a task
+_RowSource = Callable[[int, int], tuple[ElementRun, Failure | None]]  # rows of the records lo..hi of a task
 
 
-class TaskMemory(Protocol):
-    """How a worker reaches slots, earlier outputs and the trainer."""
+class TaskContext(Protocol):
+    """How a task reaches slots, earlier outputs, and the trainer."""
 
     def token(self, slot: Slot) -> Any:
         """An object over the slot's bytes."""
@@ -63,30 +63,32 @@ class TaskRunner:
 
     Args:
         program: what to run.
-        memory: how to reach slots and outputs.
+        context: how to reach slots, outputs and the trainer.
     """
 
-    def __init__(self, program: Program, memory: TaskMemory) -> None:
+    def __init__(self, program: Program, context: TaskContext) -> None:
         self._pipeline = Pipeline(program.operations, program.seed)
         self._last = len(self._pipeline.levels) - 1  # the last Batch's level
         self._batched = self._pipeline.levels[-1].batch is not None
-        self._memory = memory
+        self._context = context
         self._row_changing = program.row_changing
         self._verify = program.verify
         self.reader = RecordReader(program.source, program.read_options, copy=not self._pipeline.passes_rows)
         # Where no operation needs the rows, a columnar source fills a batch without a Python object for each of them.
-        columnar = self._pipeline.passes_rows and self._stacks(1)
+        columnar = self._pipeline.passes_rows and self._has_default_batch(1)
         take = column_reader(program.source) if columnar else None
         self._column_rows: ColumnRows | None = None
         if take is not None:
-            self._column_rows = ColumnRows(take, memory.token, self._pipeline.batch_up, verify=program.verify)
+            self._column_rows = ColumnRows(
+                take, context.token, self._pipeline.batch_up, verify=program.verify
+            )
         self._bad_record_handler: BadRecordHandler | None = None
         if program.on_record_error != "raise":
             self._bad_record_handler = BadRecordHandler(
                 self._pipeline,
                 self.reader,
                 program.on_record_error,
-                memory.candidates,
+                context.candidates,
                 seed=program.seed,
                 row_changing=program.row_changing,
             )
@@ -106,7 +108,7 @@ class TaskRunner:
         failure: Failure | None
         match task:
             case ReadRows():
-                parts, output, failure, layout = self._rows(task, on_record_start)
+                parts, output, failure, layout = self._do_read_rows(task, on_record_start)
                 rows_read = RowsRead(
                     tuple(parts),
                     failure,
@@ -118,8 +120,8 @@ class TaskRunner:
                 )
                 return rows_read, output
             case ReadStream():
-                run, failure = self._stream(task, on_record_start)
-                output = [self._elements_of(run, self._batched and self._stacks(1))]
+                run, failure = self._do_read_stream(task, on_record_start)
+                output = [self._elements_of(run, self._batched and self._has_default_batch(1))]
                 stream_read = StreamRead(
                     len(run.values),
                     self._cursors(run.begins),
@@ -131,8 +133,12 @@ class TaskRunner:
                 )
                 return stream_read, output
             case MakeBatch():
-                run, failure, layout = self._batch(task)
-                output = [self._elements_of(run, task.level < self._last and self._stacks(task.level + 1))]
+                run, failure, layout = self._do_make_batch(task)
+                output = [
+                    self._elements_of(
+                        run, task.level < self._last and self._has_default_batch(task.level + 1)
+                    )
+                ]
                 batch_made = BatchMade(
                     len(run.values),
                     self._cursors(run.begins),
@@ -146,14 +152,14 @@ class TaskRunner:
 
     # --- elements and rows in order, however many they are ------------------------------------------------------
 
-    def _stream(
+    def _do_read_stream(
         self, task: ReadStream, on_record_start: OnRecordStart | None
     ) -> tuple[ElementRun, Failure | None]:
         if self._bad_record_handler is None:
-            return self._elements(task, on_record_start)
+            return self._read_elements(task, on_record_start)
         return self._bad_record_handler.make(task, 0, len(task.indices), on_record_start)
 
-    def _elements(
+    def _read_elements(
         self, task: ReadStream, on_record_start: OnRecordStart | None
     ) -> tuple[ElementRun, Failure | None]:
         run = ElementRun([], [], [] if self._row_changing else None)
@@ -173,21 +179,21 @@ class TaskRunner:
                 break
         return run, failure
 
-    def _batch(self, task: MakeBatch) -> tuple[ElementRun, Failure | None, BatchLayout | None]:
+    def _do_make_batch(self, task: MakeBatch) -> tuple[ElementRun, Failure | None, BatchLayout | None]:
         try:
             # A batch_fn may write into its rows: those that a next attempt starts from must stay as they were made.
-            private = not self._stacks(task.level)
-            rows = [self._rows_of(span, private=private) for span in task.inputs]
+            private = not self._has_default_batch(task.level)
+            rows = [self._rows_in_span(span, private=private) for span in task.inputs]
         except Exception as error:  # noqa: BLE001 - the user's classes are rebuilt here
             lost = Failure(error, "an element, unpickled in a worker", tuple(task.indices.tolist()))
             return ElementRun([], [], None if task.end is None else []), lost, None
         run, failure = self._pipeline.batch_one(
             task.level, rows, Singles(task.indices), task.begin, task.end, task.start, task.fill
         )
-        shown = task.level == self._last and run.values and task.end is None
-        return run, failure, self._layout_of_rows(rows) if shown else None
+        says_layout = task.level == self._last and run.values and task.end is None
+        return run, failure, self._layout_of_rows(rows) if says_layout else None
 
-    def _stacks(self, level: int) -> bool:
+    def _has_default_batch(self, level: int) -> bool:
         batch = self._pipeline.levels[level].batch
         return batch is not None and batch.batch_fn is None
 
@@ -205,13 +211,13 @@ class TaskRunner:
             len(cursors), width
         )
 
-    def _rows_of(self, span: Span, *, private: bool) -> Block | list[Any]:
+    def _rows_in_span(self, span: Span, *, private: bool) -> Block | list[Any]:
         if span.slot is not None:
             assert isinstance(span.layout, BatchLayout)
-            token = self._memory.token(span.slot)
+            token = self._context.token(span.slot)
             span.layout.check(token, span.batch, span.lo, span.hi)
             return span.layout.block(token, span.batch, span.lo, span.hi)
-        part = self._memory.output(span.task, private=private)[span.part]
+        part = self._context.output(span.task, private=private)[span.part]
         return part[span.lo : span.hi] if isinstance(part, list) else part.slice(span.lo, span.hi)
 
     def _layout_of_rows(self, rows: list[Block | list[Any]]) -> BatchLayout | None:
@@ -222,14 +228,15 @@ class TaskRunner:
 
     # --- rows of known places -----------------------------------------------------------------------------------
 
-    def _rows(self, task: ReadRows, on_record_start: OnRecordStart | None) -> RowsMade:
+    def _do_read_rows(self, task: ReadRows, on_record_start: OnRecordStart | None) -> RowsMade:
         if self._column_rows is not None:
             each = None if on_record_start is None else partial(self._try_each, task, on_record_start)
-            result = self._column_rows.read(task, each)
+            made_at_once = self._column_rows.read(task, each)
+            _, _, failed, _ = made_at_once
             # A failure is of all rows at once: where single records may be bad or read again, they are read so.
-            if result[2] is None or (self._bad_record_handler is None and not self.reader.retries):
-                return result
-        make = self._maker(task, on_record_start)
+            if failed is None or (self._bad_record_handler is None and not self.reader.retries):
+                return made_at_once
+        row_source = self._row_source(task, on_record_start)
         parts: list[RowsPart] = []
         output: Output = []
         layout: BatchLayout | None = None
@@ -237,7 +244,7 @@ class TaskRunner:
         first = 0
         for target in task.targets:
             last = min(first + target.rows * group, len(task.indices))  # the stream's last row may be short
-            run, failure = make(first, last)
+            run, failure = row_source(first, last)
             if failure is not None and not target.whole:
                 return parts, output, failure, layout
             part, made, stopped, seen = self._place(target, run, failure)
@@ -250,7 +257,7 @@ class TaskRunner:
             first = last
         return parts, output, None, layout
 
-    def _maker(self, task: ReadRows, on_record_start: OnRecordStart | None) -> _Make:
+    def _row_source(self, task: ReadRows, on_record_start: OnRecordStart | None) -> _RowSource:
         if self._bad_record_handler is not None:
             return self._with_policy(task, on_record_start, self._bad_record_handler)
         return (
@@ -261,7 +268,7 @@ class TaskRunner:
 
     def _with_policy(
         self, task: ReadRows, on_record_start: OnRecordStart | None, handler: BadRecordHandler
-    ) -> _Make:
+    ) -> _RowSource:
         def make(lo: int, hi: int) -> tuple[ElementRun, Failure | None]:
             made = handler.make(task, lo, hi, on_record_start)
             if on_record_start is not None:
@@ -270,7 +277,7 @@ class TaskRunner:
 
         return make
 
-    def _made_at_once(self, task: ReadRows) -> _Make:
+    def _made_at_once(self, task: ReadRows) -> _RowSource:
         records, unread = self.reader.read(task.id, task.keys, task.indices)
 
         def make(lo: int, hi: int) -> tuple[ElementRun, Failure | None]:
@@ -282,7 +289,7 @@ class TaskRunner:
 
         return make
 
-    def _made_row_by_row(self, task: ReadRows, on_record_start: OnRecordStart) -> _Make:
+    def _made_row_by_row(self, task: ReadRows, on_record_start: OnRecordStart) -> _RowSource:
         group = self._pipeline.group
 
         def make(lo: int, hi: int) -> tuple[ElementRun, Failure | None]:
@@ -317,12 +324,12 @@ class TaskRunner:
     ) -> tuple[RowsPart | None, list[Any] | Block, Failure | None, BatchLayout | None]:
         if target.slot is not None and failure is None:
             assert isinstance(target.layout, BatchLayout)
-            token, last = self._memory.token(target.slot), target.first + target.rows
+            token, last = self._context.token(target.slot), target.first + target.rows
             leaves = [leaf[target.first : last] for leaf in target.layout.leaves(token, target.batch)]
             if write(run.values, target.layout.spec, leaves):
                 target.layout.seal(token, target.batch, target.first, last)
                 return RowsPart(0, in_place=True), [], None, None
-        rows = as_block(run.values) if self._stacks(self._last) else run.values
+        rows = as_block(run.values) if self._has_default_batch(self._last) else run.values
         if not target.whole:
             return RowsPart(target.rows), rows, None, None
         if target.fill:

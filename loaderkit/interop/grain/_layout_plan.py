@@ -2,12 +2,13 @@
 
 W layout workers share the records of a shard: local record j belongs to layout worker j % W. Each makes its own
 elements, with its own remainder, and they give one each in turn (_schedule/round_robin.py). A *position* says for each
-layout worker how many of its records were used, and, after FlatMaps, the ordinals of the next child. Grain writes the
-same numbers in its checkpoints.
+layout worker how many of its records were used, and, after FlatMaps, the ordinals of the next child: its *place*. Grain
+writes the same numbers in its checkpoints.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,28 +35,29 @@ from loaderkit.transforms.base import Batch
 from ._compile import Compiled
 from ._order import Order
 
+# (records used, ordinal of the next child, ...) of one layout worker. The first number is not an index, as that of a
+# Cursor is: `RoundRobin.index_of` and `RoundRobin.place_from` convert.
+Place = tuple[int, ...]
+
 _LEAST_EMPTY_LIMIT = 100_000  # records that may pass without one left, where the source is shorter
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutPosition:
-    """Where an iterator stands: elements handed out, whose turn it is, and for each layout worker where it goes on.
-
-    cursors: (records used, ordinal of the next child, ...) each.
-    """
+    """Where an iterator stands: elements handed out, which layout worker is next, and the place where each goes on."""
 
     step: int
     turn: int
-    cursors: tuple[Cursor, ...]
+    cursors: tuple[Place, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutPlan:
     """The stream of one loader in one layout.
 
-    sampler: as the engine asks it. round_robin: which layout worker gets which record, by batches of the last Batch
-    where rows are fixed. compiled: the operations. endless: whether a Filter may be waited for without end.
-    num_records: of the source.
+    sampler: as the engine asks it. round_robin: which layout worker gets which record; its `rows` is 1 unless there is
+    exactly one Batch, and is used only if `fixed`. compiled: the operations. endless: whether the sampler has no end;
+    then too many records without an element are an error (`empty_limit`). num_records: of the source.
     """
 
     sampler: Order
@@ -69,36 +71,36 @@ class LayoutPlan:
     @property
     def fixed(self) -> bool:
         """Whether which records make an element is known beforehand: no Filter, no FlatMap, one Batch at most."""
-        made = self.compiled
-        return not made.filters and not made.flat_maps and len(made.batches) < 2
+        compiled = self.compiled
+        return not compiled.filters and not compiled.flat_maps and len(compiled.batches) < 2
 
     def first_position(self) -> LayoutPosition:
         """Where the stream begins."""
         return LayoutPosition(0, 0, ((0,),) * self.round_robin.parts)
 
     def after(self, at: LayoutPosition, facts: Facts, k: int) -> LayoutPosition:
-        """The position after element k of those that facts are of, delivered at a position."""
+        """The position after element k of those that facts are of; at: the position before element k."""
         if facts.ends is not None:
             ((part, end),) = facts.ends[k].items()
             used = self.round_robin.place_from(part, end[0])
-            cursor = (used, *end[1:])
+            place = (used, *end[1:])
             turn = (part + 1) % self.round_robin.parts
         else:
             drawn = self.round_robin.draw(_state_of(at))
             assert drawn is not None
-            part, cursor, turn = drawn.part, (drawn.place + drawn.rows,), drawn.state.turn
-        cursors = (*at.cursors[:part], cursor, *at.cursors[part + 1 :])
+            part, place, turn = drawn.part, (drawn.place + drawn.rows,), drawn.state.turn
+        cursors = (*at.cursors[:part], place, *at.cursors[part + 1 :])
         return LayoutPosition(at.step + 1, turn, cursors)
 
     def after_losses(self, at: LayoutPosition, losses: Sequence[Loss]) -> LayoutPosition:
-        """The same: under Grain's names a record that can't be read is always an error."""
+        """The position unchanged: under Grain's names a record that can't be read is always an error."""
         return at
 
     def after_failure(self, at: LayoutPosition, failure: Failure) -> None:
         """None: Grain's iterator has no state past an error."""
 
     def check_bad_records(self, at: LayoutPosition, latest: Loss) -> None:
-        """Nothing: there are none."""
+        """Nothing: no bad record is ever accepted here."""
 
     def record_keys(
         self, at: LayoutPosition, indices: NDArray[np.int64]
@@ -132,15 +134,15 @@ class LayoutPlan:
                 self.sampler, RoundRobinIndices(self.round_robin, state, part=None), self.num_records
             )
             return self._stream_scheduler({0: feed}, {0: ()}, prefetch, context)
-        # Each makes its share of what is made ahead, at least one element: the turns may skip one of them for long.
+        # Each part prefetches its share, at least one element: a part may be skipped for many turns.
         share = -(-prefetch // self.round_robin.parts)
         make: dict[int, Callable[[SchedulerContext], Scheduler]] = {}
-        for part, cursor in enumerate(position.cursors):
-            start = (self.round_robin.index_of(part, cursor[0]), *cursor[1:])
+        for part, place in enumerate(position.cursors):
+            start = (self.round_robin.index_of(part, place[0]), *place[1:])
             feed = RecordFeed(
                 self.sampler, RoundRobinIndices(self.round_robin, state, part), self.num_records
             )
-            make[part] = _maker(self, part, feed, start, share)
+            make[part] = partial(self._stream_scheduler, {part: feed}, {part: start}, share)
         return RoundRobinScheduler(make, position.turn, context)
 
     def _stream_scheduler(
@@ -164,14 +166,8 @@ class LayoutPlan:
         )
 
 
-def _maker(
-    plan: LayoutPlan, part: int, feed: RecordFeed, start: Cursor, prefetch: int
-) -> Callable[[SchedulerContext], Scheduler]:
-    return lambda context: plan._stream_scheduler({part: feed}, {part: start}, prefetch, context)
-
-
 def _state_of(position: LayoutPosition) -> RoundRobinState:
-    return RoundRobinState(tuple(cursor[0] for cursor in position.cursors), position.turn)
+    return RoundRobinState(tuple(place[0] for place in position.cursors), position.turn)
 
 
 def layout_plan_of(

@@ -133,7 +133,7 @@ class DeviceIterator(Closing):
                 self._forget()
                 # A move to the present position is compared too: where next() failed or was interrupted in some of
                 # the processes, it is the present position in some only. So all that make the same moves take part.
-                self._checks.check_place(self._ahead.place)
+                self._checks.check_position(self._ahead.place)
                 self._moves, self._interrupted = self._ahead.moves, False
             if self._interrupted:
                 # An interrupt may have lost a batch that was taken from the loader and is not in `_coming`.

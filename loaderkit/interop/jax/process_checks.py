@@ -29,7 +29,7 @@ class ProcessChecks:
     closed: once set, waiting for other processes raises IteratorClosedError.
 
     >>> import loaderkit as lk
-    >>> ProcessChecks(iter(lk.load([1, 2], batch_size=2))._plan, []).check_place({"step": "0"})
+    >>> ProcessChecks(iter(lk.load([1, 2], batch_size=2))._plan, []).check_position({"step": "0"})
     """
 
     def __init__(self, plan: SeekablePlan, shardings: Sequence[Sharding]) -> None:
@@ -38,17 +38,21 @@ class ProcessChecks:
         store = plan.shard.store
         # ShardOptions without a store compared nothing when iteration started, but the processes of a sharding make
         # one array of their rows, so the plans are compared here.
-        self._compared = store is not None
+        self._plans_known_equal = store is not None
         if store is None and shardings:
             store = store_of(processes_of(shardings), jax.process_index(), TIMEOUT)
         self._store = _Closable(store, self) if store is not None and store.processes > 1 else None
         self._signature: dict[str, str] | None = None
 
-    def check_place(self, place: Mapping[str, str]) -> None:
+    def check_position(self, position: Mapping[str, str]) -> None:
         """Raises ValueError or TimeoutError where the processes aren't at the same position; all have to call it."""
         if self._store is None:
             return
-        fields = place if self._compared else {**agreement_of(self._plan, present_versions()), **place}
+        fields = (
+            position
+            if self._plans_known_equal
+            else {**agreement_of(self._plan, present_versions()), **position}
+        )
         agree(
             self._store,
             "place",
@@ -56,7 +60,7 @@ class ProcessChecks:
             advice="Before the next batch move all processes to the same position, with set_state or seek. Did each "
             "of them find its checkpoint?",
         )
-        self._compared = True
+        self._plans_known_equal = True
 
     def check_leaves(
         self, arrays: Mapping[str, NDArray[Any]], total: int, prefetch: int, *, step: int

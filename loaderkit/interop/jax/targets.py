@@ -103,7 +103,7 @@ def row_target(targets: Sequence[Target]) -> Target:
 
 
 def check_process_order(sharding: Sharding, shard: Shard) -> None:
-    """Raises ValueError where process i loads shard i and its devices hold other rows.
+    """Raises ValueError where process i loads shard i and its devices hold the rows of another shard.
 
     Whether they do depends on the mesh, which every process knows, so all processes raise or none.
 
@@ -114,16 +114,16 @@ def check_process_order(sharding: Sharding, shard: Shard) -> None:
         return
     needed: RowBlocks = blocks_of(sharding)
     advice = "use shard_options=lk.ShardBySharding(sharding), which loads the rows of this mesh"
-    owners = {
+    shards_of_process = {
         process: {block * count // needed.count for block in own} for process, own in needed.held.items()
     }
-    if needed.count % count == 0 and all(own == {process} for process, own in owners.items()):
+    if needed.count % count == 0 and all(own == {process} for process, own in shards_of_process.items()):
         return
     seen: dict[tuple[int, ...], int] = {}
     for process, own in needed.held.items():
         if own in seen:
             raise ValueError(
-                f"sharding: expected other rows in each process, as the loader loads them, got the same rows in "
+                f"sharding: expected different rows in each process, as the loader loads them, got the same rows in "
                 f"processes {seen[own]} and {process}; {advice}"
             )
         seen[own] = process

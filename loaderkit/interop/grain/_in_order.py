@@ -16,13 +16,12 @@ from typing import Any
 
 from loaderkit._base.notes import annotate, keyed
 from loaderkit._iterator.reader import Element
-from loaderkit._order.cursor import Cursor
 from loaderkit._order.facts import PLANNED
 from loaderkit.errors import IteratorClosedError
 from loaderkit.sources.naming import Namer, namer_of
 
 from ._batching import make_batch
-from ._layout_plan import LayoutPosition
+from ._layout_plan import LayoutPosition, Place
 from ._sent import as_sent
 from ._steps import Step, check_callable, is_legacy
 from .operations import BatchOperation
@@ -106,7 +105,7 @@ class InOrderRun:
         self._moving = False
         self._streams = [self._stream(part, cursor) for part, cursor in enumerate(position.cursors)]
 
-    def resolved(self, part: int, cursor: Cursor) -> Cursor:
+    def resolved(self, part: int, cursor: Place) -> Place:
         """The engine's cursor of the element that a layout worker's cursor of Grain's means.
 
         Grain counts from the element before: between that and the one meant, elements may have been dropped by a Filter
@@ -129,7 +128,7 @@ class InOrderRun:
         if self._closed:
             raise IteratorClosedError("the iterator was closed; iter(loader) gives another")
 
-    def _stream(self, part: int, cursor: Cursor) -> "_Stream":
+    def _stream(self, part: int, cursor: Place) -> "_Stream":
         """What a layout worker gives from a cursor of Grain's on."""
         stream = self._made(part, cursor, self._steps)
         if self._layout:
@@ -137,7 +136,7 @@ class InOrderRun:
             stream.records = self._blame.of(label, _mapped(as_sent, stream.records))
         return stream
 
-    def _made(self, part: int, cursor: Cursor, steps: Sequence[Step]) -> "_Stream":
+    def _made(self, part: int, cursor: Place, steps: Sequence[Step]) -> "_Stream":
         stream = _read(self._source, self._sampler, partial(self._index_at, part), cursor[0], self._blame)
         ordinals = [*cursor[:0:-1]]
         for step in steps:
@@ -163,8 +162,8 @@ class _Stream:
     """
 
     records: Iterator[Record[Any]]
-    place: Callable[[], Cursor]
-    origin: Callable[[], Cursor]
+    place: Callable[[], Place]
+    origin: Callable[[], Place]
 
 
 class _Blame:
@@ -239,7 +238,7 @@ def _children(step: Step, before: _Stream, given: int) -> _Stream:
 
 def _batched(batch: BatchOperation[Any, Any], before: _Stream) -> _Stream:
     """Batches of a stream, each with the origin of its first row."""
-    origin: Cursor = ()
+    origin: Place = ()
 
     def rows() -> Iterator[Record[Any]]:
         nonlocal origin

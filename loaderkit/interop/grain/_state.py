@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from loaderkit._base.integers import at_least
-from loaderkit._order.cursor import Cursor
 from loaderkit.errors import CheckpointMismatchError, StateError
 
-from ._layout_plan import LayoutPosition
+from ._layout_plan import LayoutPosition, Place
 
 _VERSION = 2
 _TURN, _STATES, _SEEN = "next_index_in_cycle", "iterators_in_use_states", "last_seen_indices"
@@ -87,7 +86,7 @@ def _native(position: LayoutPosition, layout: int, identity: Identity) -> dict[s
     }
 
 
-def _nested(cursor: Cursor, flat_maps: int) -> dict[str, Any]:
+def _nested(cursor: Place, flat_maps: int) -> dict[str, Any]:
     state: dict[str, Any] = {"next_index": cursor[0]}
     for ordinal in (*cursor[1:], *(0,) * flat_maps)[:flat_maps]:
         state = {"parent": state, "next_index_in_buffer": ordinal}
@@ -100,7 +99,7 @@ class Document:
 
     layout: int
     turn: int
-    cursors: tuple[Cursor, ...]
+    cursors: tuple[Place, ...]
 
 
 def read(state: bytes, identity: Identity, *, validate: bool = True) -> Document:
@@ -157,7 +156,7 @@ def _read_version_2(fields: Mapping[str, Any], identity: Identity) -> Document:
     layout = _integer("worker_count", fields["worker_count"], 0)
     turn = (_integer("last_worker_index", fields["last_worker_index"], -1) + 1) % max(layout, 1)
     seen = _object(_SEEN, fields[_SEEN])
-    cursors: list[Cursor] = []
+    cursors: list[Place] = []
     for part in range(max(layout, 1)):
         last = _integer(f"{_SEEN}[{part}]", seen.get(str(part)), -sys.maxsize)
         around = max(layout, 1) * identity.shard_count
@@ -184,7 +183,7 @@ def _read_native(fields: Mapping[str, Any], identity: Identity) -> Document:
     return Document(len(states), turn, tuple(cursors))
 
 
-def _cursor_of(name: str, state: Any, flat_maps: int) -> Cursor:
+def _cursor_of(name: str, state: Any, flat_maps: int) -> Place:
     """Of one worker's state; name: what errors call it, "" for the whole document."""
     ordinals: list[int] = []
     within = f"{name}." if name else ""

@@ -13,14 +13,13 @@ import numpy as np
 
 from loaderkit._base.integers import at_least
 from loaderkit._iterator.reader import StreamReader
-from loaderkit._order.cursor import Cursor
 from loaderkit.errors import CheckpointMismatchError
 
 from . import sharding
 from ._compile import Compiled, compiled
 from ._engine import EngineLoader, engine_loader
 from ._in_order import InOrderRun
-from ._layout_plan import LayoutPlan, LayoutPosition, layout_plan_of
+from ._layout_plan import LayoutPlan, LayoutPosition, Place, layout_plan_of
 from ._order import as_ours, generators_of, order_of
 from ._state import Identity, read, written
 from ._steps import steps_of
@@ -176,7 +175,7 @@ class DataLoader:
             self._made[by_workers] = made, loader
         return self._made[by_workers]
 
-    def _resolved(self, part: int, cursor: Cursor, layout: int) -> Cursor:
+    def _resolved(self, part: int, cursor: Place, layout: int) -> Place:
         """A cursor of a document as the engine's; an InOrderRun counts as Grain does."""
         if self._in_order or not any(cursor[1:]):
             return cursor

@@ -108,7 +108,7 @@ def test_batches_made_ahead_are_bounded_by_their_bytes_however_fast_they_are_mad
         ahead = []
         for _ in range(200):
             next(it)
-            ahead.append(scheduler._ahead)
+            ahead.append(scheduler._window.ahead)
         assert 8 * MEGABYTE * max(ahead) <= AHEAD_NBYTES
 
 

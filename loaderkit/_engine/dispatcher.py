@@ -23,7 +23,7 @@ alone. Nothing is assigned before it.
 Closing a stream while tasks of it are out keeps the bytes that they may touch until the last of them is done.
 
 A stream that gets no memory for its next task is asked again when something was freed. Only where no worker has a task
-and nothing can be freed does the error reach the stream's user, behind all that was made.
+and nothing can be freed does the error reach the stream's user, after everything that was made.
 """
 
 from collections import deque
@@ -205,6 +205,7 @@ class Dispatcher:
         self._latest = worker
         match result:
             case Discarded():
+                assert in_flight.stream in self._closing  # only tasks of closed streams are recalled
                 self._discard(in_flight)
             case _:
                 self._end_task(in_flight, result if in_flight.error is None else in_flight.completed(result))

@@ -1,6 +1,6 @@
 """A queue of runs of elements, in the order of the tasks that they come from.
 
-A run that arrives early waits for those before it. A queue has *ended* behind its last run: at the end of its stream,
+A run that arrives early waits for those before it. A queue has *ended* after its last run: at the end of its stream,
 or at a failure, which stays at the front once all before it was taken.
 """
 
@@ -28,7 +28,7 @@ class QueuedRun:
     expected  1 for a batch, 0 for records, which their stream counts
     records   how many it was made of; 1 if that is a batch
     record_numbers  (size,) int64, which of them each element is of; None where it isn't needed
-    reaches   behind the last record of its elements, by stream: pass number and index; None where each is of one record
+    reaches   after the last record of its elements, by stream: pass number and index; None where each is of one record
     indices   (size,) int64, where an element is a record and some of them were lost; else None
     empty_counted   `ElementQueue.give_up` has counted it
     losses    of a task that reads: the bad records that left no row; None where they leave one
@@ -37,9 +37,9 @@ class QueuedRun:
     size, taken   elements that were made, and how many of them were taken
     begins, ends  (size, depth + 1) int64 cursors
     pass_number   how often its stream had begun again where it begins
-    pass_numbers  (size,) int64, the same for the cursor behind each element
-    group_ends    of a batch over several streams: the cursors behind it
-    group_passes  of a batch: the pass numbers of the cursors behind it, by stream
+    pass_numbers  (size,) int64, the same for the cursor after each element
+    group_ends    of a batch over several streams: the cursors after it
+    group_passes  of a batch: the pass numbers of the cursors after it, by stream
     rows      of a batch: (n, depth + 1) int64, the cursor where each of its rows begins
     masked    a batch without a real row
     after     of a batch: the cursors after it, by stream
@@ -74,7 +74,7 @@ class QueuedRun:
         self.failed = failure if self.after is None else replace(failure, cursors=self.after)
 
     def pass_after(self, stream: int, number: int) -> int:
-        """The pass number of a stream's cursor behind the element with a number."""
+        """The pass number of a stream's cursor after the element with a number."""
         if self.group_ends is not None:
             return (self.group_passes or {}).get(stream, 0)
         return 0 if self.pass_numbers is None else int(self.pass_numbers[number])
@@ -93,7 +93,7 @@ class QueueSlice:
     begins   (n, depth + 1) int64, the cursor of each
     end      of the last one
     pass_number, end_pass  how often the stream had begun again at the first one, and at the end
-    reach    behind the last one's last record, also where that has further children
+    reach    pass number and index after the last record of the last element, even if it has more children
     """
 
     spans: list[Span]
@@ -125,7 +125,7 @@ class ElementQueue:
         self._empty = 0  # records without an element, after the last element of the runs that were counted
 
     def add(self, task: int, expected: int) -> QueuedRun:
-        """A run that is expected, behind all others."""
+        """A run that is expected, after all others."""
         run = QueuedRun(task, expected)
         self.runs.append(run)
         return run

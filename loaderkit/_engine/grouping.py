@@ -51,15 +51,15 @@ def batch_of(
         level: of the Batch.
         start: where the stream was entered, for the first batch of a level.
         padded_to: rows that each stream's part has with zeros; None for none.
-        stop: the number behind the last index; None without an end.
+        stop: the number after the last index; None without an end.
     """
     there = [part for part in taken.values() if part.spans]
     begins = np.concatenate([part.begins for part in there])  # (n, depth + 1) int64
     ends = {number: part.end for number, part in taken.items()}
     fill: Fill = ()
     if padded_to is not None:
-        behind = end_like(begins, stop)
-        ends = {n: part.end if len(part.begins) == padded_to else behind for n, part in taken.items()}
+        after = end_like(begins, stop)
+        ends = {n: part.end if len(part.begins) == padded_to else after for n, part in taken.items()}
         fill = tuple((len(part.begins), padded_to - len(part.begins)) for part in taken.values())
     task = MakeBatch(
         id=task_id,
@@ -100,26 +100,26 @@ def masked_batch(
         streams: of this process.
         rows: of each of them.
     """
-    behind = end_like(shape.begins, stop)
+    after = end_like(shape.begins, stop)
     fill = tuple((0, rows) for _ in streams)
     task = MakeBatch(
         id=task_id,
         level=level,
         indices=shape.begins[:, 0].copy(),
         inputs=tuple(shape.spans),
-        begin=behind,
-        end=behind,
+        begin=after,
+        end=after,
         fill=fill,
     )
     run = queue.add(task_id, expected=1)
     run.masked = True
     run.rows = _spread(shape.begins, fill, stop)
-    run.group_ends = dict.fromkeys(streams, behind)
+    run.group_ends = dict.fromkeys(streams, after)
     return task, run
 
 
 def end_like(begins: np.ndarray, stop: int | None) -> Cursor:
-    """The cursor behind the last index, as long as the rows of (n, depth + 1) int64.
+    """The cursor after the last index, as long as the rows of (n, depth + 1) int64.
 
     >>> end_like(np.array([[3, 0], [4, 1]]), 9)
     (9, 0)

@@ -93,7 +93,7 @@ class InFlightTask:
         return _first(self.task, self.records_left)[0]
 
     def completed(self, result: TaskResult) -> TaskResult:
-        """The result of the records that were left, with the error behind them."""
+        """The result of the records that were left, with the error after them."""
         assert self.error is not None
         if result.failure is not None:
             return result
@@ -109,7 +109,7 @@ class InFlightTask:
 
 
 def before(task: ReadTask, index: int | None) -> tuple[ReadTask, int]:
-    """What can be done of a task without the record of an index and those behind it, perhaps nothing.
+    """What can be done of a task without the record of an index and those after it, perhaps nothing.
 
     Returned with the number of the target that the error belongs to. Without an index nothing can be done.
     """

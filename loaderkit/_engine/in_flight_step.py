@@ -54,7 +54,7 @@ class StepInput(Protocol):
     """The plan, step by step."""
 
     def next(self, most: int) -> StepRows | None:
-        """The rows of the next step, or of up to `most` whole ones; None behind the last."""
+        """The rows of the next step, or of up to `most` whole ones; None after the last."""
         ...
 
 

@@ -19,7 +19,7 @@ class RecordInput(Protocol):
     """The records of one logical stream, in order."""
 
     def next(self, count: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Indices and record keys of up to `count` next records, both (n,) int64; None behind the last."""
+        """Indices and record keys of up to `count` next records, both (n,) int64; None after the last."""
         ...
 
 
@@ -36,7 +36,7 @@ class LogicalStream:
     start: Cursor
     queues: list[ElementQueue]
     takes: Sequence[int]  # rows that each Batch takes of it; of queue j, takes[j]
-    yields: list[Yield]  # of its records, and of the batches of each queue behind
+    yields: list[Yield]  # of its records, and of the batches of each later queue
     records: tuple[np.ndarray, np.ndarray] | None = None  # from the feed, not assigned for want of memory
     read: int = 0  # records assigned
     pass_number: int = 0  # how often it has begun again, where records were assigned last

@@ -1,11 +1,11 @@
 """Batches whose rows have a place before they are read: any worker writes any rows, in place.
 
 The scheduler keeps steps in flight (in_flight_step.py has their states), and hands their batches out in the plan's
-order. A step with batches and an error behind them becomes two.
+order. A step with batches and an error after them becomes two.
 
 Rows are assigned in ascending order, so when a row fails every earlier row was assigned before it: once no task of a
 step is out, the lowest failure is the step's first one, whichever worker was quicker. A failure ends the stream, so
-nothing is begun behind the earliest failing step.
+nothing is begun after the earliest failing step.
 """
 
 from bisect import bisect_right
@@ -49,7 +49,7 @@ class RowScheduler:
         context: what the schedulers of one executor share.
         level: the last Batch's level.
         group: records of one row.
-        finish: whether every batch needs a finishing look (a batch_fn, operations behind the last Batch).
+        finish: whether every batch needs a finishing look (a batch_fn, operations after the last Batch).
         in_place: whether rows may be written to slots at all (there is no batch_fn).
         prefetch: batches to make ahead of the one handed out last.
         replacement: returns what is read instead of a bad record.
@@ -130,7 +130,7 @@ class RowScheduler:
         return True
 
     def _rows_task(self, steps: list[InFlightStep], hi: int) -> Task:
-        """Rows of the first step up to `hi`, and the whole of those behind it. MemoryError changes nothing."""
+        """Rows of the first step up to `hi`, and the whole of those after it. MemoryError changes nothing."""
         lo = steps[0].assigned
         if lo == 0:
             steps = self._with_slots(steps, whole=hi == steps[0].total)

@@ -7,8 +7,8 @@ order, they are taken as the rows of one batch of the next queue (grouping.py). 
 every stream; its queue is the one that is handed out, and with its elements go the losses that they pass
 (passed_losses.py).
 
-A queue has *ended* behind its last run: at the end of the stream, or at a failure. A failure reaches the user when all
-before it did: the first batch that needs a row behind it isn't made, and the next queue fails in its place. Where
+A queue has *ended* after its last run: at the end of the stream, or at a failure. A failure reaches the user when all
+before it did: the first batch that needs a row after it isn't made, and the next queue fails in its place. Where
 several streams lack rows for a batch, the first of them decides what becomes of it, so that the answer doesn't depend
 on which was quicker; the others are read on until it has.
 
@@ -63,7 +63,7 @@ class StreamScheduler:
         start: the cursor where each stream begins, by its number.
         prefetch: elements to make ahead of the one handed out last.
         empty_limit: records or batches in a row without an element that are an error, None for any number.
-        stop: behind the last index, None without an end.
+        stop: after the last index, None without an end.
         again: returns the feed of a stream from its first index on, for "wrap".
         sample: returns a feed of the whole data; masked batches follow the last padded one, and look like these.
         tolerance: bad records in a row that may be left out before that is an error, None where none is left out.

@@ -217,12 +217,11 @@ class StreamReader(Generic[P]):
             self._agreed_with(self._make_agreement).stop()
         # Nothing comes after a failure. A stream that still held it would hold this reader too, by its traceback.
         self._restart_at(self.position)
-        # The failure itself isn't kept, for its traceback holds the frames of the user.
-        self._failed = self.position, self._plan.after_failure(self.position, failure)
         self._error = explained(
             failure, self._plan, self.position, self.executor.source_name, self.executor.record_name
         )
         self._raised_at = self._error.__traceback__
+        self._failed = self.position, self._plan.after_failure(self.position, failure)
         raise self._error
 
     def _open_stream(self) -> Stream:

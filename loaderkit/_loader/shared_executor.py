@@ -64,9 +64,10 @@ class SharedExecutor:
             # process workers pickles the operations.
             program = factory.program()
             if self._executor is None or not self._executor.usable or not self._executor.runs(program):
-                self._executor = factory.make(program)
-                if isinstance(self._executor, WorkerPool):
-                    self._pools.append(self._executor)
+                executor = factory.make(program)
+                if isinstance(executor, WorkerPool):
+                    self._pools.append(executor)
+                self._executor = executor
             return self._executor
 
     def close(self) -> None:

@@ -18,6 +18,9 @@ class _Log:
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries: list[Entry] = []
         self.places: dict[int, tuple[int, ...]] = {}
+        self.whole = (
+            0  # entries whose places are known too: fewer than there are after an interrupt in `append`
+        )
         for entry in entries:
             self.append(entry)
 
@@ -25,6 +28,7 @@ class _Log:
         self.entries.append(entry)
         before = self.places.get(entry[0], ())
         self.places[entry[0]] = (*before, len(self.entries) - 1)
+        self.whole = len(self.entries)
 
 
 class Ledger(Mapping[int, int]):
@@ -50,10 +54,11 @@ class Ledger(Mapping[int, int]):
         if self.get(index) == instead:
             return self
         log, size, entry = self._log, self._size, (index, instead)
-        if not size or (size < len(log.entries) and log.entries[size] != entry):
-            log = _Log(
-                log.entries[:size]
-            )  # the shared log goes on with another entry, or is the empty one of all runs
+        # Not the shared log where it goes on with another entry, was left half extended by an interrupt, or is the
+        # empty one of all runs.
+        other = size < len(log.entries) and log.entries[size] != entry
+        if not size or other or log.whole < len(log.entries):
+            log = _Log(log.entries[:size])
         if size == len(log.entries):
             log.append(entry)
         longer = object.__new__(Ledger)

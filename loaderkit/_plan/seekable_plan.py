@@ -182,11 +182,11 @@ class SeekablePlan(StreamShape):
             index, stride = segments.span_of(step)
             if stride != self.batching.stride:
                 return step - position.step
-            behind = segments.end_of(step)
+            end = segments.end_of(step)
             made = schedule.steps_from(index) or 0
-            if behind is None or step + made < behind:
+            if end is None or step + made < end:
                 return step + made - position.step
-            step = behind
+            step = end
 
     def begins_of(self, position: Position) -> np.ndarray:
         """The cursors where this shard's rows of the step at a position begin, (n, 1) int64, filled up ones included.

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import plan_of
+from interrupts import interrupted
 
 import loaderkit as lk
 from loaderkit._order.facts import Facts
@@ -113,3 +114,16 @@ def test_it_goes_through_its_entries_in_the_order_in_which_they_first_came():
     """An index that is added again keeps its place."""
     ledger = Ledger({7: 8}).with_entry(3, 4).with_entry(7, 9)
     assert list(ledger.items()) == [(7, 9), (3, 4)]
+
+
+def test_an_interrupted_extension_does_no_harm():
+    """At any line of it: the same entry, or another one, can be added afterwards, and every entry is found."""
+    for entry in ((12, 13), (20, 21)):
+        line, came = 0, True
+        while came:
+            line += 1
+            base = Ledger().with_entry(3, 4)
+            came = interrupted(lambda base=base: base.with_entry(12, 13), line)
+            assert dict(base) == {3: 4}
+            assert dict(base.with_entry(*entry)) == {3: 4, entry[0]: entry[1]}, f"line {line}"
+    assert line > 8

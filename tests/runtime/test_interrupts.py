@@ -1,10 +1,12 @@
 """Ctrl-C at any line: what the user gets afterwards is what comes behind the last element that was handed out."""
 
+import gc
 from typing import Any
 
 import pytest
-from interrupts import next_interrupted
-from runtime_loaders import all_same, numbers, row
+from internals import executor_of
+from interrupts import interrupted, next_interrupted
+from runtime_loaders import all_same, numbers, row, until
 
 import loaderkit as lk
 from loaderkit._loader.loader import variant_of
@@ -107,3 +109,42 @@ def test_an_endless_stream_that_nothing_survives_is_an_error(how):
         pytest.raises(ValueError, match="records in a row gave no element"),
     ):
         next(iter(loader))
+
+
+def test_a_closed_loader_says_so_although_an_interrupt_poisoned_its_executor():
+    """Ctrl-C in a batch_fn leaves the executor unusable; after close() no other one is made."""
+    calls = []
+
+    def interrupting(rows: list[Any]) -> list[Any]:
+        calls.append(len(rows))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return rows
+
+    loader = numbers(64, lk.Batch(4), lk.Filter(lambda batch: True), lk.Batch(2, batch_fn=interrupting))
+    it = iter(loader)
+    with pytest.raises(KeyboardInterrupt):
+        list(it)
+    loader.close()
+    with pytest.raises(lk.IteratorClosedError, match="the loader was closed"):
+        next(it)
+
+
+@pytest.mark.slow
+def test_an_interrupted_opening_leaves_no_stream_open():
+    """Wherever it falls: what it began is closed, or its executor isn't used again."""
+    line = 0
+    while True:
+        line += 31  # some of the lines of opening a stream and of all that it calls
+        with numbers(64, lk.Batch(4), worker_count=1, worker_kind="thread") as loader:
+            it, other = iter(loader), iter(loader)
+            next(it)
+            pool: Any = executor_of(loader)
+            came = interrupted(other.start_prefetch, line, inside="open")
+            del other
+            gc.collect()
+            if not pool.poisoned:
+                until(lambda pool=pool: len(pool._streams) == 1, f"line {line} leaves a stream open")
+            if not came:
+                break
+    assert line > 15

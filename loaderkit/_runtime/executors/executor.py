@@ -150,8 +150,9 @@ class Executor(abc.ABC):
             number = self._new_stream()
             self._dispatcher.open(number, scheduler)
             self._streams.add(number)
+            stream = Stream(self, number)  # still poisoned: an interrupt here would leave it open for good
             self.poisoned = False
-            return Stream(self, number)
+            return stream
 
     def close(self, stream: int) -> None:
         """Ends a stream; running tasks of it are discarded when they finish."""
@@ -172,6 +173,7 @@ class Executor(abc.ABC):
 
     def _check_not_poisoned(self) -> None:
         if self.poisoned:
+            self.check()  # a closed executor isn't replaced by another
             raise PoisonedError
 
     def abandon(self, stream: int) -> None:

@@ -318,6 +318,7 @@ class Pump:
             with pool.lock:
                 for number in self._dismissed:
                     self._supervisor.forget(number)
+                self._dismissed = {}
                 if pool._stopping and pool._thread in (None, threading.current_thread()):
                     pool._close_resources()  # else a next pump was started since, and does it
 

@@ -135,7 +135,7 @@ class _Worker:
         self._heartbeat = heartbeat
         self._descriptors = descriptors
         self._received = bytearray()
-        # Not begun: task, attempt, whether it is suspect, slots of its inputs. Tasks of higher levels come first.
+        # Not begun: task, attempt, whether it is suspect, slots of its inputs. MakeBatch tasks come first.
         self._tasks: deque[tuple[Task, int, bool, dict[int, Slot]]] = deque()
         self._layouts: dict[int, BatchLayout] = {}
         self._places: dict[int, Slot] = {}  # slots of the present task's inputs, by the task that made them
@@ -144,7 +144,7 @@ class _Worker:
         self._unplaced: tuple[int, int, OutOfBandPickle, TaskResult] | None = None
         self._packer = Packer()
         self._present: tuple[int, int] = (-1, 0)  # task and attempt worked on
-        self._suggested: np.ndarray | None = (
+        self._candidates: np.ndarray | None = (
             None  # (2, n) int64: indices and record keys of requested candidates
         )
         self._runner: TaskRunner | None = None
@@ -197,7 +197,7 @@ class _Worker:
                 values = iter(wire.read_numbers(body))
                 self._drop({*zip(values, values, strict=True)})
             case wire.CANDIDATES:
-                self._suggested = np.frombuffer(body, np.int64).reshape(2, -1)
+                self._candidates = np.frombuffer(body, np.int64).reshape(2, -1)
             case wire.PREPARE:
                 pickle.loads(body).apply()
             case wire.PROGRAM:
@@ -263,10 +263,10 @@ class _Worker:
         """The next candidates in place of a bad record of the present task, for which the worker asks the trainer."""
         self._heartbeat.go_on()
         self._send(wire.REPLACEMENT_REQUESTED, wire.numbers(*self._present, index, tried))
-        while self._suggested is None:
+        while self._candidates is None:
             self._take(wait=True)
         self._heartbeat.go_on()  # so that the wait for the trainer doesn't count as a stall
-        (indices, keys), self._suggested = self._suggested, None
+        (indices, keys), self._candidates = self._candidates, None
         return indices, keys
 
     # --- work ---------------------------------------------------------------------------------------------------

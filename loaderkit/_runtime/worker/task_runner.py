@@ -114,8 +114,8 @@ class TaskRunner:
                     failure,
                     0 if failure is None else _done_targets(task, parts),
                     layout,
-                    nbytes=_weight(output),
                     seconds=time.perf_counter() - begun,
+                    nbytes=_weight(output),
                     losses=() if handler is None else handler.take_losses(),
                 )
                 return rows_read, output
@@ -127,8 +127,8 @@ class TaskRunner:
                     self._cursors(run.begins),
                     self._cursors(run.ends),
                     failure,
-                    nbytes=_weight(output),
                     seconds=time.perf_counter() - begun,
+                    nbytes=_weight(output),
                     losses=() if handler is None else handler.take_losses(),
                 )
                 return stream_read, output
@@ -145,8 +145,8 @@ class TaskRunner:
                     self._cursors(run.ends),
                     failure,
                     layout,
-                    nbytes=_weight(output),
                     seconds=time.perf_counter() - begun,
+                    nbytes=_weight(output),
                 )
                 return batch_made, output
 

@@ -22,6 +22,7 @@ __all__ = [
     "BatchError",
     "CheckpointMismatchError",
     "ChecksumError",
+    "ChunkSampler",
     "ConcatDataSource",
     "ConformanceError",
     "DataLoader",
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     from loaderkit.interop.jax import ShardByJaxProcess as ShardByJaxProcess
     from loaderkit.interop.jax import ShardBySharding as ShardBySharding
     from loaderkit.interop.jax import device_iterator as device_iterator
+    from loaderkit.samplers import ChunkSampler as ChunkSampler
     from loaderkit.samplers import IndexSampler as IndexSampler
     from loaderkit.samplers import Sampler as Sampler
     from loaderkit.samplers import SequentialSampler as SequentialSampler
@@ -140,6 +142,7 @@ _NAMES = {
     "ShardByJaxProcess": "loaderkit.interop.jax",
     "ShardBySharding": "loaderkit.interop.jax",
     "device_iterator": "loaderkit.interop.jax",
+    "ChunkSampler": "loaderkit.samplers",
     "IndexSampler": "loaderkit.samplers",
     "Sampler": "loaderkit.samplers",
     "SequentialSampler": "loaderkit.samplers",

@@ -8,7 +8,7 @@ from loaderkit._base.integers import at_least
 from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._order.sharding import ShardBlocks, ShardOptions
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit.samplers import IndexSampler, Sampler, SequentialSampler
+from loaderkit.samplers import ChunkSampler, IndexSampler, Sampler, SequentialSampler
 from loaderkit.samplers.protocol import length_of, num_records_of
 from loaderkit.transforms.shape import shape_of
 
@@ -103,7 +103,7 @@ def shards_without_last_step(plan: SeekablePlan) -> int:
 
 def _endless(sampler: Sampler) -> Sampler:
     """The same order without the sampler's last epoch; a user's sampler says itself where it ends."""
-    if isinstance(sampler, IndexSampler):
+    if isinstance(sampler, IndexSampler | ChunkSampler):
         return dataclasses.replace(sampler, num_epochs=None)
     if type(sampler) is SequentialSampler:
         return IndexSampler(sampler.num_records, seed=sampler.seed)

@@ -62,6 +62,19 @@ def fold_each(seed: int, parts: UInt64Array) -> UInt64Array:
     return mix64(np.bitwise_xor(mix64(np.bitwise_xor(parts, np.uint64(_PART))), np.uint64(_mix(seed))))
 
 
+def fold_arrays(seeds: UInt64Array, *parts: UInt64Array) -> UInt64Array:
+    """`fold(seed, *parts)` for each of many seeds, each with parts of its own: uint64 arrays that broadcast.
+
+    >>> keys = fold_arrays(np.array([7, 8], np.uint64), np.array([5, 6], np.uint64), np.array([2], np.uint64))
+    >>> keys.tolist() == [fold(7, 5, 2), fold(8, 6, 2)]
+    True
+    """
+    keys = mix64(seeds)
+    for part in parts:
+        keys = mix64(np.bitwise_xor(keys, mix64(np.bitwise_xor(part, np.uint64(_PART)))))
+    return keys
+
+
 def _mix(value: int) -> int:
     if not 0 <= value < _WORD:
         raise ValueError(f"fold: expected ints from 0 to 2**64 - 1, got {value}; reduce it to 64 bits first")

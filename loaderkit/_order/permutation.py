@@ -18,7 +18,7 @@ random: for many n each round is an even permutation of the cells, so the sign o
 The outputs are part of the stream: another constant or another number of rounds needs another `stream_version`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,20 +82,33 @@ def permute(positions: Int64Array, owners: Int64Array | None, n: int, keys: UInt
     """
     if positions.size == 0:
         return np.empty(positions.shape, np.int64)
-    if positions.min() < 0 or positions.max() >= n:
-        bad = positions[(positions < 0) | (positions >= n)][0]
-        raise IndexError(f"positions: expected ints from 0 to {n - 1}, got {bad}")
+    _check("positions", positions, n)
     if n <= _RANKED:
         return _by_rank(positions, owners, n, keys)
-    grid = _CipherDomain.covering(n)
-    # round_keys: (rounds, m) uint64
-    round_keys = mix64(mix64(keys) ^ (np.arange(1, _ROUNDS + 1, dtype=np.uint64) * _STREAM)[:, np.newaxis])
-    permuted = np.empty(positions.shape, np.int64)
-    for low in range(0, positions.size, _CHUNK):
-        chunk = slice(low, low + _CHUNK)
-        own = None if owners is None else owners[chunk]
-        permuted[chunk] = _walk(positions[chunk], own, n, grid, round_keys)
-    return permuted
+    return _by_cipher(positions, owners, n, keys, _encrypt)
+
+
+def unpermute(numbers: Int64Array, owners: Int64Array | None, n: int, keys: UInt64Array) -> Int64Array:
+    """The way back of `permute`: the position that the order of its key maps to each number.
+
+    numbers: (k,) int64 in [0, n), else an IndexError. owners, keys: as `permute` takes them. Gives (k,) int64.
+
+    >>> keys = np.array([3], np.uint64)
+    >>> unpermute(permute(np.array([4, 0, 7]), None, 10, keys), None, 10, keys).tolist()
+    [4, 0, 7]
+    """
+    if numbers.size == 0:
+        return np.empty(numbers.shape, np.int64)
+    _check("numbers", numbers, n)
+    if n <= _RANKED:
+        return _by_rank(numbers, owners, n, keys, back=True)
+    return _by_cipher(numbers, owners, n, keys, _decrypt)
+
+
+def _check(name: str, values: Int64Array, n: int) -> None:
+    if values.min() < 0 or values.max() >= n:
+        bad = values[(values < 0) | (values >= n)][0]
+        raise IndexError(f"{name}: expected ints from 0 to {n - 1}, got {bad}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +122,36 @@ class _CipherDomain:
         return cls(width, -(-n >> width))
 
 
-def _walk(
-    positions: Int64Array, owners: Int64Array | None, n: int, grid: _CipherDomain, round_keys: UInt64Array
+_Cipher = Callable[[Int64Array, Sequence[UInt64Array], _CipherDomain], Int64Array]  # _encrypt or _decrypt
+
+
+def _by_cipher(
+    cells: Int64Array, owners: Int64Array | None, n: int, keys: UInt64Array, cipher: _Cipher
 ) -> Int64Array:
-    cells = _encrypt(positions, _keys_of(round_keys, owners), grid)
+    grid = _CipherDomain.covering(n)
+    # round_keys: (rounds, m) uint64
+    round_keys = mix64(mix64(keys) ^ (np.arange(1, _ROUNDS + 1, dtype=np.uint64) * _STREAM)[:, np.newaxis])
+    moved = np.empty(cells.shape, np.int64)
+    for low in range(0, cells.size, _CHUNK):
+        chunk = slice(low, low + _CHUNK)
+        own = None if owners is None else owners[chunk]
+        moved[chunk] = _walk(cells[chunk], own, n, grid, round_keys, cipher)
+    return moved
+
+
+def _walk(
+    starts: Int64Array,
+    owners: Int64Array | None,
+    n: int,
+    grid: _CipherDomain,
+    round_keys: UInt64Array,
+    cipher: _Cipher,
+) -> Int64Array:
+    cells = cipher(starts, _keys_of(round_keys, owners), grid)
     outside = np.flatnonzero(cells >= n)
     while outside.size:
         own = None if owners is None else owners[outside]
-        moved = _encrypt(cells[outside], _keys_of(round_keys, own), grid)
+        moved = cipher(cells[outside], _keys_of(round_keys, own), grid)
         cells[outside] = moved
         outside = outside[moved >= n]
     return cells
@@ -147,6 +182,26 @@ def _encrypt(cells: Int64Array, round_keys: Sequence[UInt64Array], grid: _Cipher
     return np.bitwise_or(rows, columns, out=rows).view(np.int64)
 
 
+def _decrypt(cells: Int64Array, round_keys: Sequence[UInt64Array], grid: _CipherDomain) -> Int64Array:
+    rows = np.right_shift(cells, grid.width).view(np.uint64)
+    columns = np.bitwise_and(cells, (1 << grid.width) - 1).view(np.uint64)
+    column_mask, row_count = np.uint64((1 << grid.width) - 1), np.uint64(grid.rows)
+    noise, scratch = np.empty_like(rows), np.empty_like(rows)
+    for even in range(_ROUNDS - 2, -1, -2):
+        _round_function(columns, round_keys[even + 1], noise, scratch)
+        np.multiply(noise, row_count, out=noise)
+        np.right_shift(noise, _HALF, out=noise)
+        # A difference below 0 wraps to a huge number, and adding row_count wraps it back: the smaller one is right.
+        np.subtract(rows, noise, out=rows)
+        np.add(rows, row_count, out=scratch)
+        np.minimum(rows, scratch, out=rows)
+        _round_function(rows, round_keys[even], noise, scratch)
+        np.bitwise_and(noise, column_mask, out=noise)
+        np.bitwise_xor(columns, noise, out=columns)
+    np.left_shift(rows, np.uint64(grid.width), out=rows)
+    return np.bitwise_or(rows, columns, out=rows).view(np.int64)
+
+
 def _round_function(half: UInt64Array, key: UInt64Array, out: UInt64Array, scratch: UInt64Array) -> None:
     np.bitwise_xor(half, key, out=out)
     np.multiply(out, _FACTOR_1, out=out)
@@ -156,16 +211,21 @@ def _round_function(half: UInt64Array, key: UInt64Array, out: UInt64Array, scrat
     np.right_shift(out, _HALF, out=out)  # the upper 32 bits depend on all of half and key
 
 
-def _by_rank(positions: Int64Array, owners: Int64Array | None, n: int, keys: UInt64Array) -> Int64Array:
+def _by_rank(
+    positions: Int64Array, owners: Int64Array | None, n: int, keys: UInt64Array, *, back: bool = False
+) -> Int64Array:
     # mix64 is a bijection, so the n hashes of a key differ and every sorting algorithm ranks them alike.
     names = mix64(np.arange(n, dtype=np.uint64) * _STREAM)
     if owners is None:
-        return np.argsort(mix64(names ^ mix64(keys)))[positions]
+        table = np.argsort(mix64(names ^ mix64(keys)))
+        return (np.argsort(table) if back else table)[positions]
     permuted = np.empty(positions.shape, np.int64)
     group = _RANK_CELLS // n
     for low in range(0, len(keys), group):
         # tables: (keys of the group, n) int64
         tables = np.argsort(mix64(names ^ mix64(keys[low : low + group])[:, np.newaxis]), axis=1)
+        if back:
+            tables = np.argsort(tables, axis=1)
         here = np.flatnonzero((owners >= low) & (owners < low + group))
         permuted[here] = tables[owners[here] - low, positions[here]]
     return permuted

@@ -6,6 +6,7 @@ A sampler is arithmetic on the index; it never reads a record.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .chunks import ChunkSampler as ChunkSampler
     from .epochs import IndexSampler as IndexSampler
     from .epochs import SequentialSampler as SequentialSampler
     from .protocol import Sampler as Sampler
@@ -13,6 +14,7 @@ else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
     _NAMES = {
+        "ChunkSampler": "loaderkit.samplers.chunks",
         "IndexSampler": "loaderkit.samplers.epochs",
         "Sampler": "loaderkit.samplers.protocol",
         "SequentialSampler": "loaderkit.samplers.epochs",

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from loaderkit._base.integers import at_least
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.mixing import fold_each
+from loaderkit._order.distinct import distinct_of
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute
 from loaderkit._order.rng import generator
 from loaderkit._order.sharding import Sharding
@@ -31,7 +32,7 @@ from .protocol import ENDLESS, SEED_LIMIT
 _ITERATION_BLOCK = 1024
 
 
-class _EpochSampler:
+class EpochSampler:
     """Epochs of the same records, in order or each in its own shuffled order."""
 
     __slots__ = ()
@@ -56,10 +57,8 @@ class _EpochSampler:
         positions = wanted - epochs * self.num_records
         if not self.shuffle:
             return positions
-        seed = cast(int, self.seed)
-        distinct, owners = _distinct(epochs)
-        keys = fold_each(seed, distinct.view(np.uint64))
-        return permute(positions, owners, self.num_records, keys)
+        distinct, owners = distinct_of(epochs)
+        return self._shuffled(positions, distinct, owners)
 
     def fingerprint(self) -> dict[str, object]:
         """What a saved state keeps of this sampler, as JSON values; the sharding isn't part of it.
@@ -104,6 +103,10 @@ class _EpochSampler:
     @property
     def _limit(self) -> int:
         return ENDLESS if self.num_epochs is None else self.num_epochs * self.num_records
+
+    def _shuffled(self, positions: Int64Array, epochs: Int64Array, owners: Int64Array | None) -> Int64Array:
+        keys = fold_each(cast(int, self.seed), epochs.view(np.uint64))
+        return permute(positions, owners, self.num_records, keys)
 
     def _metadata(self, index: int, record_key: int) -> RecordMetadata:
         rng = None if self.seed is None else generator(self.seed, 0, index, 0)
@@ -160,7 +163,7 @@ class _EpochSampler:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexSampler(_EpochSampler):
+class IndexSampler(EpochSampler):
     """Every record once in each epoch, in order or shuffled anew for each epoch; some epochs, or without end.
 
     num_records: the number of records in the source, 1 to 2**62 - 1. shard_options: used by a loader that gets none of
@@ -192,7 +195,7 @@ class IndexSampler(_EpochSampler):
 
 
 @dataclass(frozen=True, slots=True)
-class SequentialSampler(_EpochSampler):
+class SequentialSampler(EpochSampler):
     """Every record once, in order: one epoch.
 
     num_records: the number of records in the source, 1 to 2**62 - 1. shard_options: used by a loader that gets none of
@@ -212,18 +215,3 @@ class SequentialSampler(_EpochSampler):
 
     def __post_init__(self) -> None:
         self._normalise()
-
-
-def _distinct(epochs: Int64Array) -> tuple[Int64Array, Int64Array | None]:
-    """The distinct epochs, and for each index the place of its epoch among them; None where there is only one."""
-    if epochs.size == 0:
-        return epochs, None
-    low, high = int(epochs.min()), int(epochs.max())
-    if low == high:
-        return np.array([low], np.int64), None
-    if (
-        high - low < epochs.size
-    ):  # consecutive indices; np.unique would sort them, which costs more than the shuffle
-        return np.arange(low, high + 1, dtype=np.int64), epochs - low
-    distinct, owners = np.unique(epochs, return_inverse=True)
-    return distinct, owners

@@ -1,0 +1,97 @@
+"""A shuffle for data that is read by chunks: remote objects, spinning disks, compressed blocks.
+
+    chunk    `chunk` consecutive record keys; the last one may have fewer
+    window   `window` chunks that are read together, their records shuffled
+    lane     one of `lanes` equal parts of every global batch, with windows of its own
+
+`loaderkit/_order/chunk_order.py` has the arithmetic, docs/guide.md a table of what each size costs.
+"""
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+
+from loaderkit._base.integers import at_least
+from loaderkit._order.chunk_order import ChunkOrder
+from loaderkit._order.mixing import fold_each
+from loaderkit._order.permutation import MAX_RECORDS, Int64Array
+from loaderkit._order.sharding import Sharding
+
+from .epochs import EpochSampler
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSampler(EpochSampler):
+    """Every record once in each epoch, in an order that reads whole chunks: chunks shuffled, then records in windows.
+
+    num_records: the number of records in the source, 1 to 2**62 - 1. chunk: how many consecutive records are read
+    together, such as 1 MiB of them. window: how many chunks of a lane are mixed at a time; a reader keeps about
+    2 * window * chunk records for each of its lanes. lanes: into how many parts each global batch is cut, each with
+    chunks of its own: as many as there may be hosts, or a multiple. batch: how many indices a step of the loader takes
+    over all hosts, a multiple of lanes; needed for more than one lane. seed: int in [0, 2**64). num_epochs: how many
+    epochs, None for an endless stream. shard_options: used by a loader that gets none of its own; it changes no key.
+    A value of the wrong type is a TypeError, a value out of range a ValueError.
+
+    A host of whole lanes reads no chunk of the others, but for those at the border of two lanes. With steps of another
+    number of indices than `batch` the stream is the same, and a host reads chunks of other lanes too.
+
+    >>> sampler = ChunkSampler(1000, chunk=10, window=4, lanes=2, batch=20, seed=0, num_epochs=2)
+    >>> steps = sampler.record_keys(range(1000)).reshape(50, 20)
+    >>> len(set(steps.ravel().tolist()))
+    1000
+    >>> first = steps[:4, :10].ravel() // 10  # the first window of lane 0: 40 records of 4 chunks
+    >>> len(set(first.tolist()))
+    4
+    """
+
+    num_records: int
+    shard_options: Sharding | None = field(default=None, kw_only=True)
+    chunk: int = field(kw_only=True)
+    window: int = field(kw_only=True)
+    lanes: int = field(default=1, kw_only=True)
+    batch: int | None = field(default=None, kw_only=True)
+    num_epochs: int | None = field(default=None, kw_only=True)
+    seed: int = field(kw_only=True)
+    shuffle: bool = field(default=True, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._normalise()
+        if self.seed is None:
+            raise TypeError("seed: expected an int, got None; give for example seed=0")
+        advices = {
+            "chunk": "give the records of about 1 MiB",
+            "window": "give how many chunks are mixed at a time",
+            "lanes": "give 1, or the number of hosts",
+        }
+        for name, advice in advices.items():
+            number = at_least(name, getattr(self, name), 1, below=MAX_RECORDS, advice=advice)
+            object.__setattr__(self, name, number)
+        if self.batch is not None:
+            batch = at_least(
+                "batch", self.batch, 1, below=MAX_RECORDS, advice="give how many indices a step of all hosts takes"
+            )
+            object.__setattr__(self, "batch", batch)
+        if (self.batch or 1) % self.lanes:
+            raise ValueError(
+                f"batch: expected a multiple of lanes={self.lanes}, got {self.batch}; give how many indices a step of "
+                "all hosts takes"
+            )
+
+    def fingerprint(self) -> dict[str, object]:
+        """What a saved state keeps of this sampler, as JSON values; the sharding isn't part of it.
+
+        >>> ChunkSampler(9, chunk=2, window=4, seed=0).fingerprint()  # doctest: +NORMALIZE_WHITESPACE
+        {'kind': 'ChunkSampler', 'num_records': 9, 'shuffle': True, 'num_epochs': None, 'seed': 0, 'chunk': 2,
+         'window': 4, 'lanes': 1, 'batch': None}
+        """
+        # With one lane `batch` changes no key, so a run may continue with another one.
+        batch = None if self.lanes == 1 else self.batch
+        # `super()` doesn't work here: slots=True makes another class of the same name.
+        said = EpochSampler.fingerprint(self)
+        return {**said, "chunk": self.chunk, "window": self.window, "lanes": self.lanes, "batch": batch}
+
+    def _shuffled(self, positions: Int64Array, epochs: Int64Array, owners: Int64Array | None) -> Int64Array:
+        order = ChunkOrder(self.num_records, self.chunk, self.window, self.lanes, self.batch or 1)
+        keys = fold_each(self.seed, epochs.view(np.uint64))
+        return order(positions, epochs, owners, keys)

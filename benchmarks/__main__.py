@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks import machine, table
 from benchmarks.benchmark import Size
+from benchmarks.chunk_order import run as chunk_order_table
 from benchmarks.conformance.table import run as conformance_table
 from benchmarks.contender import LIBRARIES
 from benchmarks.grain_scripts.table import run as grain_scripts_table
@@ -21,7 +22,7 @@ from benchmarks.workloads import NAMES, benchmarks_of
 PEERS = tuple(name for name in LIBRARIES if name not in ("bare", "loaderkit"))
 
 # Tables that aren't workloads; "all" doesn't run them.
-OTHER_TABLES = ("conformance", "grain-scripts")
+OTHER_TABLES = ("conformance", "grain-scripts", "chunk-order")
 
 
 def other_tables(asked: argparse.Namespace, peers: set[str]) -> None:
@@ -30,6 +31,8 @@ def other_tables(asked: argparse.Namespace, peers: set[str]) -> None:
         print(conformance_table(peers, smoke=asked.smoke, say=say))
     if "grain-scripts" in asked.names:
         print(grain_scripts_table(repeats=asked.repeats, smoke=asked.smoke, say=say))
+    if "chunk-order" in asked.names:
+        print(chunk_order_table(repeats=asked.repeats, smoke=asked.smoke, say=say))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"{', '.join(NAMES)}, all of these, conformance, or grain-scripts",
+        help=f"{', '.join(NAMES)}, all of these, or {', '.join(OTHER_TABLES)}",
     )
     parser.add_argument("--peers", help=f"some of {','.join(PEERS)}; by default all that are installed")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="rounds (5)")

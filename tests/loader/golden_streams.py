@@ -52,6 +52,16 @@ def nested_epoch(**running: Any) -> lk.DataLoader:
     ).epoch(5)
 
 
+def chunked(**running: Any) -> lk.DataLoader:
+    return lk.DataLoader(
+        data_source=lk.RangeDataSource(0, 1003, 1),
+        sampler=lk.ChunkSampler(1003, chunk=10, window=6, lanes=4, batch=32, seed=11),
+        operations=[lk.RandomMap(noise), lk.Batch(global_batch_size=32)],
+        shard_options=lk.ShardOptions(1, 2),
+        **running,
+    )
+
+
 def changing(**running: Any) -> lk.DataLoader:
     return lk.DataLoader(
         data_source=lk.RangeDataSource(0, 777, 1),
@@ -79,7 +89,7 @@ def elements(**running: Any) -> lk.DataLoader:
     )
 
 
-STREAMS = {make.__name__: make for make in (shuffled, nested_epoch, changing, elements)}
+STREAMS = {make.__name__: make for make in (shuffled, nested_epoch, chunked, changing, elements)}
 
 
 def digest(values: Iterator[Any]) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._order.mixing import fold, fold_each, mix64
+from loaderkit._order.mixing import fold, fold_arrays, fold_each, mix64
 
 words = st.integers(0, (1 << 64) - 1)
 
@@ -20,6 +20,14 @@ def test_many_at_once_are_the_same_as_one_by_one(seed, parts):
     assert folded.dtype == np.uint64
     assert folded.tolist() == [fold(seed, part) for part in parts]
     assert fold_each(seed, array[:, np.newaxis]).shape == (len(parts), 1)
+
+
+@given(st.lists(st.tuples(words, words), min_size=1, max_size=20), words)
+def test_many_seeds_at_once_are_the_same_as_one_by_one(pairs, last):
+    """fold_arrays is fold, with arrays that broadcast."""
+    seeds, parts = np.array(pairs, np.uint64).T
+    expected = [fold(seed, part, last) for seed, part in pairs]
+    assert fold_arrays(seeds, parts, np.array([last], np.uint64)).tolist() == expected
 
 
 @given(words, words, words)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._order.mixing import fold
-from loaderkit._order.permutation import Permutation, permute
+from loaderkit._order.permutation import Permutation, permute, unpermute
 
 WORD = (1 << 64) - 1
 FACTOR_1, FACTOR_2, STREAM = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xA0761D6478BD642F
@@ -116,6 +116,7 @@ def test_many_orders_in_one_call_are_each_the_order_of_its_key(n, some_keys, dat
     together = permute(positions, owners, n, np.array(some_keys, np.uint64))
     alone = [int(Permutation(n, some_keys[owner])(np.array([position]))[0]) for position, owner in pairs]
     assert together.tolist() == alone
+    assert unpermute(together, owners, n, np.array(some_keys, np.uint64)).tolist() == positions.tolist()
 
 
 @pytest.mark.parametrize("n", [200, 100_000])

@@ -260,6 +260,7 @@ OWN = {
     "one record": lk.IndexSampler(1, shuffle=True, seed=0, num_epochs=1),
     "Grain's IndexSampler": grain.IndexSampler(50, shuffle=True, seed=3, num_epochs=2),
     "Grain's SequentialSampler": grain.SequentialSampler(9),
+    "ChunkSampler": lk.ChunkSampler(1000, chunk=7, window=5, lanes=4, batch=16, seed=7),
     "many records": lk.IndexSampler(2**61, shuffle=True, seed=0),
 }
 

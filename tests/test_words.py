@@ -17,9 +17,9 @@ PAGE = (ROOT / "docs/architecture.md").read_text()
 PLAIN = """
     access agreement ahead announced answer any arguments array arrays assignment augment bad base batch batches
     batching blame blocks bound buffer by byte calling calls canonical center changed check checkpoint checks
-    checksum chw cipher cli closable closed closing cluster column come coming command comparison compile
+    checksum chunks chw cipher cli closable closed closing cluster column come coming command comparison compile
     compiled concat config conformance constants content context coordination crop crops curves data dataset
-    decisions decode decoders delivery demo descriptors device difference digits directory discarded document
+    decisions decode decoders delivery demo descriptors device difference digits directory discarded distinct document
     domain drop end engine entry epoch epochs error errors event exceptions executor executors experiment
     experimental factory facts failed failure feeds file files filter filters finder fingerprint fingerprints
     finished first flat flip float folder foreign from generators geometry give globals grain group handler

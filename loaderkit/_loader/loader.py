@@ -30,7 +30,7 @@ from loaderkit.transforms.parameters import parameters_of
 from .element_spec import spec_of
 from .executor_factory import LoaderExecutorFactory, make_executor
 from .fingerprints import Fingerprints
-from .plan import checked_epoch, plan_of, repeats_order, shards_without_last_step
+from .plan import checked_epoch, plan_of, repeats_order, shards_without_last_step, why_lanes_are_shared
 from .process_agreement import ProcessAgreement, end_agreement_of
 from .program import program_of
 from .settings import LoaderSettings
@@ -152,6 +152,12 @@ class DataLoader(Closing, Generic[T_co]):
                 f"the last step has too few rows for all {plan.shard.shard_count} shards: the last {without} make "
                 "one step fewer. Use Batch(remainder='drop'), 'pad' or 'wrap', or ShardOptions(drop_remainder=True), "
                 "for equal steps",
+                stacklevel=2,
+            )
+        if why := why_lanes_are_shared(plan):
+            warnings.warn(
+                f"shards read the same lanes: {why}. The stream is the same, but several shards may read each chunk; "
+                "give batch= the indices of a step over all shards, and lanes= a multiple of the number of shards",
                 stacklevel=2,
             )
         find_executor = partial(self._shared_executor.executor, self._executor_factory)

@@ -101,6 +101,23 @@ def shards_without_last_step(plan: SeekablePlan) -> int:
     return plan.schedule.shards_without(plan.start + (plan.stop - plan.start) // stride * stride)
 
 
+def why_lanes_are_shared(plan: SeekablePlan) -> str:
+    """Why several shards read the same lanes; "" where each reads its own, or that isn't known before.
+
+    >>> sampler = ChunkSampler(64, chunk=4, window=2, lanes=2, batch=16, seed=0)
+    >>> settings = LoaderSettings(source=range(64), sampler=sampler, operations=())
+    >>> plan = plan_of(settings, ShardOptions(0, 2), Fingerprints(sampler, settings.source), [])
+    >>> why_lanes_are_shared(plan)
+    'a step takes 2 indices, ChunkSampler has batch=16'
+    """
+    sampler, shards = plan.sampler, plan.shard.shard_count
+    if not isinstance(sampler, ChunkSampler) or sampler.lanes == 1 or shards == 1 or plan.row_changing:
+        return ""
+    if plan.batching.stride != sampler.batch:
+        return f"a step takes {plan.batching.stride} indices, ChunkSampler has batch={sampler.batch}"
+    return f"{shards} shards, ChunkSampler has lanes={sampler.lanes}" if sampler.lanes % shards else ""
+
+
 def _endless(sampler: Sampler) -> Sampler:
     """The same order without the sampler's last epoch; a user's sampler says itself where it ends."""
     if isinstance(sampler, IndexSampler | ChunkSampler):

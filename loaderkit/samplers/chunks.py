@@ -8,7 +8,6 @@
 """
 
 from dataclasses import dataclass, field
-from typing import cast
 
 import numpy as np
 
@@ -69,7 +68,11 @@ class ChunkSampler(EpochSampler):
             object.__setattr__(self, name, number)
         if self.batch is not None:
             batch = at_least(
-                "batch", self.batch, 1, below=MAX_RECORDS, advice="give how many indices a step of all hosts takes"
+                "batch",
+                self.batch,
+                1,
+                below=MAX_RECORDS,
+                advice="give how many indices a step of all hosts takes",
             )
             object.__setattr__(self, "batch", batch)
         if (self.batch or 1) % self.lanes:

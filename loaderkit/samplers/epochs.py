@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.integers import at_least
+from loaderkit._order.distinct import distinct_of
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.mixing import fold_each
-from loaderkit._order.distinct import distinct_of
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute
 from loaderkit._order.rng import generator
 from loaderkit._order.sharding import Sharding

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("psutil", reason="the benchmarks need psutil")
 pytest.importorskip("cv2", reason="the benchmarks need opencv-python-headless")
 
+from benchmarks import chunk_order
 from benchmarks.benchmark import PER_SECOND, Bound, speedup
 from benchmarks.contender import grain_tuned, ours, torch
 from benchmarks.report import outcome_of
@@ -82,6 +83,29 @@ def test_the_conformance_table_is_made():
     rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
     assert len(rows) == 5 and all(row.endswith("| yes |") for row in rows[1:])
     assert all(f"- *{row.split('|')[1].strip()}*: " in done.stdout for row in rows[1:])
+
+
+def test_the_table_of_orders_is_made_and_the_guide_has_its_rows():
+    """The smoke table has a row for each order; the guide's table has the same head and orders."""
+    table = chunk_order.run(repeats=1, smoke=True, say=lambda line: None)
+    page = (ROOT / "docs/guide.md").read_text()
+    assert all(line in table and line in page for line in chunk_order.HEAD)
+    for order in chunk_order.ORDERS:
+        assert f"\n| {order.name} | " in table and f"\n| {order.name} | " in page
+
+
+@pytest.mark.parametrize(
+    "order", [chunk_order.ORDERS[2], chunk_order.ORDERS[5]], ids=lambda order: order.name
+)
+def test_the_guide_has_what_is_measured(order):
+    """One epoch of one order: the ratio of one step within 5 percent, chunks and reads to the digit."""
+    page = (ROOT / "docs/guide.md").read_text()
+    (line,) = (line for line in page.splitlines() if line.startswith(f"| {order.name} | "))
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    (keys,), full = order.epochs(chunk_order.STEPS, 1), chunk_order.FULL.epochs(chunk_order.STEPS, 1)
+    ratio = chunk_order.mixing([keys], 1) / chunk_order.mixing(full, 1)
+    assert ratio == pytest.approx(float(cells[1]), rel=0.05)
+    assert f"{chunk_order.reads(keys, order.chunk):.2f}" == cells[6]
 
 
 def test_names_are_unique_and_comparisons_speak_of_contenders_that_exist():

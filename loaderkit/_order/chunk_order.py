@@ -23,8 +23,8 @@ from .permutation import Int64Array, permute, unpermute
 # What a key is for, after the epoch's own.
 _CHUNKS = np.array([1], np.uint64)
 _WINDOW = np.array([2], np.uint64)
-# Positions worked on at once. Products of three counts of a piece stay in int64. With 2**14 a key took 2.4 to 3.7 times
-# as long as an IndexSampler's, with 2**13 2.8 to 3.5 times, with 2**15, whose arrays leave the cache, 2.8 to 4.3 times.
+# Positions worked on at once. Products of three counts of a piece stay in int64. With 2**14 a key took 2.5 to 2.9 times
+# as long as an IndexSampler's, with 2**15 2.4 to 2.9 times, with 2**12, where numpy's cost of a call shows, 4.1 to 4.7.
 _PIECE = 1 << 14
 
 

@@ -18,7 +18,7 @@ random: for many n each round is an even permutation of the cells, so the sign o
 The outputs are part of the stream: another constant or another number of rounds needs another `stream_version`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,7 +122,18 @@ class _CipherDomain:
         return cls(width, -(-n >> width))
 
 
-_Cipher = Callable[[Int64Array, Sequence[UInt64Array], _CipherDomain], Int64Array]  # _encrypt or _decrypt
+_Cipher = Callable[[Int64Array, "_RoundKeys", _CipherDomain], Int64Array]  # _encrypt or _decrypt
+
+
+@dataclass(frozen=True, slots=True)
+class _RoundKeys:
+    """The keys of the rounds, gathered for each position when a round needs them: all at once would leave the cache."""
+
+    keys: UInt64Array  # (rounds, m)
+    owners: Int64Array | None
+
+    def __getitem__(self, number: int) -> UInt64Array:
+        return self.keys[number] if self.owners is None else self.keys[number].take(self.owners)
 
 
 def _by_cipher(
@@ -147,21 +158,17 @@ def _walk(
     round_keys: UInt64Array,
     cipher: _Cipher,
 ) -> Int64Array:
-    cells = cipher(starts, _keys_of(round_keys, owners), grid)
+    cells = cipher(starts, _RoundKeys(round_keys, owners), grid)
     outside = np.flatnonzero(cells >= n)
     while outside.size:
         own = None if owners is None else owners[outside]
-        moved = cipher(cells[outside], _keys_of(round_keys, own), grid)
+        moved = cipher(cells[outside], _RoundKeys(round_keys, own), grid)
         cells[outside] = moved
         outside = outside[moved >= n]
     return cells
 
 
-def _keys_of(round_keys: UInt64Array, owners: Int64Array | None) -> Sequence[UInt64Array]:
-    return list(round_keys) if owners is None else [keys[owners] for keys in round_keys]
-
-
-def _encrypt(cells: Int64Array, round_keys: Sequence[UInt64Array], grid: _CipherDomain) -> Int64Array:
+def _encrypt(cells: Int64Array, round_keys: _RoundKeys, grid: _CipherDomain) -> Int64Array:
     rows = np.right_shift(cells, grid.width).view(np.uint64)
     columns = np.bitwise_and(cells, (1 << grid.width) - 1).view(np.uint64)
     column_mask, row_count = np.uint64((1 << grid.width) - 1), np.uint64(grid.rows)
@@ -182,7 +189,7 @@ def _encrypt(cells: Int64Array, round_keys: Sequence[UInt64Array], grid: _Cipher
     return np.bitwise_or(rows, columns, out=rows).view(np.int64)
 
 
-def _decrypt(cells: Int64Array, round_keys: Sequence[UInt64Array], grid: _CipherDomain) -> Int64Array:
+def _decrypt(cells: Int64Array, round_keys: _RoundKeys, grid: _CipherDomain) -> Int64Array:
     rows = np.right_shift(cells, grid.width).view(np.uint64)
     columns = np.bitwise_and(cells, (1 << grid.width) - 1).view(np.uint64)
     column_mask, row_count = np.uint64((1 << grid.width) - 1), np.uint64(grid.rows)

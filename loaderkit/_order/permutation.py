@@ -133,7 +133,8 @@ class _RoundKeys:
     owners: Int64Array | None
 
     def __getitem__(self, number: int) -> UInt64Array:
-        return self.keys[number] if self.owners is None else self.keys[number].take(self.owners)
+        keys: UInt64Array = self.keys[number]
+        return keys if self.owners is None else keys.take(self.owners)
 
 
 def _by_cipher(

@@ -14,7 +14,6 @@ from loaderkit._plan.logical_streams import LogicalStreams
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 
-# Records in a row that may give no element before that is an error: two epochs, and for short epochs this many.
 _LEAST_EMPTY_LIMIT = 100_000
 
 
@@ -31,6 +30,15 @@ def open_scheduler(
     """
     of_steps = plan.batching.batched and not plan.row_changing
     return (_row_scheduler if of_steps else _stream_scheduler)(plan, prefetch, position, context)
+
+
+def empty_limit_of(num_records: int) -> int:
+    """Records in a row of an endless stream that may give no element: those of two epochs, and at least 100,000.
+
+    >>> empty_limit_of(10), empty_limit_of(1_000_000)
+    (100000, 2000000)
+    """
+    return max(2 * num_records, _LEAST_EMPTY_LIMIT)
 
 
 def _row_scheduler(
@@ -83,7 +91,7 @@ def _stream_scheduler(
         start=start,
         prefetch=prefetch,
         # An endless stream whose operations drop every record would make next() wait forever.
-        empty_limit=None if plan.ends else max(2 * plan.num_records, _LEAST_EMPTY_LIMIT),
+        empty_limit=None if plan.ends else empty_limit_of(plan.num_records),
         tolerance=plan.bad_in_a_row if plan.tolerance.skips else None,
         stop=plan.stop,
         again=lambda stream: records(StreamIndices(plan.streams_in_blocks(position.q), stream, plan.start)),

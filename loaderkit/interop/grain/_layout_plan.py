@@ -17,6 +17,7 @@ from loaderkit._engine.grouping import Grouping
 from loaderkit._engine.row_scheduler import RowScheduler
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stream_scheduler import StreamScheduler
+from loaderkit._iterator.open_scheduler import empty_limit_of
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.facts import Facts
 from loaderkit._order.failure import Failure
@@ -38,8 +39,6 @@ from ._order import Order
 # (records used, ordinal of the next child, ...) of one layout worker. The first number is not an index, as that of a
 # Cursor is: `RoundRobin.index_of` and `RoundRobin.place_from` convert.
 Place = tuple[int, ...]
-
-_LEAST_EMPTY_LIMIT = 100_000  # records that may pass without one left, where the source is shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,7 @@ class LayoutPlan:
             groupings=groupings,
             start=start,
             prefetch=prefetch,
-            empty_limit=max(2 * self.num_records, _LEAST_EMPTY_LIMIT) if self.endless else None,
+            empty_limit=empty_limit_of(self.num_records) if self.endless else None,
         )
 
 

@@ -291,7 +291,7 @@ def test_a_structure_from_another_process_is_equal() -> None:
         st.dictionaries(st.sampled_from("abc"), st.one_of(st.integers(), st.lists(st.integers()), st.none()))
     )
 )
-def test_what_somebody_else_holds_is_copied(elements):
+def test_what_other_else_holds_is_copied(elements):
     """`own_each` gives what `copy_containers` gives: equal elements that share no container with the old ones."""
     copies = own_each([*elements])
     assert copies == [copy_containers(element) for element in elements] == elements
@@ -304,13 +304,13 @@ def test_what_nobody_else_holds_is_not_copied():
     made = [{"x": n, "y": np.full(2, n)} for n in range(3)]
     places = [*map(id, made)]
     assert [*map(id, own_each(made))] == places
-    somebody = made[1]
+    other = made[1]
     changed = own_each(made)
     changed[1]["x"] = "changed"
-    assert somebody["x"] == 1
+    assert other["x"] == 1
 
 
-def test_a_list_that_somebody_holds_is_copied_though_the_dict_around_it_is_new():
+def test_a_list_that_other_holds_is_copied_though_the_dict_around_it_is_new():
     shared = [1, 2]
     (mine,) = own_each([{"x": shared}])
     mine["x"].append(3)

@@ -15,7 +15,7 @@ def run(command, *, processes, devices, folder, path=ROOT, grace=5, timeout=240)
     """Runs `python *command(index)` for each process, `devices` CPU devices in all; a list of (status, out, err).
 
     path: a folder to import from beside the project. grace: seconds that the others have when one failed.
-    Files, not pipes: nobody has to read them while the processes run.
+    Files, not pipes, which would have to be read while the processes run.
     """
     environment = {
         **os.environ,

@@ -239,7 +239,7 @@ AS_SENT = {
 
 @pytest.mark.parametrize("name", AS_SENT)
 def test_keys_come_in_order_where_workers_of_grain_send_them(name):
-    """worker_layout of 1 and more: sorted, whoever made the element last; in layout 0 as they were made."""
+    """worker_layout of 1 and more: sorted, whatever made the element last; in layout 0 as they were made."""
     source, operations, expected = AS_SENT[name]
 
     def first(layout: int) -> str:

@@ -1,4 +1,4 @@
-"""What errors say of an operation: its place in the user's list and its name there, whoever works."""
+"""What errors say of an operation: its place in the user's list and its name there, with and without workers."""
 
 import threading
 

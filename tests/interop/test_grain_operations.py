@@ -69,7 +69,7 @@ def test_a_remainder_draws_the_numbers_of_its_last_row(g):
 
 @pytest.mark.parametrize("worker_count", [0, 1])
 def test_a_users_error_keeps_its_type(worker_count):
-    """Whoever works, the error has the user's own class, its words, and a note that says where."""
+    """With and without workers the error has the user's class, its text, and a note that says where."""
 
     class WrongError(Exception):
         pass

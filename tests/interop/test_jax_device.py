@@ -567,7 +567,7 @@ def test_an_announced_cluster_is_found_in_the_environment(environment, found):
     "shard_options", [lk.ShardByJaxProcess(), lk.ShardBySharding(ROWS)], ids=["process", "mesh"]
 )
 def test_a_cluster_that_jax_was_not_told_of_is_said(shard_options, monkeypatch):
-    """Else every process would load everything, and nobody would notice."""
+    """Otherwise every process would load everything, unnoticed."""
     monkeypatch.setenv("OMPI_MCA_orte_hnp_uri", "1.0;tcp://10.0.0.1:9")
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
     with pytest.raises(

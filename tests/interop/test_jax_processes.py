@@ -132,7 +132,7 @@ def test_processes_that_load_differently_are_told_at_the_start(answers):
 
 
 def test_a_process_that_does_not_come_is_named(answers):
-    """Nobody waits for ever at the start."""
+    """No process waits forever at the start."""
     last = len(answers) - 1
     for told in answers[:last]:
         text = told["absence"]

@@ -279,7 +279,7 @@ def fail_batch(batch: Any) -> Any:
 def test_a_sampler_that_fails(keys, error, says, operations, running):
     """What a user's sampler gives or raises at index 3 is told there: all before it comes first."""
     if running.kind == "process":
-        running = Running(1, "thread", task_rows=1)  # the trainer plans, whoever works
+        running = Running(1, "thread", task_rows=1)  # the trainer plans, with workers too
     sampler = Keys([*keys, *range(100)])
     with loader_of(*operations, sampler=sampler, running=running) as loader:
         values, raised = values_until_error(iter(loader))

@@ -154,7 +154,7 @@ def test_len_where_it_is_known():
 
 
 def test_epochs_share_the_loaders_workers():
-    """An epoch's loader hires nobody: it works with the loader's own, and keeps them when the loader is gone."""
+    """An epoch's loader starts no workers: it uses the loader's, and keeps them when the loader is gone."""
     loader = loader_of(12, lk.Batch(4), worker_count=2, worker_kind="thread")
     list(loader.epoch(0))
     executor = executor_of(loader)

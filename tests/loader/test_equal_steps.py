@@ -510,7 +510,7 @@ def test_a_host_without_any_row():
 
 
 def test_looking_ahead_takes_no_part():
-    """element_spec of one host alone waits for nobody, and passes of all hosts don't mix afterwards."""
+    """element_spec of one host alone waits for no other, and passes of all hosts don't mix afterwards."""
     members = shards(2, timeout=5)
     loaders = [loader_of(shard, PADDED, 40, logical_streams=2) for shard in members]
     assert loaders[0].element_spec[0].shape == (1,)

@@ -73,7 +73,7 @@ MADE = {
 
 @every_running
 def test_unbatched_elements_are_as_they_were_made(running):
-    """Type, dtype, layout and value of every kind of object, whoever made it."""
+    """Type, dtype, layout and value of every kind of object, with and without workers."""
     found = elements_of(running, lambda key: {name: make(key) for name, make in MADE.items()}, count=4)
     assert len(found) == 4
     for key, element in enumerate(found):

@@ -1,4 +1,4 @@
-"""What a bad record costs: it is counted, told once, limited, and nobody else's row changes."""
+"""What a bad record costs: it is counted, reported once, limited, and no other row changes."""
 
 import errno
 import json
@@ -534,7 +534,7 @@ class Miscounting:
 
 
 def test_a_source_that_miscounts_is_no_bad_record():
-    """A batched read with too few records is the source's bug: nobody knows whose record is missing."""
+    """A batched read with too few records is the source's bug: which record is missing isn't known."""
     with pytest.raises(ValueError, match="__getitems__ gave 3 records for 4 keys"):
         next(iter(loader_of(8, lk.Batch(4), data_source=Miscounting(), task_rows=4)))
 

@@ -199,7 +199,7 @@ def test_restoring_moves_an_iterator_that_runs(name, running):
 
 
 def test_a_refused_state_changes_nothing():
-    """After any refusal the iterator goes on as if nobody had asked, a peeked element included."""
+    """After any refusal the iterator goes on as if nothing had been asked, a peeked element included."""
     expected, _ = outcomes(FIXED.twin())
     other = Running().loader(CHANGING)
     with Running(2).loader(FIXED) as loader:

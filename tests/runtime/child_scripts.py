@@ -33,7 +33,7 @@ class Script:
         return got.decode().strip()
 
     def interrupt(self) -> None:
-        """What Ctrl-C does: SIGINT to everybody in the group."""
+        """What Ctrl-C does: SIGINT to every process of the group."""
         os.killpg(self.process.pid, signal.SIGINT)
 
     def finish(self) -> tuple[int, str, str]:

@@ -1,4 +1,4 @@
-"""However a script ends, it ends at once, without noise, and nobody stays behind."""
+"""However a script ends, it ends at once, prints nothing, and leaves no process."""
 
 import os
 import signal
@@ -75,7 +75,7 @@ next(it)""",
     ),
     "error": ("for batch in loader(broken):\n    pass", 1, "ValueError: the twentieth"),
 }
-# With threads there is less to end: the cases in which somebody works at the end.
+# With threads there is less to end: the cases in which a thread works at the end.
 CASES = [(name, "process") for name in ENDINGS]
 CASES += [(name, "thread") for name in ("alive_at_the_end", "stuck_at_the_end", "garbage", "error")]
 

@@ -199,7 +199,7 @@ def test_two_thousand_batches_are_kept_with_few_descriptors(tmp_path):
 @pytest.mark.parametrize("operations", [(row, lk.Batch(8)), (row,), (lambda x: {"b": b"x" * x}, lk.Batch(8))])
 @pytest.mark.parametrize("budget", [0, 20_000])
 def test_above_the_budget_batches_are_copied_out(kind, operations, budget):
-    """All of them kept: the content is right, nobody waits for ever, and no more than the budget is leased."""
+    """All of them kept: the content is right, nothing waits forever, and no more than the budget is leased."""
     with numbers(400, *operations, worker_count=1, worker_kind=kind, max_memory=budget) as loader:
         kept = list(loader)
         assert executor_of(loader)._shared_arena.leased <= budget
@@ -207,7 +207,7 @@ def test_above_the_budget_batches_are_copied_out(kind, operations, budget):
 
 
 def test_what_cannot_fit_is_an_error_that_says_what_was_asked_and_what_is_left():
-    """Before the kernel would kill somebody: nothing of it was touched. The loader goes on with what fits."""
+    """Before the kernel would kill a process: none of its pages was touched. The loader goes on with what fits."""
     left = available_memory()
     if left is None:
         pytest.skip("this system doesn't say how much memory is available")

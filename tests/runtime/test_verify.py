@@ -102,7 +102,7 @@ def test_a_byte_that_changes_on_the_way_is_an_error(name, kind, says):
 
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_the_memory_of_a_batch_that_changed_is_used_again(kind):
-    """Nobody holds it: when the iterator is closed and the batches before it are gone, all of the arena is free."""
+    """Nothing holds its slot: when the iterator is closed and earlier batches are gone, all of the arena is free."""
     with numbers(80, *PIPELINES["in place"], worker_count=1, worker_kind=kind, verify=True) as loader:
         it = iter(loader)
         for _ in range(8):
@@ -157,7 +157,7 @@ def test_rows_that_change_before_a_batch_is_finished_are_a_failure():
 
 @given(st.data())
 def test_any_byte_of_a_sealed_batch_is_covered(data):
-    """Rows, and the checksums themselves; whoever wrote which rows."""
+    """Rows, and the checksums themselves, by whichever task they were written."""
     layout = BatchLayout(collect([{"a": np.int16(0), "b": np.zeros((3, 2), np.float32)}]).spec(), verify=True)
     rows = data.draw(st.integers(1, 6))
     room = bytearray(data.draw(st.binary(min_size=layout.nbytes(rows), max_size=layout.nbytes(rows))))

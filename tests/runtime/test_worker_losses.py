@@ -105,7 +105,7 @@ def unread(connection: Any) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("operations", [(lk.Batch(8),), (lk.Filter(lambda x: x["key"] % 3), lk.Batch(8))])
 def test_all_workers_killed_after_every_batch_change_nothing(operations, nightly):
-    """With what they had begun, they lose it again and again, and nobody is suspected for it."""
+    """They lose what they had begun again and again, and no task is suspected for it."""
     count = 400 if nightly else 72
     expected = list(numbers(count, row, *operations))
     with numbers(count, row, *operations, task_rows=3, prefetch_batches=1, worker_count=2) as loader:
@@ -158,7 +158,7 @@ class DiesIdle(lk.Map):
 
 @pytest.mark.slow
 def test_workers_that_die_again_and_again_while_they_have_nothing_to_do_are_given_up(monkeypatch, tmp_path):
-    """Nobody can be suspected, and it wouldn't end."""
+    """No task can be suspected, and it wouldn't end."""
     monkeypatch.setattr(supervisor, "_FRUITLESS_LOSSES", 1)
     with numbers(8, DiesIdle(), worker_count=1, max_worker_restarts=0) as loader:
         it, pool = iter(loader), executor_of(loader)
@@ -562,7 +562,7 @@ def test_a_worker_that_loses_its_channel_is_ended_and_replaced(tmp_path, caplog)
 
 
 def test_a_batch_fn_that_is_stuck_in_a_thread_raises(tmp_path):
-    """It may write to its rows at any time: nobody can make the batch again from them."""
+    """It may write to its rows at any time, so the batch can't be made from them again."""
     os.mkfifo(tmp_path / "never")
 
     def waits(rows: list[Any]) -> Any:
@@ -594,7 +594,7 @@ def bad_9(operation: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_a_record_that_is_read_instead_of_a_bad_one_and_kills_is_named(kind, caplog):
-    """The row that lost its own record isn't to blame. `indices` has it all the same: that is what nobody can make."""
+    """The row that lost its own record isn't to blame. `indices` has it all the same, because its row can't be made."""
 
     def deadly(x: int) -> Any:
         if x == 10:
@@ -684,7 +684,7 @@ def test_what_is_no_such_setting_is_refused(options, kind, words):
 
 
 class Slow(lk.Map):
-    """Takes as long to arrive in its worker as somebody wants."""
+    """Takes as long to arrive in its worker as the test wants."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

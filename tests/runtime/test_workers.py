@@ -46,7 +46,7 @@ def test_a_worker_killed_while_it_works_changes_nothing_and_is_logged(tmp_path, 
 
 @pytest.mark.slow
 def test_workers_killed_while_they_idle_are_replaced(undisturbed):
-    """Between two epochs nobody works; the next epoch is the same."""
+    """Between two epochs no worker has a task; the next epoch is the same."""
     with numbers(120, row, lk.Batch(8), **WORKERS) as loader:
         assert all_same(list(loader), undisturbed)
         before = worker_pids(loader)
@@ -83,7 +83,7 @@ def test_a_worker_killed_in_a_pipeline_that_changes_rows_changes_nothing(tmp_pat
 
 
 def test_a_dead_worker_whose_own_child_holds_its_channel_is_noticed(tmp_path, undisturbed):
-    """A process that the user's code forked in the worker keeps every descriptor open: nobody may wait for it."""
+    """A process that the user's code forked in the worker keeps every descriptor open: nothing may wait for it."""
     os.mkfifo(tmp_path / "end")
 
     def forking(x: int) -> dict[str, Any]:

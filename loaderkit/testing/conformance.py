@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Check(Generic[T]):
-    """One rule and how it is looked at.
+    """One rule, and the function that checks it.
 
     name: in reports, errors and `skip=`. promise: what holds where it passes. advice: what to do where it doesn't.
     run: takes what is checked and raises Mismatch or Skip; anything else that it raises is a failure, too.
@@ -103,7 +103,7 @@ def run_checks(
         checked: what each of them takes.
         name: of the public function, for errors and the line of progress.
         subject: what is checked, in a few words.
-        skip: names of checks to leave out; ValueError for a name that no check has.
+        skip: names of checks to leave out, in any iterable; ValueError for a name that no check has.
         progress: whether a line on stderr says how far it is; None where that is a terminal.
 
     ConformanceError for the first that fails.
@@ -115,6 +115,10 @@ def run_checks(
     """
     if isinstance(skip, str):
         raise TypeError(f"skip: expected a list of names of checks, got {skip!r}; write [{skip!r}]")
+    try:
+        skip = tuple(skip)
+    except TypeError:
+        raise TypeError(f"skip: expected a list of names of checks, got {skip!r}") from None
     if progress is not None and not isinstance(progress, bool):
         raise TypeError(f"progress: expected True, False or None, got {progress!r}")
     names = [each.name for each in checks]
@@ -148,6 +152,7 @@ def run_checks(
 def _fail(
     name: str, subject: str, broken: Check[Any], expected: str, got: str, cause: Exception | None
 ) -> NoReturn:
+    got = got.removesuffix(".")
     text = f"{name}: {subject}: check {broken.name!r}: expected {expected}, got {got}. {broken.advice}"
     raise ConformanceError(text, check=broken.name) from cause
 

@@ -20,8 +20,8 @@ from loaderkit.transforms.base import (
 )
 from loaderkit.transforms.seeding import SeededGlobals
 
-from .conformance import expect
-from .snapshot import copied
+from .conformance import expect, expect_same
+from .snapshot import copied, snapshot_of
 
 _MOST_CHILDREN = 1_000_000  # of one element: a FlatMap that gives more is taken to give elements without end
 
@@ -90,9 +90,12 @@ class OperationCalls:
     def _children(self, children: Any, place: int) -> list[Any]:
         assert isinstance(self.operation, FlatMap)
         most = self.operation.max_fan_out or _MOST_CHILDREN
-        found = list(islice(iter(children), most + 1))
-        expect(len(found) <= most, f"at most {most:,} elements of element {place}", f"{len(found):,} or more")
-        return found
+        made = [(child, snapshot_of(child)) for child in islice(iter(children), most + 1)]
+        expect(len(made) <= most, f"at most {most:,} elements of element {place}", f"{len(made):,} or more")
+        for number, (child, before) in enumerate(made):
+            what = f"child {number} of element {place}"
+            expect_same(before, snapshot_of(child), what, "after the later children were made")
+        return [child for child, _ in made]
 
     @property
     def kind(self) -> str:

@@ -23,8 +23,8 @@ from loaderkit.transforms.parameters import parameters_of
 
 from .conformance import Check, ConformanceReport, Skip, check, expect, expect_same, run_checks
 from .operation_calls import OperationCalls
-from .snapshot import Snapshot, copied, difference, snapshot_of
-from .workers import copies_of, in_another_process, in_threads, pickled_copy
+from .snapshot import Snapshot, copied, copy_of, difference, snapshot_of
+from .workers import copies_of, in_another_process, in_threads, pickled_copy, without_function_names
 
 _CHECKS: list[Check["_OperationSamples"]] = []
 
@@ -41,6 +41,7 @@ def check_operation(
     Args:
         operation: as in a list of operations; a bare function is a Map.
         elements: what it gets, at least one; two that differ show more; rows for a Batch. They aren't changed.
+            TypeError for one that can't be copied.
         seed: what a RandomMap draws from, in [0, 2**64).
         skip: names of checks to leave out, such as "threads" for an operation that no threads share.
         progress: whether a line on stderr says how far it is; None where that is a terminal.
@@ -65,6 +66,8 @@ def check_operation(
         raise TypeError(
             "elements: expected at least one, got none; write check_operation(operation, element)"
         )
+    for place, element in enumerate(elements):
+        _require_copies(element, place)
     (made,) = as_operations([operation])
     number = at_least("seed", seed, 0, below=SEED_LIMIT)
     samples = _OperationSamples(OperationCalls(made, elements, number))
@@ -72,6 +75,19 @@ def check_operation(
         _CHECKS, samples, name="check_operation", subject=label_of(made), skip=skip, progress=progress
     )
     return replace(report, pickled_bytes=samples.pickled_bytes)
+
+
+def _require_copies(element: Any, place: int) -> None:
+    for leaf in flatten(element)[0]:
+        try:
+            copy_of(leaf)
+        except Exception as error:
+            kind = type(leaf).__name__
+            raise TypeError(
+                f"elements: element {place}, a {kind}, can't be copied ({text_of(error)})"
+                if leaf is element
+                else f"elements: element {place} with a {kind} can't be copied ({text_of(error)})"
+            ) from error
 
 
 class _OperationSamples:
@@ -123,8 +139,13 @@ class _OperationSamples:
 
 
 def _said_of(operation: Transformation) -> tuple[str, str, str | None]:
-    """Label, parameters and repr, without addresses: a copy says the same."""
-    return label_of(operation), canonical(parameters_of([operation])), stable_repr(operation)
+    """Label, parameters and repr, without addresses and names of functions around a class: a copy says the same."""
+    text = stable_repr(operation)
+    return label_of(operation), _parameters_of(operation), text and without_function_names(text)
+
+
+def _parameters_of(operation: Transformation) -> str:
+    return without_function_names(canonical(parameters_of([operation])))
 
 
 # --- what it gives ---------------------------------------------------------------------------------------------------
@@ -307,7 +328,9 @@ def _threads(samples: _OperationSamples) -> None:
     if isinstance(samples.operation, Map) and samples.operation.seed_globals:
         raise Skip("a loader runs no Map with seed_globals in threads, which share the global generators")
     calls = samples.calls
-    for results in in_threads(lambda place: snapshot_of(calls(place)), len(calls)):
+    for results in in_threads(
+        lambda place: snapshot_of(calls(place)), len(calls), lambda place: f"element {place}"
+    ):
         samples.compare_all(results, "when several threads call it at once")
 
 
@@ -369,7 +392,7 @@ def _another_process(samples: _OperationSamples) -> None:
 def _run_there(calls: OperationCalls, place: int) -> Any:
     """Runs in the worker: a result for each element, and the parameters after the last."""
     if place == len(calls):
-        return canonical(parameters_of([calls.operation]))
+        return _parameters_of(calls.operation)
     return [calls(place)]
 
 

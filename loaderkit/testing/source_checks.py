@@ -15,9 +15,9 @@ from loaderkit.sources.protocol import check_source as refuse_text
 from loaderkit.sources.protocol import read_record, require_methods
 
 from .conformance import Check, ConformanceReport, Mismatch, Skip, check, expect, expect_same, run_checks
-from .snapshot import Snapshot, snapshot_of
+from .snapshot import snapshot_of
 from .source_method_checks import METHOD_CHECKS
-from .source_samples import SourceSamples, refused
+from .source_samples import SourceSamples, as_python, refused
 from .workers import in_another_process, in_threads, pickled_copy
 
 _READ_CHECKS: list[Check[SourceSamples]] = []
@@ -192,13 +192,7 @@ def _same_or_error(samples: SourceSamples, key: int, asked: Any, when: str) -> N
         got = samples.read(asked)
     except Exception:  # noqa: BLE001 - a refusal is right, whatever its type
         return
-    expect_same(_as_python(samples.expected[key]), _as_python(got), f"record_key {key}", when)
-
-
-def _as_python(record: Snapshot) -> Snapshot:
-    """With Python's numbers for numpy's: a record that holds its key has the type of the key."""
-    leaves = (leaf.item() if isinstance(leaf, np.generic) else leaf for leaf in record.leaves)
-    return Snapshot(record.structure, tuple(leaves))
+    expect_same(as_python(samples.expected[key]), as_python(got), f"record_key {key}", when)
 
 
 @check(
@@ -210,7 +204,9 @@ def _as_python(record: Snapshot) -> Snapshot:
 )
 def _threads(samples: SourceSamples) -> None:
     keys = samples.keys
-    for results in in_threads(lambda place: samples.read(keys[place]), len(keys)):
+    for results in in_threads(
+        lambda place: samples.read(keys[place]), len(keys), lambda place: f"record_key {keys[place]}"
+    ):
         for key, got in zip(keys, results, strict=True):
             samples.compare(key, got, "when several threads read at once")
 
@@ -274,7 +270,7 @@ def _another_process(samples: SourceSamples) -> None:
     *records, said = in_another_process(partial(_read_there, samples.source, keys), len(keys) + 1)
     for key, before, record in zip(keys, expected, records, strict=True):
         expect_same(before, snapshot_of(record), f"record_key {key}", "in a worker process")
-    samples.compare_fingerprint(said["fingerprint"], "in a worker process")
+    samples.compare_fingerprint(said["fingerprint"], "in a worker process", of_copy=True)
 
 
 def _read_there(source: Any, keys: list[int], place: int) -> Any:

@@ -1,8 +1,10 @@
 """The same work done by a pickled copy, by several threads at once, and by a worker process."""
 
 import os
+import re
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,9 +16,15 @@ from loaderkit.samplers import SequentialSampler
 from loaderkit.sources import RangeDataSource
 from loaderkit.transforms.base import Map
 
+from .conformance import Mismatch
+
 _THREADS = 4
 # Seconds between two switches of threads while they are tried, Python's default is 0.005: a race shows in fewer calls.
 _SWITCH_SECONDS = 1e-5
+_MOST_SECONDS = (
+    60.0  # for all threads together: longer delays a test run that hangs, shorter stops slow reads
+)
+_FUNCTION_NAMES = re.compile(r"(?:\w+\.|<\w+>\.)*<locals>\.")
 T = TypeVar("T")
 
 
@@ -52,26 +60,42 @@ def pickled_copy(value: T) -> tuple[T, int]:
     return copy(), nbytes
 
 
-def in_threads(job: Callable[[int], T], count: int) -> list[list[T]]:
+def without_function_names(text: str) -> str:
+    """A text with classes that functions define named as cloudpickle's copies of them are.
+
+    >>> without_function_names("test_reader.<locals>.Reader(step=2)")
+    'Reader(step=2)'
+    """
+    return _FUNCTION_NAMES.sub("", text)
+
+
+def in_threads(job: Callable[[int], T], count: int, name: Callable[[int], str]) -> list[list[T]]:
     """What each of some threads gets for job(0) to job(count - 1), all of them at once and in different orders.
 
-    The first error that a thread meets is raised here.
+    Args:
+        job: runs in the threads. The first error that a thread meets is raised here.
+        count: of calls in each thread.
+        name: of a call, as "record_key 3". Mismatch with one where threads still run after a minute.
 
-    >>> in_threads(abs, 3)[0]
+    >>> in_threads(abs, 3, str)[0]
     [0, 1, 2]
     """
     begin = threading.Barrier(_THREADS)
     results: list[dict[int, T]] = [{} for _ in range(_THREADS)]
     errors: list[BaseException] = []
+    running: dict[int, int] = {}
 
     def work(number: int) -> None:
         try:
             begin.wait()
             for place in range(count):
                 at = (place + number * count // _THREADS) % count
+                running[number] = at
                 results[number][at] = job(at)
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, and end its thread
             errors.append(error)
+        finally:
+            running.pop(number, None)
 
     threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(_THREADS)]
     before = sys.getswitchinterval()
@@ -79,8 +103,9 @@ def in_threads(job: Callable[[int], T], count: int) -> list[list[T]]:
     try:
         for thread in threads:
             thread.start()
+        end = time.monotonic() + _MOST_SECONDS
         for thread in threads:
-            thread.join()
+            thread.join(max(0.0, end - time.monotonic()))
     except RuntimeError:  # the system starts no more threads: those that wait for others mustn't
         begin.abort()
         raise
@@ -88,6 +113,13 @@ def in_threads(job: Callable[[int], T], count: int) -> list[list[T]]:
         sys.setswitchinterval(before)
     if errors:
         raise errors[0]
+    waiting = [name(at) for at in dict.fromkeys(running.values())]
+    if any(thread.is_alive() for thread in threads):
+        alive = sum(thread.is_alive() for thread in threads)
+        raise Mismatch(
+            f"all threads to end within {_MOST_SECONDS:g} seconds",
+            f"{alive} of {_THREADS} still running in {', '.join(waiting)}",
+        )
     return [[found[at] for at in range(count)] for found in results]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
-from loaderkit.testing import ConformanceError, check_operation, operation_checks
+from loaderkit.testing import ConformanceError, check_operation, operation_checks, workers
 from loaderkit.testing.operation_calls import OperationCalls
 from loaderkit.testing.snapshot import difference, snapshot_of
 from loaderkit.testing.workers import in_another_process
@@ -424,3 +424,81 @@ def test_arguments_are_checked():
         check_operation(abs, 1, seed=-1)
     with pytest.raises(ValueError, match="skip: expected names among"):
         check_operation(abs, 1, skip=["order"])
+
+
+def test_a_flat_map_that_reuses_its_buffer_is_found():
+    """A child changes while the next one is made."""
+
+    def children(element: Any) -> Any:
+        buffer = np.zeros(2)
+        for number in range(3):
+            buffer[:] = number
+            yield buffer
+
+    with pytest.raises(
+        ConformanceError, match=r"child 0 of element 0 to be .* after the later children were made"
+    ) as found:
+        check_operation(lk.FlatMap(children, max_fan_out=3), 1, 2)
+    assert found.value.check == "result"
+
+
+def test_an_operation_of_a_class_within_a_function():
+    """The pickle of its class has not the function's name."""
+
+    @dataclass(frozen=True)
+    class Scale(lk.Map):
+        factor: float = 2.0
+
+        def map(self, element: Any) -> Any:
+            return element * self.factor
+
+    check_operation(Scale(), 1, 2)
+
+
+def test_an_element_that_cannot_be_copied_is_refused():
+    """Each call gets a copy; one generator for all of them would be at its end after the first."""
+    with pytest.raises(TypeError, match="elements: element 0, a generator, can't be copied"):
+        check_operation(lambda element: element, (key for key in range(2)))
+    with pytest.raises(TypeError, match="elements: element 1 with a generator can't be copied"):
+        check_operation(lambda element: element, 1, {"x": (key for key in range(2))})
+
+
+@pytest.mark.parametrize("skip", [("threads",), iter(["threads"]), {"threads"}])
+def test_skip_is_any_iterable_of_names(skip):
+    """A generator is not at its end after the names were checked."""
+    report = check_operation(lambda element: element, 1, 2, skip=skip)
+    assert ("threads", "left out by skip=") in report.skipped
+
+
+def test_skip_is_not_none():
+    """An error says what it takes."""
+    with pytest.raises(TypeError, match="skip: expected a list of names of checks, got None"):
+        check_operation(lambda element: element, 1, skip=None)  # type: ignore[arg-type]
+
+
+def test_an_error_that_ends_with_a_full_stop_has_one():
+    """The text is one sentence and the advice."""
+
+    def raises(element: Any) -> Any:
+        raise ValueError("no such element.")
+
+    with pytest.raises(ConformanceError, match=r"no such element\. [A-Z]"):
+        check_operation(raises, 1)
+
+
+def test_threads_that_wait_without_end_are_a_failure(monkeypatch):
+    """A deadlock in the operation is reported, and does not hang the test run."""
+    monkeypatch.setattr(workers, "_MOST_SECONDS", 0.3)
+    end = threading.Event()
+
+    def waits(element: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            end.wait(20)
+        return element
+
+    with pytest.raises(
+        ConformanceError, match=r"all threads to end .* still running in element [01]"
+    ) as found:
+        check_operation(waits, 1, 2, skip=["pickled copy", "another order", "parameters"])
+    end.set()
+    assert found.value.check == "threads"

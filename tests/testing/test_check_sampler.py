@@ -347,3 +347,32 @@ def test_what_is_no_sampler_is_refused(sampler):
         check_sampler(sampler)
     with pytest.raises(ValueError, match="num_records: expected 1 or more"):
         check_sampler(Good(), num_records=0)
+
+
+def test_a_sampler_of_a_class_within_a_function():
+    """The pickle of its class has not the function's name."""
+
+    class Local:
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, index: int) -> Any:
+            if not 0 <= index < 5:
+                raise IndexError(index)
+            return lk.RecordMetadata(index=index, record_key=index)
+
+    check_sampler(Local())
+
+
+def test_an_epoch_longer_than_the_source_is_found():
+    """num_records says it, and the last key."""
+    with pytest.raises(
+        ConformanceError, match="a record_key below 100000 for index 999999, got 999999"
+    ) as found:
+        check_sampler(lk.IndexSampler(1_000_000, num_epochs=1), num_records=100_000)
+    assert found.value.check == "metadata"
+    with pytest.raises(ConformanceError, match="num_records of at most 100000, got 1000000") as found:
+        check_sampler(
+            lk.IndexSampler(1_000_000, num_epochs=1), num_records=100_000, skip=["far index", "metadata"]
+        )
+    assert found.value.check == "attributes"

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -480,3 +481,41 @@ def test_the_source_goes_on():
     source = Good()
     check_source(source, skip=["another process"])
     assert vars(source) == {} and source[3]["key"] == 3
+
+
+def test_bulk_records_that_hold_their_numpy_key():
+    """A record that holds its key has the type of the key."""
+
+    class Keyed(Good):
+        def __getitem__(self, record_key: Any) -> Any:
+            self.checked(record_key)
+            return {"key": record_key}
+
+        def __getitems__(self, record_keys: Any) -> Any:
+            return [self[key] for key in record_keys]
+
+    check_source(Keyed(), skip=[name for name in NAMES if name != "__getitems__ of numpy keys"])
+
+
+def test_a_source_of_a_class_within_a_function():
+    """The pickle of its class has not the function's name."""
+
+    @dataclass(frozen=True)
+    class Local:
+        step: int = 2
+
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, record_key: int) -> Any:
+            if not 0 <= record_key < 5:
+                raise IndexError(record_key)
+            return record_key * self.step
+
+    check_source(Local())
+
+
+def test_a_memory_map_is_a_source(tmp_path):
+    """Its pickled copy is an array."""
+    np.save(tmp_path / "x.npy", np.arange(40.0).reshape(20, 2))
+    check_source(np.load(tmp_path / "x.npy", mmap_mode="r"))

@@ -45,7 +45,7 @@ class LogicalStream:
     entered: set[int] = field(default_factory=set)  # levels that have begun
 
     def enter(self, level: int) -> Cursor:
-        """Where the stream was entered, for the first task of a level: the element entered there is in that one."""
+        """The cursor at which the stream was entered; each level's first task contains that element."""
         first = level not in self.entered
         self.entered.add(level)
         return self.start if first else ()
@@ -99,9 +99,9 @@ class LogicalStream:
         return Outlook(lacking, coming, cost * (self.takes[-1] if self.takes else 1) / last_yield)
 
     def begin_again(self, feed: RecordInput) -> list[Span]:
-        """Goes on with its first index. Returns the spans of what is dropped: too few rows for an earlier Batch.
+        """Continues at the stream's first index. Returns the spans of dropped rows, too few for an earlier Batch.
 
-        The levels before the last Batch enter the stream anew; of what they make, some may have been handed out.
+        Levels before the last Batch start again; some of their rows may have been delivered.
         """
         self.feed = feed
         self.entered.update(range(len(self.queues)))

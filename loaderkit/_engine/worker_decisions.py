@@ -31,7 +31,7 @@ class TaskProgress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSnapshot:
-    """What is seen of a worker at one time: the tasks that are out with it, oldest first, and where it is."""
+    """A worker at one moment: its assigned tasks, oldest first, and its progress."""
 
     tasks: Sequence[Task]
     progress: TaskProgress

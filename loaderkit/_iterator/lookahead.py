@@ -39,7 +39,7 @@ class Lookahead:
 
     @property
     def place(self) -> dict[str, str]:
-        """What of the user's position has to be the same in all processes that load together, field to text."""
+        """The fields of the user's position that must be equal in all processes of the run, as text."""
         return place_of(self.plan, self._reader.user_position)
 
     def check_open(self) -> None:

@@ -39,7 +39,7 @@ Way = Callable[["_Pipeline"], Found]
 def check_pipeline(loader: DataLoader, batches: int = 8, *, progress: bool | None = None) -> PipelineReport:
     """Runs the first batches in this process, again, in another order, with 1 and with 3 workers: all must agree.
 
-    The first thing to run on a new loader. The loader itself isn't iterated, and its source comes to no harm.
+    The first thing to run on a new loader. The loader itself isn't iterated, and its source isn't changed.
 
     Args:
         loader: any; its workers' kind is used.

@@ -61,7 +61,10 @@ def as_operations(operations: Iterable[Operation]) -> tuple[Transformation, ...]
     """
     if isinstance(operations, str | bytes | dict) or not isinstance(operations, Iterable):
         got = f"{type(operations).__name__} {_short(operations)}"
-        raise TypeError(f"operations: expected a list of operations, got {got}")
+        advice = (
+            f"; write [{type(operations).__name__}(...)]" if isinstance(operations, Transformation) else ""
+        )
+        raise TypeError(f"operations: expected a list of operations, got {got}{advice}")
     made = tuple(_as_operation(place, operation) for place, operation in enumerate(operations))
     batches = [place for place, operation in enumerate(made) if isinstance(operation, Batch)]
     for place in batches[:-1]:

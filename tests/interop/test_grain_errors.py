@@ -258,3 +258,24 @@ def test_a_batch_without_rows_is_refused_by_name():
         ValueError, match=r"^operations\[1\] Batch\(batch_size=0\): batch_size: expected 1 or more, got 0$"
     ):
         loader_of([Same(), grain.Batch(0)])
+
+
+def test_operations_that_are_not_in_a_list_are_named():
+    """One operation alone isn't iterable."""
+    with pytest.raises(
+        TypeError, match=r"^operations: expected a list, got Batch\(.*; write \[Batch\(\.\.\.\)\]$"
+    ):
+        loader_of(grain.Batch(2))
+    with pytest.raises(TypeError, match=r"^transformations: expected a list, got "):
+        grain.load([1, 2], transformations=grain.Batch(2))
+
+
+def test_keys_that_cannot_be_sorted_are_named():
+    """Batches have their keys in one order."""
+
+    class Mixed(grain.MapTransform):
+        def map(self, element):
+            return {1: element, "a": element}
+
+    with pytest.raises(TypeError, match="keys that can't be sorted: \\[1, 'a'\\]"):
+        list(loader_of([Mixed(), grain.Batch(2)]))

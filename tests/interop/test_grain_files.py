@@ -1,6 +1,8 @@
 """ArrayRecord files under Grain's names: a job that reads them can be taken over, however their names are written."""
 
+import errno
 import json
+import os
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,11 +88,38 @@ def test_files_of_a_pattern_have_their_absolute_names(folder):
 
 
 def test_a_file_that_cant_be_read_is_grains_error(installed_grain, folder):
-    """A missing or damaged file: RuntimeError, as in Grain, and an OSError, whose cause says of which kind it is."""
+    """A missing or damaged file: RuntimeError, as in Grain, and the OSError that it is."""
     (folder / "damaged").write_bytes(b"x" * 100)
-    for name, kind in (("missing", FileNotFoundError), ("damaged", OSError), (folder, IsADirectoryError)):
+    for name, kind in (
+        ("missing", FileNotFoundError),
+        (str(folder), IsADirectoryError),
+        ("damaged", OSError),
+    ):
         with pytest.raises(RuntimeError):
-            installed_grain.ArrayRecordDataSource(str(name))
-        with pytest.raises(RuntimeError, match=str(name)) as caught:
+            installed_grain.ArrayRecordDataSource(name)
+        with pytest.raises(RuntimeError, match=name) as caught:
             grain.ArrayRecordDataSource(name)
-        assert isinstance(caught.value, OSError) and isinstance(caught.value.__cause__, kind)
+        assert isinstance(caught.value, kind)
+    assert caught.value.__cause__ is None
+    with pytest.raises(FileNotFoundError) as missing:
+        grain.ArrayRecordDataSource("missing")
+    assert missing.value.filename == str(folder / "missing")
+    assert (missing.value.errno, missing.value.strerror) == (errno.ENOENT, "no such ArrayRecord file")
+
+
+def test_an_error_of_a_file_keeps_its_kind_and_its_notes(folder):
+    """A folder is an IsADirectoryError, what is forbidden a PermissionError, RuntimeErrors besides."""
+
+    class Forbidden(os.PathLike):
+        def __fspath__(self):
+            error = PermissionError(errno.EACCES, "forbidden", "secret")
+            error.add_note("ask for it")
+            raise error
+
+    with pytest.raises(IsADirectoryError) as of_folder:
+        grain.ArrayRecordDataSource(folder)
+    with pytest.raises(PermissionError) as forbidden:
+        grain.ArrayRecordDataSource(Forbidden())
+    for caught, name in ((of_folder, str(folder)), (forbidden, "secret")):
+        assert isinstance(caught.value, RuntimeError) and caught.value.filename == name
+    assert forbidden.value.__notes__ == ["ask for it"]

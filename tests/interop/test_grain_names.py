@@ -159,7 +159,11 @@ def test_settings_are_taken_and_change_no_batch(config):
 
 def test_an_unknown_setting_is_an_error(config):
     """And what there is is said."""
-    for wrong in (lambda: config.update("threads", 1), lambda: config.get_or_default("threads")):
+    for wrong in (
+        lambda: config.update("threads", 1),
+        lambda: config.get_or_default("threads"),
+        lambda: config.threads,
+    ):
         with pytest.raises(ValueError, match=r"expected one of .*, py_debug_mode, .*, got 'threads'"):
             wrong()
     with pytest.raises(ValueError, match=r"expected config.update\('py_debug_mode', True\)"):

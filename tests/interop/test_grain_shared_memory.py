@@ -241,3 +241,24 @@ def test_workers_leave_nothing(tmp_path, layout):
     names = (tmp_path / "names").read_text().split()
     assert len(names) > 3
     assert not any(map(exists, names))
+
+
+class InSharedMemory(grain.MapTransform):
+    """Gives an array that frees its memory with itself."""
+
+    def map(self, element):
+        return {"x": array_of([element, element])}
+
+
+@pytest.mark.parametrize("operations", [[InSharedMemory()], [InSharedMemory(), grain.Batch(3)]])
+def test_an_array_that_unlinks_itself_arrives_from_workers(operations):
+    """Its content is sent: the worker's array and its memory are gone before another process reads it."""
+    loader = grain.DataLoader(
+        data_source=grain.RangeDataSource(0, 17, 1),
+        sampler=grain.SequentialSampler(17, grain.NoSharding()),
+        operations=operations,
+        worker_count=2,
+    )
+    assert sorted(np.concatenate([np.ravel(each["x"]) for each in loader]).tolist()) == sorted(
+        [*range(17)] * 2
+    )

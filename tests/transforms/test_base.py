@@ -248,6 +248,7 @@ class Decode(Map):
         ([Decode], r"operations\[0\]: expected an operation, got the class Decode; write Decode\(\.\.\.\)"),
         ([Batch], r"operations\[0\]: expected an operation, got the class Batch; write Batch\(\.\.\.\)"),
         (Decode(), "operations: expected a list of operations, got Decode Decode"),
+        (Batch(2), r"got Batch Batch\(batch_size=2\); write \[Batch\(...\)\]"),
         (seen, "operations: expected a list of operations, got function "),
         ("map", "operations: expected a list of operations, got str 'map'"),
         ({"map": seen}, "operations: expected a list of operations, got dict "),

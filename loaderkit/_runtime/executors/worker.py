@@ -78,7 +78,7 @@ class Worker(Protocol):
         ...
 
     def progress(self) -> Progress:
-        """Where it is."""
+        """The worker's progress."""
         ...
 
     def doing(self) -> tuple[str, str]:

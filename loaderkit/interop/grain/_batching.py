@@ -142,7 +142,7 @@ def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Any = 0)
 
     def padded(*leaves: Any) -> Any:
         rows = [np.expand_dims(leaf, axis=0) for leaf in leaves]
-        # The first row says what the padding is, as in Grain; all together say what the batch is.
+        # As in Grain, the padding has the first row's shape and dtype; all rows decide the batch's dtype.
         padding = np.full((batch_size - len(rows), *rows[0].shape[1:]), pad_value, rows[0].dtype)
         return np.concatenate([*rows, padding])
 

@@ -50,6 +50,11 @@ class Config:
             raise ValueError(f"config: expected one of {', '.join(Config.__annotations__)}, got {name!r}")
         return getattr(self, name)
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # copy and pickle look for methods
+            raise AttributeError(name)
+        return self.get_or_default(name)
+
     def __setattr__(self, name: str, value: Any) -> None:
         raise ValueError(f"config: expected config.update({name!r}, {value!r}), got an assignment")
 

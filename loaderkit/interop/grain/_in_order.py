@@ -116,7 +116,7 @@ class InOrderRun:
         return (*stream.origin(), cursor[-1]) if next(stream.records, None) is not None else cursor
 
     def start_prefetch(self) -> None:
-        """Nothing is made ahead here."""
+        """Does nothing: this iterator has no prefetch."""
         self._check_open()
 
     def close(self) -> None:
@@ -156,9 +156,9 @@ class InOrderRun:
 
 @dataclass(slots=True)
 class _Stream:
-    """Records on their way, to be gone through once.
+    """Iterates once over records.
 
-    place: Grain's cursor after the last one given. origin: the engine's cursor of the last one given.
+    place: Grain's cursor after the last record returned; origin: the engine's cursor of it.
     """
 
     records: Iterator[Record[Any]]
@@ -189,7 +189,7 @@ class _Blame:
             raise
 
     def annotate(self, error: Exception, step: int) -> None:
-        """Writes it into the error, which leaves the pipeline now."""
+        """Adds the note to an error that leaves the pipeline."""
         where = ""
         if self.record is not None:
             key, index = self.record

@@ -1,4 +1,4 @@
-"""What becomes of an element that a worker process of Grain's sends."""
+"""Gives an element the form in which Grain's worker process would send it."""
 
 from typing import Any
 

@@ -21,7 +21,7 @@ from loaderkit._system.descriptors import above_standard
 
 @dataclass(slots=True, frozen=True)
 class SharedMemoryArrayMetadata:
-    """Where a SharedMemoryArray is, and what it looks like: what travels instead of it."""
+    """Name, shape and dtype of a SharedMemoryArray, sent in place of the array."""
 
     name: str
     shape: Iterable[int]
@@ -104,9 +104,9 @@ class SharedMemoryArray(np.ndarray):
         return plain[()] if return_scalar else plain
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if self.shm is None:
+        if self._segment is None or self._segment.unlinks:  # its memory may be gone before the pickle is read
             return np.asarray(self).__reduce_ex__(protocol)
-        return type(self).from_shared_memory, (self.shm, self.shape, self.dtype)
+        return type(self).from_shared_memory, (self._segment.memory, self.shape, self.dtype)
 
     @property
     def shm(self) -> SharedMemory | None:

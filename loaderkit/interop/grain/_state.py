@@ -111,11 +111,17 @@ def read(state: bytes, identity: Identity, *, validate: bool = True) -> Document
         validate: whether sampler and source must be the loader's. Addresses in a default repr don't count: they are
             others in each process.
 
-    Raises json.JSONDecodeError; StateError for a field that is missing or wrong, or an index that isn't the shard's;
-    CheckpointMismatchError for another sampler, source or number of FlatMaps; IndexError for a place after the last
-    record.
+    Raises json.JSONDecodeError; TypeError for what is no bytes; StateError for a field that is missing or wrong, or an
+    index that isn't the shard's; CheckpointMismatchError for another sampler, source or number of FlatMaps; IndexError
+    for a place after the last record.
     """
-    fields = _object("state", json.loads(state))
+    if not isinstance(state, bytes | bytearray | str):
+        raise TypeError(f"state: expected the bytes of get_state(), got {state!r:.80}")
+    try:
+        document = json.loads(state)
+    except UnicodeDecodeError as error:
+        raise StateError(f"state: expected JSON, got what is no text: {error}") from error
+    fields = _object("state", document)
     if fields.get("format") == "loaderkit":
         raise StateError("state: expected one of Grain's DataLoader, got one of lk.DataLoader")
     flat_maps = _SEEN not in fields and ("parent" in fields or _STATES in fields)
@@ -128,16 +134,16 @@ def read(state: bytes, identity: Identity, *, validate: bool = True) -> Document
     if validate and not flat_maps:  # with FlatMaps neither is written
         _check_same("Sampler", fields["sampler"], identity.sampler)
         _check_same("DataSource", fields["data_source"], identity.source)
-    document = (_read_native if flat_maps else _read_version_2)(fields, identity)
-    parts = len(document.cursors)
-    for part, (used, *_) in enumerate(document.cursors):
+    found = (_read_native if flat_maps else _read_version_2)(fields, identity)
+    parts = len(found.cursors)
+    for part, (used, *_) in enumerate(found.cursors):
         size = max(0, -(-(identity.records - part) // parts))
         if not 0 <= used <= size:
             raise IndexError(
                 f"state: expected 0 to {size} used records of layout worker {part}, got {used}: the source, the "
                 "sampler or the shards are others than when the state was saved"
             )
-    return document
+    return found
 
 
 def _check_same(what: str, saved: Any, here: str) -> None:

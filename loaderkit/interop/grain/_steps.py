@@ -1,6 +1,6 @@
 """The operations of a user's list, each known for what it is: a transform, a legacy operation, or a callable."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,17 @@ def steps_of(ops: Sequence[Any]) -> list[Step]:
     [('map', 'operations[0] Double'), ('records', 'operations[1] iter')]
     """
     return [_step_of(f"operations[{place}] ", op) for place, op in enumerate(ops)]
+
+
+def listed(name: str, ops: Any) -> list[Any]:
+    """A list of what a user gave as operations; TypeError for what isn't iterable, such as one alone.
+
+    >>> listed("operations", iter([abs]))
+    [<built-in function abs>]
+    """
+    if not isinstance(ops, Iterable):
+        raise TypeError(f"{name}: expected a list, got {ops!r:.80}; write [{type(ops).__name__}(...)]")
+    return [*ops]
 
 
 def _step_of(place: str, op: Any) -> Step:

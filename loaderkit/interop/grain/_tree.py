@@ -51,7 +51,15 @@ def map_structure(function: Callable[..., Any], *trees: Any) -> Any:
 def _keys(node: Any) -> list[Any]:
     if not isinstance(node, dict):
         return [*range(len(node))]
-    return [*node] if isinstance(node, OrderedDict) else sorted(node)
+    if isinstance(node, OrderedDict):
+        return [*node]
+    try:
+        return sorted(node)
+    except TypeError as error:
+        names = f"{[*node]!r:.80}"
+        raise TypeError(
+            f"keys: expected those of a dict in one order, got keys that can't be sorted: {names}"
+        ) from error
 
 
 def _is_namedtuple(value: Any) -> bool:

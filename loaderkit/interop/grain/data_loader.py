@@ -22,7 +22,7 @@ from ._in_order import InOrderRun
 from ._layout_plan import LayoutPlan, LayoutPosition, Place, layout_plan_of
 from ._order import as_ours, generators_of, order_of
 from ._state import Identity, read, written
-from ._steps import steps_of
+from ._steps import listed, steps_of
 from .options import MultiprocessingOptions, ReadOptions
 from .samplers import IndexSampler, size_of
 from .transforms import Batch
@@ -80,7 +80,7 @@ class DataLoader:
         # them, with the options below.
         self._data_source = data_source
         self._sampler = sampler
-        self._operations = [*operations]
+        self._operations = listed("operations", operations)
         self._steps = steps_of(self._operations)
         self._in_order = any(step.kind == "records" for step in self._steps)
         self._read_options: ReadOptions | None = read_options
@@ -316,7 +316,7 @@ def load(
     return DataLoader(
         data_source=source,
         sampler=sampler,
-        operations=[*transformations, *batch],
+        operations=[*listed("transformations", transformations), *batch],
         worker_count=worker_count,
         read_options=read_options,
     )

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
+from loaderkit._base.notes import annotate, notes_of
 from loaderkit.errors import FileChangedError
 from loaderkit.sources import ArrayRecordDataSource as _ArrayRecords
 from loaderkit.sources import RandomAccessDataSource
@@ -28,8 +29,9 @@ class ArrayRecordDataSource(_ArrayRecords):
         paths: a name or several, TFDS's file instructions among them. ValueError where there is none.
         reader_options: options of array-record's reader.
 
-    A file that is missing or can't be read is an OSError that is a RuntimeError, too, as in Grain. The repr is Grain's,
-    which is what Grain's checkpoints know the source by: a hash of the names as they were written.
+    A file that is missing or can't be read is an OSError of its kind, such as a FileNotFoundError, and a RuntimeError,
+    too, as in Grain. The repr is Grain's, by which Grain's checkpoints know the source: a hash of the names as they were
+    written.
     """
 
     def __init__(self, paths: Any, reader_options: Mapping[str, str] | None = None) -> None:
@@ -43,7 +45,7 @@ class ArrayRecordDataSource(_ArrayRecords):
         except FileChangedError:  # Grain has no such error
             raise
         except OSError as error:
-            raise _UnreadableFileError(str(error)) from error
+            raise _as_in_grain(error) from None
         self._written = paths_as_written(paths)
 
     @property
@@ -63,8 +65,36 @@ class ArrayRecordDataSource(_ArrayRecords):
         super().__setstate__(tuple(ours))
 
 
+class _MissingFileError(FileNotFoundError, RuntimeError):
+    """No such file, which is a RuntimeError in Grain."""
+
+
+class _FolderError(IsADirectoryError, RuntimeError):
+    """A folder in place of a file, which is a RuntimeError in Grain."""
+
+
+class _ForbiddenFileError(PermissionError, RuntimeError):
+    """A file that may not be read, which is a RuntimeError in Grain."""
+
+
 class _UnreadableFileError(OSError, RuntimeError):
-    """An error of a file, which is a RuntimeError in Grain."""
+    """Any other error of a file, which is a RuntimeError in Grain."""
+
+
+_KINDS: dict[type[OSError], type[OSError]] = {
+    FileNotFoundError: _MissingFileError,
+    IsADirectoryError: _FolderError,
+    PermissionError: _ForbiddenFileError,
+    OSError: _UnreadableFileError,
+}
+
+
+def _as_in_grain(error: OSError) -> OSError:
+    kind = next(ours for base, ours in _KINDS.items() if isinstance(error, base))
+    made = kind(*error.args) if error.filename is None else kind(*error.args, error.filename)
+    for note in notes_of(error):
+        annotate(made, note)
+    return made
 
 
 class RangeDataSource(_Range):

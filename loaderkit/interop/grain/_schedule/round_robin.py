@@ -57,7 +57,7 @@ class RoundRobin:
         return RoundRobinState((0,) * self.parts, 0)
 
     def size(self, part: int) -> int:
-        """How many records a part gets."""
+        """Number of records of a part."""
         return max(0, -(-(self.records - part) // self.parts))
 
     def draw(self, state: RoundRobinState) -> "RoundRobinTurn | None":

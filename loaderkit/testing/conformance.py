@@ -1,16 +1,13 @@
 """A list of checks on one object: which were run, which were skipped and why, and the error of the first that fails."""
 
-import random
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar
-
-import numpy as np
 
 from loaderkit._base.notes import text_of
 from loaderkit.errors import ConformanceError
 
+from .global_generators import kept_global_generators
 from .progress import ProgressLine
 from .snapshot import Snapshot, difference
 
@@ -127,7 +124,7 @@ def run_checks(
         raise ValueError(f"skip: expected names among {names}, got {unknown[0]!r}")
     passed: list[tuple[str, str]] = []
     skipped: list[tuple[str, str]] = []
-    with _quiet_generators(), ProgressLine(shown=progress, name=name, stages=len(checks)) as line:
+    with kept_global_generators(), ProgressLine(shown=progress, name=name, stages=len(checks)) as line:
         for each in checks:
             line.stage(each.name)
             if each.name in skip:
@@ -175,13 +172,3 @@ def expect_same(expected: Snapshot, got: Snapshot, what: str, when: str) -> None
     if found is not None:
         leaf = f"leaf {found.path} of {what}" if found.path else what
         raise Mismatch(f"{leaf} to be {found.one} {when}", found.other)
-
-
-@contextmanager
-def _quiet_generators() -> Iterator[None]:
-    before = random.getstate(), np.random.get_state()  # noqa: NPY002 - the point is the global generator
-    try:
-        yield
-    finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])  # noqa: NPY002

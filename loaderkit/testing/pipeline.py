@@ -7,7 +7,6 @@ first that differs ends with the operation at fault, and further runs find out w
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
@@ -24,6 +23,7 @@ from loaderkit.errors import PurityError
 from loaderkit.transforms.base import Transformation, label_of
 from loaderkit.transforms.operation_names import operation_name
 
+from .global_generators import kept_global_generators
 from .progress import ProgressLine
 from .report import PipelineReport
 from .snapshot import Difference, Snapshot, difference, snapshot_of
@@ -66,7 +66,7 @@ def check_pipeline(loader: DataLoader, batches: int = 8, *, progress: bool | Non
         raise TypeError(f"progress: expected True, False or None, got {progress!r}")
     batches = at_least("batches", batches, 2)
     shown = ProgressLine(shown=progress, name="check_pipeline", stages=2 + len(_WAYS))
-    with _quiet_generators(), shown:
+    with kept_global_generators(), shown:
         return _checked(_Pipeline(loader, batches, len(settings_of(loader).operations), shown))
 
 
@@ -338,14 +338,3 @@ def _label(pipeline: _Pipeline) -> str:
         return "data_source"
     place = pipeline.count - 1
     return operation_name(place, pipeline.operations[place])
-
-
-@contextmanager
-def _quiet_generators() -> Iterator[None]:
-    """The global generators are behind the check where they were before it."""
-    before = random.getstate(), np.random.get_state()  # noqa: NPY002 - the point is the global generator
-    try:
-        yield
-    finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])  # noqa: NPY002

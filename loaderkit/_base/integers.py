@@ -19,12 +19,21 @@ def at_least(name: str, value: object, least: int, *, below: int | None = None, 
     ValueError: shard_index: expected an int from 0 to 3, got 4; shards are numbered from 0
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name}: expected an int, got {_short(value)}{_end(advice)}")
+        raise not_an_int(name, value, advice)
     number = int(value)
     if number < least or (below is not None and number >= below):
         expected = f"{least} or more" if below is None else f"an int from {least} to {_last_before(below)}"
         raise ValueError(f"{name}: expected {expected}, got {_short(number)}{_end(advice)}")
     return number
+
+
+def not_an_int(name: str, value: object, advice: str = "") -> TypeError:
+    """The error for a value that isn't an integer; the arguments are those of at_least.
+
+    >>> not_an_int("index", "2")
+    TypeError("index: expected an int, got '2'")
+    """
+    return TypeError(f"{name}: expected an int, got {_short(value)}{_end(advice)}")
 
 
 def _end(advice: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import number
 from loaderkit._order.sharding import NoSharding, Sharding, ShardOptions
 from loaderkit._plan.bad_records import Tolerance
 from loaderkit._plan.stream_shape import batching_of, check_reach
@@ -150,11 +151,10 @@ def _sharding(sampler: Any, given: Any) -> Sharding:
 def _seconds_or_none(name: str, value: Any) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"{name}: expected a number of seconds or None, got {value!r}")
-    if not 0 < value < float("inf"):
+    seconds = number(name, value, "a number of seconds or None")
+    if not 0 < seconds < float("inf"):
         raise ValueError(f"{name}: expected more than 0 seconds, or None for no limit, got {value}")
-    return float(value)
+    return seconds
 
 
 def _tolerance(on_record_error: Any, most: Any, quarantine: Any) -> Tolerance:

@@ -17,8 +17,8 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.integers import at_least
 from loaderkit._order.distinct import distinct_of
+from loaderkit._base.integers import at_least, not_an_int
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.mixing import fold_each
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute
@@ -77,7 +77,10 @@ class EpochSampler:
         }
 
     def __getitem__(self, index: int) -> RecordMetadata:
-        place = to_index(index)
+        try:
+            place = to_index(index)
+        except TypeError:
+            raise not_an_int("index", index) from None
         if not 0 <= place < self._limit:
             raise self._out_of_bounds(place)
         return self._metadata(place, int(self.record_keys([place])[0]))

@@ -21,6 +21,7 @@ from typing import Any, Protocol, SupportsIndex, TypeVar, cast, runtime_checkabl
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loaderkit._base.integers import not_an_int
 from loaderkit._base.tree import map_leaves
 
 from .optional import many_reader
@@ -140,7 +141,10 @@ def check_key(record_key: SupportsIndex, num_records: int, source: Any) -> int:
     >>> check_key(np.int64(2), 3, range(3))
     2
     """
-    key = index(record_key)
+    try:
+        key = index(record_key)
+    except TypeError:
+        raise not_an_int("record_key", record_key) from None
     if not 0 <= key < num_records:
         raise IndexError(
             f"record_key: expected an int from 0 to {num_records - 1}, got {key}; {short_repr(source)} has "

@@ -5,6 +5,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loaderkit._base.integers import not_an_int
+
 from .protocol import check_key, check_keys
 
 
@@ -14,7 +16,8 @@ class RangeDataSource:
     Args:
         start: the first integer; given alone, it is `stop`, and the first is 0.
         stop: the end, which isn't included.
-        step: difference between one and the next; ValueError for 0, and where one of the three doesn't fit in 64 bits.
+        step: difference between one and the next; ValueError for 0, and where one of the three doesn't fit in 64 bits;
+            TypeError for a bool, a float and anything else that isn't an int.
 
     >>> source = RangeDataSource(10, 20, 3)
     >>> len(source), source[1], source.take([3, 0])
@@ -24,6 +27,11 @@ class RangeDataSource:
     def __init__(
         self, start: SupportsIndex, stop: SupportsIndex | None = None, step: SupportsIndex = 1
     ) -> None:
+        for name, value in (("start", start), ("stop", 0 if stop is None else stop), ("step", step)):
+            if isinstance(value, bool) or not hasattr(value, "__index__"):
+                raise not_an_int(name, value)
+        if step == 0:
+            raise ValueError(f"step: expected another int than 0, got {step}")
         values = range(start) if stop is None else range(start, stop, step)
         low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
         for name, value in (("start", values.start), ("stop", values.stop), ("step", values.step)):

@@ -1,5 +1,6 @@
 """What errors say of an operation: its place in the user's list and its name there, with and without workers."""
 
+import sys
 import threading
 
 import numpy as np
@@ -270,8 +271,9 @@ def test_operations_that_are_not_in_a_list_are_named():
         grain.load([1, 2], transformations=grain.Batch(2))
 
 
-def test_keys_that_cannot_be_sorted_are_named():
-    """Batches have their keys in one order."""
+def test_keys_that_cannot_be_sorted_are_named(monkeypatch):
+    """Batches have their keys in one order. Where JAX is imported, the error is JAX's, as in Grain."""
+    monkeypatch.setitem(sys.modules, "jax", None)
 
     class Mixed(grain.MapTransform):
         def map(self, element):
@@ -279,3 +281,12 @@ def test_keys_that_cannot_be_sorted_are_named():
 
     with pytest.raises(TypeError, match="keys that can't be sorted: \\[1, 'a'\\]"):
         list(loader_of([Mixed(), grain.Batch(2)]))
+
+
+def test_read_options_are_whole_numbers():
+    """Of numpy, too."""
+    assert grain.ReadOptions(np.int64(2), 4).num_threads == 2
+    with pytest.raises(ValueError, match=r"^num_threads: expected 0 or more, got -1$"):
+        grain.ReadOptions(num_threads=-1)
+    with pytest.raises(TypeError, match=r"^prefetch_buffer_size: expected an int, got 1\.5$"):
+        grain.ReadOptions(prefetch_buffer_size=1.5)

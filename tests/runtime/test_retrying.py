@@ -297,7 +297,7 @@ def test_without_the_library_the_line_to_install_it_is_said(monkeypatch):
         ({"attempts": 0}, ValueError, "attempts: expected 1 or more"),
         ({"attempts": 2.5}, TypeError, "attempts: expected an int"),
         ({"wait": -1}, ValueError, "wait: expected 0 seconds or more"),
-        ({"wait": "1"}, TypeError, "wait: expected seconds"),
+        ({"wait": "1"}, TypeError, "wait: expected a number of seconds"),
         ({"deadline": float("nan")}, ValueError, "deadline: expected 0 seconds or more"),
         ({"errors": OSError}, TypeError, "errors: expected a tuple of exception types"),
         ({"errors": (KeyboardInterrupt,)}, TypeError, "errors: expected a tuple of exception types"),
@@ -322,3 +322,8 @@ def test_a_huge_error_makes_no_huge_note():
     (note,) = raised.value.__notes__
     assert note.count("OSError('xxx") == 3
     assert len(note) < 5_000
+
+
+def test_seconds_may_be_numbers_of_numpy():
+    """As in every other number of seconds."""
+    assert lk.Retry(attempts=2, wait=np.float32(0.5), deadline=np.int64(3)).wait == 0.5

@@ -262,3 +262,10 @@ def test_shuffled_keys_are_part_of_the_stream():
         748120,
     ]
     assert small[3] == RecordMetadata(3, small.record_keys([3])[0])
+
+
+@pytest.mark.parametrize("index", ["2", 2.0, None])
+def test_an_index_that_is_no_int_is_named(index):
+    """A TypeError that says which argument it is."""
+    with pytest.raises(TypeError, match=rf"^index: expected an int, got {index!r}$"):
+        IndexSampler(8)[index]

@@ -171,7 +171,7 @@ def test_a_key_out_of_range(key):
         ([], ValueError, "expected one record or more"),
         (3, TypeError, "expected integers in one dimension, a range, a slice or a float, got 3"),
         ([[1]], TypeError, "integers in one dimension"),
-        ([0.5], TypeError, "'float' object cannot be interpreted as an integer"),
+        ([0.5], TypeError, "record_key: expected an int, got 0.5"),
         (np.array([True, False]), TypeError, r"np\.flatnonzero\(mask\)"),
     ],
 )

@@ -41,10 +41,13 @@ def test_a_key_out_of_range(key):
 
 def test_bad_arguments():
     """A step of 0, floats, and what a batch couldn't hold."""
-    with pytest.raises(ValueError, match="zero"):
+    with pytest.raises(ValueError, match=r"^step: expected another int than 0, got 0$"):
         RangeDataSource(0, 5, 0)
-    with pytest.raises(TypeError):
-        RangeDataSource(0.5)
+    for wrong in (2.0, True, "2"):
+        with pytest.raises(TypeError, match=f"^start: expected an int, got {wrong!r}$"):
+            RangeDataSource(wrong)
+        with pytest.raises(TypeError, match=f"^stop: expected an int, got {wrong!r}$"):
+            RangeDataSource(0, wrong)
     with pytest.raises(
         ValueError, match=r"stop: expected an int that fits in 64 bits.*, got 9223372036854775808"
     ):

@@ -12,6 +12,7 @@ from typing import Any
 
 from loaderkit._base.integers import at_least
 from loaderkit._base.notes import annotate, keyed, repr_of
+from loaderkit._base.numbers import number
 from loaderkit._runtime.transport.exceptions import shortened
 from loaderkit.errors import FileChangedError
 from loaderkit.sources.naming import Namer
@@ -62,9 +63,7 @@ class Retry:
 
 
 def _check_seconds(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name}: expected seconds, got {value!r}")
-    if not value >= 0:
+    if not number(name, value, "a number of seconds") >= 0:
         raise ValueError(f"{name}: expected 0 seconds or more, got {value!r}")
 
 

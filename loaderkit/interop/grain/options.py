@@ -3,6 +3,8 @@
 import logging
 from dataclasses import dataclass
 
+from loaderkit._base.integers import at_least
+
 _log = logging.getLogger("loaderkit")
 
 
@@ -14,7 +16,7 @@ class ReadOptions:
         num_threads: reads in flight in each worker; 0 reads in the thread that transforms.
         prefetch_buffer_size: records read ahead in each worker; 0 reads in the thread that transforms.
 
-    Raises ValueError for a negative number.
+    Raises ValueError for a negative number, TypeError for one that isn't an int.
 
     >>> ReadOptions(0, 0)
     ReadOptions(num_threads=0, prefetch_buffer_size=0)
@@ -25,8 +27,7 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         for name in ("num_threads", "prefetch_buffer_size"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be non-negative, got {getattr(self, name)}")
+            setattr(self, name, at_least(name, getattr(self, name), 0))
         if 0 < self.prefetch_buffer_size < self.num_threads:
             _log.warning(
                 "prefetch_buffer_size=%s is smaller than num_threads=%s: no more than that many reads are in flight",

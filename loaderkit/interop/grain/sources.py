@@ -30,8 +30,8 @@ class ArrayRecordDataSource(_ArrayRecords):
         reader_options: options of array-record's reader.
 
     A file that is missing or can't be read is an OSError of its kind, such as a FileNotFoundError, and a RuntimeError,
-    too, as in Grain. The repr is Grain's, by which Grain's checkpoints know the source: a hash of the names as they were
-    written.
+    too, as in Grain. The repr is Grain's, by which Grain's checkpoints know the source: a hash of the names as they
+    were written.
     """
 
     def __init__(self, paths: Any, reader_options: Mapping[str, str] | None = None) -> None:

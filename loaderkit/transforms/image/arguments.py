@@ -1,13 +1,13 @@
 """Checks of arguments that the image operations share: sizes, intervals, choices, keys and libraries."""
 
+import math
 from collections.abc import Collection
 from importlib.util import find_spec
 from reprlib import repr as _short
 from typing import Any
 
-import numpy as np
-
 from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import number
 
 # Module name: the name of its package for `pip install`.
 _PACKAGES = {"cv2": "opencv-python-headless", "simplejpeg": "simplejpeg"}
@@ -27,13 +27,12 @@ def size_pair(name: str, size: Any) -> tuple[int, int]:
     return at_least(name, size[0], 1), at_least(name, size[1], 1)
 
 
-def number(name: str, value: Any) -> float:
+def finite(name: str, value: Any) -> float:
     """`value` as a finite float; TypeError and ValueError name the argument."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"{name}: expected a number, got {_short(value)}")
-    if not np.isfinite(value):
+    checked = number(name, value)
+    if not math.isfinite(checked):
         raise ValueError(f"{name}: expected a finite number, got {value}")
-    return float(value)
+    return checked
 
 
 def interval(name: str, pair: Any, *, most: float) -> tuple[float, float]:
@@ -45,9 +44,9 @@ def interval(name: str, pair: Any, *, most: float) -> tuple[float, float]:
     """
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise TypeError(f"{name}: expected a pair (low, high), got {_short(pair)}")
-    low, high = number(name, pair[0]), number(name, pair[1])
+    low, high = finite(name, pair[0]), finite(name, pair[1])
     if not 0 < low <= high <= most:
-        top = f" <= {most:g}" if np.isfinite(most) else ""
+        top = f" <= {most:g}" if math.isfinite(most) else ""
         raise ValueError(f"{name}: expected (low, high) with 0 < low <= high{top}, got {_short(pair)}")
     return low, high
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from loaderkit.transforms.base import Map, RandomMap
 
-from .arguments import boolean, choice, interval, leaf_key, number, size_pair
+from .arguments import boolean, choice, finite, interval, leaf_key, size_pair
 from .decode import check_decoder, decode_crop
 from .leaf import with_leaf
 from .region import Region, central_region, random_region
@@ -116,7 +116,7 @@ class DecodeCenterCrop(Map):
     def __post_init__(self) -> None:
         leaf_key(self.key)
         size_pair("size", self.size)
-        if not 0 < number("fraction", self.fraction) <= 1:
+        if not 0 < finite("fraction", self.fraction) <= 1:
             raise ValueError(f"fraction: expected 0 < fraction <= 1, got {self.fraction}")
         choice("interpolation", self.interpolation, INTERPOLATIONS)
         boolean("reduced", self.reduced)

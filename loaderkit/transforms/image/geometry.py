@@ -9,7 +9,7 @@ import numpy as np
 from loaderkit._base.integers import at_least
 from loaderkit.transforms.base import Map, RandomMap
 
-from .arguments import choice, installed, leaf_key, number, size_pair
+from .arguments import choice, finite, installed, leaf_key, size_pair
 from .leaf import pixels_of, with_leaf
 from .resample import INTERPOLATIONS, resized
 
@@ -82,7 +82,7 @@ class RandomCrop(RandomMap):
     def __post_init__(self) -> None:
         leaf_key(self.key)
         at_least("padding", self.padding, 0)
-        number("fill", self.fill)
+        finite("fill", self.fill)
         if self.size is not None:
             size_pair("size", self.size)
 
@@ -135,7 +135,7 @@ class RandomFlip(RandomMap):
 
     def __post_init__(self) -> None:
         leaf_key(self.key)
-        if not 0 <= number("probability", self.probability) <= 1:
+        if not 0 <= finite("probability", self.probability) <= 1:
             raise ValueError(f"probability: expected 0 <= probability <= 1, got {self.probability}")
         choice("axis", self.axis, ("horizontal", "vertical"))
         installed("RandomFlip", "cv2")

@@ -8,7 +8,7 @@ import numpy as np
 
 from loaderkit.transforms.base import Map
 
-from .arguments import leaf_key, number
+from .arguments import finite, leaf_key
 from .leaf import pixels_of, with_leaf
 
 Image = np.ndarray[Any, Any]  # (height, width) or (height, width, channels)
@@ -76,8 +76,8 @@ class Normalize(Map):
     def __post_init__(self) -> None:
         leaf_key(self.key)
         # Stored as tuples of floats, because arrays have no plain repr and equality.
-        object.__setattr__(self, "mean", tuple(number("mean", value) for value in self.mean))
-        object.__setattr__(self, "std", tuple(number("std", value) for value in self.std))
+        object.__setattr__(self, "mean", tuple(finite("mean", value) for value in self.mean))
+        object.__setattr__(self, "std", tuple(finite("std", value) for value in self.std))
         if len(self.mean) != len(self.std) or not self.mean:
             raise ValueError(
                 f"mean, std: expected one number each for each channel, got {len(self.mean)} and {len(self.std)}"

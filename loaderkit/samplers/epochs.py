@@ -17,8 +17,8 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._order.distinct import distinct_of
 from loaderkit._base.integers import at_least, not_an_int
+from loaderkit._order.distinct import distinct_of
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.mixing import fold_each
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute

@@ -111,11 +111,15 @@ def why_lanes_are_shared(plan: SeekablePlan) -> str:
     'a step takes 2 indices, ChunkSampler has batch=16'
     """
     sampler, shards = plan.sampler, plan.shard.shard_count
-    if not isinstance(sampler, ChunkSampler) or sampler.lanes == 1 or shards == 1 or plan.row_changing:
+    if not isinstance(sampler, ChunkSampler) or shards == 1:
+        return ""
+    if sampler.lanes % shards:
+        return f"{shards} shards, ChunkSampler has lanes={sampler.lanes}"
+    if plan.row_changing:
         return ""
     if plan.batching.stride != sampler.batch:
         return f"a step takes {plan.batching.stride} indices, ChunkSampler has batch={sampler.batch}"
-    return f"{shards} shards, ChunkSampler has lanes={sampler.lanes}" if sampler.lanes % shards else ""
+    return ""
 
 
 def _endless(sampler: Sampler) -> Sampler:

@@ -55,11 +55,12 @@ class ChunkOrder:
         positions: (k,) int64 in [0, n). epochs: (m,) int64, with epoch * n below 2**63. owners: (k,) int64 in [0, m),
         the place of each position's epoch; None where there is one. keys: (m,) uint64, one for each epoch.
         """
-        steps = _EpochSteps.of(self, epochs, keys)
         record_keys = np.empty(positions.shape, np.int64)
         for low in range(0, positions.size, _PIECE):
             piece = slice(low, low + _PIECE)
-            own = None if owners is None else owners[piece]
+            # The epochs of the piece only: all of them in each piece would cost the square of their number.
+            here, own = (np.zeros(1, np.int64), None) if owners is None else distinct_of(owners[piece])
+            steps = _EpochSteps.of(self, epochs[here], keys[here])
             places = steps.places(positions[piece], own)
             record_keys[piece] = steps.records(places, own)
         return record_keys

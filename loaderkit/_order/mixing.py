@@ -42,7 +42,7 @@ def fold(seed: int, *parts: int) -> int:
     """One 64-bit key from a seed and further numbers; their order and their count matter.
 
     Each number is an int in [0, 2**64); ValueError outside. Where two calls differ in one number only, their keys
-    always differ; otherwise they are equal with probability 2**-64.
+    always differ; otherwise two are equal by chance only, for about one pair in 2**64.
 
     >>> hex(fold(0, 1)), hex(fold(1, 0))
     ('0x8b1b1ee0e0fe529b', '0xa0fe367ab32de4de')

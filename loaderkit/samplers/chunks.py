@@ -33,7 +33,9 @@ class ChunkSampler(EpochSampler):
     A value of the wrong type is a TypeError, a value out of range a ValueError.
 
     A host of whole lanes reads no chunk of the others, but for those at the border of two lanes. With steps of another
-    number of indices than `batch` the stream is the same, and a host reads chunks of other lanes too.
+    number of indices than `batch` the stream is the same, and a host reads chunks of other lanes too. The last
+    window of a lane in an epoch has the chunks that are left: where these are few, the epoch's last records are mixed
+    little.
 
     >>> sampler = ChunkSampler(1000, chunk=10, window=4, lanes=2, batch=20, seed=0, num_epochs=2)
     >>> steps = sampler.record_keys(range(1000)).reshape(50, 20)

@@ -186,6 +186,7 @@ def test_all_hosts_together_read_each_chunk_once(hosts):
     assert sum(map(len, chunks)) <= 96 + hosts - 1
 
 
+@pytest.mark.filterwarnings("ignore:shards read the same lanes")
 def test_without_lanes_each_host_reads_nearly_every_chunk():
     """What lanes are for."""
     sampler = ChunkSampler(960, chunk=10, window=12, batch=48, seed=3)

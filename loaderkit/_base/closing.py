@@ -4,9 +4,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-_INTERRUPTS = (
-    3  # Ctrl-Cs during one closing; after the last it is left unfinished, so that a user can always quit
-)
+# How many Ctrl-C one closing survives; after the last it is left unfinished, so that a user can always quit.
+_INTERRUPTS = 3
 
 
 class Closing:

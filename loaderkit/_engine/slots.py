@@ -36,9 +36,8 @@ class Slots:
         self._freed: dict[int, Slot] = {}  # by offset: what is held and was freed
         self.nbytes = 0
         self.used = 0
-        self.returns = (
-            0  # how often memory was given back: a request that found none is repeated when this changes
-        )
+        # How often memory was given back: a request that found none is repeated when this changes.
+        self.returns = 0
 
     def alloc(self, nbytes: int) -> Slot:
         """A slot of at least `nbytes` bytes, taken until it is freed. Raises MemoryError where there is no room."""

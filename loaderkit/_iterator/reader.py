@@ -79,16 +79,14 @@ class StreamReader(Generic[P]):
         self.position = plan.first_position()
         self.moves = 0  # by the user, to another place
         self._received: P | None = None  # the user's place, while a lookahead takes elements ahead
-        self._at_end: P | None = (
-            None  # once the end was met: the position with the bad records after the last element
-        )
+        # Once the end was met: the position with the bad records after the last element.
+        self._at_end: P | None = None
         self._stream: Stream | None = None
         self._ready: deque[Element[P]] = deque()  # taken from the stream and not handed out
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
-        self._failed: tuple[P, P | None] | None = (
-            None  # the position that next() failed at, and the one after that
-        )
+        # The position that next() failed at, and the one after that.
+        self._failed: tuple[P, P | None] | None = None
         # An interrupt fell into the taking of elements, into handing one out, or into a move, if this is found True:
         # what the stream gives next is uncertain.
         self._in_transition = False
@@ -111,7 +109,8 @@ class StreamReader(Generic[P]):
             element = self._ready[0]
             if element.losses:
                 self._check_losses(element.after, element.losses[-1])
-                if not ahead:  # before it moves: that may be interrupted, and tells each once
+                if not ahead:
+                    # Before the move: an interrupt leaves the position, and the next call reports only what is missing.
                     self._tell(element.losses, self.position)
             self._in_transition = True
             self._ready.popleft()
@@ -272,9 +271,8 @@ class StreamReader(Generic[P]):
             # says where is set in one statement without a call.
             agreement = self._agreement
             there = position, None if self._received is None else position, self.moves + 1, None
-            self._in_transition = (
-                True  # until it is there: what was made for the place before isn't handed out
-            )
+            # Until it is there: what was made for the place before isn't handed out.
+            self._in_transition = True
             self.position, self._received, self.moves, self._agreement = there
             # What was made for the place before is dropped; where that is interrupted, `_in_transition` makes the next
             # call do it.

@@ -18,9 +18,8 @@ class _Log:
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries: list[Entry] = []
         self.places: dict[int, tuple[int, ...]] = {}
-        self.whole = (
-            0  # entries whose places are known too: fewer than there are after an interrupt in `append`
-        )
+        # Entries whose places are known too: fewer than there are after an interrupt in `append`.
+        self.whole = 0
         for entry in entries:
             self.append(entry)
 

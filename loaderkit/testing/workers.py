@@ -21,9 +21,8 @@ from .conformance import Mismatch
 _THREADS = 4
 # Seconds between two switches of threads while they are tried, Python's default is 0.005: a race shows in fewer calls.
 _SWITCH_SECONDS = 1e-5
-_MOST_SECONDS = (
-    60.0  # for all threads together: longer delays a test run that hangs, shorter stops slow reads
-)
+# For all threads together: a longer time delays a test run that hangs, a shorter one stops slow reads.
+_MOST_SECONDS = 60.0
 _FUNCTION_NAMES = re.compile(r"(?:\w+\.|<\w+>\.)*<locals>\.")
 T = TypeVar("T")
 

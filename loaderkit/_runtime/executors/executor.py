@@ -130,9 +130,8 @@ class Executor(abc.ABC):
         # It was closed, or this is a fork of its process. A plain flag, read without the lock.
         self.closed = False
         self._streams: set[int] = set()
-        self._has_freed = (
-            False  # memory or outputs were freed since tasks were assigned last: there may be room for more
-        )
+        # Memory or outputs were freed since tasks were assigned last: there may be room for more.
+        self._has_freed = False
         self._abandoned: deque[int] = deque()  # streams whose last reference is gone
         self._new_stream = itertools.count().__next__
 

@@ -144,9 +144,8 @@ class _Worker:
         self._unplaced: tuple[int, int, OutOfBandPickle, TaskResult] | None = None
         self._packer = Packer()
         self._present: tuple[int, int] = (-1, 0)  # task and attempt worked on
-        self._candidates: np.ndarray | None = (
-            None  # (2, n) int64: indices and record keys of requested candidates
-        )
+        # (2, n) int64: indices and record keys of requested candidates.
+        self._candidates: np.ndarray | None = None
         self._runner: TaskRunner | None = None
         self._verify = False
 

@@ -16,9 +16,8 @@ from typing import Any
 from loaderkit._system.limits import with_limits
 from loaderkit.errors import WorkerError
 
-_CLOSE_SECONDS = (
-    1.0  # close() waits so long for reads in flight; then their daemon threads are left. Not measured.
-)
+# How long `close()` waits for reads in flight; then their daemon threads are left. Not measured.
+_CLOSE_SECONDS = 1.0
 
 # Where the result goes, what reads, and the record key.
 _Job = tuple["Future[Any]", Callable[[int], Any], int]

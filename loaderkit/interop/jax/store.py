@@ -10,9 +10,8 @@ from typing import Any
 
 from jax._src.distributed import global_state  # the service has no public interface
 
-_POLL_SECONDS = (
-    0.02  # a wait ends at most so late; a shorter one would ask the service more often. Not measured.
-)
+# A wait ends at most so late; a shorter one would ask the service more often. Not measured.
+_POLL_SECONDS = 0.02
 
 _counts: Counter[tuple[tuple[int, ...], str]] = Counter()
 

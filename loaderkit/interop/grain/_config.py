@@ -11,7 +11,7 @@ None of them changes anything here. Grain defines them as flags of the command l
     tf_...                               of a loader for TensorFlow that the package doesn't ship
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Never
 
 
 class Config:
@@ -50,10 +50,12 @@ class Config:
             raise ValueError(f"config: expected one of {', '.join(Config.__annotations__)}, got {name!r}")
         return getattr(self, name)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # copy and pickle look for methods
-            raise AttributeError(name)
-        return self.get_or_default(name)
+    if not TYPE_CHECKING:  # where it would make every misspelled name an attribute
+
+        def __getattr__(self, name: str) -> Never:
+            if name.startswith("__"):  # copy and pickle look for methods
+                raise AttributeError(name)
+            self.get_or_default(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise ValueError(f"config: expected config.update({name!r}, {value!r}), got an assignment")

@@ -27,6 +27,8 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         for name in ("num_threads", "prefetch_buffer_size"):
+            if getattr(self, name) < 0:  # in Grain's words, which its own tests ask for
+                raise ValueError(f"{name} must be non-negative, got {getattr(self, name)}")
             setattr(self, name, at_least(name, getattr(self, name), 0))
         if 0 < self.prefetch_buffer_size < self.num_threads:
             _log.warning(

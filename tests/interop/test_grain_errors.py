@@ -286,7 +286,7 @@ def test_keys_that_cannot_be_sorted_are_named(monkeypatch):
 def test_read_options_are_whole_numbers():
     """Of numpy, too."""
     assert grain.ReadOptions(np.int64(2), 4).num_threads == 2
-    with pytest.raises(ValueError, match=r"^num_threads: expected 0 or more, got -1$"):
+    with pytest.raises(ValueError, match=r"^num_threads must be non-negative, got -1$"):
         grain.ReadOptions(num_threads=-1)
     with pytest.raises(TypeError, match=r"^prefetch_buffer_size: expected an int, got 1\.5$"):
         grain.ReadOptions(prefetch_buffer_size=1.5)

@@ -25,6 +25,7 @@ __all__ = [
     "ChunkSampler",
     "ConcatDataSource",
     "ConformanceError",
+    "DataFormatError",
     "DataLoader",
     "DataLoaderIterator",
     "FileChangedError",
@@ -48,6 +49,7 @@ __all__ = [
     "SequentialSampler",
     "ShardOptions",
     "StateError",
+    "StorageError",
     "SubsetDataSource",
     "Transformation",
     "TransportError",
@@ -81,11 +83,13 @@ if TYPE_CHECKING:
     from loaderkit.errors import CheckpointMismatchError as CheckpointMismatchError
     from loaderkit.errors import ChecksumError as ChecksumError
     from loaderkit.errors import ConformanceError as ConformanceError
+    from loaderkit.errors import DataFormatError as DataFormatError
     from loaderkit.errors import FileChangedError as FileChangedError
     from loaderkit.errors import IteratorClosedError as IteratorClosedError
     from loaderkit.errors import LoaderkitError as LoaderkitError
     from loaderkit.errors import PurityError as PurityError
     from loaderkit.errors import StateError as StateError
+    from loaderkit.errors import StorageError as StorageError
     from loaderkit.errors import TransportError as TransportError
     from loaderkit.errors import WorkerError as WorkerError
     from loaderkit.errors import WorkerTimeoutError as WorkerTimeoutError
@@ -131,11 +135,13 @@ _NAMES = {
     "CheckpointMismatchError": "loaderkit.errors",
     "ChecksumError": "loaderkit.errors",
     "ConformanceError": "loaderkit.errors",
+    "DataFormatError": "loaderkit.errors",
     "FileChangedError": "loaderkit.errors",
     "IteratorClosedError": "loaderkit.errors",
     "LoaderkitError": "loaderkit.errors",
     "PurityError": "loaderkit.errors",
     "StateError": "loaderkit.errors",
+    "StorageError": "loaderkit.errors",
     "TransportError": "loaderkit.errors",
     "WorkerError": "loaderkit.errors",
     "WorkerTimeoutError": "loaderkit.errors",

@@ -96,6 +96,24 @@ class FileChangedError(LoaderkitError, OSError):
     """
 
 
+class DataFormatError(LoaderkitError, OSError):
+    """A data file isn't what its format says: the file, the offset and what to do are named.
+
+    No read of it will succeed, so `Retry` doesn't apply.
+
+    >>> issubclass(DataFormatError, OSError)
+    True
+    """
+
+
+class StorageError(LoaderkitError, OSError):
+    """Bytes couldn't be read from a server or a disk, after the retries: the object, the range and the cause are named.
+
+    >>> issubclass(StorageError, OSError)
+    True
+    """
+
+
 class WorkerError(LoaderkitError, RuntimeError):
     """A worker can't be started, or workers keep dying: exit code and records are named.
 

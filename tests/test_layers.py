@@ -23,6 +23,9 @@ IMPORTS = {
     "_system": "_base",
     "_order": "_base",
     "samplers": "_base _order",
+    "_formats": "",
+    "_storage": "",
+    "_record_index": "",
     "sources": "errors _base _system",
     "transforms": "errors _base _order",
     "_plan": "errors _base _order samplers",
@@ -55,7 +58,7 @@ IMPORTS = {
 }
 # The fronts of rooms import what a name needs when it is asked for; these rooms do so in a function of their own.
 IMPORTS_WHEN_CALLED = {"_iterator": {"_files"}, "cli": {"demo"}}
-PURE_ROOMS = {"errors", "_base", "_order", "_plan", "_engine", "_state"}
+PURE_ROOMS = {"errors", "_base", "_order", "_plan", "_engine", "_state", "_formats"}
 
 # What has effects, or an answer that the arguments alone don't decide.
 # fmt: off

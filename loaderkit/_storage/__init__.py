@@ -1,0 +1,1 @@
+"""Ranges of bytes of local files and of objects on servers, by name."""

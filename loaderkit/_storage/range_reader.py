@@ -1,0 +1,52 @@
+"""The contract of what reads bytes: ranges of the shards of one set, wherever they lie."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectVersion:
+    """What tells one content of an object from another, as the storage says it.
+
+    size: bytes. tag: "mtime_ns:..." of a local file, the ETag of an object without its quotes and "W/", "" where the
+    storage gives none.
+    """
+
+    size: int
+    tag: str
+
+
+class RangeReader(Protocol):
+    """Reads ranges of the shards of one set. Safe for threads; a copy unpickled in a worker opens its own files.
+
+    names: the shards, in order; as they may be shown: without userinfo and query. waits: whether a read waits for a
+    server, so that reads ahead pay.
+    """
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    @property
+    def waits(self) -> bool: ...
+
+    def version(self, shard: int) -> ObjectVersion:
+        """What the storage says of a shard now; FileNotFoundError, or StorageError after the retries."""
+        ...
+
+    def read(
+        self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> list[bytes | memoryview]:
+        """The bytes begins[i] to ends[i] of shard shards[i], for each i, in the order given.
+
+        The arrays are (n,) each. Ranges that lie near each other are read together, and many are in flight at once.
+        FileChangedError where a shard isn't the one that was expected, StorageError where a read fails for good.
+        """
+        ...
+
+    def close(self) -> None:
+        """Closes files and connections; a later read opens them again."""
+        ...

@@ -55,6 +55,7 @@ __all__ = [
     "TransportError",
     "WorkerError",
     "WorkerTimeoutError",
+    "decode",
     "load",
 ]
 
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
     from loaderkit.transforms import MapWithIndex as MapWithIndex
     from loaderkit.transforms import RandomMap as RandomMap
     from loaderkit.transforms import Transformation as Transformation
+    from loaderkit.transforms import decode as decode
 
 # name -> its module, imported when the name is first used, so that a worker or a script imports what it needs only.
 _NAMES = {
@@ -166,6 +168,7 @@ _NAMES = {
     "MapWithIndex": "loaderkit.transforms",
     "RandomMap": "loaderkit.transforms",
     "Transformation": "loaderkit.transforms",
+    "decode": "loaderkit.transforms",
 }
 _ROOMS = ("errors", "interop", "samplers", "sources", "testing", "transforms")
 

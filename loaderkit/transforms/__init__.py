@@ -6,6 +6,7 @@ Nothing here depends on the worker that runs it or on the indices of other recor
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from . import decode as decode
     from . import image as image
     from .base import Batch as Batch
     from .base import Filter as Filter
@@ -26,4 +27,4 @@ else:
         "RandomMap": "loaderkit.transforms.base",
         "Transformation": "loaderkit.transforms.base",
     }
-    __getattr__, __dir__ = _lazy_names(globals(), _NAMES, ["image"])
+    __getattr__, __dir__ = _lazy_names(globals(), _NAMES, ["decode", "image"])

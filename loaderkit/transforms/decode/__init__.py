@@ -1,0 +1,13 @@
+"""Decoding of records of data files: the fields of a tar record by their extensions."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .by_extension import ByExtension as ByExtension
+else:
+    from loaderkit._base.lazy_package import lazy_names as _lazy_names
+
+    _NAMES = {
+        "ByExtension": "loaderkit.transforms.decode.by_extension",
+    }
+    __getattr__, __dir__ = _lazy_names(globals(), _NAMES)

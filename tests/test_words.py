@@ -17,16 +17,16 @@ PAGE = (ROOT / "docs/architecture.md").read_text()
 PLAIN = """
     access agreement ahead announced answer any arguments array arrays assignment augment bad base batch batches
     batching blame blocks bound buffer by byte calling calls canonical center changed check checkpoint checks
-    checksum chunks chw cipher cli closable closed closing cluster column come coming command comparison compile
-    compiled concat config conformance constants content context coordination crop crops curves data dataset
-    decisions decode decoders delivery demo descriptors device difference digits directory discarded distinct
-    document domain drop end engine entry epoch epochs error errors event exceptions executor executors
-    experiment experimental extension factory facts failed failure feeds file files filter filters finder
-    fingerprint fingerprints finished first flat flip float folder forbidden foreign format formats from
+    checksum checksums chunks chw cipher cli closable closed closing cluster column come coming command
+    comparison compile compiled concat config conformance constants content context coordination crop crops
+    curves data dataset decisions decode decoders delivery demo descriptors device difference digits directory
+    discarded distinct document domain drop end engine entry epoch epochs error errors event exceptions executor
+    executors experiment experimental extension factory facts failed failure feeds file files filter filters
+    finder fingerprint fingerprints finished first flat flip float folder forbidden foreign format formats from
     generators geometry give global globals grain group handler header hints hwc identity image importable
     indices inline inner input installed integers interop item iterator jax joiner jpeg json keys kill known
-    launch lazy leaf lease lent libraries library limit limits line load loader loaderkit log losses lost made
-    main make malformed map mapped masks mean members memory messages metadata method miscounted mismatch
+    launch lazy leaf lease lent libraries library limit limits line lines load loader loaderkit log losses lost
+    made main make malformed map mapped masks mean members memory messages metadata method miscounted mismatch
     missing mixing modules multiprocessing name named names naming no normalize notes numbers object on open
     operation operations optional options order outputs package packer padding parameters part parts passed
     paths permutation pickler pickling pipeline pixels placement plain plan platform plus policy pool positions
@@ -36,9 +36,9 @@ PLAIN = """
     saved scan scheduler sealed search seed seeded seeding seekable seen segments selection sent sequential
     settings setup shape shard sharding shared shuffle singles skip slice slots snapshot source sources space
     span spec stack stacking stages stall standard start state stateful steps stop storage store streams strict
-    strided structure subset substituted supervisor system table tables target targets tasks testing tf thread
-    timeout to train training transformation transforms transport tree turn unpickler unreadable up user vector
-    verdict version versions view wait waiting warning watch watched whole window with workers yields
+    strided structure subset substituted supervisor system table tables target targets tasks testing tf tfrecord
+    thread timeout to train training transformation transforms transport tree turn unpickler unreadable up user
+    vector verdict version versions view wait waiting warning watch watched whole window with workers yields
 """
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")

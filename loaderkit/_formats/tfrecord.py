@@ -1,0 +1,128 @@
+"""TFRecord: each record is its length, the length's checksum, the data, and the data's checksum."""
+
+import struct
+from array import array
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .checksums import all_masked, crc32c_of_integer, crc32c_of_integers, data_crc32c, masked, span_checksums
+from .scan import Malformed, ReadAt, ShardScan
+
+_HEAD, _TAIL = 12, 4  # a length in 8 bytes and its checksum in 4; a checksum in 4
+FRAME = _HEAD + _TAIL
+_LENGTH, _HEADER = struct.Struct("<Q"), struct.Struct("<QI")
+_CHECKSUM = struct.Struct("<I")
+# While records are small, whole windows are read: 1 MiB holds 5,000 records of 200 bytes, so that what a window costs
+# beside its records is little. Of records above _JUMP only the heads are read, each with the page it lies in.
+_WINDOW, _PAGE, _JUMP = 1 << 20, 4096, 16384
+_TRUNCATED = "the file is truncated: get a new copy"
+_DAMAGED = "the file is damaged, or no TFRecord file: get a new copy"
+_COMPRESSED = {b"\x1f\x8b": ("gzip", "gzip -d"), b"\x28\xb5\x2f\xfd": ("zstd", "zstd -d")}
+
+
+class TFRecordFormat:
+    """Files of TFRecord. The scan follows the lengths and checks their checksums, and reads no data of large records.
+
+    >>> import struct
+    >>> head = struct.pack("<Q", 3) + bytes.fromhex("b099490e")
+    >>> data = head + b"abc" + bytes(4)
+    >>> TFRecordFormat().scan(lambda at, length: data[at : at + length], len(data)).starts
+    array([ 0, 19], dtype=uint64)
+    """
+
+    kind = "tfrecord"
+    unit = 1
+
+    def scan(
+        self, read: ReadAt, size: int, *, members: bool = True, keys: bool = False, checksums: bool = False
+    ) -> ShardScan:
+        """Where the records lie; Malformed where a length's checksum is wrong, or the file ends within a record."""
+        found = array("Q")  # where each record begins
+        at, window_size = 0, _PAGE
+        while at < size:
+            window, first = read(at, max(window_size, _HEAD)), len(found)
+            after = _follow(window, at, found)
+            if after == at:
+                raise Malformed(
+                    at, f"expected the {_HEAD} bytes before a record, got {len(window)}", _TRUNCATED
+                )
+            if len(found) - first == 1:
+                length, stored = _HEADER.unpack_from(window)
+                if masked(crc32c_of_integer(length)) != stored:
+                    raise _wrong_length(window, at)
+            else:
+                _check_lengths(window, at, np.array(found[first:], np.uint64))
+            if after > size:
+                begin = found[-1]
+                raise Malformed(
+                    begin, f"expected a record of {after - begin} bytes, got {size - begin}", _TRUNCATED
+                )
+            large = after - at > _JUMP * (len(found) - first)
+            window_size = _PAGE if large else min(2 * window_size, _WINDOW)
+            at = after
+        found.append(size)
+        starts = np.frombuffer(found, np.uint64)
+        return ShardScan(starts, checksums=span_checksums(read, starts) if checksums else None)
+
+
+def _follow(window: bytes, base: int, found: "array[int]") -> int:
+    """Appends where each record begins of which the window has the head; gives where the next one does."""
+    append, unpack = found.append, _LENGTH.unpack_from
+    at, last = 0, len(window) - _HEAD
+    while at <= last:
+        append(base + at)
+        at += unpack(window, at)[0] + FRAME
+    return base + at
+
+
+def _check_lengths(window: bytes, base: int, begins: NDArray[np.uint64]) -> None:
+    """Checks the checksum of each length; begins: (n,), where the records of the window begin in the file."""
+    # Views of the window that have an integer at each byte, aligned or not.
+    places = (begins - np.uint64(base)).astype(np.int64)
+    lengths = np.ndarray((len(window) - 7,), "<u8", window, strides=(1,))[places]
+    stored = np.ndarray((len(window) - 3,), "<u4", window, strides=(1,))[places + 8]
+    wrong = all_masked(crc32c_of_integers(lengths)) != stored
+    if wrong.any():
+        raise _wrong_length(window, int(begins[wrong.argmax()]))
+
+
+def _wrong_length(window: bytes, begin: int) -> Malformed:
+    compressed = None if begin else _compression(window)
+    if compressed:
+        library, command = compressed
+        return Malformed(
+            0, f"expected a TFRecord file, got one compressed by {library}", f"unpack it first: {command}"
+        )
+    return Malformed(begin, "expected the length of a record, got one with a wrong checksum", _DAMAGED)
+
+
+def _compression(window: bytes) -> tuple[str, str] | None:
+    """What a file was compressed by, and the command that unpacks it. A length may begin with the same bytes."""
+    for magic, names in _COMPRESSED.items():
+        if window.startswith(magic):
+            return names
+    if window[0] & 0x0F == 8 and int.from_bytes(window[:2]) % 31 == 0:
+        return "zlib", "pigz -dz"
+    return None
+
+
+def data_of(span: bytes | memoryview, *, verify: bool = False) -> bytes:
+    """The data of a record.
+
+    Args:
+        span: the record's bytes, as the scan found them; Malformed, with the offset in the span, where its length says
+            otherwise.
+        verify: whether the data's checksum is checked, which needs the extra `tfrecord`.
+
+    >>> span = struct.pack("<Q", 3) + bytes(4) + b"abc" + bytes.fromhex("6e57f121")
+    >>> data_of(span)
+    b'abc'
+    """
+    length = _LENGTH.unpack_from(span)[0] if len(span) >= FRAME else None
+    if length != len(span) - FRAME:
+        raise Malformed(0, f"expected a record of {len(span) - FRAME} bytes of data, got the length {length}")
+    data = bytes(span[_HEAD:-_TAIL])
+    if verify and masked(data_crc32c()(data)) != _CHECKSUM.unpack_from(span, len(span) - _TAIL)[0]:
+        raise Malformed(_HEAD, "the checksum of the data is wrong", _DAMAGED)
+    return data

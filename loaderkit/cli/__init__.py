@@ -1,0 +1,75 @@
+"""The command `loaderkit`, also `python -m loaderkit`. Each command has a file, imported when it runs."""
+
+import argparse
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from loaderkit._base.version import __version__
+
+from .exit_status import ExitStatus, UsageError
+from .later import MEANWHILE, refusal
+
+COMMANDS = {
+    "inspect": "what a set of data files holds: format, shards, records, fields, sizes",
+    "show": "records as readable text, or the bytes of one field",
+    "demo": "train on handwritten digits, kill the training in the middle of an epoch, resume it exactly",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command with `arguments`, by default the program's own; returns the exit status, an `ExitStatus`.
+
+    SystemExit for arguments that can't be parsed, and for --help and --version.
+
+    >>> main(["--help"])
+    Traceback (most recent call last):
+    SystemExit: 0
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = _run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What Python writes when it exits goes nowhere, rather than into a second error.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitStatus.CLOSED_PIPE
+    except KeyboardInterrupt:
+        print("loaderkit: interrupted", file=sys.stderr)
+        return ExitStatus.INTERRUPTED
+    return status
+
+
+def _run(given: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="loaderkit", description="A deterministic data loader for JAX.")
+    parser.add_argument("--version", action="version", version=f"loaderkit {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parsers = {name: commands.add_parser(name, help=text) for name, text in COMMANDS.items()}
+    # The options before a command have no values, so the first other word is the command.
+    name = next((word for word in given if not word.startswith("-")), None)
+    if name in MEANWHILE:
+        parser.error(refusal(name))
+    command = importlib.import_module(f".{name}", __name__) if name in COMMANDS else None
+    if command is not None:
+        command.add_arguments(parsers[name])
+    options = parser.parse_args(given)
+    assert command is not None  # without a command the parser exits
+    try:
+        return int(command.run(options))
+    except (UsageError, ImportError) as error:
+        parsers[name].print_usage(sys.stderr)
+        _say(name, error)
+        return ExitStatus.USAGE
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _say(name, error)
+        return ExitStatus.UNREADABLE
+
+
+def _say(name: str, error: Exception) -> None:
+    sys.stdout.flush()
+    print(f"loaderkit {name}: {error}", file=sys.stderr)

@@ -1,0 +1,248 @@
+"""`loaderkit inspect`: what a set of data files holds."""
+
+import argparse
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .exit_status import ExitStatus
+from .image_header import image_header
+from .open_source import OpenedSource, add_source_arguments, open_source
+from .output import Output, add_output_argument
+from .printable import size_text
+from .values import fields_of, text_of
+
+SAMPLED_RECORDS = 256
+SAMPLED_SIZES = (
+    1 << 20
+)  # records of which the sizes are looked up in an index; more would fault in gigabytes of it
+CHUNK_BYTES = 1 << 20  # of a chunk of lk.ChunkSampler: a request to a server takes as long for less
+BAR = 30  # characters of the longest bar of the histogram
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.description = (
+        "Say what a set of data files holds: format, shards, records, fields or columns, sizes."
+    )
+    add_source_arguments(parser)
+    parser.add_argument(
+        "--sample",
+        type=int,
+        default=SAMPLED_RECORDS,
+        metavar="N",
+        help="read N records, spread over the set, for what no index says (default: %(default)s)",
+    )
+    add_output_argument(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints what the set holds."""
+    out = Output(as_json=options.json)
+    with open_source(options) as opened:
+        summary = summary_of(opened, max(options.sample, 1))
+    out.document(summary.document())
+    if not options.json:
+        _print(out, summary)
+    return ExitStatus.DONE
+
+
+@dataclass(slots=True)
+class FieldSummary:
+    """What the sampled records say of one field: in how many it is, which values it has, the bytes of each."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    sizes: list[int] = field(default_factory=list)
+
+    @property
+    def records(self) -> int:
+        """In how many of the sampled records the field is."""
+        return len(self.sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a set of data files holds.
+
+    nbytes: of all shards, None where a server didn't say it. record_bytes: (n,) int64, of all records or of n sampled
+    ones. fields: of `sampled` records.
+    """
+
+    format: str
+    names: list[str]
+    records_each: NDArray[np.int64]
+    nbytes: int | None
+    record_bytes: NDArray[np.int64]
+    sampled: int
+    fields: dict[str, FieldSummary]
+
+    @property
+    def chunk(self) -> int:
+        """The records of about 1 MiB, for lk.ChunkSampler."""
+        mean = float(self.record_bytes.mean()) if len(self.record_bytes) else 1.0
+        return max(1, round(CHUNK_BYTES / max(mean, 1.0)))
+
+    def document(self) -> dict[str, Any]:
+        """The document of `--json`."""
+        return {
+            "format": self.format,
+            "shards": len(self.names),
+            "records": int(self.records_each.sum()),
+            "bytes": self.nbytes,
+            "shard_records": _spread(self.records_each),
+            "record_bytes": {**_spread(self.record_bytes), "sampled": len(self.record_bytes)},
+            "sampled_records": self.sampled,
+            "fields": [
+                {
+                    "name": name,
+                    "records": each.records,
+                    "kinds": dict(each.kinds.most_common()),
+                    "bytes": _spread(np.array(each.sizes, np.int64)),
+                }
+                for name, each in self.fields.items()
+            ],
+            "chunk_records": self.chunk,
+        }
+
+
+def _spread(numbers: NDArray[np.int64]) -> dict[str, Any]:
+    if not len(numbers):
+        return {"min": None, "median": None, "mean": None, "max": None}
+    return {
+        "min": int(numbers.min()),
+        "median": int(np.median(numbers)),
+        "mean": round(float(numbers.mean()), 1),
+        "max": int(numbers.max()),
+    }
+
+
+def summary_of(opened: OpenedSource, sample: int) -> Summary:
+    """Reads `sample` records and the index, where there is one."""
+    total = len(opened)
+    keys = (
+        np.unique(np.linspace(0, total - 1, min(sample, total)).astype(np.int64))
+        if total
+        else np.zeros(0, np.int64)
+    )
+    fields: dict[str, FieldSummary] = {}
+    read_bytes = np.zeros(len(keys), np.int64)
+    for place, record in enumerate(opened.read(keys) if total else []):
+        for name, value in fields_of(record).items():
+            each = fields.setdefault(name, FieldSummary())
+            kind, nbytes = _kind_of(value)
+            each.kinds[kind] += 1
+            each.sizes.append(nbytes)
+            read_bytes[place] += nbytes
+    sizes = opened.sizes()
+    return Summary(
+        format=opened.format,
+        names=opened.shown_names,
+        records_each=opened.records_each,
+        nbytes=None if sizes is None else int(sizes.sum()),
+        record_bytes=_record_bytes(opened, read_bytes),
+        sampled=len(keys),
+        fields=fields,
+    )
+
+
+def _record_bytes(opened: OpenedSource, read_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
+    if opened.index is None or opened.index.counts:
+        return read_bytes
+    step = -(-len(opened) // SAMPLED_SIZES) or 1
+    _, begins, ends = opened.index.locate(np.arange(0, len(opened), step))
+    return np.asarray(ends - begins, np.int64)
+
+
+def _kind_of(value: Any) -> tuple[str, int]:
+    if isinstance(value, bytes | bytearray | memoryview):
+        data = bytes(value)
+        header = image_header(data)
+        kind = header.format if header else "bytes" if text_of(data) is None else "text"
+        return kind, len(data)
+    if isinstance(value, str):
+        return "text", len(value.encode("utf-8", "surrogatepass"))
+    nbytes = getattr(value, "nbytes", None)
+    if nbytes is not None:
+        return str(value.dtype), int(nbytes)
+    return type(value).__name__, len(str(value))
+
+
+def _print(out: Output, summary: Summary) -> None:
+    first, *more = summary.names or ["no shard"]
+    out.text(first + (f" and {len(more)} more" if more else ""), style="bold")
+    spread = _spread(summary.records_each)
+    same = spread["min"] == spread["max"]
+    each = (
+        f"{spread['min']:,}"
+        if same
+        else f"{spread['min']:,} to {spread['max']:,}, median {spread['median']:,}"
+    )
+    count = int(summary.records_each.sum())
+    facts = [
+        ("format", summary.format),
+        ("shards", f"{len(summary.names):,}"),
+        ("records", f"{count:,}" + (f"; {each} in a shard" if more else "")),
+        (
+            "bytes",
+            "unknown" if summary.nbytes is None else f"{size_text(summary.nbytes)} ({summary.nbytes:,})",
+        ),
+    ]
+    if len(summary.record_bytes):
+        facts += [
+            (
+                "record",
+                f"{_sizes_text(summary.record_bytes)}{_sample_text(len(summary.record_bytes), count)}",
+            ),
+            ("chunk", f"lk.ChunkSampler(..., chunk={summary.chunk}) for {size_text(CHUNK_BYTES)} of records"),
+        ]
+    out.facts(facts)
+    if summary.fields:
+        out.text()
+        rows = [
+            [
+                name,
+                " ".join(kind for kind, _ in each.kinds.most_common(3)),
+                f"{each.records:,}",
+                *(size_text(f(each.sizes)) for f in (min, np.median, max)),
+            ]
+            for name, each in summary.fields.items()
+        ]
+        title = f"fields of {summary.sampled:,} records"
+        out.table(["field", "kind", ">records", ">min", ">median", ">max"], rows, title=title)
+    if len(summary.record_bytes) > 1:
+        out.text()
+        out.table([">bytes", ">records", ""], histogram(summary.record_bytes))
+
+
+def _sizes_text(sizes: NDArray[np.int64]) -> str:
+    spread = _spread(sizes)
+    return ", ".join(f"{name} {size_text(spread[name])}" for name in ("min", "median", "mean", "max"))
+
+
+def _sample_text(sampled: int, records: int) -> str:
+    return "" if sampled == records else f" ({sampled:,} of them)"
+
+
+def histogram(sizes: NDArray[np.int64]) -> list[list[str]]:
+    """Rows of a table: a range of sizes between powers of two, its records, a bar.
+
+    sizes: (n,) int64, n > 0.
+
+    >>> for row in histogram(np.array([3, 5, 6, 7])):
+    ...     print(*row)
+    2 B to 4 B 1 ██████████
+    4 B to 8 B 3 ██████████████████████████████
+    """
+    powers = np.floor(np.log2(np.maximum(sizes, 1))).astype(np.int64)
+    counts = np.bincount(powers - powers.min())
+    return [
+        [
+            f"{size_text(2.0 ** (powers.min() + i))} to {size_text(2.0 ** (powers.min() + i + 1))}",
+            f"{count:,}",
+            "█" * round(BAR * count / counts.max()) or ("▏" if count else ""),
+        ]
+        for i, count in enumerate(counts.tolist())
+    ]

@@ -1,0 +1,46 @@
+"""Text from data files as it may be shown on a terminal."""
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def printable(text: str) -> str:
+    r"""The text on one line: what a terminal would carry out, and what isn't a letter of any script, is escaped.
+
+    text: any str; bytes that weren't UTF-8 may be surrogates in it.
+
+    >>> print(printable("red \x1b[31m\nécole \udcff\u202e"))
+    red \x1b[31m\nécole \xff\u202e
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else _escaped(letter) for letter in text)
+
+
+def _escaped(letter: str) -> str:
+    code = ord(letter)
+    if 0xDC80 <= code <= 0xDCFF:  # how "surrogateescape" holds a byte that isn't UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return letter.encode("unicode_escape", "surrogatepass").decode()
+
+
+def size_text(nbytes: float) -> str:
+    """A number of bytes for a reader: three digits and the binary unit.
+
+    >>> size_text(500), size_text(1536), size_text(12.3 * 2**20)
+    ('500 B', '1.5 KiB', '12.3 MiB')
+    """
+    size, unit = float(nbytes), 0
+    while size >= 1000 and unit < len(UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    if unit == 0 or size >= 100:
+        return f"{size:.0f} {UNITS[unit]}"
+    return f"{size:.1f} {UNITS[unit]}"
+
+
+def shortened(text: str, most: int) -> str:
+    """The text, cut with "..." where it has more than `most` characters.
+
+    >>> shortened("a long line", 8)
+    'a lon...'
+    """
+    return text if len(text) <= most else text[: max(most - 3, 0)] + "..."

@@ -1,0 +1,117 @@
+"""The values of records, as text for a reader and as JSON."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .image_header import image_header
+from .printable import printable, shortened, size_text
+
+_SHOWN_BYTES = 16  # of a value that is neither text nor image
+_SHOWN_NUMBERS = 8  # of an array
+_NPY = b"\x93NUMPY"
+
+
+def fields_of(record: Any) -> dict[str, Any]:
+    """The values of a record by name; a record without fields has the one field "record".
+
+    >>> fields_of({"cls": b"3"}), fields_of("a line")
+    ({'cls': b'3'}, {'record': 'a line'})
+    """
+    if isinstance(record, Mapping):
+        return {str(name): value for name, value in record.items()}
+    return {"record": record}
+
+
+def value_text(value: Any, most: int | None = None) -> str:
+    """One line that shows a value: an image as its size, text as text, an array as its type and first numbers.
+
+    most: characters, None for all of a text.
+
+    >>> value_text(b"two\\nlines"), value_text(bytes([255, 0, 1])), value_text(np.arange(3.0))
+    ('two\\\\nlines', '3 B: ff 00 01', 'float64 (3,): 0.0 1.0 2.0')
+    """
+    if isinstance(value, bytes | bytearray | memoryview):
+        text = _bytes_text(bytes(value))
+    elif isinstance(value, np.ndarray | np.generic):
+        text = _array_text(np.asarray(value))
+    elif isinstance(value, str):
+        text = value
+    else:
+        text = json.dumps(value_json(value), ensure_ascii=False)
+    text = printable(text)
+    return text if most is None else shortened(text, most)
+
+
+def value_json(value: Any) -> Any:
+    """The value for `--json`: text as a str, an image as its format and size, other bytes as their number and start.
+
+    >>> value_json(b"3"), value_json(bytes([255, 0, 1]))
+    ('3', {'bytes': 3, 'hex': 'ff0001'})
+    """
+    if isinstance(value, bytes | bytearray | memoryview):
+        data = bytes(value)
+        if header := image_header(data):
+            size = {"width": header.width, "height": header.height} if header.width else {}
+            return {"bytes": len(data), "image": header.format, **size}
+        text = text_of(data)
+        return {"bytes": len(data), "hex": data[:_SHOWN_BYTES].hex()} if text is None else text
+    if isinstance(value, np.ndarray | np.generic):
+        return value_json(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(name): value_json(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [value_json(each) for each in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)  # JSON has no word for it
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+
+
+def text_of(data: bytes) -> str | None:
+    """The bytes as text, None where they aren't UTF-8 or have a zero byte.
+
+    >>> text_of("é\\n".encode()), text_of(bytes(4)) is None
+    ('é\\n', True)
+    """
+    try:
+        return None if 0 in data else data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _bytes_text(data: bytes) -> str:
+    if header := image_header(data):
+        return f"{header}, {size_text(len(data))}"
+    if data.startswith(_NPY) and (described := _npy_text(data)):
+        return f"{described}, {size_text(len(data))}"
+    text = text_of(data)
+    if text is not None:
+        return text
+    more = " ..." if len(data) > _SHOWN_BYTES else ""
+    return f"{size_text(len(data))}: {data[:_SHOWN_BYTES].hex(' ')}{more}"
+
+
+def _npy_text(data: bytes) -> str | None:
+    import io
+
+    from numpy.lib import format as npy
+
+    file = io.BytesIO(data)
+    try:
+        version = npy.read_magic(file)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = read(file)
+    except (ValueError, EOFError):
+        return None
+    return f"npy {dtype} {shape}"
+
+
+def _array_text(array: np.ndarray[Any, Any]) -> str:
+    shown = " ".join(
+        value_text(each, 40) if isinstance(each, bytes | str) else str(each)
+        for each in array.ravel()[:_SHOWN_NUMBERS].tolist()
+    )
+    more = " ..." if array.size > _SHOWN_NUMBERS else ""
+    return f"{array.dtype} {array.shape}: {shown}{more}" if array.ndim else shown

@@ -25,7 +25,7 @@ IMPORTS = {
     "samplers": "_base _order",
     "_formats": "",
     "_storage": "",
-    "_record_index": "",
+    "_record_index": "errors _base _system _formats _storage",
     "sources": "errors _base _system",
     "transforms": "errors _base _order",
     "_plan": "errors _base _order samplers",

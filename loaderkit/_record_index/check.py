@@ -1,0 +1,94 @@
+"""Whether a shard is the one that was indexed."""
+
+import hashlib
+
+import numpy as np
+
+from loaderkit._storage.range_reader import ObjectVersion, RangeReader
+from loaderkit.errors import FileChangedError
+
+from .record_index import RecordIndex
+
+SAMPLE_PIECES = 16
+SAMPLE_PIECE_BYTES = 4096
+
+
+def sample_ranges(size: int) -> list[tuple[int, int]]:
+    """Begin and end of the pieces of a shard that are hashed: both ends, and pieces at equal distances between them.
+
+    >>> sample_ranges(5000), len(sample_ranges(10**9)), sample_ranges(10**9)[-1]
+    ([(0, 5000)], 16, (999995904, 1000000000))
+    """
+    if size <= SAMPLE_PIECES * SAMPLE_PIECE_BYTES:
+        return [(0, size)] if size else []
+    begins = [(size - SAMPLE_PIECE_BYTES) * i // (SAMPLE_PIECES - 1) for i in range(SAMPLE_PIECES)]
+    return [(begin, begin + SAMPLE_PIECE_BYTES) for begin in begins]
+
+
+def sample_of(ranges: RangeReader, shard: int, size: int) -> bytes:
+    """A hash, 16 bytes, of 16 pieces of 4 KiB of a shard.
+
+    Args:
+        ranges: reads the shards.
+        shard: its number.
+        size: its bytes.
+    """
+    pieces = sample_ranges(size)
+    told = hashlib.blake2b(size.to_bytes(8, "little"), digest_size=16)
+    begins, ends = np.array(pieces, np.int64).reshape(-1, 2).T
+    for piece in ranges.read(np.full(len(pieces), shard, np.int64), begins, ends):
+        told.update(piece)
+    return told.digest()
+
+
+class ShardCheck:
+    """Says of each shard, when it is first read, whether it is the one that was indexed.
+
+    Another size is an error. Where only the tag differs (a copy has another time, a server may give another ETag for
+    the same bytes) the sample decides, once for each tag.
+
+    Args:
+        index: with the shards' versions and samples.
+    """
+
+    def __init__(self, index: RecordIndex) -> None:
+        self._index = index
+        self._same: set[tuple[int, str]] = set()
+
+    def check(self, ranges: RangeReader, shard: int, now: ObjectVersion) -> None:
+        """Raises FileChangedError where the shard isn't the indexed one.
+
+        Args:
+            ranges: reads the shards.
+            shard: its number.
+            now: what the storage says of it.
+        """
+        was = self._index.shard_versions[shard]
+        if now.size != was.size:
+            raise shard_changed(
+                ranges.names[shard],
+                min(now.size, was.size),
+                f"it had {was.size} bytes, and has {now.size} now",
+            )
+        if now.tag == was.tag or (shard, now.tag) in self._same:
+            return
+        if sample_of(ranges, shard, now.size) != self._index.shard_samples[shard].tobytes():
+            raise shard_changed(ranges.names[shard], 0, "it has the same size and other bytes")
+        self._same.add((shard, now.tag))
+
+
+def shard_changed(name: str, offset: int, how: str) -> FileChangedError:
+    """The error for a shard that was replaced, written to or truncated after it was indexed.
+
+    Args:
+        name: the shard's.
+        offset: of the first byte that may differ.
+        how: what differs.
+
+    >>> str(shard_changed("a.tar", 512, "it had 1024 bytes, and has 512 now")).partition(";")[0]
+    'a.tar: at byte 512: expected the file that was indexed, got another: it had 1024 bytes, and has 512 now'
+    """
+    return FileChangedError(
+        f"{name}: at byte {offset}: expected the file that was indexed, got another: {how}; put the old file back, "
+        "or make the index again (`loaderkit index`) and begin a new run"
+    )

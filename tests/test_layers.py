@@ -20,13 +20,13 @@ PACKAGE = Path(__file__).parents[1] / "loaderkit"
 IMPORTS = {
     "errors": "",
     "_base": "",
-    "_system": "_base",
+    "_system": "errors _base",
     "_order": "_base",
     "samplers": "_base _order",
     "_formats": "",
     "_storage": "",
     "_record_index": "errors _base _system _formats _storage",
-    "sources": "errors _base _system",
+    "sources": "errors _base _system _storage",
     "transforms": "errors _base _order",
     "_plan": "errors _base _order samplers",
     "_engine": "errors _base _order",
@@ -46,7 +46,7 @@ IMPORTS = {
     "_runtime.executors _runtime.worker _runtime.cluster _iterator",
     "checkpoint": "_files",
     "interop": "_base",
-    "interop.grain": "errors _base _system _order _plan _engine _files samplers sources transforms "
+    "interop.grain": "errors _base _system _storage _order _plan _engine _files samplers sources transforms "
     "_runtime.executors _runtime.worker _iterator _loader",
     "interop.jax": "errors _base _system _order _plan _state samplers _runtime.cluster _iterator",
     "testing": "errors _base _system _order _state samplers sources transforms _loader",

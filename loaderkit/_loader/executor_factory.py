@@ -6,9 +6,9 @@ from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.executors.inline import InlineExecutor
 from loaderkit._runtime.executors.worker_pool import WorkerPool
 from loaderkit._runtime.worker.program import Program
+from loaderkit._system.file_identity import Files
 from loaderkit._system.resources import available_memory
 from loaderkit.errors import TransportError
-from loaderkit.sources.file_identity import Files
 from loaderkit.sources.foreign_files import foreign_files
 
 from .program import program_of

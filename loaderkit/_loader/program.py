@@ -2,8 +2,8 @@
 
 from loaderkit._plan.stream_shape import changes_rows
 from loaderkit._runtime.worker.program import Program
+from loaderkit._system.file_identity import Files
 from loaderkit.samplers.protocol import seed_of
-from loaderkit.sources.file_identity import Files
 from loaderkit.transforms.shape import shape_of
 
 from .settings import LoaderSettings

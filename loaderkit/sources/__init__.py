@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from .array_record import ArrayRecordDataSource as ArrayRecordDataSource
     from .arrays import ArrayDataSource as ArrayDataSource
     from .concat import ConcatDataSource as ConcatDataSource
-    from .file_identity import Files as Files
-    from .file_identity import check_files as check_files
     from .fingerprint import fingerprint_of as fingerprint_of
     from .in_memory import InMemoryDataSource as InMemoryDataSource
     from .naming import Namer as Namer
@@ -32,13 +30,11 @@ else:
         "ArrayDataSource": "loaderkit.sources.arrays",
         "ArrayRecordDataSource": "loaderkit.sources.array_record",
         "ConcatDataSource": "loaderkit.sources.concat",
-        "Files": "loaderkit.sources.file_identity",
         "InMemoryDataSource": "loaderkit.sources.in_memory",
         "Namer": "loaderkit.sources.naming",
         "RandomAccessDataSource": "loaderkit.sources.protocol",
         "RangeDataSource": "loaderkit.sources.range",
         "SubsetDataSource": "loaderkit.sources.subset",
-        "check_files": "loaderkit.sources.file_identity",
         "check_source": "loaderkit.sources.protocol",
         "column_reader": "loaderkit.sources.optional",
         "fingerprint_of": "loaderkit.sources.fingerprint",

@@ -17,12 +17,12 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
+from loaderkit._storage.names import FilePart, file_parts, is_remote
+from loaderkit._system.file_identity import FileIdentity
 from loaderkit._system.shared_memory import goes_to_a_worker
 
-from .array_record_paths import FilePart, file_parts, is_remote
 from .array_record_reader import open_reader, unreadable
 from .content import content_hash, digest_of, sampled_keys
-from .file_identity import FileIdentity
 from .protocol import check_key, check_keys
 
 # For random access to single records: no bytes are read ahead, and no threads are used for a few records.

@@ -5,11 +5,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from loaderkit._storage.names import is_remote
 from loaderkit._system.descriptors import above_standard
+from loaderkit._system.file_identity import FileIdentity, file_changed
 from loaderkit.errors import FileChangedError
-
-from .array_record_paths import is_remote
-from .file_identity import FileIdentity, file_changed
 
 # Not tuned: a large buffer takes memory for each open file and reads bytes that random access doesn't use, a small one
 # needs more reads for a large record.

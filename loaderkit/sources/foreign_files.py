@@ -9,8 +9,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from loaderkit._system.file_identity import FileIdentity, Files
+
 from .concat import ConcatDataSource
-from .file_identity import FileIdentity, Files
 from .subset import SubsetDataSource
 from .tables import library_names
 

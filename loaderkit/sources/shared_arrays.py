@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._system.descriptors import above_standard
+from loaderkit._system.file_identity import FileIdentity, file_changed
 from loaderkit._system.shared_memory import SharedBuffer, goes_to_a_worker
 
 from .content import content_hash, sampled_keys
-from .file_identity import FileIdentity, file_changed
 
 ALIGNMENT = 64  # bytes, of each array's start: a cache line, and the alignment of numpy's own allocations
 

@@ -21,7 +21,7 @@ OF_EVERY_WORKER = {
         for name in ("", ".cursor", ".facts", ".failure", ".fill", ".loss", ".metadata", ".mixing", ".rng")
     ),
     *(f"loaderkit._system{name}" for name in (
-        "", ".byte_order", ".descriptors", ".importable", ".limits", ".platform", ".shared_memory",
+        "", ".byte_order", ".descriptors", ".file_identity", ".importable", ".limits", ".platform", ".shared_memory",
         ".start_folder",
     )),
     *(f"loaderkit._runtime{name}" for name in (
@@ -31,7 +31,7 @@ OF_EVERY_WORKER = {
         ".worker.heartbeat", ".worker.main", ".worker.program", ".worker.read_ahead", ".worker.reading",
         ".worker.retrying", ".worker.column_rows", ".worker.task_runner",
     )),
-    *(f"loaderkit.sources{name}" for name in ("", ".file_identity", ".naming", ".optional", ".protocol", ".tables")),
+    *(f"loaderkit.sources{name}" for name in ("", ".naming", ".optional", ".protocol", ".tables")),
     *(f"loaderkit.transforms{name}" for name in (
         "", ".base", ".column", ".level", ".pace", ".padding", ".pipeline", ".run", ".seeding", ".stack", ".stages",
         ".operation_names",

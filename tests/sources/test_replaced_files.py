@@ -13,9 +13,9 @@ import loaderkit as lk
 from loaderkit._loader.loader import variant_of
 from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._system import shared_memory as _memory
+from loaderkit._system.file_identity import FileIdentity, _may_renumber
 from loaderkit.interop.grain import sources as grain_sources
 from loaderkit.sources import array_record_reader
-from loaderkit.sources.file_identity import FileIdentity, _may_renumber
 from loaderkit.sources.foreign_files import foreign_files
 
 COUNT = 60
@@ -378,7 +378,7 @@ def test_a_file_system_that_numbers_files_anew(tmp_path, kind, anew):
 
 def test_a_new_number_alone_is_no_change_there(monkeypatch):
     """Another size or time is."""
-    monkeypatch.setattr("loaderkit.sources.file_identity._may_renumber", lambda device: True)
+    monkeypatch.setattr("loaderkit._system.file_identity._may_renumber", lambda device: True)
     was = FileIdentity(5, 77, 1000, 10**18)
     was.check("/data/x", FileIdentity(6, 78, 1000, 10**18))
     for now in (FileIdentity(5, 78, 1001, 10**18), FileIdentity(5, 78, 1000, 10**18 + 1)):

@@ -41,11 +41,11 @@ from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.exceptions import pack_exception, shortened
 from loaderkit._runtime.transport.out_of_band import OutOfBandPickle, unpack
 from loaderkit._runtime.transport.pickling import Packer, all_classes
+from loaderkit._system.file_identity import check_files
 from loaderkit._system.limits import is_of_limits, with_limits
 from loaderkit._system.platform import open_process
 from loaderkit._system.shared_memory import receiving
 from loaderkit.errors import LoaderkitError, TransportError, WorkerError
-from loaderkit.sources.file_identity import check_files
 
 from .heartbeat import Heartbeat
 from .program import Program

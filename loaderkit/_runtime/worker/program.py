@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from loaderkit.sources.file_identity import Files
+from loaderkit._system.file_identity import Files
 from loaderkit.transforms.base import Transformation
 
 from .bad_record_handler import OnRecordError

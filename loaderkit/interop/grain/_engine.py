@@ -13,7 +13,7 @@ from loaderkit._loader.shared_executor import SharedExecutor
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions
-from loaderkit.sources.file_identity import Files
+from loaderkit._system.file_identity import Files
 from loaderkit.sources.protocol import check_source
 from loaderkit.transforms.operations import as_operations
 

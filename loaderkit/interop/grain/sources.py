@@ -6,11 +6,11 @@ from os import PathLike
 from typing import Any
 
 from loaderkit._base.notes import annotate, notes_of
+from loaderkit._storage.names import paths_as_written
 from loaderkit.errors import FileChangedError
 from loaderkit.sources import ArrayRecordDataSource as _ArrayRecords
 from loaderkit.sources import RandomAccessDataSource
 from loaderkit.sources import RangeDataSource as _Range
-from loaderkit.sources.array_record_paths import paths_as_written
 
 from ._shared_memory import SharedMemoryDataSource
 

@@ -1,0 +1,65 @@
+"""Clients of object stores and web servers, made of a name and the user's options with obstore."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+SCHEMES = frozenset(("http", "https", "s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss"))
+# The options of obstore's ClientConfig; all other names are the store's own, such as "region".
+_CLIENT = """
+    allow_http allow_invalid_certificates connect_timeout default_headers http1_only http2_keep_alive_interval
+    http2_keep_alive_timeout http2_keep_alive_while_idle http2_only pool_idle_timeout pool_max_idle_per_host
+    proxy_ca_certificate proxy_excludes proxy_url randomize_addresses read_timeout root_certificate timeout user_agent
+"""
+_OF_CLIENT = frozenset(_CLIENT.split())
+# A read that waits this long without a byte is given up and tried again: connect_timeout and read_timeout of
+# storage_options. They trade patience with a slow server off against the time until a dead one is an error.
+CONNECT_S, READ_S = 10, 30
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """The address of a store and the object's name in it.
+
+    Args:
+        name: an object's whole name; the query of a web address stays with the store.
+
+    >>> split_name("s3://bucket/a/b.tar"), split_name("https://host:80/a%20b.tar?key=1")
+    (('s3://bucket', 'a/b.tar'), ('https://host:80?key=1', 'a%20b.tar'))
+    """
+    scheme, _, rest = name.partition("://")
+    host, _, path = rest.partition("/")
+    if scheme.lower() not in ("http", "https"):
+        return f"{scheme}://{host}", path
+    found = urlsplit(name)
+    query = f"?{found.query}" if found.query else ""
+    return f"{scheme}://{found.netloc}{query}", found.path.lstrip("/")
+
+
+def open_client(address: str, options: Mapping[str, Any]) -> "ObjectStore":
+    """A store that doesn't retry by itself; ImportError naming the extra where obstore isn't installed.
+
+    Args:
+        address: what `split_name` gave.
+        options: the user's, in obstore's names; those of its ClientConfig stand beside the store's own.
+    """
+    try:
+        from obstore.store import from_url
+    except ImportError as error:
+        raise ImportError(
+            f'{address.partition(":")[0]}: reading objects needs obstore: pip install "loaderkit[remote]"'
+        ) from error
+    client = {"connect_timeout": timedelta(seconds=CONNECT_S), "read_timeout": timedelta(seconds=READ_S)}
+    client |= dict(options.get("client_options") or {})
+    client |= {key: value for key, value in options.items() if key in _OF_CLIENT}
+    own = {key: value for key, value in options.items() if key not in _OF_CLIENT and key != "client_options"}
+    if address.lower().startswith("http://") or str(own.get("endpoint", "")).lower().startswith("http://"):
+        client.setdefault("allow_http", True)
+    retries: Any = {"max_retries": 0, "retry_timeout": timedelta(seconds=0)}
+    if address.lower().startswith(("http://", "https://")):
+        own = {}
+    store: ObjectStore = from_url(address, client_options=client, retry_config=retries, **own)
+    return store

@@ -23,9 +23,9 @@ PLAIN = """
     direct directory discarded distinct document domain drop end engine entry epoch epochs error errors event
     exceptions executor executors exit experiment experimental extension factory facts failed failure feeds
     field file files filter filters finder fingerprint fingerprints finished first flat flip float folder
-    forbidden foreign format formats from generators geometry give global globals grain group handler header
-    hints hwc identity image importable indices inline inner input inspect installed integers interop item
-    iterator jax joiner jpeg json keys kill known later launch lazy leaf lease lent libraries library limit
+    forbidden foreign format formats from generators geometry give global globals grain group groups handler
+    header hints hwc identity image importable indices inline inner input inspect installed integers interop
+    item iterator jax joiner jpeg json keys kill known later launch lazy leaf lease lent libraries library limit
     limits line lines listing load loader loaderkit log losses lost made main make malformed map mapped masks
     mean member members memory merge messages metadata method miscounted mismatch missing mixing modules
     multiprocessing name named names naming no normalize notes numbers object on open opened operation
@@ -37,7 +37,7 @@ PLAIN = """
     saved scan scanned scheduler sealed search section seed seeded seeding seekable seen segments selection sent
     sequential settings setup shape shard sharding shared show shuffle singles skip slice slots snapshot source
     sources space span spans spec stack stacking stages stall standard start state stateful status steps stop
-    storage store streams strict strided structure subset substituted summary supervisor system table tables
+    storage store streams strict strided structure subset substituted summary supervisor system table tables tar
     target targets tasks testing texts tf tfrecord thread timeout to totals train training transformation
     transforms transport tree turn unpickler unreadable up usage user values vector verdict version versions
     view wait waiting warning watch watched whole window windowed with workers writer yields

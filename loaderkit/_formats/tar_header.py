@@ -50,7 +50,9 @@ def name_of(header: bytes) -> bytes:
     Args:
         header: 512 bytes.
 
-    >>> name_of(b"a.jpg".ljust(257, b"\\0") + b"ustar\\x0000".ljust(88, b"\\0") + b"folder".ljust(167, b"\\0"))
+    >>> name_of(
+    ...     b"a.jpg".ljust(257, b"\\0") + b"ustar\\x0000".ljust(88, b"\\0") + b"folder".ljust(167, b"\\0")
+    ... )
     b'folder/a.jpg'
     """
     name, prefix = cut(header[:100]), cut(header[345:500])

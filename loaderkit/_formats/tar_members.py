@@ -143,7 +143,9 @@ class MemberReader:
                 problem = f"expected an extended header of at most {MOST_EXTENDED} bytes, got {size}"
                 raise Malformed(base + at, problem, COPY_AGAIN)
             behind = at + BLOCK + padded(size)
-            if behind > len(window) and base + behind <= self._size:
+            if base + behind > self._size:
+                return base + behind, 0
+            if behind > len(window):
                 headers.pop()
                 offsets.pop()
                 return base + at, behind - at
@@ -183,7 +185,9 @@ class MemberReader:
             raise _sparse(offset - BLOCK)
         if kind == _GLOBAL:
             if b"path" in records or b"size" in records:
-                problem = "expected a global header without path and size, which are of one member, got one with"
+                problem = (
+                    "expected a global header without path and size, which are of one member, got one with"
+                )
                 raise Malformed(offset - BLOCK, problem, _REPACK)
             return
         if b"path" in records and self._name is None:
@@ -230,6 +234,8 @@ def _not_a_header(offset: int, got: bytes) -> Malformed:
     for magic, name in _COMPRESSED.items():
         if offset == 0 and got.startswith(magic):
             return Malformed(
-                0, f"expected a tar archive, got one compressed by {name}", "unpack it: loaderkit convert SHARD NEW.tar"
+                0,
+                f"expected a tar archive, got one compressed by {name}",
+                "unpack it: loaderkit convert SHARD NEW.tar",
             )
     return Malformed(offset, f"expected a tar header with a right checksum, got {got[:12]!r}", COPY_AGAIN)

@@ -15,6 +15,7 @@ from .later import MEANWHILE, refusal
 COMMANDS = {
     "inspect": "what a set of data files holds: format, shards, records, fields, sizes",
     "show": "records as readable text, or the bytes of one field",
+    "preview": "a picture or a page that shows records",
     "demo": "train on handwritten digits, kill the training in the middle of an epoch, resume it exactly",
 }
 
@@ -49,7 +50,7 @@ def _run(given: list[str]) -> int:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     parsers = {name: commands.add_parser(name, help=text) for name, text in COMMANDS.items()}
     # The options before a command have no values, so the first other word is the command.
-    name = next((word for word in given if not word.startswith("-")), None)
+    name = next((word for word in given if not word.startswith("-")), "")
     if name in MEANWHILE:
         parser.error(refusal(name))
     command = importlib.import_module(f".{name}", __name__) if name in COMMANDS else None

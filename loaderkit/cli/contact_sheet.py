@@ -32,7 +32,7 @@ def contact_sheet(cards: Sequence[Card], title: str, subtitle: str) -> bytes:
 
     cards: of the records, in order. title, subtitle: two lines above them. ImportError without Pillow.
     """
-    image_module, draw_module = _pillow()
+    image_module, draw_module = _pillow("a preview as PNG")
     columns = max(1, min(MOST_COLUMNS, round((len(cards) * 1.25) ** 0.5)))
     rows = max(1, -(-len(cards) // columns))
     wide, high = TILE + 2 * PADDING, TILE + CAPTION + 2 * PADDING
@@ -59,13 +59,11 @@ def contact_sheet(cards: Sequence[Card], title: str, subtitle: str) -> bytes:
     return file.getvalue()
 
 
-def _pillow() -> tuple[Any, Any]:
+def _pillow(what: str) -> tuple[Any, Any]:
     try:
         from PIL import Image, ImageDraw
     except ImportError as error:
-        raise ImportError(
-            'a preview as PNG needs Pillow: pip install "loaderkit[cli]"; a preview as .html needs nothing'
-        ) from error
+        raise ImportError(f'{what} needs Pillow: pip install "loaderkit[cli]"') from error
     return Image, ImageDraw
 
 
@@ -103,7 +101,8 @@ def decoded(image: bytes | np.ndarray[Any, Any], side: int) -> "Image":
     image: as in `Card`. side: of the square, in pixels; small pictures are enlarged by a whole number, so that their
     pixels show. OSError or ValueError where it can't be decoded.
     """
-    from PIL import Image, ImageOps
+    Image, _ = _pillow("an image")  # noqa: N806 - the module's own name
+    from PIL import ImageOps
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)

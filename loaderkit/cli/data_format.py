@@ -2,6 +2,8 @@
 
 import re
 
+from loaderkit._storage.names import redacted
+
 from .exit_status import UsageError
 
 FORMATS = ("tar", "tfrecord", "jsonl", "lines", "csv", "tsv", "array_record")
@@ -56,6 +58,7 @@ def compressed_text(name: str) -> str:
     >>> print(compressed_text("x.tgz"))
     x.tgz: expected data that can be read from any place, got a compressed file; unpack it first: `gunzip x.tgz`
     """
+    name = redacted(name)
     tool = {"zst": "unzstd", "xz": "unxz", "bz2": "bunzip2", "lz4": "unlz4"}.get(
         name.rpartition(".")[2], "gunzip"
     )
@@ -95,7 +98,7 @@ def format_by_content(name: str, begin: bytes) -> str:
 def _unknown(name: str, begin: bytes) -> UsageError:
     got = f"{begin[:8]!r}..." if begin else "an empty file"
     return UsageError(
-        f"{name}: expected a file of a known format, got {got}; give --format, one of {', '.join(FORMATS)}"
+        f"{redacted(name)}: expected a file of a known format, got {got}; give --format, one of {', '.join(FORMATS)}"
     )
 
 

@@ -1,6 +1,7 @@
 """A page that shows records: one file, with the images in it."""
 
 import base64
+import io
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -75,13 +76,6 @@ def _image(card: Card) -> str:
 
 
 def _png(array: np.ndarray[Any, Any]) -> bytes:
-    import io
-
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError('images from arrays need Pillow: pip install "loaderkit[cli]"') from error
-
     from .contact_sheet import decoded
 
     file = io.BytesIO()

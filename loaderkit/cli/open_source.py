@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit import sources
-from loaderkit.sources.array_record_paths import file_parts
+from loaderkit._storage.names import file_parts, is_remote, redacted
 
 from .data_format import FORMATS, SNIFFED_BYTES, format_by_content, format_by_name
 from .exit_status import UsageError
@@ -72,7 +72,7 @@ class OpenedSource:
         """(shards,) int64: the bytes of each shard, None where a server would have to be asked."""
         if self.index is not None:
             return np.asarray(self.index.shard_sizes, np.int64)
-        if any("://" in name for name in self.names):
+        if any(map(is_remote, self.names)):
             return None
         return np.array([Path(name).stat().st_size for name in self.names], np.int64)
 
@@ -93,8 +93,9 @@ def open_source(options: argparse.Namespace) -> Iterator[OpenedSource]:
     with contextlib.ExitStack() as stack:
         names = stack.enter_context(_without_pipe(options.sources))
         try:
-            data_format = options.format or _format_of(names)
-            source = _MAKERS[data_format](names, **_storage_options(options.storage_option))
+            storage_options = _storage_options(options.storage_option)
+            data_format = options.format or _format_of(names, storage_options)
+            source = _MAKERS[data_format](names, storage_options)
         except ValueError as error:  # the names, not the data
             raise UsageError(str(error)) from error
         close = getattr(source, "close", None)
@@ -103,7 +104,7 @@ def open_source(options: argparse.Namespace) -> Iterator[OpenedSource]:
         yield OpenedSource(data_format, source, "stdin" if PIPE in options.sources else None)
 
 
-def _format_of(names: list[str]) -> str:
+def _format_of(names: list[str], storage_options: dict[str, str] | None) -> str:
     said = {format_by_name(name) for name in names}
     if len(said) == 1 and (only := said.pop()) is not None:
         return only
@@ -111,7 +112,9 @@ def _format_of(names: list[str]) -> str:
         raise UsageError(
             f"SRC: expected files of one format, got {', '.join(sorted(map(str, said)))}; give --format"
         )
-    first = file_parts(names)[0].path
+    first = file_parts(names, storage_options=storage_options)[0].path
+    if is_remote(first):
+        raise UsageError(f"{redacted(first)}: expected a name that says the format; give --format")
     with open(first, "rb") as file:
         return format_by_content(first, file.read(SNIFFED_BYTES))
 
@@ -130,13 +133,13 @@ def _without_pipe(names: list[str]) -> Iterator[list[str]]:
         yield [str(path)]
 
 
-def _storage_options(given: list[str]) -> dict[str, Any]:
+def _storage_options(given: list[str]) -> dict[str, str] | None:
     if not given:
-        return {}
+        return None
     pairs = [pair.partition("=") for pair in given]
     if any(not sign for _, sign, _ in pairs):
         raise UsageError("--storage-option: expected NAME=VALUE, got no =")  # the value may be a secret
-    return {"storage_options": {name: value for name, _, value in pairs}}
+    return {name: value for name, _, value in pairs}
 
 
 def _shards_of(source: Any) -> tuple[list[str], list[int]]:
@@ -158,8 +161,10 @@ def _shards_of(source: Any) -> tuple[list[str], list[int]]:
     return names, ends
 
 
-def _array_record(names: list[str], **options: Any) -> Any:
-    return sources.ArrayRecordDataSource(names, **options)
+def _array_record(names: list[str], storage_options: dict[str, str] | None) -> Any:
+    if storage_options is not None:
+        raise UsageError("--storage-option: expected files that loaderkit reads, got array_record")
+    return sources.ArrayRecordDataSource(names)
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {"array_record": _array_record}

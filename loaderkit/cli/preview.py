@@ -24,12 +24,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Draw records: images with their key and label, other records as text."
     add_source_arguments(parser)
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, help="x.png for a sheet of small pictures, x.html for a page"
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        help="x.png for a sheet of small pictures, x.html for a page",
     )
     parser.add_argument("-n", "--number", type=int, default=64, help="of records (default: %(default)s)")
-    parser.add_argument("--shuffle", type=int, metavar="SEED", help="show the first records of a shuffled epoch")
+    parser.add_argument(
+        "--shuffle", type=int, metavar="SEED", help="show the first records of a shuffled epoch"
+    )
     parser.add_argument("--image", metavar="FIELD", help="the field to draw (default: the first image)")
-    parser.add_argument("--label", metavar="FIELD", help="the field to write under it (default: cls, label, txt, ...)")
+    parser.add_argument(
+        "--label", metavar="FIELD", help="the field to write under it (default: cls, label, txt, ...)"
+    )
     add_output_argument(parser)
 
 
@@ -55,7 +63,11 @@ def run(options: argparse.Namespace) -> int:
         title = printable(_title(opened))
         how = "in order" if options.shuffle is None else f"shuffled with seed {options.shuffle}"
         subtitle = f"{len(cards):,} of {len(opened):,} records, {how}"
-    content = contact_sheet(cards, title, subtitle) if suffix == ".png" else html_page(cards, title, subtitle).encode()
+    content = (
+        contact_sheet(cards, title, subtitle)
+        if suffix == ".png"
+        else html_page(cards, title, subtitle).encode()
+    )
     try:
         options.output.write_bytes(content)
     except OSError as error:

@@ -10,8 +10,8 @@ import numpy as np
 from .cards import Card
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-    from PIL.ImageDraw import ImageDraw
+    from PIL.Image import Image as Picture
+    from PIL.ImageDraw import ImageDraw as Drawing
     from PIL.ImageFont import FreeTypeFont, ImageFont
 
 TILE = 176  # pixels of the square that an image fits into
@@ -32,11 +32,13 @@ def contact_sheet(cards: Sequence[Card], title: str, subtitle: str) -> bytes:
 
     cards: of the records, in order. title, subtitle: two lines above them. ImportError without Pillow.
     """
-    image_module, draw_module = _pillow("a preview as PNG")
+    _require_pillow()
+    from PIL import Image, ImageDraw
+
     columns = max(1, min(MOST_COLUMNS, round((len(cards) * 1.25) ** 0.5)))
     rows = max(1, -(-len(cards) // columns))
     wide, high = TILE + 2 * PADDING, TILE + CAPTION + 2 * PADDING
-    sheet = image_module.new(
+    sheet = Image.new(
         "RGB",
         (
             2 * MARGIN + columns * wide + (columns - 1) * GAP,
@@ -44,7 +46,7 @@ def contact_sheet(cards: Sequence[Card], title: str, subtitle: str) -> bytes:
         ),
         PAGE,
     )
-    draw = draw_module.Draw(sheet)
+    draw = ImageDraw.Draw(sheet)
     fonts = [_font(size) for size in (20, 14, 13, 12)]
     room = sheet.width - 2 * MARGIN
     draw.text((MARGIN, MARGIN - 4), _fitting(draw, title, fonts[0], room), fill=INK, font=fonts[0])
@@ -59,17 +61,16 @@ def contact_sheet(cards: Sequence[Card], title: str, subtitle: str) -> bytes:
     return file.getvalue()
 
 
-def _pillow(what: str) -> tuple[Any, Any]:
+def _require_pillow() -> None:
     try:
-        from PIL import Image, ImageDraw
+        import PIL  # noqa: F401
     except ImportError as error:
-        raise ImportError(f'{what} needs Pillow: pip install "loaderkit[cli]"') from error
-    return Image, ImageDraw
+        raise ImportError('pictures need Pillow: pip install "loaderkit[cli]"') from error
 
 
 def _draw_card(
-    sheet: "Image",
-    draw: "ImageDraw",
+    sheet: "Picture",
+    draw: "Drawing",
     card: Card,
     left: int,
     top: int,
@@ -95,20 +96,20 @@ def _draw_card(
         draw.text((left, caption + 18), _fitting(draw, card.title, small, TILE), fill=FAINT, font=small)
 
 
-def decoded(image: bytes | np.ndarray[Any, Any], side: int) -> "Image":
+def decoded(image: bytes | np.ndarray[Any, Any], side: int) -> "Picture":
     """The picture as RGB or RGBA, upright, made to fit into a square.
 
     image: as in `Card`. side: of the square, in pixels; small pictures are enlarged by a whole number, so that their
     pixels show. OSError or ValueError where it can't be decoded.
     """
-    Image, _ = _pillow("an image")  # noqa: N806 - the module's own name
-    from PIL import ImageOps
+    _require_pillow()
+    from PIL import Image, ImageOps
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         warnings.filterwarnings("ignore", category=UserWarning)  # of metadata that isn't shown
         if isinstance(image, bytes):
-            picture = Image.open(io.BytesIO(image))
+            picture: Picture = Image.open(io.BytesIO(image))
             picture.draft("RGB", (side, side))
             picture = ImageOps.exif_transpose(picture)
         else:
@@ -127,7 +128,7 @@ def _text_lines(card: Card) -> list[str]:
 
 
 def _write(
-    draw: "ImageDraw",
+    draw: "Drawing",
     texts: Sequence[str],
     left: int,
     top: int,
@@ -141,7 +142,7 @@ def _write(
         draw.text((left, top + 16 * place), line, fill=ink, font=font)
 
 
-def _wrapped(draw: "ImageDraw", text: str, font: "FreeTypeFont | ImageFont", room: int) -> list[str]:
+def _wrapped(draw: "Drawing", text: str, font: "FreeTypeFont | ImageFont", room: int) -> list[str]:
     lines: list[str] = []
     while text and len(lines) < LINES:
         fits = len(_longest_start(draw, text, font, room))
@@ -152,13 +153,13 @@ def _wrapped(draw: "ImageDraw", text: str, font: "FreeTypeFont | ImageFont", roo
     return lines if not text else [*lines, text]
 
 
-def _fitting(draw: "ImageDraw", text: str, font: "FreeTypeFont | ImageFont", room: int) -> str:
+def _fitting(draw: "Drawing", text: str, font: "FreeTypeFont | ImageFont", room: int) -> str:
     if draw.textlength(text, font=font) <= room:
         return text
     return _longest_start(draw, text, font, room - int(draw.textlength("...", font=font))) + "..."
 
 
-def _longest_start(draw: "ImageDraw", text: str, font: "FreeTypeFont | ImageFont", room: int) -> str:
+def _longest_start(draw: "Drawing", text: str, font: "FreeTypeFont | ImageFont", room: int) -> str:
     low, high = 1, len(text)
     while low < high:  # the longest start that fits, one character at least
         middle = (low + high + 1) // 2

@@ -11,6 +11,7 @@ from .scan import Malformed, ReadAt, ShardScan
 
 # Bytes read at once. A window and its mask stay in a processor's cache; fewer bytes would take more calls of numpy.
 _WINDOW = 1 << 20
+BOM = b"\xef\xbb\xbf"  # UTF-8's byte order mark
 _RETURN = 13
 _TO_UTF8 = "write it as UTF-8, for example by iconv"
 
@@ -125,4 +126,4 @@ def _text_start(window: bytes) -> int:
             )
     if window.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
         raise Malformed(0, "expected an encoding with a byte for a newline, got UTF-16 or UTF-32", _TO_UTF8)
-    return 3 if window.startswith(b"\xef\xbb\xbf") else 0
+    return len(BOM) if window.startswith(BOM) else 0

@@ -1,0 +1,1 @@
+"""A cache on disk of chunks of records, shared by the processes of a host."""

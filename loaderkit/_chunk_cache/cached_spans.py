@@ -1,0 +1,378 @@
+"""Reads records through the cache: from the chunks on disk, and from the shards where a chunk isn't there yet.
+
+A chunk is `index.chunk_records` consecutive records, cut where a shard ends. The number of one is that of its records'
+`key // chunk_records`, plus their shard: both grow along the records and one of them with each chunk, so no two chunks
+have the same.
+"""
+
+import hashlib
+import os
+import resource
+import secrets
+import threading
+import time
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._record_index.span_reader import SpanReader
+from loaderkit._storage.range_reader import RangeReader
+from loaderkit._system.platform import IN_WORKER
+
+from .chunk_file import ChunkFile, open_chunk, write_chunk
+from .chunk_folder import ChunkFolder, lock_without_waiting
+from .eviction import NextUse, make_room
+from .live_loader import LiveLoader, delete_dead
+from .settings import Cache
+
+Int64Array = NDArray[np.int64]
+
+# Bytes fetched by one call, so that a batch over many chunks needs no more memory; with chunks of 1 MiB it is twice
+# what is in flight at once.
+_FETCH_BYTES = 64 << 20
+# Open chunks of a process: a window's, but a part only of the descriptors that it may have.
+_MOST_OPEN, _LEAST_OPEN, _PART_OF_DESCRIPTORS = 1024, 3, 8
+# How long a fetch by another process is waited for. It may be stopped, and then the work is done twice.
+_WAIT_SECONDS = 30.0
+# How long nothing is written after the disk took no more, and after other loaders had the whole limit.
+_FULL_SECONDS, _CROWDED_SECONDS = 30.0, 1.0
+
+
+class ChunkedIndex(Protocol):
+    """What a cache asks of an index of records.
+
+    chunk_records: records of a chunk. digest: the same for the same records in the same shards.
+    """
+
+    @property
+    def chunk_records(self) -> int: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    def __len__(self) -> int: ...
+
+    def locate(self, keys: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Shard, first byte and end of each record, (n,) int64 each."""
+        ...
+
+
+def open_spans(index: ChunkedIndex, ranges: RangeReader, cache: Cache) -> SpanReader:
+    """Reads the records of an index through a cache.
+
+    Args:
+        index: where the records lie.
+        ranges: reads the shards.
+        cache: the folder and its limit.
+
+    Raises ValueError where the limit has no room for two chunks.
+    """
+    return CachedSpans(index, ranges, cache)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChunkInMemory:
+    """A fetched chunk that couldn't be stored."""
+
+    payload: bytes | memoryview
+    begin: int
+
+    def read(self, begin: int, end: int) -> bytes | None:
+        return bytes(self.payload[begin - self.begin : end - self.begin])
+
+
+_Chunk = ChunkFile | _ChunkInMemory
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenCache:
+    folder: ChunkFolder
+    loader: LiveLoader
+
+
+class CachedSpans:
+    """A SpanReader over a cache.
+
+    Args:
+        index, ranges, cache: as `open_spans` says.
+        name: of the loader whose part this is; a new one where it isn't given. Copies that are unpickled in worker
+            processes have the same.
+
+    next_use: set by a feeder, which knows when chunks are needed again.
+    """
+
+    def __init__(
+        self, index: ChunkedIndex, ranges: RangeReader, cache: Cache, name: str | None = None
+    ) -> None:
+        self._index, self._ranges, self._cache = index, ranges, cache
+        self._name = name or secrets.token_hex(8)
+        self._size = index.chunk_records
+        self._key = hashlib.sha256(f"{index.digest}/{self._size}".encode()).digest()
+        self.next_use: NextUse | None = None
+        self._lock = threading.Lock()
+        self._chunks: OrderedDict[int, ChunkFile] = OrderedDict()
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if descriptors == resource.RLIM_INFINITY:
+            descriptors = _MOST_OPEN * _PART_OF_DESCRIPTORS
+        self._most_open = max(_LEAST_OPEN, min(_MOST_OPEN, descriptors // _PART_OF_DESCRIPTORS))
+        self._cached: _OpenCache | None = None
+        self._not_before = 0.0  # when chunks are written again, after they couldn't be
+        self._warned = False
+        self._check_limit()
+
+    def _check_limit(self) -> None:
+        if not len(self._index):
+            return
+        _, begin, end = self._span(np.zeros(1, np.int64))
+        if self._cache.limit < 2 * (end - begin):
+            raise ValueError(
+                f"limit: expected {2 * (end - begin)} bytes or more, the size of two chunks of these records, got "
+                f"{self._cache.limit}"
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _copy, (self._index, self._ranges, self._cache, self._name)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a read may wait for a server."""
+        return self._ranges.waits
+
+    def read(self, keys: Int64Array) -> list[bytes | memoryview]:
+        """The spans of the records with these keys, (n,) each in [0, records), in the order given."""
+        shards, begins, ends = self._index.locate(keys)
+        numbers = (keys // self._size + shards).tolist()
+        spans = list(zip(begins.tolist(), ends.tolist(), strict=True))
+        chunks = self._present(dict.fromkeys(numbers))
+        data: list[bytes | memoryview | None] = [None] * len(numbers)
+        missing: dict[int, list[int]] = {}  # places of the keys of each chunk that isn't there
+        for place, (number, (begin, end)) in enumerate(zip(numbers, spans, strict=True)):
+            chunk = chunks.get(number)
+            data[place] = None if chunk is None else chunk.read(begin, end)
+            if data[place] is None:
+                missing.setdefault(number, []).append(place)
+        if missing:
+            self._read_missing(keys, (shards, begins, ends), missing, data)
+        return data  # type: ignore[return-value]  # every place is filled
+
+    def _read_missing(
+        self,
+        keys: Int64Array,
+        located: tuple[Int64Array, Int64Array, Int64Array],
+        missing: dict[int, list[int]],
+        data: list[bytes | memoryview | None],
+    ) -> None:
+        shards, begins, ends = located
+        if not self._whole_chunks(located, missing):
+            places = sorted(place for of_chunk in missing.values() for place in of_chunk)
+            found = self._ranges.read(shards[places], begins[places], ends[places])
+            for place, span in zip(places, found, strict=True):
+                data[place] = span
+            return
+
+        def take(number: int, chunk: _Chunk) -> None:
+            for place in missing[number]:
+                data[place] = chunk.read(int(begins[place]), int(ends[place]))
+                if data[place] is None:  # cut right after it was written
+                    data[place] = self._ranges.read(*(array[place : place + 1] for array in located))[0]
+
+        self._fetch({number: int(keys[places[0]]) for number, places in missing.items()}, take)
+
+    def _whole_chunks(
+        self, located: tuple[Int64Array, Int64Array, Int64Array], missing: dict[int, list[int]]
+    ) -> bool:
+        """Whether chunks are fetched whole, or only the records that are missing."""
+        if (cached := self._opened()) is None or time.monotonic() < self._not_before:
+            return False  # a chunk that can't be stored would be read again for each of its records
+        budget = cached.loader.start_budget
+        if budget <= 0:
+            return True
+        _, begins, ends = located
+        nbytes = sum(int(ends[place] - begins[place]) for places in missing.values() for place in places)
+        cached.loader.start_budget = budget - nbytes
+        return False
+
+    # --- chunks -------------------------------------------------------------------------------------------------
+
+    def fetch(self, keys: Int64Array) -> None:
+        """Puts the chunks of records into the cache, those that aren't there, in the order of their keys.
+
+        Args:
+            keys: (n,) int64; one of each chunk is enough.
+        """
+        numbers = self.numbers(keys).tolist()
+        wanted = dict(zip(numbers, keys.tolist(), strict=True))
+        if (cached := self._opened()) is not None:
+            for number in list(wanted):
+                if os.path.exists(cached.folder.path(self._key, number)):
+                    del wanted[number]
+            self._fetch(wanted, lambda number, chunk: None)
+
+    def numbers(self, keys: Int64Array) -> Int64Array:
+        """The number of each record's chunk, (n,) int64."""
+        numbers: Int64Array = keys // self._size + self._index.locate(keys)[0]
+        return numbers
+
+    def _present(self, numbers: Iterable[int]) -> dict[int, ChunkFile]:
+        """The chunks that are in the cache."""
+        found: dict[int, ChunkFile] = {}
+        absent: list[int] = []
+        with self._lock:
+            for number in numbers:
+                chunk = self._chunks.get(number)
+                if chunk is None:
+                    absent.append(number)
+                else:
+                    self._chunks.move_to_end(number)
+                    found[number] = chunk
+        if absent and (cached := self._opened()) is not None:
+            for number in absent:
+                chunk = open_chunk(cached.folder.path(self._key, number), number, self._key)
+                if chunk is not None:
+                    found[number] = chunk
+                    self._keep(number, chunk)
+        return found
+
+    def _keep(self, number: int, chunk: ChunkFile) -> None:
+        with self._lock:
+            self._chunks[number] = chunk
+            self._chunks.move_to_end(number)
+            while len(self._chunks) > self._most_open:
+                self._chunks.popitem(last=False)
+
+    def _fetch(self, wanted: dict[int, int], take: Callable[[int, _Chunk], None]) -> None:
+        """Gives each wanted chunk to `take`: fetched here, or by another process that is at it already.
+
+        Args:
+            wanted: a key of each chunk, by the chunk's number.
+            take: is called once for each.
+        """
+        left, deadline, pause = dict(wanted), time.monotonic() + _WAIT_SECONDS, 0.001
+        while left:
+            before = len(left)
+            for number, chunk in self._fetch_some(left, alone=time.monotonic() > deadline).items():
+                del left[number]
+                take(number, chunk)
+            if len(left) < before:
+                deadline, pause = time.monotonic() + _WAIT_SECONDS, 0.001
+            elif left:  # others have all the locks
+                time.sleep(pause)
+                pause = min(2 * pause, 0.02)
+
+    def _fetch_some(self, left: dict[int, int], *, alone: bool) -> dict[int, _Chunk]:
+        """The first chunks whose locks are free, about as many as _FETCH_BYTES; none where others have all locks.
+
+        No lock is waited for, so processes that want each other's chunks can't wait for each other.
+
+        Args:
+            left: a key of each chunk, by the chunk's number.
+            alone: whether locks of others count as free.
+        """
+        cached = self._opened()
+        found: dict[int, _Chunk] = {}
+        spans: dict[int, tuple[int, int, int]] = {}
+        with ExitStack() as held:
+            locks: dict[str, bool] = {}
+            nbytes = 0
+            for number, key in left.items():
+                if nbytes >= _FETCH_BYTES:
+                    break
+                if cached is not None:
+                    lock = cached.folder.lock_of(self._key, number)
+                    if lock not in locks:
+                        locks[lock] = held.enter_context(lock_without_waiting(lock))
+                    chunk = open_chunk(cached.folder.path(self._key, number), number, self._key)
+                    if chunk is not None:  # another process has just stored it
+                        self._keep(number, chunk)
+                        found[number] = chunk
+                        continue
+                    if not (locks[lock] or alone):
+                        continue
+                spans[number] = self._span(np.array([key], np.int64))
+                nbytes += spans[number][2] - spans[number][1]
+            if spans:
+                shards, begins, ends = (
+                    np.array(each, np.int64) for each in zip(*spans.values(), strict=True)
+                )
+                payloads = self._ranges.read(shards, begins, ends)
+                for (number, (_, begin, _)), payload in zip(spans.items(), payloads, strict=True):
+                    found[number] = self._stored(number, begin, payload) or _ChunkInMemory(payload, begin)
+        return found
+
+    def _span(self, key: Int64Array) -> tuple[int, int, int]:
+        """The shard of the chunk of a record, (1,) int64, and where it begins and ends there."""
+        chunk = int(key[0]) // self._size
+        first, end = chunk * self._size, min((chunk + 1) * self._size, len(self._index))
+        shards, begins, ends = self._index.locate(np.array([first, end - 1], np.int64))
+        if shards[0] != shards[1]:  # it is cut where shards end
+            shards, begins, ends = self._index.locate(np.arange(first, end, dtype=np.int64))
+            shard = int(self._index.locate(key)[0][0])
+            low, high = np.searchsorted(shards, [shard, shard + 1])
+            return shard, int(begins[low]), int(ends[high - 1])
+        return int(shards[0]), int(begins[0]), int(ends[1])
+
+    def _stored(self, number: int, begin: int, payload: bytes | memoryview) -> ChunkFile | None:
+        """Writes a chunk; None where the disk or the other loaders leave no room for it."""
+        cached = self._opened()
+        if cached is None or time.monotonic() < self._not_before:
+            return None
+        try:
+            if cached.loader.room < len(payload) and not make_room(
+                cached.folder,
+                cached.loader,
+                limit=self._cache.limit,
+                nbytes=len(payload),
+                next_use=self.next_use,
+            ):
+                self._not_before = time.monotonic() + _CROWDED_SECONDS
+                return None
+            chunk = write_chunk(cached.folder.path(self._key, number), number, begin, payload, self._key)
+            cached.loader.add(number, len(payload))
+        except OSError as error:
+            self._say_full(error)
+            return None
+        self._keep(number, chunk)
+        return chunk
+
+    def _opened(self) -> _OpenCache | None:
+        """The folder of the cache, None while it can't be written."""
+        cached = self._cached
+        if cached is None and time.monotonic() >= self._not_before:
+            with self._lock:
+                if self._cached is None:
+                    try:
+                        folder = ChunkFolder(self._cache.folder)
+                        delete_dead(folder)
+                        self._cached = _OpenCache(folder, LiveLoader(folder, self._name, self._key))
+                    except OSError as error:
+                        self._say_full(error)
+                cached = self._cached
+        return cached
+
+    def _say_full(self, error: OSError) -> None:
+        self._not_before = time.monotonic() + _FULL_SECONDS
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"cache {self._cache.folder}: it can't be written ({error.strerror or error}); records are read "
+                f"without it, and it is tried again every {_FULL_SECONDS:.0f} s",
+                stacklevel=2,
+            )
+
+    def close(self) -> None:
+        """Closes files and connections; a later read opens them again."""
+        with self._lock:
+            self._chunks.clear()
+            self._cached = None  # threads that still read keep what they use
+        self._ranges.close()
+
+
+def _copy(index: ChunkedIndex, ranges: RangeReader, cache: Cache, name: str) -> CachedSpans:
+    # Workers are part of their loader; a copy in any other process is of a loader of its own.
+    return CachedSpans(index, ranges, cache, name if IN_WORKER in os.environ else None)

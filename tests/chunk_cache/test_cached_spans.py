@@ -1,0 +1,269 @@
+"""Records read through a cache are those of the shards: whatever lies in its folder, whatever the limit."""
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cache_fakes import Ranges, in_threads, make_index, total_bytes
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from loaderkit._chunk_cache import cached_spans, chunk_file
+from loaderkit._chunk_cache.cached_spans import open_spans
+from loaderkit._chunk_cache.settings import Cache
+
+
+def chunk_files(folder):
+    return sorted(Path(folder).rglob("*.chunk"))
+
+
+def used(folder):
+    return sum(path.stat().st_size for path in chunk_files(folder))
+
+
+def replace(path, content):
+    path.unlink()  # a chunk that is open isn't written to
+    path.write_bytes(content)
+
+
+def reader(folder, index, limit=1 << 30, **settings):
+    ranges = Ranges(index, **settings)
+    return open_spans(index, ranges, Cache(folder, limit)), ranges
+
+
+def read(spans, keys):
+    return [bytes(span) for span in spans.read(np.asarray(keys, np.int64))]
+
+
+def test_an_epoch_reads_each_byte_once_and_the_next_one_none(tmp_path):
+    index = make_index()
+    spans, ranges = reader(tmp_path, index)
+    order = np.random.default_rng(0).permutation(100)
+    for keys in np.split(order, 10):
+        assert read(spans, keys) == ranges.spans(keys)
+    assert ranges.nbytes == total_bytes(index)
+    again, counted = reader(tmp_path, index)
+    assert read(again, order[::-1]) == ranges.spans(order[::-1])
+    assert counted.calls == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any_keys_any_shards_any_limit_any_damage(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("cache")
+    index = make_index(
+        records=data.draw(st.integers(1, 60)),
+        shards=data.draw(st.integers(1, 6)),
+        chunk=data.draw(st.integers(1, 70)),
+        seed=data.draw(st.integers(0, 99)),
+    )
+    least = max(1, total_bytes(index))
+    limit = data.draw(st.integers(1, 4 * least))
+    try:
+        spans, ranges = reader(folder, index, limit)
+    except ValueError:
+        assume(False)
+    for _ in range(data.draw(st.integers(1, 8))):
+        keys = data.draw(st.lists(st.integers(0, len(index) - 1), max_size=20))
+        assert read(spans, keys) == ranges.spans(keys)
+        for path in chunk_files(folder):
+            match data.draw(st.sampled_from(["", "", "cut", "noise", "gone", "foreign", "grown"])):
+                case "cut":
+                    os.truncate(path, data.draw(st.integers(0, path.stat().st_size)))
+                case "noise":
+                    replace(path, np.random.default_rng(1).bytes(path.stat().st_size))
+                case "gone":
+                    path.unlink()
+                case "foreign":
+                    replace(path, data.draw(st.sampled_from(chunk_files(folder))).read_bytes())
+                case "grown":
+                    replace(path, path.read_bytes() + b"x")
+        if data.draw(st.booleans()):
+            spans, ranges = reader(folder, index, limit)
+
+
+def test_after_a_crash_of_the_system_a_torn_chunk_is_fetched_again(tmp_path, monkeypatch):
+    index = make_index()
+    spans, _ = reader(tmp_path, index)
+    expected = read(spans, range(100))
+    torn, *_ = chunk_files(tmp_path)
+    payload = bytearray(torn.read_bytes())
+    payload[10] ^= 1  # a page that never reached the disk
+    torn.write_bytes(payload)
+    monkeypatch.setattr(chunk_file, "boot_id", lambda: b"the next boot..!")
+    again, counted = reader(tmp_path, index)
+    assert read(again, range(100)) == expected
+    assert counted.calls == 1 and len(counted.read_spans) == 1
+    third, counted = reader(tmp_path, index)
+    assert read(third, range(100)) == expected
+    assert counted.calls == 0
+
+
+def test_chunks_of_another_index_are_not_taken(tmp_path):
+    first, _ = reader(tmp_path, make_index(seed=1))
+    read(first, range(100))
+    second, ranges = reader(tmp_path, make_index(seed=1, digest="b"))
+    assert read(second, range(100)) == ranges.spans(range(100))
+    assert ranges.nbytes == total_bytes(make_index(seed=1))
+
+
+def test_an_evicted_chunk_stays_readable(tmp_path):
+    index = make_index()
+    spans, ranges = reader(tmp_path, index)
+    expected = read(spans, range(100))
+    for path in chunk_files(tmp_path):
+        path.unlink()
+    calls = ranges.calls
+    assert read(spans, range(100)) == expected
+    assert ranges.calls == calls
+
+
+def test_few_descriptors_are_enough(tmp_path, monkeypatch):
+    monkeypatch.setattr(cached_spans, "_MOST_OPEN", 3)
+    index = make_index(chunk=1)
+    spans, ranges = reader(tmp_path, index)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(2):
+        assert read(spans, range(100)) == ranges.spans(range(100))
+    assert len(os.listdir("/proc/self/fd")) <= before + 5
+    assert ranges.nbytes == total_bytes(index)
+
+
+def test_threads_read_the_same_records(tmp_path):
+    index = make_index()
+    spans, ranges = reader(tmp_path, index, limit=2 * total_bytes(index))
+    orders = [np.random.default_rng(seed).permutation(100) for seed in range(8)]
+    found = in_threads(lambda order: read(spans, order), orders)
+    assert found == [ranges.spans(order) for order in orders]
+    assert ranges.nbytes == total_bytes(index)
+
+
+def test_a_copy_opens_its_own_files_and_a_worker_is_of_its_loader(tmp_path, monkeypatch):
+    spans, ranges = reader(tmp_path, make_index())
+    read(spans, range(100))
+    sent = pickle.dumps(spans)
+    assert read(pickle.loads(sent), range(100)) == ranges.spans(range(100))
+    assert pickle.loads(sent)._name != spans._name
+    monkeypatch.setenv("LOADERKIT_WORKER", "1")
+    assert pickle.loads(sent)._name == spans._name
+    spans.close()
+    assert read(spans, range(100)) == ranges.spans(range(100))
+
+
+def test_a_folder_that_cannot_be_written_is_told_once(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    spans, ranges = reader(tmp_path / "file" / "cache", make_index())
+    with pytest.warns(UserWarning, match="can't be written") as told:
+        found = [read(spans, range(100)) for _ in range(3)]
+    assert found == 3 * [ranges.spans(range(100))]
+    assert len(told) == 1
+
+
+def test_a_full_disk_is_told_once_and_records_are_read_without_the_cache(tmp_path, monkeypatch):
+    index = make_index()
+    spans, ranges = reader(tmp_path, index)
+    read(spans, [0])
+
+    def full(descriptor, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(chunk_file, "_write_all", full)
+    with pytest.warns(UserWarning, match="No space left") as told:
+        found = [read(spans, range(100)) for _ in range(3)]
+    assert found == 3 * [ranges.spans(range(100))]
+    assert len(told) == 1
+    assert not list(Path(tmp_path).rglob("*.tmp"))
+    monkeypatch.undo()
+    spans._not_before = 0.0
+    assert read(spans, range(100)) == ranges.spans(range(100))
+    assert len(chunk_files(tmp_path)) > 10
+
+
+def test_the_limit_is_kept_and_only_chunks_are_deleted(tmp_path):
+    index = make_index(records=400, chunk=4)
+    limit = total_bytes(index) // 4
+    own = tmp_path / "shard.tar"
+    own.write_bytes(b"the user's")
+    spans, ranges = reader(tmp_path, index, limit)
+    read(spans, [0])
+    folder = chunk_files(tmp_path)[0].parent
+    (folder / "ff.chunk").write_bytes(b"not a chunk")
+    (folder / "fe.chunk").symlink_to(own)
+    for seed in range(3):
+        for keys in np.split(np.random.default_rng(seed).permutation(400), 20):
+            assert read(spans, keys) == ranges.spans(keys)
+            payload = sum(
+                path.stat().st_size - chunk_file.FOOTER_BYTES
+                for path in chunk_files(tmp_path)
+                if len(path.stem) > 0 and path.stem not in ("ff", "fe")
+            )
+            assert payload <= limit
+    assert own.read_bytes() == b"the user's"
+    assert (folder / "ff.chunk").exists() and (folder / "fe.chunk").is_symlink()
+
+
+def test_the_least_recently_used_goes_first(tmp_path):
+    index = make_index(records=64, chunk=4, shards=1, seed=3)
+    spans, _ = reader(tmp_path, index)
+    read(spans, range(32))
+    of_chunk = {int(path.stem, 16): path for path in chunk_files(tmp_path)}
+    for age, number in enumerate([5, 2, 0, 1, 3, 4, 6, 7]):
+        os.utime(of_chunk[number], ns=(10**9 * age, 10**9 * age))
+    spans.close()
+    small, _ = reader(tmp_path, index, used(tmp_path))
+    read(small, range(32, 36))
+    left = {int(path.stem, 16) for path in chunk_files(tmp_path)}
+    assert 5 not in left and {6, 7, 8} <= left
+
+
+def test_next_use_decides_what_is_kept(tmp_path):
+    index = make_index(records=400, chunk=4, shards=1)
+    limit = total_bytes(index) // 2
+    spans, _ = reader(tmp_path, index, limit)
+    spans.next_use = lambda numbers: np.where(numbers < 30, 0, numbers)
+    for _ in range(2):
+        for first in range(0, 400, 20):
+            read(spans, range(first, first + 20))
+    left = {int(path.stem, 16) for path in chunk_files(tmp_path)}
+    assert {*range(30)} <= left
+
+
+def test_a_limit_without_room_for_two_chunks_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match=r"limit: expected .* bytes or more, the size of two chunks"):
+        reader(tmp_path, make_index(size=500), 1000)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (5, 5),
+        ("200GB", 200 * 10**9),
+        ("50GiB", 50 * 2**30),
+        ("1.5 tb", 15 * 10**11),
+        (np.int64(7), 7),
+        ("12", 12),
+        ("3KiB", 3072),
+    ],
+)
+def test_limits(limit, expected):
+    assert Cache("/x", limit=limit).limit == expected
+
+
+@pytest.mark.parametrize("limit", ["", "GB", "-1GB", "5 iB", "1e9", 0, -1, "0"])
+def test_wrong_limits(limit):
+    with pytest.raises(ValueError, match=r"^limit: expected"):
+        Cache("/x", limit=limit)
+
+
+def test_wrong_types():
+    with pytest.raises(TypeError, match=r"^limit: expected an int, got 1.5"):
+        Cache("/x", limit=1.5)
+    with pytest.raises(TypeError, match=r"^folder: expected a path, got 3"):
+        Cache(3, limit=1)
+    with pytest.raises(TypeError, match=r"^folder: expected a path, got b'x'"):
+        Cache(b"x", limit=1)
+    with pytest.raises(ValueError, match=r"^folder: expected a path, got ''"):
+        Cache("", limit=1)

@@ -20,6 +20,7 @@ __all__ = [
     "BadRecordsError",
     "Batch",
     "BatchError",
+    "Cache",
     "CheckpointMismatchError",
     "ChecksumError",
     "ChunkSampler",
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from loaderkit import sources as sources
     from loaderkit import testing as testing
     from loaderkit import transforms as transforms
+    from loaderkit._chunk_cache.settings import Cache as Cache
     from loaderkit._iterator.iterator import DataLoaderIterator as DataLoaderIterator
     from loaderkit._loader.element_spec import ArraySpec as ArraySpec
     from loaderkit._loader.load import load as load
@@ -119,6 +121,7 @@ if TYPE_CHECKING:
 
 # name -> its module, imported when the name is first used, so that a worker or a script imports what it needs only.
 _NAMES = {
+    "Cache": "loaderkit._chunk_cache.settings",
     "DataLoaderIterator": "loaderkit._iterator.iterator",
     "ArraySpec": "loaderkit._loader.element_spec",
     "load": "loaderkit._loader.load",

@@ -26,6 +26,7 @@ IMPORTS = {
     "_formats": "",
     "_storage": "",
     "_record_index": "errors _base _system _formats _storage",
+    "_chunk_cache": "_base _system _storage _record_index",
     "sources": "errors _base _system _storage",
     "transforms": "errors _base _order",
     "_plan": "errors _base _order samplers",

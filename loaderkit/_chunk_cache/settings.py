@@ -36,7 +36,8 @@ class Cache:
     limit: int
 
     def __init__(self, folder: str | os.PathLike[str], limit: int | str) -> None:
-        path: object = os.fspath(folder) if isinstance(folder, str | os.PathLike) else None
+        given: object = folder  # of any type, whatever the annotation says
+        path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
         if not isinstance(path, str):
             raise TypeError(f"folder: expected a path, got {_short(folder)}")
         if not path:

@@ -27,7 +27,7 @@ from loaderkit._system.platform import IN_WORKER
 
 from .chunk_file import ChunkFile, open_chunk, write_chunk
 from .chunk_folder import ChunkFolder, lock_without_waiting
-from .eviction import NextUse, make_room
+from .eviction import NextUse, reserve
 from .live_loader import LiveLoader, delete_dead
 from .settings import Cache
 
@@ -323,17 +323,17 @@ class CachedSpans:
         if cached is None or time.monotonic() < self._not_before:
             return None
         try:
-            if cached.loader.room < len(payload) and not make_room(
+            if not reserve(
                 cached.folder,
                 cached.loader,
-                limit=self._cache.limit,
+                number=number,
                 nbytes=len(payload),
+                limit=self._cache.limit,
                 next_use=self.next_use,
             ):
                 self._not_before = time.monotonic() + _CROWDED_SECONDS
                 return None
             chunk = write_chunk(cached.folder.path(self._key, number), number, begin, payload, self._key)
-            cached.loader.add(number, len(payload))
         except OSError as error:
             self._say_full(error)
             return None

@@ -37,27 +37,39 @@ class _StoredChunk:
     used: int  # time of its last use
 
 
-def make_room(
-    folder: ChunkFolder, loader: LiveLoader, *, limit: int, nbytes: int, next_use: NextUse | None = None
+def reserve(
+    folder: ChunkFolder,
+    loader: LiveLoader,
+    *,
+    number: int,
+    nbytes: int,
+    limit: int,
+    next_use: NextUse | None = None,
 ) -> bool:
-    """Deletes chunks where a loader wants to add bytes and has no room; whether it has room then.
+    """Says that a loader adds a chunk, after deleting others where it has no room; False where there can't be any.
+
+    Processes that reserve at the same moment may exceed the limit by a chunk each.
 
     Args:
         folder: of the cache.
         loader: wants to add.
+        number, nbytes: the chunk.
         limit: bytes that the whole cache may have.
-        nbytes: to be added.
         next_use: says of the loader's chunks which are needed last; None for the least recently used first.
     """
+    if loader.room >= nbytes:
+        loader.add(number, nbytes)
+        return True
     with lock_within(folder.eviction_lock, _LOCK_SECONDS):
-        if loader.room < nbytes:  # else another process of the loader has made some
-            _evict(folder, loader, limit, nbytes, next_use)
-        return loader.room >= nbytes
+        # Another process of the loader may have made some meanwhile.
+        has_room = loader.room >= nbytes or _evict(folder, loader, limit, nbytes, next_use) >= nbytes
+        if has_room:
+            loader.add(number, nbytes)
+        return has_room
 
 
-def _evict(
-    folder: ChunkFolder, loader: LiveLoader, limit: int, nbytes: int, next_use: NextUse | None
-) -> None:
+def _evict(folder: ChunkFolder, loader: LiveLoader, limit: int, nbytes: int, next_use: NextUse | None) -> int:
+    """Deletes chunks, and gives the bytes that the loader may add."""
     others = list(other_loaders(folder, loader.name))
     share = limit // (1 + len(others))
     step = max(limit // _PART // (1 + len(others)), nbytes)
@@ -92,6 +104,7 @@ def _evict(
     kept = [(chunk.number, chunk.size) for chunk in own if chunk.size]
     room = max(0, min(step, share - own_bytes, limit - total))
     loader.set_room(room, np.array(kept, np.uint64).reshape(-1, 2))
+    return room
 
 
 def _numbers(entries: Entries) -> set[int]:

@@ -144,15 +144,8 @@ def write_chunk(path: str, number: int, begin: int, payload: bytes | memoryview,
     Raises OSError where the disk doesn't take it; then nothing is left under its name.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = f"{path}.{os.getpid()}.{secrets.token_hex(6)}{TEMPORARY}"
-    with above_standard():
-        descriptor = os.open(
-            temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644
-        )
+    temporary, descriptor = _new_temporary(path)
     try:
-        # A temporary file that can be locked has lost its writer, and `remove_stale` may delete it.
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         footer = Footer(number, begin, len(payload), key, boot_id() or bytes(16), zlib.crc32(payload))
         _write_all(descriptor, payload)
         _write_all(descriptor, footer.packed())
@@ -165,6 +158,25 @@ def write_chunk(path: str, number: int, begin: int, payload: bytes | memoryview,
             os.unlink(temporary)
         raise
     return ChunkFile(descriptor, begin, len(payload))
+
+
+def _new_temporary(path: str) -> tuple[str, int]:
+    """A new file beside a path, locked: one that isn't has lost its writer, and `remove_stale` may delete it."""
+    while True:
+        temporary = f"{path}.{os.getpid()}.{secrets.token_hex(6)}{TEMPORARY}"
+        with above_standard():
+            descriptor = os.open(
+                temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644
+            )
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_nlink:
+                return temporary, descriptor
+        except BlockingIOError:
+            pass
+        except OSError:  # a file system without locks
+            return temporary, descriptor
+        os.close(descriptor)  # it was deleted before it was locked
 
 
 def _write_all(descriptor: int, data: bytes | memoryview) -> None:

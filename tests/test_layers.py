@@ -27,7 +27,7 @@ IMPORTS = {
     "_storage": "",
     "_record_index": "errors _base _system _formats _storage",
     "_chunk_cache": "_base _system _storage _record_index",
-    "sources": "errors _base _system _storage",
+    "sources": "errors _base _system _formats _storage _record_index _chunk_cache",
     "transforms": "errors _base _order",
     "_plan": "errors _base _order samplers",
     "_engine": "errors _base _order",
@@ -58,7 +58,7 @@ IMPORTS = {
     "__main__": "cli",
 }
 # The fronts of rooms import what a name needs when it is asked for; these rooms do so in a function of their own.
-IMPORTS_WHEN_CALLED = {"_iterator": {"_files"}, "cli": {"demo"}}
+IMPORTS_WHEN_CALLED = {"_iterator": {"_files"}, "cli": {"demo"}, "_record_index": {"_loader", "samplers"}}
 PURE_ROOMS = {"errors", "_base", "_order", "_plan", "_engine", "_state", "_formats"}
 
 # What has effects, or an answer that the arguments alone don't decide.

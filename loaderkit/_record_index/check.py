@@ -1,13 +1,16 @@
 """Whether a shard is the one that was indexed."""
 
 import hashlib
+from contextlib import closing
 
 import numpy as np
 
+from loaderkit._storage.names import redacted
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader
 from loaderkit.errors import FileChangedError
 
 from .record_index import RecordIndex
+from .shard_set import ShardSet
 
 SAMPLE_PIECES = 16
 SAMPLE_PIECE_BYTES = 4096
@@ -41,40 +44,46 @@ def sample_of(ranges: RangeReader, shard: int, size: int) -> bytes:
     return told.digest()
 
 
+def has_sample(index: RecordIndex, shard: int, ranges: RangeReader) -> bool:
+    """Whether the sample of a shard of the indexed size is the indexed one."""
+    size = int(index.shard_sizes[shard])
+    return sample_of(ranges, shard, size) == bytes(index.shard_samples[shard])
+
+
 class ShardCheck:
-    """Says of each shard, when it is first read, whether it is the one that was indexed.
+    """Called where the storage says another version of a shard than the index; FileChangedError for another shard.
 
     Another size is an error. Where only the tag differs (a copy has another time, a server may give another ETag for
     the same bytes) the sample decides, once for each tag.
 
     Args:
         index: with the shards' versions and samples.
+        shards: to be read for the sample.
     """
 
-    def __init__(self, index: RecordIndex) -> None:
-        self._index = index
-        self._same: set[tuple[int, str]] = set()
+    def __init__(self, index: RecordIndex, shards: ShardSet) -> None:
+        self._index, self._shards = index, shards
+        self._same: dict[int, str] = {}
 
-    def check(self, ranges: RangeReader, shard: int, now: ObjectVersion) -> None:
+    def __call__(self, shard: int, now: ObjectVersion) -> None:
         """Raises FileChangedError where the shard isn't the indexed one.
 
         Args:
-            ranges: reads the shards.
             shard: its number.
             now: what the storage says of it.
         """
         was = self._index.shard_versions[shard]
+        name = redacted(self._shards.paths[shard])
         if now.size != was.size:
-            raise shard_changed(
-                ranges.names[shard],
-                min(now.size, was.size),
-                f"it had {was.size} bytes, and has {now.size} now",
-            )
-        if now.tag == was.tag or (shard, now.tag) in self._same:
+            how = f"it had {was.size} bytes, and has {now.size} now"
+            raise shard_changed(name, min(now.size, was.size), how)
+        if now.tag == was.tag or self._same.get(shard) == now.tag:
             return
-        if sample_of(ranges, shard, now.size) != self._index.shard_samples[shard].tobytes():
-            raise shard_changed(ranges.names[shard], 0, "it has the same size and other bytes")
-        self._same.add((shard, now.tag))
+        with closing(self._shards.open()) as ranges:
+            same = has_sample(self._index, shard, ranges)
+        if not same:
+            raise shard_changed(name, 0, "it has the same size and other bytes")
+        self._same[shard] = now.tag
 
 
 def shard_changed(name: str, offset: int, how: str) -> FileChangedError:

@@ -40,14 +40,16 @@ class _Totals:
     identity: Any = None  # a hash that the shards are put into one by one
 
 
-def merge_parts(parts: Sequence[str], destination: str, *, partial: str | None = None) -> None:
+def merge_parts(parts: Sequence[str], destination: str, *, folder: str | None = None) -> None:
     """Writes the index of a set of shards, whole or not at all.
 
     Args:
         parts: the part files of the shards, in order; one at least.
         destination: the index's name.
-        partial: its name until it is whole.
+        folder: for what is written until the index is whole; without one, the destination's.
     """
+    folder = folder or os.path.dirname(destination)
+    partial = os.path.join(folder, f"merged-{os.getpid()}-{os.urandom(4).hex()}.partial")
     totals = _read_headers(parts)
     sections = _sections(totals)
     with ExitStack() as stack:
@@ -55,7 +57,6 @@ def merge_parts(parts: Sequence[str], destination: str, *, partial: str | None =
         _write_shards(writer, totals)
         keys = None
         if "key" in {section.name for section in sections}:
-            folder = os.path.dirname(partial or destination)
             keys = stack.enter_context(KeyOrder(folder, sum(totals.records)))
         _write_records(writer, parts, totals, keys)
         if keys is not None:

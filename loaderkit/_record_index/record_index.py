@@ -23,7 +23,6 @@ An index of counts has no section after `shard_tag`.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -105,10 +104,15 @@ class RecordIndex:
         """The shards' names, in order, as they were written when the index was made, without userinfo and query."""
         return ShardTexts(self._file, "shard_name")
 
-    @cached_property
+    @property
+    def shard_tags(self) -> "ShardTexts":
+        """The tag of each shard when it was indexed."""
+        return ShardTexts(self._file, "shard_tag")
+
+    @property
     def shard_versions(self) -> Sequence[ObjectVersion]:
         """Size and tag of each shard when it was indexed."""
-        return _Versions(self.shard_sizes, ShardTexts(self._file, "shard_tag"))
+        return _Versions(self)
 
     @property
     def shard_ends(self) -> NDArray[np.int64]:
@@ -262,11 +266,13 @@ class ShardTexts(Sequence[str]):
 
 
 class _Versions(Sequence[ObjectVersion]):
-    def __init__(self, sizes: NDArray[np.int64], tags: ShardTexts) -> None:
-        self._sizes, self._tags = sizes, tags
+    """Reads them from the index, so that a pickle holds its path only."""
+
+    def __init__(self, index: RecordIndex) -> None:
+        self._index = index
 
     def __len__(self) -> int:
-        return len(self._sizes)
+        return self._index.shards
 
     @overload
     def __getitem__(self, shard: int) -> ObjectVersion: ...
@@ -275,4 +281,4 @@ class _Versions(Sequence[ObjectVersion]):
     def __getitem__(self, shard: int | slice) -> ObjectVersion | list[ObjectVersion]:
         if isinstance(shard, slice):
             return [self[each] for each in range(*shard.indices(len(self)))]
-        return ObjectVersion(int(self._sizes[shard]), self._tags[shard])
+        return ObjectVersion(int(self._index.shard_sizes[shard]), self._index.shard_tags[shard])

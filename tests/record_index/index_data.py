@@ -13,6 +13,7 @@ from loaderkit._record_index.part_file import ScanOptions
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.scan_shard import scan_shard
 from loaderkit._storage.range_reader import ObjectVersion
+from loaderkit.sources.indexed import IndexedDataSource
 
 
 @dataclass(frozen=True)
@@ -68,19 +69,34 @@ class LocalRanges:
 
     waits = False
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], expected=None, on_other_version=None) -> None:
         self.names = [str(name) for name in names]
+        self.expected, self.on_other_version = expected, on_other_version
 
     def version(self, shard):
         status = os.stat(self.names[shard])
         return ObjectVersion(status.st_size, f"mtime_ns:{status.st_mtime_ns}")
 
     def read(self, shards, begins, ends):
+        if self.expected is not None:
+            for shard in set(shards.tolist()):
+                if (now := self.version(shard)) != self.expected[shard]:
+                    self.on_other_version(shard, now)
         contents = [Path(self.names[shard]).read_bytes() for shard in shards]
         return [c[begin:end] for c, begin, end in zip(contents, begins.tolist(), ends.tolist(), strict=True)]
 
     def close(self):
         pass
+
+
+class BlocksDataSource(IndexedDataSource):
+    """Records as the text between their first digit and the spaces at their end."""
+
+    def __init__(self, paths, **how):
+        super().__init__(paths, format=Blocks(), **how)
+
+    def _decode(self, keys, spans):
+        return [bytes(span)[1:].decode().rstrip() for span in spans]
 
 
 def blocks(records: Sequence[str], unit: int = 16) -> bytes:

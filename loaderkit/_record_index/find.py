@@ -1,0 +1,272 @@
+"""Finds the index of a set of shards: beside the data or in the user's cache folder, else makes it.
+
+Local data is indexed at first use, under a lock, beside the data or, where that can't be written, in the cache folder.
+Where files can't be locked, several processes may do the work, and each puts a whole index there by a rename.
+"""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from loaderkit._formats.scan import Format
+from loaderkit._storage.names import is_remote, redacted
+from loaderkit._system.descriptors import above_standard
+from loaderkit.errors import DataFormatError, FileChangedError
+
+from .build import build_index
+from .check import has_sample
+from .fetch import fetch_index
+from .part_file import ScanOptions
+from .record_index import RecordIndex
+from .shard_set import ShardSet, base_name
+
+_log = logging.getLogger("loaderkit")
+
+# Shards of which an opening compares samples: 4,096 reads of 4 KiB. A copied set has another time at each shard.
+MOST_SAMPLES = 256
+_READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+def cache_folder() -> str:
+    """The folder for indexes of data that can't be written to, or is remote: $XDG_CACHE_HOME/loaderkit/indexes.
+
+    >>> cache_folder().endswith("loaderkit/indexes")
+    True
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(home, "loaderkit", "indexes")
+
+
+def cached_path(shards: ShardSet, kind: str) -> str:
+    """The file of their index in the cache folder: one for each set of whole names and kind of format."""
+    told = "\n".join([kind, *shards.shown]).encode("utf-8", "surrogateescape")
+    stem = shards.index_name.removesuffix(".lkx")[:100]
+    return os.path.join(cache_folder(), f"{stem}-{hashlib.sha256(told).hexdigest()[:16]}.lkx")
+
+
+def path_beside(shards: ShardSet) -> str:
+    """The file of their index beside the data; "" where they have no folder in common."""
+    return f"{shards.folder.rstrip('/')}/{shards.index_name}" if shards.folder else ""
+
+
+def find_index(
+    shards: ShardSet,
+    format: Format,  # noqa: A002 - the sources' argument has this name
+    *,
+    index: str | None = None,
+    options: ScanOptions | None = None,
+) -> RecordIndex:
+    """The index of these shards.
+
+    Args:
+        shards: to be read.
+        format: reads them.
+        index: the name of the index, where the user gives it.
+        options: what a new index holds.
+
+    Raises FileNotFoundError where there is none and the data is remote, with the command that makes one;
+    DataFormatError for a damaged one, where it isn't made again; FileChangedError where a shard has another size;
+    ValueError for an index of other data.
+    """
+    if index is not None:
+        found = _opened(index, shards)
+        _check_belongs(found, shards, format)
+        return found
+    if shards.remote:
+        return _find_remote(shards, format)
+    for path in _candidates(shards, format.kind):
+        if (local := _usable(path, shards, format)) is not None:
+            return local
+    return _make_local(shards, format, options)
+
+
+def _opened(name: str, shards: ShardSet) -> RecordIndex:
+    name = os.fspath(name)
+    if is_remote(name):
+        return fetch_index(ShardSet([name], shards.storage_options), cache_folder())
+    return RecordIndex(os.path.abspath(os.path.expanduser(name)))
+
+
+def _candidates(shards: ShardSet, kind: str) -> list[str]:
+    beside = path_beside(shards)
+    return ([beside] if beside else []) + [cached_path(shards, kind)]
+
+
+def _usable(path: str, shards: ShardSet, format: Format) -> RecordIndex | None:  # noqa: A002
+    """The index, None where there is none of these shards as they are now."""
+    try:
+        found = RecordIndex(path)
+    except FileNotFoundError:
+        return None
+    except DataFormatError as error:
+        _log.info("the index is made again: %s", error)
+        return None
+    difference = other_set(found, shards, format) or changed_shard(found, shards)
+    if difference:
+        _log.info("the index is made again: %s is of other data: %s", path, difference)
+        return None
+    return found
+
+
+def _check_belongs(found: RecordIndex, shards: ShardSet, format: Format) -> None:  # noqa: A002
+    if difference := other_set(found, shards, format):
+        raise ValueError(
+            f"index: expected the index of these {len(shards.paths)} files, got {redacted(found.path)} of other data: "
+            f"{difference}; make one with {command(shards)}"
+        )
+    if not shards.remote and (difference := changed_shard(found, shards)):
+        raise FileChangedError(
+            f"{difference}; put the file back that was indexed, or make the index again: {command(shards)}"
+        )
+
+
+def other_set(index: RecordIndex, shards: ShardSet, format: Format) -> str:  # noqa: A002
+    """What tells the indexed set from this one, without a look at the shards; "" where it is this one."""
+    if index.kind != format.kind:
+        return f"it is of the format {index.kind}, not {format.kind}"
+    if index.shards != len(shards.paths):
+        return f"it is of {index.shards} files, not {len(shards.paths)}"
+    for shard, (was, now) in enumerate(zip(index.shard_names, shards.base_names)):
+        if base_name(was) != now:
+            return f"its file {shard} is {base_name(was)}, not {now}"
+    return ""
+
+
+def changed_shard(index: RecordIndex, shards: ShardSet) -> str:
+    """Which local shard isn't the indexed one, and how it differs; "" where none is found.
+
+    All sizes are compared. Where times differ, samples are compared: of 256 shards at most, as the others are when they
+    are first read.
+    """
+    other_times = []
+    for shard, (path, was) in enumerate(zip(shards.paths, index.shard_versions)):
+        status = os.stat(path)
+        if status.st_size != was.size:
+            return f"{path}: it had {was.size} bytes, and has {status.st_size} now"
+        if was.tag != f"mtime_ns:{status.st_mtime_ns}":
+            other_times.append(shard)
+    if other_times:
+        some = np.linspace(0, len(other_times) - 1, min(len(other_times), MOST_SAMPLES)).astype(int)
+        with contextlib.closing(shards.open()) as ranges:
+            for shard in (other_times[place] for place in some.tolist()):
+                if not has_sample(index, shard, ranges):
+                    return f"{shards.paths[shard]}: it has the same size and other bytes"
+    return ""
+
+
+def command(shards: ShardSet) -> str:
+    """What to type for an index of these shards."""
+    more = " ..." if len(shards.paths) > 1 else ""
+    return f"`loaderkit index {redacted(shards.paths[0])}{more}`"
+
+
+def _find_remote(shards: ShardSet, format: Format) -> RecordIndex:  # noqa: A002
+    cached = cached_path(shards, format.kind)
+    difference = ""
+    with contextlib.suppress(FileNotFoundError):
+        found = RecordIndex(cached)
+        if not (difference := other_set(found, shards, format)):
+            return found
+    beside = path_beside(shards)
+    if beside:
+        with contextlib.suppress(FileNotFoundError):
+            found = fetch_index(ShardSet([beside], shards.storage_options), cache_folder())
+            if not (difference := other_set(found, shards, format)):
+                return found
+    raise FileNotFoundError(
+        errno.ENOENT,
+        f"paths: expected remote files with an index, got none{f' ({difference})' if difference else ''}; make it once "
+        f"with {command(shards)}, or give index=",
+        beside or redacted(shards.paths[0]),
+    )
+
+
+def _make_local(shards: ShardSet, format: Format, options: ScanOptions | None) -> RecordIndex:  # noqa: A002
+    *beside, cached = _candidates(shards, format.kind)
+    for path in beside:
+        # Where another program's index of the same file lies there, such as one of another format, it stays.
+        if not _foreign(path, shards, format):
+            with contextlib.suppress(PermissionError):
+                return _make_once(path, shards, format, options)
+    os.makedirs(os.path.dirname(cached), exist_ok=True)
+    return _make_once(cached, shards, format, options)
+
+
+def _foreign(path: str, shards: ShardSet, format: Format) -> bool:  # noqa: A002
+    try:
+        return bool(other_set(RecordIndex(path), shards, format))
+    except (FileNotFoundError, DataFormatError):
+        return False
+
+
+def _make_once(
+    path: str,
+    shards: ShardSet,
+    format: Format,  # noqa: A002
+    options: ScanOptions | None,
+) -> RecordIndex:
+    with _locked_folder(f"{path}.parts"):
+        if (found := _usable(path, shards, format)) is not None:
+            return found  # another process has just made it
+        begun = time.monotonic()
+        try:
+            index = build_index(shards, format, path, options=options)
+        except FileNotFoundError:
+            # Without locks another process may have finished first, and removed the parts.
+            if (found := _usable(path, shards, format)) is None:
+                raise
+            return found
+    _log.info(
+        "made the index %s of %d files with %d records in %.1f s",
+        path,
+        index.shards,
+        len(index),
+        time.monotonic() - begun,
+    )
+    return index
+
+
+@contextlib.contextmanager
+def _locked_folder(folder: str) -> Iterator[None]:
+    """Makes the folder and locks it, where it can be locked; removes it at the end where it is empty.
+
+    PermissionError where it can't be made.
+    """
+    while True:
+        try:
+            os.makedirs(folder, exist_ok=True)
+            with above_standard():
+                descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # removed by a process that has just finished
+        except OSError as error:
+            if error.errno in _READ_ONLY:
+                raise PermissionError(error.errno, "the folder can't be written to", folder) from error
+            raise
+        try:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if not _is_same(descriptor, folder):
+                continue  # its builder has finished and removed it
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+            return
+        finally:
+            os.close(descriptor)
+
+
+def _is_same(descriptor: int, folder: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(folder))
+    except FileNotFoundError:
+        return False

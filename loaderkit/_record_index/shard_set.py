@@ -1,0 +1,102 @@
+"""The shards that an index is made of or used for: their names, and how they are read."""
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from loaderkit._storage.names import is_remote, redacted
+from loaderkit._storage.range_reader import ObjectVersion, RangeReader
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSet:
+    """Shards in order, each once.
+
+    paths: absolute paths or addresses, which may hold secrets. storage_options: of the storage. refresh: gives the
+    addresses again where they expire, as many and in the same order.
+
+    >>> ShardSet(["/data/train-000.tar", "/data/train-001.tar"]).index_name
+    'train-2-1f48cd32.lkx'
+    >>> ShardSet(["https://user:secret@host/a.tar?signature=x"])
+    ShardSet(https://host/a.tar)
+    """
+
+    paths: Sequence[str]
+    storage_options: Mapping[str, Any] | None = None
+    refresh: Callable[[], Sequence[str]] | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
+        return f"ShardSet({redacted(self.paths[0])}{more})"
+
+    @property
+    def shown(self) -> list[str]:
+        """The names without userinfo and query."""
+        return [redacted(path) for path in self.paths]
+
+    @property
+    def base_names(self) -> list[str]:
+        """The names without folders."""
+        return [base_name(name) for name in self.shown]
+
+    @property
+    def remote(self) -> bool:
+        """Whether one of them isn't a local file."""
+        return any(is_remote(path) for path in self.paths)
+
+    @property
+    def index_name(self) -> str:
+        """The file name of their index: NAME.lkx for one shard, else PREFIX-COUNT-HASH.lkx.
+
+        PREFIX is what the base names begin with, up to the numbers; HASH are 8 digits of a sha256 of the base names.
+        """
+        names = self.base_names
+        if len(names) == 1:
+            return f"{names[0]}.lkx"
+        low, high = min(names), max(names)
+        same = next((i for i, (a, b) in enumerate(zip(low, high)) if a != b), len(low))
+        prefix = re.sub(r"[-_.0-9]+$", "", low[:same]) or "data"
+        told = "\n".join(names).encode("utf-8", "surrogateescape")
+        return f"{prefix}-{len(names)}-{hashlib.sha256(told).hexdigest()[:8]}.lkx"
+
+    @property
+    def folder(self) -> str:
+        """The folder, or the address before the last "/", that holds them all; "" where there is none."""
+        folders = {name.rpartition("/")[0] for name in self.shown}
+        if len(folders) == 1:
+            return folders.pop() or "/"
+        return "" if self.remote else os.path.commonpath(folders)
+
+    def open(
+        self,
+        *,
+        expected: Sequence[ObjectVersion] | None = None,
+        on_other_version: Callable[[int, ObjectVersion], None] | None = None,
+    ) -> RangeReader:
+        """Their reader.
+
+        Args:
+            expected: the version of each when it was indexed.
+            on_other_version: called where a shard has another tag; raises where that is another shard.
+        """
+        from loaderkit._storage.open_ranges import open_ranges
+
+        return open_ranges(
+            self.paths,
+            storage_options=self.storage_options,
+            refresh=self.refresh,
+            expected=expected,
+            on_other_version=on_other_version,
+        )
+
+
+def base_name(shown: str) -> str:
+    """The last part of a shown name.
+
+    >>> base_name("https://host/a/train-0.tar"), base_name("/data/x.tar")
+    ('train-0.tar', 'x.tar')
+    """
+    return shown.rstrip("/").rpartition("/")[2]

@@ -1,0 +1,117 @@
+"""A source over an index: keys, parts of files, names, fingerprint, copies in workers."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from index_data import BlocksDataSource, blocks
+
+import loaderkit as lk
+
+SHARDS = [["a", "b b=1", "c"], [], ["d"], ["e", "f f=1 a-long-record-of=two-blocks"]]
+RECORDS = [record for shard in SHARDS for record in shard]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for number, records in enumerate(SHARDS):
+        (tmp_path / f"train-{number}.blocks").write_bytes(blocks(records))
+    return tmp_path
+
+
+def test_records_are_those_of_the_files(folder):
+    """In the order of the files, in bulk and one by one; a pattern doesn't take the index for data."""
+    for _ in range(2):
+        with BlocksDataSource(folder / "train-*") as source:
+            assert len(source) == len(RECORDS)
+            assert source.__getitems__(range(len(RECORDS))) == RECORDS
+            assert [source[key] for key in range(len(RECORDS))] == RECORDS
+            assert source.__getitems__([]) == []
+            assert source.read_ahead == 0 and source.chunk_records >= 1
+    assert sorted(path.name for path in folder.glob("*.lkx*")) == ["train-4-597fa53c.lkx"]
+
+
+@given(keys=st.lists(st.integers(-8, 8), max_size=5), dtype=st.sampled_from([None, np.int64, np.int8]))
+def test_keys_mean_what_they_mean_to_a_list(tmp_path_factory, keys, dtype):
+    """Negative ones count from the end; the first one out of range is an IndexError that names it."""
+    folder = tmp_path_factory.mktemp("keys")
+    (folder / "a.blocks").write_bytes(blocks(RECORDS))
+    source = BlocksDataSource(folder / "a.blocks")
+    given_keys = keys if dtype is None else np.array(keys, dtype)
+    try:
+        expected = [RECORDS[key] for key in keys]
+    except IndexError:
+        first = next(key for key in keys if not -len(RECORDS) <= key < len(RECORDS))
+        with pytest.raises(IndexError, match=f"got {first};"):
+            source.__getitems__([first])
+        with pytest.raises(IndexError, match="record_key: expected an int from"):
+            source.__getitems__(given_keys)
+    else:
+        assert source.__getitems__(given_keys) == expected
+        assert [source[key] for key in keys] == expected
+
+
+@pytest.mark.parametrize("key", ["0", 1.0, None])
+def test_a_key_that_is_no_int_is_a_type_error(folder, key):
+    """As for the other sources."""
+    source = BlocksDataSource(folder / "train-0.blocks")
+    with pytest.raises(TypeError, match="record_key"):
+        source[key]
+    with pytest.raises(TypeError, match="record_key"):
+        source.__getitems__([key])
+
+
+def test_parts_of_files(folder):
+    """A file may be listed in pieces, twice, and out of order."""
+    name = f"{folder}/train-0.blocks"
+    source = BlocksDataSource([f"{name}[1:]", f"{folder}/train-3.blocks", f"{name}[:2]", name])
+    assert source.__getitems__(range(len(source))) == ["b b=1", "c", *SHARDS[3], "a", "b b=1", *SHARDS[0]]
+    assert source.name(2) == f"{folder}/train-3.blocks[0]" and source.name(-1) == f"{name}[2]"
+    assert source[-1] == "c"
+    whole = BlocksDataSource([name, f"{folder}/train-3.blocks"])
+    assert "parts" in source.fingerprint() and "parts" not in whole.fingerprint()
+    assert source.fingerprint()["data"] == whole.fingerprint()["data"]
+    with pytest.raises(
+        ValueError, match=r"expected a part of the 3 records of .*train-0.blocks, got \[2:5\]"
+    ):
+        BlocksDataSource(f"{name}[2:5]")
+
+
+def test_a_copied_set_has_the_same_fingerprint(folder, tmp_path):
+    """No folder and no time is part of it, and a state of the one goes on with the other."""
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    for path in folder.glob("*.blocks"):
+        (copies / path.name).write_bytes(path.read_bytes())
+    first, second = BlocksDataSource(folder / "train-?.blocks"), BlocksDataSource(copies / "train-?.blocks")
+    assert first.fingerprint() == second.fingerprint()
+    assert str(folder) not in str(first.fingerprint())
+    (copies / "train-0.blocks").write_bytes(blocks(["a", "b b=2", "c"]))
+    assert BlocksDataSource(copies / "train-?.blocks").fingerprint() != first.fingerprint()
+
+
+def test_a_short_repr(folder):
+    """The first name, how many more, and the records."""
+    assert repr(BlocksDataSource(folder / "train-?.blocks")) == (
+        f"BlocksDataSource('{folder}/train-0.blocks' and 3 more, records=6)"
+    )
+
+
+@pytest.mark.parametrize("worker_count", [0, 2])
+def test_one_stream_for_any_workers(folder, worker_count):
+    """Workers map the same index by its path."""
+    source = BlocksDataSource(folder / "train-?.blocks")
+    loader = lk.load(source, shuffle=True, seed=1, num_epochs=2, worker_count=worker_count)
+    with iter(loader) as it:
+        got = list(it)
+    with iter(lk.load(RECORDS, shuffle=True, seed=1, num_epochs=2)) as it:
+        assert got == list(it)
+
+
+def test_a_pickle_is_small(folder):
+    """It holds names, not the index."""
+    packed = pickle.dumps(BlocksDataSource(folder / "train-?.blocks"))
+    assert len(packed) < 2000
+    assert pickle.loads(packed).__getitems__([5, 0]) == [RECORDS[5], RECORDS[0]]

@@ -17,6 +17,7 @@ __all__ = [
     "ArrayDataSource",
     "ArrayRecordDataSource",
     "ArraySpec",
+    "AsTuple",
     "BadRecordsError",
     "Batch",
     "BatchError",
@@ -110,6 +111,7 @@ if TYPE_CHECKING:
     from loaderkit.sources import RandomAccessDataSource as RandomAccessDataSource
     from loaderkit.sources import RangeDataSource as RangeDataSource
     from loaderkit.sources import SubsetDataSource as SubsetDataSource
+    from loaderkit.transforms import AsTuple as AsTuple
     from loaderkit.transforms import Batch as Batch
     from loaderkit.transforms import Filter as Filter
     from loaderkit.transforms import FlatMap as FlatMap
@@ -164,6 +166,7 @@ _NAMES = {
     "RandomAccessDataSource": "loaderkit.sources",
     "RangeDataSource": "loaderkit.sources",
     "SubsetDataSource": "loaderkit.sources",
+    "AsTuple": "loaderkit.transforms",
     "Batch": "loaderkit.transforms",
     "Filter": "loaderkit.transforms",
     "FlatMap": "loaderkit.transforms",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from . import decode as decode
     from . import image as image
+    from .as_tuple import AsTuple as AsTuple
     from .base import Batch as Batch
     from .base import Filter as Filter
     from .base import FlatMap as FlatMap
@@ -19,6 +20,7 @@ else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
     _NAMES = {
+        "AsTuple": "loaderkit.transforms.as_tuple",
         "Batch": "loaderkit.transforms.base",
         "Filter": "loaderkit.transforms.base",
         "FlatMap": "loaderkit.transforms.base",

@@ -37,12 +37,12 @@ PLAIN = """
     resize resized resources restart restore retry retrying rng robin round row rows run runner running runtime
     sampler samplers samples save saved scan scanned scans scheduler sealed search section seed seeded seeding
     seekable seen segments selection sent sequential set settings setup shape shard sharding shared sheet show
-    shuffle singles skip slice slots snapshot source sources space span spans spec stack stacking stages stall
-    standard start state stateful status steps stop storage store stored streams strict strided structure subset
-    substituted summary supervisor system table tables tar target targets tasks testing texts tf tfrecord thread
-    timeout to totals train training transformation transforms transport tree tuple turn unpickler unreadable up
-    usage user values vector verdict version versions view wait waiting warning watch watched whole window
-    windowed with workers writer yields
+    shuffle singles sizes skip slice slots snapshot source sources space span spans spec stack stacking stages
+    stall standard start state stateful status steps stop storage store stored streams strict strided structure
+    subset substituted summary supervisor system table tables tar target targets tasks testing texts tf tfrecord
+    thread timeout to totals train training transformation transforms transport tree tuple turn unpickler
+    unreadable up usage user values vector verdict version versions view wait waiting warning watch watched
+    whole window windowed with workers writer yields
 """
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")

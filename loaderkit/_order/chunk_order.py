@@ -65,6 +65,20 @@ class ChunkOrder:
             record_keys[piece] = steps.records(places, own)
         return record_keys
 
+    def windows_of(
+        self, record_keys: Int64Array, epoch: int, key: np.uint64
+    ) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """The lanes and the first and last positions of the windows in which records are read; (k,) int64 each.
+
+        record_keys: (k,) int64 in [0, n). epoch: with epoch * n below 2**63. key: the epoch's.
+
+        >>> order = ChunkOrder(n=10, chunk=3, window=2, lanes=1, batch=1)
+        >>> order.windows_of(np.array([8, 3]), 0, np.uint64(5))
+        (array([0, 0]), array([0, 6]), array([5, 9]))
+        """
+        steps = _EpochSteps.of(self, np.array([epoch]), np.array([key], np.uint64))
+        return steps.windows_of(record_keys)
+
 
 @dataclass(frozen=True, slots=True)
 class _EpochSteps:
@@ -131,6 +145,27 @@ class _EpochSteps:
         chunks = places // self.chunk
         count = -(-self.n // self.chunk)
         return permute(chunks, owners, count, self.chunk_keys) * self.chunk + (places - chunks * self.chunk)
+
+    def windows_of(self, record_keys: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """The lanes and the first and last positions of the windows of records, where there is one epoch."""
+        chunks = record_keys // self.chunk
+        places = unpermute(chunks, None, -(-self.n // self.chunk), self.chunk_keys) * self.chunk
+        places += record_keys - chunks * self.chunk
+        places -= (-self.n % self.chunk) * (places >= self.gaps[0])
+        every = np.arange(self.lanes, dtype=np.int64)
+        ends = self.phases + self.n
+        starts = self._before(every, ends) - self._before(every, self.phases)
+        sizes = self._count(every, ends) - self._count(every, self.phases)
+        lanes = np.searchsorted(starts + sizes, places, "right").astype(np.int64, copy=False)
+        firsts = (places - starts[lanes]) // self.reach * self.reach
+        lasts = np.minimum(firsts + self.reach, sizes[lanes]) - 1
+        return lanes, self._positions(lanes, firsts), self._positions(lanes, lasts)
+
+    def _positions(self, lanes: Int64Array, turns: Int64Array) -> Int64Array:
+        """The position of each turn of a lane, where there is one epoch."""
+        turns = turns + self._count(lanes, self.phases)
+        batches = turns // self.rows
+        return batches * self.batch + lanes * self.rows + (turns - batches * self.rows) - self.phases
 
     def _turns(self, positions: Int64Array, owners: Int64Array | None) -> tuple[Int64Array, Int64Array]:
         if self.lanes == 1:

@@ -8,16 +8,22 @@
 """
 
 from dataclasses import dataclass, field
+from reprlib import repr as _short
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from loaderkit._base.integers import at_least
+from loaderkit._base.sizes import number_of_bytes
 from loaderkit._order.chunk_order import ChunkOrder
 from loaderkit._order.mixing import fold_each
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 from loaderkit._order.sharding import Sharding
 
 from .epochs import EpochSampler
+
+_CHUNK_BYTES = 1 << 20  # of a source that says its chunks and not its bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,90 @@ class ChunkSampler(EpochSampler):
                 f"batch: expected a multiple of lanes={self.lanes}, got {self.batch}; give how many indices a step of "
                 "all hosts takes"
             )
+
+    @classmethod
+    def over(
+        cls,
+        source: Any,
+        *,
+        cache_bytes: int | str,
+        seed: int,
+        lanes: int = 1,
+        batch: int | None = None,
+        num_epochs: int | None = None,
+        shard_options: Sharding | None = None,
+    ) -> "ChunkSampler":
+        """A sampler with the chunks of a source, and the largest window that a cache has room for.
+
+        Args:
+            source: one that says its `chunk_records`, about 1 MiB of records: tar, TFRecord, lines and CSV files.
+            cache_bytes: of the caches of all hosts together, so that the window and the stream are the same for any
+                number of hosts; bytes, or a text such as "200GB". The lanes need 2 * window * chunk records each.
+            seed, lanes, batch, num_epochs, shard_options: as ChunkSampler says.
+
+        Raises TypeError for a source without chunks, ValueError where the cache has no room for a window of one chunk.
+
+        >>> from loaderkit.sources import RangeDataSource
+        >>> source = RangeDataSource(0, 100_000, 1)
+        >>> source.chunk_records = 1_000  # as a source of indexed files says it
+        >>> sampler = ChunkSampler.over(source, cache_bytes="64MiB", lanes=4, batch=256, seed=0)
+        >>> sampler.chunk, sampler.window
+        (1000, 8)
+        """
+        chunk = getattr(source, "chunk_records", None)
+        if chunk is None:
+            raise TypeError(
+                f"source: expected one that says its chunk_records, such as a TarDataSource, got "
+                f"{type(source).__qualname__}; give the sizes: ChunkSampler(len(source), chunk=, window=, seed=)"
+            )
+        records = len(source)
+        chunk = at_least(f"{type(source).__qualname__}.chunk_records", chunk, 1)
+        lanes = at_least("lanes", lanes, 1, below=MAX_RECORDS)
+        nbytes = getattr(source, "nbytes", None)
+        # A chunk may be larger than usual where records are.
+        of_chunk = _CHUNK_BYTES if nbytes is None else max(1, nbytes * min(chunk, records) // max(records, 1))
+        window = number_of_bytes("cache_bytes", cache_bytes) // (2 * lanes * of_chunk)
+        if not window:
+            raise ValueError(
+                f"cache_bytes: expected {2 * lanes * of_chunk} or more, two chunks of about {of_chunk} bytes for each "
+                f"of {lanes} lanes, got {_short(cache_bytes)}; give a larger cache or fewer lanes"
+            )
+        return cls(
+            records,
+            chunk=chunk,
+            window=min(window, max(1, -(-records // chunk))),  # a larger one is the same order
+            lanes=lanes,
+            batch=batch,
+            num_epochs=num_epochs,
+            seed=seed,
+            shard_options=shard_options,
+        )
+
+    def next_uses(self, record_keys: npt.ArrayLike, index: int, lanes: range | None = None) -> Int64Array:
+        """The first index of the next window in which each record is read, (k,) int64, for a cache that deletes.
+
+        Args:
+            record_keys: (k,) ints in [0, num_records).
+            index: where the reader stands. A window that it is in counts as next; one that is over doesn't.
+            lanes: the reader's, None for all; a record that these read in neither this epoch nor the next one has the
+                first index of the epoch after it.
+
+        >>> ChunkSampler(8, chunk=2, window=1, seed=0).next_uses([0, 2, 4, 6], 4)
+        array([ 6, 12,  4,  8])
+        """
+        keys = np.asarray(record_keys, np.int64)
+        order = ChunkOrder(self.num_records, self.chunk, self.window, self.lanes, self.batch or 1)
+        epoch = index // self.num_records
+        uses = np.full(keys.shape, (epoch + 2) * self.num_records, np.int64)
+        for each in (epoch + 1, epoch):
+            of_epoch = fold_each(self.seed, np.array([each], np.uint64))[0]
+            own_lanes, firsts, lasts = order.windows_of(keys, each, of_epoch)
+            first = each * self.num_records
+            needed = first + lasts >= index
+            if lanes is not None:
+                needed &= (own_lanes >= lanes.start) & (own_lanes < lanes.stop)
+            uses[needed] = first + firsts[needed]
+        return uses
 
     def fingerprint(self) -> dict[str, object]:
         """What a saved state keeps of this sampler, as JSON values; the sharding isn't part of it.

@@ -403,3 +403,105 @@ def test_keys_are_part_of_the_stream():
     assert small.record_keys(range(12)).tolist() == [6, 4, 7, 9, 3, 5, 2, 1, 0, 8, 4, 8]
     far = [0, 1, 16, 1_281_166, 1_281_167, 10**12]
     assert large.record_keys(far).tolist() == [395446, 69332, 362781, 1069376, 77187, 323787]
+
+
+# --- sizes from a source and a cache ----------------------------------------------------------------------------
+
+
+class Chunked:
+    """A source that says its chunks."""
+
+    def __init__(self, records, chunk_records, nbytes=None):
+        self.records, self.chunk_records = records, chunk_records
+        if nbytes is not None:
+            self.nbytes = nbytes
+
+    def __len__(self):
+        return self.records
+
+
+@given(
+    records=st.integers(1, 10**9),
+    chunk=st.integers(1, 10**5),
+    size=st.integers(1, 10**7),
+    lanes=st.integers(1, 64),
+    cache=st.integers(1, 10**13),
+)
+def test_two_windows_of_each_lane_fit_in_the_cache(records, chunk, size, lanes, cache):
+    source = Chunked(records, chunk, nbytes=records * size)
+    try:
+        sampler = ChunkSampler.over(source, cache_bytes=cache, lanes=lanes, batch=lanes, seed=1)
+    except ValueError:
+        assert 2 * lanes * min(chunk, records) * size > cache
+        return
+    assert sampler.chunk == chunk
+    assert 2 * lanes * sampler.window * min(chunk, records) * size <= cache
+    all_chunks = -(-records // chunk)
+    assert (
+        sampler.window == all_chunks or 2 * lanes * (sampler.window + 1) * min(chunk, records) * size > cache
+    )
+
+
+def test_over_passes_on_what_a_sampler_takes():
+    sampler = ChunkSampler.over(
+        Chunked(5000, 10),
+        cache_bytes="128MiB",
+        lanes=4,
+        batch=8,
+        seed=7,
+        num_epochs=3,
+        shard_options=lk.ShardOptions(1, 4),
+    )
+    given_by_hand = ChunkSampler(
+        5000, chunk=10, window=16, lanes=4, batch=8, seed=7, num_epochs=3, shard_options=lk.ShardOptions(1, 4)
+    )
+    assert sampler == given_by_hand
+    assert sampler.fingerprint() == given_by_hand.fingerprint()
+
+
+def test_over_refuses_what_has_no_chunks_and_too_small_a_cache():
+    with pytest.raises(TypeError, match=r"^source: expected one that says its chunk_records.*got list; give"):
+        ChunkSampler.over([1, 2], cache_bytes="1GB", seed=0)
+    with pytest.raises(ValueError, match=r"^cache_bytes: expected 8388608 or more.*4 lanes, got '1MB'; give"):
+        ChunkSampler.over(Chunked(100, 10), cache_bytes="1MB", lanes=4, batch=4, seed=0)
+    with pytest.raises(ValueError, match=r"^cache_bytes: expected a size, got 'x'"):
+        ChunkSampler.over(Chunked(100, 10), cache_bytes="x", seed=0)
+    with pytest.raises(ValueError, match=r"^lanes: expected 1 or more|^lanes: expected an int from 1"):
+        ChunkSampler.over(Chunked(100, 10), cache_bytes="1GB", lanes=0, seed=0)
+
+
+@given(samplers(60), st.data())
+def test_next_uses_are_the_windows_that_a_reader_comes_to(sampler, data):
+    sampler = ChunkSampler(**{**sampler_arguments(sampler), "num_epochs": None})
+    n, rows = sampler.num_records, (sampler.batch or 1) // sampler.lanes
+    at = data.draw(st.integers(0, 2 * n - 1))
+    low = data.draw(st.integers(0, sampler.lanes))
+    lanes = data.draw(st.sampled_from([None, range(low, sampler.lanes)]))
+    keys = sampler.record_keys(np.arange(4 * n)).reshape(4, n)
+    reach = min(sampler.window * min(sampler.chunk, n), n)
+    windows = {}  # the indices of each window
+    of_index = {}
+    for epoch in range(4):
+        turns = [0] * sampler.lanes
+        for index in range(epoch * n, epoch * n + n):
+            lane = index_row(index, sampler, epoch) // rows % sampler.lanes
+            of_index[index] = window = epoch, lane, turns[lane] // reach
+            turns[lane] += 1
+            windows.setdefault(window, []).append(index)
+    for record, found in enumerate(sampler.next_uses(np.arange(n), at, lanes).tolist()):
+        expected = (at // n + 2) * n
+        for epoch in (at // n + 1, at // n):
+            window = of_index[epoch * n + int(np.flatnonzero(keys[epoch] == record)[0])]
+            if windows[window][-1] >= at and (lanes is None or window[1] in lanes):
+                expected = windows[window][0]
+        assert found == expected
+
+
+def index_row(index, sampler, epoch):
+    n, batch = sampler.num_records, sampler.batch or 1
+    return epoch * n % batch + index - epoch * n
+
+
+def sampler_arguments(sampler):
+    names = ("num_records", "chunk", "window", "lanes", "batch", "seed")
+    return {name: getattr(sampler, name) for name in names}

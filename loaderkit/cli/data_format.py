@@ -2,6 +2,7 @@
 
 import re
 
+from loaderkit._formats.checksums import crc32c_of_integer, masked
 from loaderkit._storage.names import redacted
 
 from .exit_status import UsageError
@@ -21,7 +22,14 @@ _BY_EXTENSION = {
     "arrayrecord": "array_record",
     "riegeli": "array_record",
 }
-_COMPRESSED = {"tgz", "gz", "bz2", "xz", "zst", "lz4"}
+COMPRESSED = {  # extensions, and the program that unpacks such files
+    "tgz": "gunzip",
+    "gz": "gunzip",
+    "bz2": "bunzip2",
+    "xz": "unxz",
+    "zst": "unzstd",
+    "lz4": "unlz4",
+}
 _PART = re.compile(r"\[\d*:\d*\]$")
 _QUERY = re.compile(r"[?#].*$")
 _SHARD = re.compile(r"(-(\d{5}|\?{5}|\*)-of-\d{5}|@\d+)(?=\.|$)")
@@ -42,30 +50,42 @@ def format_by_name(name: str) -> str | None:
     >>> format_by_name("train-{000..012}.tar"), format_by_name("train@64") is None
     ('tar', True)
     """
+    extension = _extension(name)
+    if extension in COMPRESSED:
+        raise _compressed(name)
+    return _BY_EXTENSION.get(extension)
+
+
+def is_compressed(name: str) -> bool:
+    """Whether a file's name says that it is compressed.
+
+    >>> is_compressed("a.tgz"), is_compressed("https://host/a.jsonl.gz?x=1"), is_compressed("a.tar")
+    (True, True, False)
+    """
+    return _extension(name) in COMPRESSED
+
+
+def unpack_text(name: str) -> str:
+    """What to do with a compressed file.
+
+    >>> unpack_text("x.tgz")
+    'unpack it once: `gunzip x.tgz`'
+    """
+    return f"unpack it once: `{COMPRESSED.get(_extension(name), 'gunzip')} {redacted(name)}`"
+
+
+def _compressed(name: str) -> UsageError:
+    return UsageError(
+        f"{redacted(name)}: expected data that can be read from any place, got a compressed file; {unpack_text(name)}"
+    )
+
+
+def _extension(name: str) -> str:
     last = _PART.sub("", name)
     if "://" in last:
         last = _QUERY.sub("", last)
     last = _SHARD.sub("", last.rpartition("/")[2])
-    extension = last.rpartition(".")[2].lower() if "." in last else ""
-    if extension in _COMPRESSED:
-        raise UsageError(compressed_text(name))
-    return _BY_EXTENSION.get(extension)
-
-
-def compressed_text(name: str) -> str:
-    """What is said of a compressed file, with what to do.
-
-    >>> print(compressed_text("x.tgz"))
-    x.tgz: expected data that can be read from any place, got a compressed file; unpack it first: `gunzip x.tgz`
-    """
-    name = redacted(name)
-    tool = {"zst": "unzstd", "xz": "unxz", "bz2": "bunzip2", "lz4": "unlz4"}.get(
-        name.rpartition(".")[2], "gunzip"
-    )
-    return (
-        f"{name}: expected data that can be read from any place, got a compressed file; unpack it first: "
-        f"`{tool} {name}`"
-    )
+    return last.rpartition(".")[2].lower() if "." in last else ""
 
 
 def format_by_content(name: str, begin: bytes) -> str:
@@ -77,7 +97,7 @@ def format_by_content(name: str, begin: bytes) -> str:
     ('jsonl', 'lines')
     """
     if begin.startswith((_GZIP, _ZSTD, _XZ, _BZIP2)):
-        raise UsageError(compressed_text(name))
+        raise _compressed(name)
     if begin.startswith(_RIEGELI):
         return "array_record"
     if begin[257:262] == b"ustar" or _is_tar_header(begin[:512]):
@@ -114,6 +134,6 @@ def _is_tar_header(block: bytes) -> bool:
 
 
 def _is_tfrecord(begin: bytes) -> bool:
-    # The length's own checksum takes an optional library; a length whose high bytes are 0, in a file that isn't text
-    # (a text has no zero bytes), is told by its first record alone.
-    return len(begin) >= 16 and begin[5:8] == bytes(3)
+    length, checksum = begin[:8], begin[8:12]
+    expected = masked(crc32c_of_integer(int.from_bytes(length, "little")))
+    return len(checksum) == 4 and int.from_bytes(checksum, "little") == expected

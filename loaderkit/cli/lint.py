@@ -1,0 +1,74 @@
+"""`loaderkit lint`: what in the data would harm a training."""
+
+import argparse
+
+import numpy as np
+
+from loaderkit._formats.scan import Malformed
+from loaderkit._storage.names import redacted
+from loaderkit.errors import DataFormatError
+
+from .data_format import is_compressed, unpack_text
+from .findings import Finding, report
+from .lint_records import RECORD_RULES, RecordLint, sampled_stretches
+from .lint_shards import SHARD_RULES, lint_shards
+from .open_source import add_source_arguments, open_source
+from .output import Output, add_output_argument
+
+RULES = ("compressed", "malformed", *dict.fromkeys((*SHARD_RULES, *RECORD_RULES)))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.description = (
+        "Look for what would harm a training: records that can't be decoded, fields that differ, uneven or very small "
+        "shards, labels that aren't shuffled. The exit status is 1 where something was found."
+    )
+    add_source_arguments(parser)
+    parser.add_argument(
+        "--all", action="store_true", help="read all records (default: 16 stretches of 64 neighbours)"
+    )
+    parser.add_argument("--label", metavar="FIELD", help="the field of the labels (default: label, cls, ...)")
+    add_output_argument(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Looks at the shards and at records, and prints what it found."""
+    out = Output(as_json=options.json)
+    findings = [
+        Finding(
+            "compressed",
+            "error",
+            redacted(name),
+            "records of a compressed file can't be read by key",
+            unpack_text(name),
+        )
+        for name in options.sources
+        if is_compressed(name)
+    ]
+    options.sources = [name for name in options.sources if not is_compressed(name)]
+    facts = {"shards": 0, "records": 0, "records_read": 0}
+    if options.sources:
+        try:
+            with open_source(options) as opened:
+                keys = np.arange(len(opened)) if options.all else sampled_stretches(len(opened))
+                facts = {"shards": len(opened.names), "records": len(opened), "records_read": len(keys)}
+                findings += lint_shards(opened)
+                with out.progress("records", len(keys)) as advance:
+                    findings += RecordLint(opened, options.label).findings(keys, advance)
+        except DataFormatError as error:
+            findings.append(Finding("malformed", "error", *_parts(error)))
+    nothing = f"nothing found in {facts['records']:,} records, of which {facts['records_read']:,} were read"
+    return report(out, findings, facts, RULES, nothing)
+
+
+def _parts(error: DataFormatError) -> tuple[str, str, str]:
+    # The layer that knows the shard's name puts it before the scan's text.
+    reason = error.__cause__
+    if isinstance(reason, Malformed):
+        return (
+            str(error).removesuffix(f": {reason}"),
+            f"at byte {reason.offset}: {reason.problem}",
+            reason.remedy,
+        )
+    return "the set", str(error), ""

@@ -1,0 +1,139 @@
+"""Rules about records: whether they can be read and decoded, have the same fields, and are shuffled by label."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit.transforms.decode import ByExtension
+
+from .cards import LABELS
+from .findings import Finding
+from .image_header import image_header
+from .lint_labels import LabelRuns, label_runs
+from .lint_shards import fields_finding
+from .open_source import OpenedSource
+from .read_each import read_each
+from .values import fields_of
+
+STRETCHES, STRETCH = 16, 64  # neighbouring records are read, as labels are compared with their neighbours'
+
+RECORD_RULES = ("unreadable", "undecodable", "fields-differ", "unshuffled-labels")
+
+
+def sampled_stretches(records: int) -> NDArray[np.int64]:
+    """(n,) int64: the keys of 16 stretches of 64 neighbours, at equal distances; all keys of a small set.
+
+    >>> sampled_stretches(10).tolist(), len(sampled_stretches(10**9))
+    ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 1024)
+    """
+    if records <= STRETCHES * STRETCH:
+        return np.arange(records)
+    begins = np.linspace(0, records - STRETCH, STRETCHES).astype(np.int64)
+    return np.unique(begins[:, None] + np.arange(STRETCH))
+
+
+class RecordLint:
+    """Looks at records, one after the other.
+
+    opened: their source. label: the field of the labels, None to take the one that looks like it.
+    """
+
+    def __init__(self, opened: OpenedSource, label: str | None) -> None:
+        self._opened, self._label = opened, label
+        self._decode = _decoder()
+        self._fields: Counter[frozenset[str]] = Counter()
+        self._first: dict[frozenset[str], int] = {}
+        self._label_numbers: dict[Any, int] = {}
+        self._labels: list[int] = []
+        self._keys: list[int] = []
+
+    def findings(self, keys: NDArray[np.int64], advance: Callable[[int], None]) -> Iterator[Finding]:
+        """The findings about the records with these keys, (n,) rising."""
+        for key, record in read_each(self._opened, keys, advance):
+            if isinstance(record, Exception):
+                yield Finding(
+                    "unreadable",
+                    "error",
+                    self._opened.location(key),
+                    str(record),
+                    "get a new copy of the shard, or write it again without the record",
+                )
+                continue
+            fields = fields_of(record)
+            yield from self._undecodable(key, fields)
+            self._note(key, fields)
+        yield from self._differing()
+        yield from self._unshuffled()
+
+    def _undecodable(self, key: int, fields: dict[str, Any]) -> Iterator[Finding]:
+        for name, value in fields.items():
+            if not isinstance(value, bytes | bytearray | memoryview):
+                continue
+            header = image_header(bytes(value[:64]))
+            # An image is decoded by its first bytes where its name doesn't say what it is.
+            shown = f"{name}.{header.format.lower()}" if header and self._opened.format != "tar" else name
+            try:
+                self._decode.map({shown: value})
+            except ValueError as error:
+                problem = str(error).partition(": ")[2]
+                yield Finding(
+                    "undecodable",
+                    "error",
+                    self._opened.location(key),
+                    f"field {name}: {problem}",
+                    "write the record again; a loader can skip such records by on_record_error='replace'",
+                )
+
+    def _note(self, key: int, fields: dict[str, Any]) -> None:
+        names = frozenset(fields)
+        self._fields[names] += 1
+        self._first.setdefault(names, key)
+        if self._label is None:
+            self._label = next((name for name in LABELS if name in fields), None)
+        label = fields.get(self._label) if self._label is not None else None
+        if isinstance(label, np.ndarray):
+            label = label.tobytes()
+        if isinstance(label, bytes | str | int | float | bool | np.generic):
+            self._labels.append(self._label_numbers.setdefault(label, len(self._label_numbers)))
+            self._keys.append(key)
+
+    def _differing(self) -> Iterator[Finding]:
+        index = self._opened.index
+        if len(self._fields) < 2 or (index is not None and index.has_members):
+            return  # the index says it of all records
+        ((usual, _),) = self._fields.most_common(1)
+        for names, count in self._fields.items():
+            if names != usual:
+                yield fields_finding(self._opened.location(self._first[names]), count, set(names), set(usual))
+
+    def _unshuffled(self) -> Iterator[Finding]:
+        runs = label_runs(np.array(self._labels, np.int64), np.array(self._keys, np.int64))
+        if runs.unshuffled:
+            yield Finding(
+                "unshuffled-labels", "warning", f"field {self._label}", runs_text(runs), "shuffle all records while "
+                "reading: lk.IndexSampler(len(source), shuffle=True, seed=0); with lk.ChunkSampler such chunks need a "
+                "larger window; `loaderkit convert --shuffle` of a later version writes the records shuffled",
+            )  # fmt: skip
+
+
+def runs_text(runs: LabelRuns) -> str:
+    """What is said of labels that aren't shuffled.
+
+    >>> runs_text(LabelRuns(100, 98, 0.1, 1.0))
+    '98% of neighbouring records have the same label, 10% in a shuffled set; 100% of the stretches that were read have \
+one label only'
+    """
+    return (
+        f"{runs.share:.0%} of neighbouring records have the same label, {runs.expected:.0%} in a shuffled set; "
+        f"{runs.pure:.0%} of the stretches that were read have one label only"
+    )
+
+
+def _decoder() -> ByExtension:
+    try:
+        return ByExtension(image="rgb8")
+    except ImportError:  # images are left out without OpenCV
+        return ByExtension()

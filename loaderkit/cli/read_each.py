@@ -1,0 +1,38 @@
+"""Records one after the other, also where some can't be read."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit.errors import FileChangedError, StorageError
+
+from .open_source import OpenedSource
+
+TOGETHER = 64  # records of one read
+
+
+def read_each(
+    opened: OpenedSource, keys: NDArray[np.int64], advance: Callable[[int], None]
+) -> Iterator[tuple[int, Any]]:
+    """Gives each key with its record, or with the error of reading it.
+
+    keys: (n,). advance: told the number of records after each read. An error of the storage, or of a file that was
+    changed, is raised: it isn't the record's.
+    """
+    for begin in range(0, len(keys), TOGETHER):
+        part = keys[begin : begin + TOGETHER]
+        yield from zip(part.tolist(), _read(opened, part))
+        advance(len(part))
+
+
+def _read(opened: OpenedSource, keys: NDArray[np.int64]) -> list[Any]:
+    try:
+        return opened.read(keys)
+    except (FileChangedError, StorageError):
+        raise
+    except (OSError, ValueError) as error:
+        if len(keys) == 1:
+            return [error]
+        return [record for key in keys for record in _read(opened, np.array([key]))]

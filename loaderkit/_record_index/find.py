@@ -99,20 +99,21 @@ def _candidates(shards: ShardSet, kind: str) -> list[str]:
     return ([beside] if beside else []) + [cached_path(shards, kind)]
 
 
-def _usable(path: str, shards: ShardSet, format: Format) -> RecordIndex | None:  # noqa: A002
-    """The index, None where there is none of these shards as they are now."""
+def _usable(path: str, shards: ShardSet, format: Format, *, logs: bool = False) -> RecordIndex | None:  # noqa: A002
+    """The index, None where there is none of these shards as they are now; the log then says why, where asked."""
     try:
         found = RecordIndex(path)
+        problem = other_set(found, shards, format) or changed_shard(found, shards)
+        if not problem:
+            return found
+        problem = f"{path} is of other data: {problem}"
     except FileNotFoundError:
         return None
     except DataFormatError as error:
-        _log.info("the index is made again: %s", error)
-        return None
-    difference = other_set(found, shards, format) or changed_shard(found, shards)
-    if difference:
-        _log.info("the index is made again: %s is of other data: %s", path, difference)
-        return None
-    return found
+        problem = str(error)
+    if logs:
+        _log.info("the index is made again: %s", problem)
+    return None
 
 
 def _check_belongs(found: RecordIndex, shards: ShardSet, format: Format) -> None:  # noqa: A002
@@ -213,7 +214,7 @@ def _make_once(
     options: ScanOptions | None,
 ) -> RecordIndex:
     with _locked_folder(f"{path}.parts"):
-        if (found := _usable(path, shards, format)) is not None:
+        if (found := _usable(path, shards, format, logs=True)) is not None:
             return found  # another process has just made it
         begun = time.monotonic()
         try:

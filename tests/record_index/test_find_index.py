@@ -1,0 +1,201 @@
+"""Where the index of a set is looked for, when it is used and when it is made again."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from index_data import BlocksDataSource, blocks
+
+from loaderkit.errors import DataFormatError, FileChangedError
+
+RECORDS = ["a", "b b=1", "c"]
+
+
+@pytest.fixture
+def shard(tmp_path):
+    path = tmp_path / "data" / "x.blocks"
+    path.parent.mkdir()
+    path.write_bytes(blocks(RECORDS))
+    return path
+
+
+@pytest.fixture
+def scans(monkeypatch):
+    """Counts the scans of shards."""
+    from index_data import Blocks
+
+    done = []
+    real = Blocks.scan
+
+    def scan(*arguments, **named):
+        done.append(1)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(Blocks, "scan", scan)
+    return done
+
+
+def test_it_lies_beside_the_data(shard, scans, caplog):
+    """It is made once, with a line in the log, and found afterwards; a moved folder takes it along."""
+    caplog.set_level("INFO", "loaderkit")
+    assert len(BlocksDataSource(shard)) == 3
+    assert sorted(os.listdir(shard.parent)) == ["x.blocks", "x.blocks.lkx"]
+    assert caplog.text.count("made the index") == 1
+    assert len(BlocksDataSource(shard)) == 3
+    moved = shard.parent.rename(shard.parent.parent / "moved") / shard.name
+    assert BlocksDataSource(moved)[0] == "a"
+    assert len(scans) == 1
+
+
+def test_a_read_only_file_system(shard, scans, cache_home, monkeypatch):
+    """The index is in the user's cache folder then."""
+    real = os.makedirs
+
+    def makedirs(name, *arguments, **named):
+        if str(name).startswith(str(shard.parent)):
+            raise OSError(30, "Read-only file system")
+        real(name, *arguments, **named)
+
+    monkeypatch.setattr(os, "makedirs", makedirs)
+    for _ in range(2):
+        assert BlocksDataSource(shard)[2] == "c"
+    assert os.listdir(shard.parent) == ["x.blocks"] and len(scans) == 1
+    assert len(list(cache_home.rglob("x.blocks-*.lkx"))) == 1
+
+
+def test_no_locks(shard, scans, monkeypatch):
+    """A file system without flock: the rename decides."""
+    import fcntl
+
+    def flock(*_):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert BlocksDataSource(shard)[2] == "c"
+    assert sorted(os.listdir(shard.parent)) == ["x.blocks", "x.blocks.lkx"]
+
+
+def test_a_shard_that_changed_before_the_source_was_made(shard, scans):
+    """Longer, or of the same size with other bytes: the index is made again. Touched only: it isn't."""
+    BlocksDataSource(shard)
+    os.utime(shard, ns=(5, 5))
+    assert BlocksDataSource(shard)[0] == "a" and len(scans) == 1
+    shard.write_bytes(blocks([*RECORDS, "d"]))
+    assert BlocksDataSource(shard)[3] == "d" and len(scans) == 2
+    shard.write_bytes(blocks(["two-blocks a-long-key=x", *RECORDS[:2]]))
+    assert len(BlocksDataSource(shard)) == 3 and len(scans) == 3
+
+
+def test_an_index_that_was_named(shard, scans, tmp_path):
+    """It is used where it fits; one of other data is refused with the command, and left alone."""
+    BlocksDataSource(shard)
+    named = tmp_path / "mine.lkx"
+    (shard.parent / "x.blocks.lkx").rename(named)
+    assert BlocksDataSource(shard, index=named)[1] == "b b=1"
+    assert len(scans) == 1 and os.listdir(shard.parent) == ["x.blocks"]
+    other = shard.parent / "y.blocks"
+    other.write_bytes(shard.read_bytes())
+    with pytest.raises(
+        ValueError, match=r"index: .* its file 0 is x\.blocks, not y\.blocks; .*`loaderkit index"
+    ):
+        BlocksDataSource(other, index=named)
+    with pytest.raises(ValueError, match="it is of 1 files, not 2"):
+        BlocksDataSource([shard, other], index=named)
+    shard.write_bytes(blocks(["a"]))
+    with pytest.raises(FileChangedError, match=r"x\.blocks: it had 48 bytes, and has 16 now"):
+        BlocksDataSource(shard, index=named)
+    with pytest.raises(FileNotFoundError):
+        BlocksDataSource(shard, index=tmp_path / "none.lkx")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes() + blocks(["d"])), "at byte 48: .* has 64 now"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-16]), "at byte 32: .* has 32 now"),
+        (lambda path: path.write_bytes(blocks(["x", "y y=1", "z"])), "the same size and other bytes"),
+    ],
+    ids=["appended", "truncated", "rewritten"],
+)
+def test_a_shard_that_changes_under_a_source(shard, change, message):
+    """FileChangedError with the shard, the offset and what to do, never another record."""
+    source = BlocksDataSource(shard)
+    assert source[0] == "a"
+    change(shard)
+    os.utime(shard, ns=(7, 7))
+    source.close()
+    with pytest.raises(FileChangedError, match=rf"x\.blocks.*{message}.*`loaderkit index`"):
+        source[1]
+
+
+def test_swapped_shards_are_noticed(tmp_path):
+    """Two shards of equal size change places under a source."""
+    one, two = tmp_path / "1.blocks", tmp_path / "2.blocks"
+    one.write_bytes(blocks(["a", "b"]))
+    two.write_bytes(blocks(["c", "d"]))
+    os.utime(one, ns=(1, 1))
+    os.utime(two, ns=(2, 2))
+    source = BlocksDataSource([one, two])
+    one.rename(tmp_path / "3")
+    two.rename(one)
+    (tmp_path / "3").rename(two)
+    with pytest.raises(FileChangedError):
+        source[0]
+    assert BlocksDataSource([one, two]).__getitems__([0, 1, 2, 3]) == ["c", "d", "a", "b"]
+
+
+def test_a_malformed_shard(tmp_path):
+    """The error has the shard's name, the offset and the remedy; the good parts are kept for the next attempt."""
+    good, bad = tmp_path / "1.blocks", tmp_path / "2.blocks"
+    good.write_bytes(blocks(["a"]))
+    bad.write_bytes(blocks(["a"]) + b"x" * 16)
+    with pytest.raises(
+        DataFormatError, match=r"2\.blocks: at byte 16: expected a digit.*; write the file again"
+    ):
+        BlocksDataSource([good, bad])
+    assert not list(tmp_path.glob("*.lkx"))
+    bad.write_bytes(blocks(["b"]))
+    assert BlocksDataSource([good, bad]).__getitems__([0, 1]) == ["a", "b"]
+    assert len(os.listdir(tmp_path)) == 3
+
+
+def test_remote_data_without_an_index_is_refused():
+    """With the command that makes one, and without the secrets of the address."""
+    with pytest.raises(FileNotFoundError, match=r"`loaderkit index https://127.0.0.1:9/x.tar`") as caught:
+        BlocksDataSource("https://user:word@127.0.0.1:9/x.tar?signature=word")
+    assert "word" not in str(caught.value)
+
+
+CHILD = """
+    import os, sys, time
+    from index_data import Blocks, BlocksDataSource
+    real = Blocks.scan
+    def scan(*arguments, **named):
+        os.write(1, b"scan\\n")
+        time.sleep(0.2)
+        return real(*arguments, **named)
+    Blocks.scan = scan
+    source = BlocksDataSource(sys.argv[1])
+    assert source.__getitems__([0, 1, 2]) == ["a", "b b=1", "c"]
+"""
+
+
+@pytest.mark.slow
+def test_eight_processes_at_once(shard, cache_home):
+    """One of them scans, all read."""
+    environment = os.environ | {"PYTHONPATH": f"{Path(__file__).parent}:{Path(__file__).parents[2]}"}
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(CHILD), str(shard)],
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        for _ in range(8)
+    ]
+    outputs = [child.communicate()[0] for child in children]
+    assert [child.returncode for child in children] == [0] * 8
+    assert b"".join(outputs).count(b"scan") == 1
+    assert sorted(os.listdir(shard.parent)) == ["x.blocks", "x.blocks.lkx"]

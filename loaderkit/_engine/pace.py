@@ -16,13 +16,20 @@ AHEAD_SECONDS = 40e-3
 # Work of each worker that is begun and not delivered: a slow record delays the other workers only after this long. With
 # one record in 50 fifty times as slow, 0.85 of perfect balance was reached with less, and 1.0 with this.
 WINDOW_SECONDS = 80e-3
+# Waiting for bytes isn't work: a task of rows that are waited for has as many as make TASK_SECONDS of work. But not so
+# many that it lasts for more than this many times as long, or a worker that reads slowly would delay the next batches.
+_LONGEST_TASK = 8
+# Rows of a task although it lasts for longer, where one call reads many records: such a call takes about as long for
+# one record as for several, so fewer rows would only come more slowly.
+_FEWEST_ROWS = 16
 _WEIGHT = 0.2  # of the newest task in the mean; more follows changes sooner, less ignores single slow tasks
 _MOST_TASKS = 64  # that wait at a worker, however short: a bound on the messages that a lost worker had
 
 
 @dataclass(slots=True)
 class _RunningMean:
-    row_seconds: float | None = None
+    row_seconds: float | None = None  # of work and waiting
+    row_work: float = 0.0
 
 
 class Pace:
@@ -31,7 +38,10 @@ class Pace:
     Args:
         workers: how many work at once; 0 means the trainer itself.
         task_rows: a fixed number of rows for each task instead, None to adapt.
-        reads: rows that each worker needs ahead to keep as many reads in flight as it was told to.
+        reads: rows that each worker needs ahead to keep as many reads in flight as it was told to, or may have ahead
+            where it reads many in one call.
+        calls: of many rows, that each worker has in flight; 0 where it reads rows one at a time, or nothing ahead.
+        in_bulk: whether a worker reads many rows in one call.
 
     >>> pace = Pace(workers=2, task_rows=None)
     >>> pace.rows(256), pace.tasks_ahead()
@@ -41,9 +51,21 @@ class Pace:
     16
     """
 
-    def __init__(self, *, workers: int, task_rows: int | None, reads: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        workers: int,
+        task_rows: int | None,
+        reads: int = 0,
+        calls: int = 0,
+        in_bulk: bool = False,
+    ) -> None:
         self.workers = workers
+        # That begin tasks: without workers the trainer does one task after the other, and reads for later ones.
+        self._readers = max(workers, 1) if reads else workers
         self._reads = reads
+        self._calls = calls
+        self._in_bulk = in_bulk
         self._task_rows = task_rows
         self._mean = _RunningMean()
         self._streams = 1  # that share what is made ahead
@@ -59,39 +81,62 @@ class Pace:
         share._streams = self._streams * streams
         return share
 
-    def saw(self, *, rows: int, seconds: float) -> None:
-        """Counts a task of so many rows, at least one, that took so long; 0 s is a task that wasn't done."""
+    def saw(self, *, rows: int, seconds: float, waited: float = 0.0) -> None:
+        """Counts a task of so many rows, at least one, that took so long; 0 s is a task that wasn't done.
+
+        waited: seconds of these in which it waited for bytes.
+        """
         if not seconds:
             return
-        each = max(seconds / rows, 1e-9)
-        old = self._mean.row_seconds
-        self._mean.row_seconds = each if old is None else old + _WEIGHT * (each - old)
+        mean = self._mean
+        each, work = max(seconds / rows, 1e-9), max((seconds - waited) / rows, 1e-9)
+        if mean.row_seconds is None:
+            mean.row_seconds, mean.row_work = each, work
+        else:
+            mean.row_seconds += _WEIGHT * (each - mean.row_seconds)
+            mean.row_work += _WEIGHT * (work - mean.row_work)
 
     def rows(self, batch: int) -> int:
         """Rows of a next task: at least 1, and possibly several batches of `batch` rows."""
         if self._task_rows is not None:
             return self._task_rows
-        if self._mean.row_seconds is None:
+        mean = self._mean
+        if mean.row_seconds is None:
             return -(-batch // max(self.workers, 1))
-        if self.workers == 0:
-            return max(batch, int(ALONE_SECONDS / self._mean.row_seconds))
-        return max(1, int(TASK_SECONDS / self._mean.row_seconds))
+        seconds = TASK_SECONDS if self.workers else ALONE_SECONDS
+        longest = int(_LONGEST_TASK * seconds / mean.row_seconds)
+        if self._in_bulk:
+            longest = max(longest, _FEWEST_ROWS)
+        return max(1 if self.workers else batch, min(int(seconds / mean.row_work), longest))
 
     def tasks_ahead(self) -> int:
         """Tasks that a worker has at once."""
         each = self.rows(1)
-        reads = -(-self._reads // each)
+        reads = self._tasks_to_read(each)
         if self._mean.row_seconds is None:
             return max(2, reads)
         return max(2, reads, min(_MOST_TASKS, math.ceil(AHEAD_SECONDS / (each * self._mean.row_seconds))))
 
+    def _tasks_to_read(self, rows: int) -> int:
+        """Tasks of so many rows that a worker needs at once so that enough reads are in flight."""
+        tasks = -(-self._reads // rows)
+        return 1 + min(self._calls, tasks) if self._calls else tasks
+
     def rows_ahead(self, batch: int) -> int:
-        """Rows that are begun at once; without workers those of one task."""
-        rows = max(1, self.workers * self.tasks_ahead()) * self.rows(batch)
+        """Rows that are begun at once; without workers and reads ahead those of one task."""
+        each = self.rows(batch)
+        tasks = self.tasks_ahead() if self.workers else 1
+        if self._reads:
+            # A window of steps that was full is filled again when half of it is left (step_window.py).
+            reads = self._tasks_to_read(each)
+            tasks = max(tasks, 2 * reads - 1 if self._calls else reads)
+        rows = max(1, self._readers * tasks) * each
         if self._mean.row_seconds is not None:
             rows = max(rows, int(self.workers * WINDOW_SECONDS / self._mean.row_seconds))
         return -(-rows // self._streams)
 
     def least_ahead(self, rows: int) -> int:
         """Rows that all workers have at once, in tasks of `rows`, so that none waits for its next message."""
-        return -(-self.workers * max(2 * rows, self._reads) // self._streams)
+        reads = self._tasks_to_read(rows) * rows if self._calls else self._reads
+        least = self.workers * max(2 * rows, reads) if self.workers else reads
+        return -(-least // self._streams)

@@ -204,7 +204,7 @@ class RowScheduler:
     def _rows_read(self, task: ReadRows, steps: list[InFlightStep], result: RowsRead) -> int:
         rows = len(task.indices[:: self._group])
         self._learn(result, rows)
-        self._context.pace.saw(rows=rows, seconds=result.seconds)
+        self._context.pace.saw(rows=rows, seconds=result.seconds, waited=result.waited)
         uses = 0
         failure = result.failure
         for number, (step, target) in enumerate(zip(steps, task.targets, strict=True)):

@@ -194,7 +194,7 @@ class StreamScheduler:
         if result.failure is not None:
             run.fail(result.failure)
             queue.ended = True
-        self._context.pace.saw(rows=records, seconds=result.seconds)
+        self._context.pace.saw(rows=records, seconds=result.seconds, waited=result.waited)
         stream.yields[0].saw(entered=records, came=result.size)
         stream.losses += [(run.pass_number, loss) for loss in result.losses]
         if self._tolerance is not None:

@@ -181,6 +181,7 @@ class RowsRead:
     layout    what the rows of a batch look like, when the worker found the guess missing or wrong; else None
     nbytes    how much of `reserve` (or of the room that was requested) the output takes
     seconds   time spent on it
+    waited    seconds of these that passed in waiting for records
     losses    bad records that didn't end it, ascending by place
     """
 
@@ -191,6 +192,7 @@ class RowsRead:
     nbytes: int = 0
     seconds: float = 0.0
     losses: tuple[Loss, ...] = ()
+    waited: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,7 @@ class StreamRead:
     size      elements in the output
     begins, ends   (size, depth + 1) int64 cursors, zeros after the last ordinal; None where the plan knows them
     failure   what ended the task behind these elements, or None
-    nbytes, seconds, losses   as in `RowsRead`
+    nbytes, seconds, waited, losses   as in `RowsRead`
     """
 
     size: int = 0
@@ -210,6 +212,7 @@ class StreamRead:
     nbytes: int = 0
     seconds: float = 0.0
     losses: tuple[Loss, ...] = ()
+    waited: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The optional methods of a source, distinguished from other methods with the same names.
+"""The optional methods and attributes of a source, distinguished from others with the same names.
 
 Data sets of other libraries have methods named `take` that do something else: those of numpy, torch and JAX take single
 elements of the flattened array, Hugging Face's takes the first n records, those of pandas and pyarrow give a part of a
@@ -12,6 +12,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
+
+import numpy as np
 
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -42,6 +44,36 @@ def column_reader(source: Any) -> Callable[..., Any] | None:
     """
     take = _own(source, "take")
     return take if take is not None and _takes_columns(take) else None
+
+
+def advised_calls(source: Any) -> int:
+    """The source's `read_ahead`: calls in flight that pay; 0 where it has none.
+
+    Args:
+        source: any data source. An attribute of that name that isn't an int from 0 on belongs to another library.
+
+    >>> advised_calls([1, 2])
+    0
+    """
+    return _whole_number(source, "read_ahead") or 0
+
+
+def advised_chunk(source: Any) -> int | None:
+    """The source's `chunk_records`: consecutive records that are read together; None where it has none.
+
+    Args:
+        source: any data source. An attribute of that name that isn't an int from 1 on belongs to another library.
+
+    >>> advised_chunk([1, 2]) is None
+    True
+    """
+    return _whole_number(source, "chunk_records") or None
+
+
+def _whole_number(source: Any, name: str) -> int | None:
+    value = getattr(source, name, None)
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return int(value) if whole and value >= 0 else None
 
 
 def _own(source: Any, name: str) -> Callable[..., Any] | None:

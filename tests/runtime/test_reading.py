@@ -1,5 +1,6 @@
 """Reads: several in flight, a bounded number ahead, batched ones that fail said record by record."""
 
+import itertools
 import os
 import queue
 import threading
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from runtime_loaders import numbers
 
 import loaderkit as lk
-from loaderkit._runtime.worker.read_ahead import ReadAhead
+from loaderkit._runtime.worker.read_ahead import ReadAhead, Records
 from loaderkit._runtime.worker.reading import RecordReader
 
 PATIENCE_S = 20.0
@@ -70,52 +71,60 @@ def test_reads_of_a_worker_process_overlap(tmp_path):
         assert list(loader) == [*range(8)]
 
 
-@pytest.mark.parametrize("records", [1, 3])
-def test_no_more_is_read_ahead_than_allowed(records):
-    """The rest begins as records are asked for."""
-    begun: queue.SimpleQueue[int] = queue.SimpleQueue()
-    ahead = ReadAhead(lambda key: begun.put(key) or key, threads=4, records=records)
+@pytest.mark.parametrize(("records", "call_records"), [(1, 1), (3, 1), (4, 2), (5, 5)])
+def test_no_more_is_read_ahead_than_allowed(records, call_records):
+    """The rest begins as records are asked for, in whole calls."""
+    begun: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
+
+    def read(keys: list[int]) -> Records:
+        begun.put(keys)
+        return keys, None
+
+    ahead = ReadAhead(read, threads=4, records=records, call_records=call_records)
     ahead.begin(0, [*range(10)])
     ahead.begin(1, [*range(10, 20)])
-    seen = [begun.get(timeout=PATIENCE_S) for _ in range(records)]
-    taken = ahead.take(0, [*range(10)])
-    for count in range(10):
-        assert next(taken).result(timeout=PATIENCE_S) == count
-        seen.append(begun.get(timeout=PATIENCE_S))  # one more for each that was asked for
-        assert sorted(seen) == [*range(records + count + 1)]
+    seen: list[int] = []
+    for taken in range(11):
+        while len(seen) + call_records <= min(records + taken, 20):
+            seen += begun.get(timeout=PATIENCE_S)
+        assert sorted(seen) == [*range(len(seen))]
+        if taken < 10:
+            assert ahead.take(0, [taken]) == ([taken], None)
     ahead.close()
     assert begun.empty()
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 7)), max_size=8),
+    st.lists(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=9), max_size=8),
     st.integers(1, 5),
     st.integers(1, 3),
+    st.integers(1, 4),
+    st.data(),
 )
-def test_reads_come_in_order_whatever_fails_before_them(tasks, records, threads):
-    """Tasks whose taking stops at a failing record leave nothing behind that disturbs the next ones."""
+def test_reads_come_in_order_whatever_fails_before_them(tasks, records, threads, call_records, data):
+    """Tasks that are taken in parts, stop at a failing record or are read again leave nothing behind."""
 
-    def read(key: int) -> int:
-        if key < 0:
-            raise KeyError(key)
-        return key
+    def read(keys: list[int]) -> Records:
+        good = list(itertools.takewhile(lambda key: key >= 0, keys))
+        return good, None if len(good) == len(keys) else KeyError(keys[len(good)])
 
-    ahead = ReadAhead(read, threads=threads, records=records)
-    lists = [
-        [-1 if place == bad else 10 * number + place for place in range(size)]
-        for number, (size, bad) in enumerate(tasks)
-    ]
+    ahead = ReadAhead(read, threads=threads, records=records, call_records=min(call_records, records))
+    lists = [[-key - 1 if bad and key > 6 else key for bad, key in task] for task in tasks]
     for number, keys in enumerate(lists):
-        ahead.begin(number, keys)
+        if data.draw(st.booleans()):
+            ahead.begin(number, keys)
     for number, keys in enumerate(lists):
-        got = []
-        taken = ahead.take(number, keys)
-        for future in taken:
-            if future.exception() is not None:
-                break
-            got.append(future.result())
-        taken.close()
-        assert got == keys[: keys.index(-1) if -1 in keys else None]
+        place = 0
+        while place < len(keys):
+            size = data.draw(st.integers(1, len(keys) - place))
+            wanted = keys[place : place + size]
+            got, error = ahead.take(number, wanted)
+            expected, why = read(wanted)
+            assert got == expected
+            assert repr(error) == repr(why)
+            # A record that failed is read again, as where bad records are replaced.
+            place += len(got) + (error is not None)
+        ahead.forget(number)
     assert ahead._ahead == 0 and not ahead._waiting and not ahead._begun
     ahead.close()
 

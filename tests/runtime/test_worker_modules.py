@@ -28,6 +28,7 @@ OF_EVERY_WORKER = {
         "", ".memory", ".memory.arena_view", ".memory.batch_layout", ".start", ".start.preparation",
         ".start.standard_library", ".start.warning_filters", ".transport", ".transport.exceptions",
         ".transport.out_of_band", ".transport.pickling", ".transport.wire", ".worker", ".worker.bad_record_handler",
+        ".worker.bulk_read",
         ".worker.heartbeat", ".worker.main", ".worker.program", ".worker.read_ahead", ".worker.reading",
         ".worker.retrying", ".worker.column_rows", ".worker.task_runner",
     )),

@@ -25,10 +25,11 @@ from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.transport.out_of_band import unpack
 from loaderkit._runtime.worker.program import Program
-from loaderkit._runtime.worker.reading import reads_in_flight
+from loaderkit._runtime.worker.reading import read_ahead_limits
 from loaderkit._runtime.worker.task_runner import Output
 from loaderkit.errors import ChecksumError, IteratorClosedError
 from loaderkit.sources.naming import namer_of
+from loaderkit.sources.optional import column_reader, many_reader
 
 # Batches are delivered in bulk where the user may hold this many times AHEAD_NBYTES: each bulk then fits in memory with
 # room for those that the user still holds.
@@ -106,8 +107,7 @@ class Executor(abc.ABC):
         self._arena = arena
         self._max_memory = max_memory
         self._outputs = Outputs()
-        reads = reads_in_flight(program.source, program.read_options)
-        self._pace = Pace(workers=workers, task_rows=task_rows, reads=2 * reads)
+        self._pace = _pace_of(program, workers=workers, task_rows=task_rows)
         self._slots = None if arena is None else Slots(arena.extend)
         self._dispatcher = Dispatcher(
             slots=self._slots, outputs=self._outputs, pace=self._pace, max_restarts=max_restarts
@@ -303,3 +303,15 @@ class Executor(abc.ABC):
         if self._arena is not None and self._slots is not None:
             for slot in self._arena.expired():
                 self._slots.free(slot)
+
+
+def _pace_of(program: Program, *, workers: int, task_rows: int | None) -> Pace:
+    limits = read_ahead_limits(program.source, program.read_options)
+    in_bulk = many_reader(program.source) is not None
+    reads = calls = 0
+    if limits is not None and in_bulk:
+        reads, calls = limits.records, limits.threads
+    elif limits is not None:
+        reads = 2 * min(limits.threads, limits.records)
+    in_bulk = in_bulk or column_reader(program.source) is not None
+    return Pace(workers=workers, task_rows=task_rows, reads=reads, calls=calls, in_bulk=in_bulk)

@@ -1,11 +1,13 @@
-"""The calling thread as the worker: no process, no thread, no shared memory."""
+"""The calling thread as the worker: no process, no shared memory, and no thread but those that read ahead."""
 
+from collections import deque
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.scheduler import Records, Replacement
-from loaderkit._engine.task import MakeBatch
+from loaderkit._engine.task import Discarded, MakeBatch
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
 
@@ -37,9 +39,10 @@ class _InlineContext:
 
 
 class InlineExecutor(Executor):
-    """Runs tasks in the thread that calls next(): nothing is shared or started, and nothing is made ahead.
+    """Runs tasks in the thread that calls next(): nothing is shared, and nothing is made ahead.
 
-    Small batches, and elements without a Batch, are made several at a time, as many as take a few milliseconds.
+    Small batches, and elements without a Batch, are made several at a time, as many as take a few milliseconds. Where
+    records are read ahead, the next tasks are assigned before they are done, so that threads read for them meanwhile.
 
     Args:
         program: what is run.
@@ -58,6 +61,7 @@ class InlineExecutor(Executor):
         )
         self._task_context = _InlineContext(self._objects)
         self._runner = TaskRunner(program, self._task_context)
+        self._assigned: deque[Assignment] = deque()  # not begun; MakeBatch tasks come first
         self._dispatcher.ready(0)
 
     def next(self, stream: int) -> NextResult:
@@ -68,12 +72,38 @@ class InlineExecutor(Executor):
                 self.poisoned = True
                 self._close_abandoned()
                 result = self._pop(stream)
-                assignment = None if result is not None else self._dispatcher.assign()
-                if assignment is not None:  # otherwise the plan has ended, and the next _pop says so
-                    self._work(assignment)
+                if result is None or self._runner.reader.reads_ahead:
+                    self._assign_tasks()
+                if result is None and self._assigned:  # else the plan has ended, and the next _pop says so
+                    self._work(self._assigned.popleft())
                 self.poisoned = False
                 if result is not None:
                     return result
+
+    def _assign_tasks(self) -> None:
+        """Takes the next task, and all that there is room for where their records are read ahead."""
+        reader = self._runner.reader
+        while not self._assigned or reader.reads_ahead:
+            assignment = self._dispatcher.assign()
+            if assignment is None:
+                return
+            if isinstance(assignment.task, MakeBatch):
+                batches = sum(isinstance(other.task, MakeBatch) for other in self._assigned)
+                self._assigned.insert(batches, assignment)
+            else:
+                self._assigned.append(assignment)
+                reader.begin(assignment.task.id, assignment.task.keys)
+
+    def _recall(self, tasks: Mapping[Hashable, Sequence[tuple[int, int]]]) -> None:
+        recalled = set(tasks.get(0, ()))
+        mine, self._assigned = self._assigned, deque()
+        for assignment in mine:
+            task, attempt = assignment.task.id, assignment.attempt
+            if (task, attempt) not in recalled:
+                self._assigned.append(assignment)
+                continue
+            self._runner.reader.forget(task)
+            self._dispatcher.done(0, task, attempt, Discarded())
 
     def _work(self, assignment: Assignment) -> None:
         task = assignment.task
@@ -86,6 +116,9 @@ class InlineExecutor(Executor):
             self.poisoned = True
             # A batch_fn may have written to its rows, so they are made anew, in another executor.
             if not isinstance(task, MakeBatch):
+                for other in self._assigned:
+                    self._runner.reader.forget(other.task.id)
+                self._assigned.clear()
                 self._dispatcher.take_back(0, "interrupted")
                 self._dispatcher.ready(0)
                 self.poisoned = False

@@ -55,7 +55,8 @@ _NO_LAYOUT = -1
 _NO_END = -1
 _READ_ROWS, _READ_STREAM, _MAKE_BATCH, _DISCARDED = range(4)  # kinds of tasks, and of their results
 _TASK_HEAD = 9  # numbers: kind, id, attempt, suspect, indices, reserve
-_RESULT_HEAD = 48  # bytes: kind, task, attempt, output's bytes, nanoseconds, bytes of the pickle at the end
+# Bytes: kind, task, attempt, output's bytes, nanoseconds, those of waiting, bytes of the pickle at the end.
+_RESULT_HEAD = 56
 _RUN_HEAD = 24  # bytes: elements, numbers of a cursor, whether there are ends
 
 
@@ -226,14 +227,15 @@ def pack_result(task: int, attempt: int, result: TaskResult | Discarded, packer:
                 rare = packer.dumps((result.failure, result.layout))
             return _pack_run(_MAKE_BATCH, task, attempt, result, rare)
         case Discarded():
-            return numbers(_DISCARDED, task, attempt, 0, 0, 0)
+            return numbers(_DISCARDED, task, attempt, 0, 0, 0, 0)
 
 
 def _pack_rows_read(task: int, attempt: int, result: RowsRead, packer: Packer) -> bytes:
     rare = b""
     if result.failure is not None or result.layout is not None or result.losses:
         rare = packer.dumps((result.failure, result.failed_target, result.layout, result.losses))
-    values = array("q", (_READ_ROWS, task, attempt, result.nbytes, int(result.seconds * 1e9), len(rare)))
+    times = int(result.seconds * 1e9), int(result.waited * 1e9)
+    values = array("q", (_READ_ROWS, task, attempt, result.nbytes, *times, len(rare)))
     for part in result.parts:
         values.extend((part.size, part.in_place))
     return values.tobytes() + rare
@@ -243,25 +245,26 @@ def _pack_run(kind: int, task: int, attempt: int, result: StreamRead | BatchMade
     """The elements that one task made in order, with their cursors."""
     begins, ends = result.begins, result.ends
     width = 0 if begins is None else begins.shape[1]
-    head = (kind, task, attempt, result.nbytes, int(result.seconds * 1e9), len(rare))
+    waited = result.waited if isinstance(result, StreamRead) else 0.0
+    head = (kind, task, attempt, result.nbytes, int(result.seconds * 1e9), int(waited * 1e9), len(rare))
     values = array("q", (*head, result.size, width, ends is not None))
     return b"".join((values.tobytes(), *(c.tobytes() for c in (begins, ends) if c is not None), rare))
 
 
 def unpack_result(body: bytes) -> tuple[int, int, TaskResult | Discarded]:
     """What `pack_result` wrote: task, attempt, result."""
-    kind, task, attempt, nbytes, nanoseconds, n_rare = array("q", body[:_RESULT_HEAD]).tolist()
+    kind, task, attempt, nbytes, nanoseconds, waiting, n_rare = array("q", body[:_RESULT_HEAD]).tolist()
     end = len(body) - n_rare
     rare = pickle.loads(body[end:]) if n_rare else None
-    seconds = nanoseconds / 1e9
+    seconds, waited = nanoseconds / 1e9, waiting / 1e9
     result: TaskResult | Discarded
     if kind == _READ_ROWS:
         failure, failed_target, layout, losses = rare or (None, 0, None, ())
         parts = _unpack_parts(body[_RESULT_HEAD:end])
-        result = RowsRead(parts, failure, failed_target, layout, nbytes, seconds, losses)
+        result = RowsRead(parts, failure, failed_target, layout, nbytes, seconds, losses, waited)
     elif kind == _READ_STREAM:
         failure, losses = rare or (None, ())
-        result = StreamRead(*_unpack_run(body[_RESULT_HEAD:end]), failure, nbytes, seconds, losses)
+        result = StreamRead(*_unpack_run(body[_RESULT_HEAD:end]), failure, nbytes, seconds, losses, waited)
     elif kind == _MAKE_BATCH:
         failure, layout = rare or (None, None)
         result = BatchMade(*_unpack_run(body[_RESULT_HEAD:end]), failure, layout, nbytes, seconds)

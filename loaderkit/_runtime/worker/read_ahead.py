@@ -1,7 +1,8 @@
 """Reads records ahead in threads, up to a bounded number.
 
-The threads are daemons and refer to their queue only: they end with the last reference to the reader, also without
-close(), and an interpreter that shuts down doesn't wait for reads in flight.
+A *call* reads one record, or several together where the source reads many at once. The threads are daemons and refer to
+their queue only: they end with the last reference to the reader, also without close(), and an interpreter that shuts
+down doesn't wait for reads in flight.
 """
 
 import queue
@@ -9,8 +10,9 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from loaderkit._system.limits import with_limits
@@ -19,30 +21,45 @@ from loaderkit.errors import WorkerError
 # How long `close()` waits for reads in flight; then their daemon threads are left. Not measured.
 _CLOSE_SECONDS = 1.0
 
-# Where the result goes, what reads, and the record key.
-_Job = tuple["Future[Any]", Callable[[int], Any], int]
+# The records of some keys, or those before the first that can't be read, and its error.
+Records = tuple[list[Any], Exception | None]
+Read = Callable[[list[int]], Records]
+# Where the result goes, what reads, and the record keys.
+_Job = tuple["Future[Records]", Read, list[int]]
 _Jobs = queue.SimpleQueue[_Job | None]
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    task: int
+    keys: list[int]
+    result: "Future[Records] | None" = None  # None: not in flight yet
 
 
 class ReadAhead:
     """Reads ahead for one worker, which takes the records in one thread, one task after the other.
 
     Args:
-        read: takes a record key; called from several threads.
+        read: takes record keys; called from several threads.
         threads: number of reading threads.
         records: greatest number of records that are in flight, or read and not taken yet.
+        call_records: greatest number of records of a call; a task of more is read in several calls of about one size.
+
+    waited: seconds for which `take` waited for reads, in all.
 
     Raises WorkerError, naming the limit, where the system starts no more threads.
 
-    >>> ahead = ReadAhead("abc".__getitem__, threads=2, records=2)
-    >>> [future.result() for future in ahead.take(0, [2, 0, 1])]
-    ['c', 'a', 'b']
+    >>> ahead = ReadAhead(lambda keys: (["abc"[key] for key in keys], None), threads=2, records=2)
+    >>> ahead.take(0, [2, 0, 1])
+    (['c', 'a', 'b'], None)
     >>> ahead.close()
     """
 
-    def __init__(self, read: Callable[[int], Any], *, threads: int, records: int) -> None:
+    def __init__(self, read: Read, *, threads: int, records: int, call_records: int = 1) -> None:
+        self.waited = 0.0
         self._read = read
         self._bound = records
+        self._call_records = call_records
         self._jobs: _Jobs = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=_work, args=(self._jobs,), name=f"loaderkit-read-{k}", daemon=True)
@@ -50,9 +67,9 @@ class ReadAhead:
         ]
         self._end = weakref.finalize(self, _end_threads, self._jobs, threads)
         self._end.atexit = False
-        self._waiting: deque[tuple[int, int]] = deque()  # task, key: not in flight yet
-        self._begun: dict[int, deque[Future[Any]]] = {}  # by task: in flight, or read and not taken
-        self._ahead = 0  # number of futures in `_begun`
+        self._begun: dict[int, deque[_Call]] = {}  # by task: not taken yet, in order
+        self._waiting: deque[_Call] = deque()  # those of them that aren't in flight yet
+        self._ahead = 0  # records of the others
         for started, thread in enumerate(self._threads):
             try:
                 thread.start()
@@ -64,53 +81,89 @@ class ReadAhead:
                     f"{with_limits(error)}"
                 ) from error
 
-    def begin(self, task: int, keys: Sequence[int]) -> None:
-        """Queues the reads of a task; as many as the bound allows start at once."""
-        if task not in self._begun:
-            self._begun[task] = deque()
-            self._waiting.extend((task, key) for key in keys)
-            self._top_up()
+    def begin(self, task: int, keys: list[int]) -> None:
+        """Queues the reads of a task, unless they are; as many as the bound allows start at once."""
+        if task in self._begun or not keys:
+            return
+        calls = -(-len(keys) // self._call_records)
+        ends = [len(keys) * number // calls for number in range(calls + 1)]
+        begun = deque([_Call(task, keys[lo:hi]) for lo, hi in zip(ends, ends[1:])])
+        self._begun[task] = begun
+        self._waiting.extend(begun)
+        self._top_up()
 
-    def take(self, task: int, keys: Sequence[int]) -> Generator["Future[Any]", None, None]:
-        """Yields the reads of a task in order; those that aren't taken are cancelled."""
-        self.begin(task, keys)
-        begun = self._begun[task]
-        try:
-            for _ in keys:
-                while not begun:
-                    self._launch()  # in order, beyond the bound if necessary: the caller waits
-                future = begun.popleft()
-                self._ahead -= 1
-                self._top_up()
-                yield future
-        finally:
-            if self._waiting and self._waiting[0][0] == task:
+    def take(self, task: int, keys: list[int]) -> Records:
+        """The next records of a task, or those before a failure; then the rest of the task is cancelled.
+
+        Args:
+            task: its id.
+            keys: those of `begin` in order, in one call or several. Others, as of records that are read again, are
+                read now, and what was begun of the task is cancelled.
+        """
+        records: list[Any] = []
+        while len(records) < len(keys):
+            wanted = keys[len(records) :]
+            self.begin(task, wanted)
+            call = self._begun[task][0]
+            wanted = wanted[: len(call.keys)]
+            if call.keys[: len(wanted)] != wanted:
                 self.forget(task)
-            else:  # none of its reads is in `_waiting`
-                self._cancel(self._begun.pop(task))
+                continue
+            while call.result is None:
+                self._launch()  # in order, beyond the bound if necessary: the caller waits
+            made, error = self._result(call.result)
+            self._taken(call, len(wanted), made, error)
+            records += made[: len(wanted)]
+            if error is not None and len(made) < len(wanted):
+                self.forget(task)
+                return records, error
+        return records, None
+
+    def _result(self, result: "Future[Records]") -> Records:
+        if result.done():
+            return result.result()
+        begun = time.perf_counter()
+        try:
+            return result.result()
+        finally:
+            self.waited += time.perf_counter() - begun
+
+    def _taken(self, call: _Call, count: int, made: list[Any], error: Exception | None) -> None:
+        """The first `count` records of a call, the first of its task, are handed out."""
+        self._ahead -= count
+        if count < len(call.keys):
+            call.keys = call.keys[count:]
+            call.result = Future()
+            call.result.set_result((made[count:], error))
+        else:
+            calls = self._begun[call.task]
+            calls.popleft()
+            if not calls:
+                del self._begun[call.task]
+        self._top_up()
 
     def forget(self, task: int) -> None:
-        """Cancels the reads of a task, which won't be taken."""
-        if task in self._begun:
-            self._waiting = deque(entry for entry in self._waiting if entry[0] != task)
-            self._cancel(self._begun.pop(task))
-
-    def _cancel(self, begun: "deque[Future[Any]]") -> None:
-        for future in begun:
-            future.cancel()
-        self._ahead -= len(begun)
+        """Cancels the reads of a task that weren't taken."""
+        calls = self._begun.pop(task, None)
+        if calls is None:
+            return
+        if calls[-1].result is None:
+            self._waiting = deque(call for call in self._waiting if call.task != task)
+        for call in calls:
+            if call.result is not None:
+                call.result.cancel()
+                self._ahead -= len(call.keys)
         self._top_up()
 
     def _top_up(self) -> None:
-        while self._waiting and self._ahead < self._bound:
+        while self._waiting and self._ahead + len(self._waiting[0].keys) <= self._bound:
             self._launch()
 
     def _launch(self) -> None:
-        task, key = self._waiting.popleft()
-        future: Future[Any] = Future()
-        self._begun[task].append(future)
-        self._ahead += 1
-        self._jobs.put((future, self._read, key))
+        call = self._waiting.popleft()
+        call.result = Future()
+        self._ahead += len(call.keys)
+        self._jobs.put((call.result, self._read, call.keys))
 
     def close(self) -> None:
         """Ends the threads; a read in flight may end later."""
@@ -133,10 +186,10 @@ def _end_threads(jobs: _Jobs, threads: int) -> None:
 
 def _work(jobs: _Jobs) -> None:
     while (job := jobs.get()) is not None:
-        future, read, key = job
-        if future.set_running_or_notify_cancel():
+        result, read, keys = job
+        if result.set_running_or_notify_cancel():
             try:
-                future.set_result(read(key))
+                result.set_result(read(keys))
             except BaseException as error:  # noqa: BLE001 - raised where the read is taken
-                future.set_exception(error)
-        del job, future, read
+                result.set_exception(error)
+        del job, result, read, keys

@@ -1,14 +1,14 @@
-"""Reads records from a source: in bulk where the source can, with several reads in flight where the options say so.
+"""Reads records from a source: in bulk where the source can, with several reads in flight where that pays.
 
-A bulk read that fails is repeated record by record, so that the error is that of the first record that fails, with its
-key; each of these reads is retried according to `ReadOptions.retry`.
+A bulk read that fails is repeated, and then in halves (bulk_read.py), so that the error is that of the first record
+that fails, with its key.
 """
 
-from collections.abc import Callable, Generator
-from concurrent.futures import Future
-from contextlib import closing
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,10 +16,11 @@ from loaderkit._base.integers import at_least
 from loaderkit._base.tree import own_each
 from loaderkit._order.failure import Failure
 from loaderkit.sources.naming import namer_of
-from loaderkit.sources.optional import many_reader
+from loaderkit.sources.optional import advised_calls, many_reader
 from loaderkit.sources.protocol import read_only
 
-from .read_ahead import ReadAhead
+from .bulk_read import BulkRead, MiscountedError
+from .read_ahead import Read, ReadAhead, Records
 from .retrying import Retry, Retrying
 
 
@@ -28,8 +29,10 @@ class ReadOptions:
     """How a worker reads.
 
     Args:
-        num_threads: number of reading threads in each worker; 0 reads in the thread that transforms. Useful where a
-            read waits (an object store, a spinning disk); not used for sources that read many records in one call.
+        num_threads: number of reading threads in each worker, and of reads in flight: each reads one record, or many
+            in one call of the source's `__getitems__`. 0 reads in the thread that transforms. None, the default, is
+            the source's own `read_ahead`: 0 where it has none, as a local source, 4 for a remote one. Threads help
+            where a read waits (an object store, a spinning disk).
         prefetch_buffer_size: greatest number of records that are read ahead of the one being transformed.
         retry: how a failed read is retried; None for no retry.
 
@@ -39,26 +42,44 @@ class ReadOptions:
     ValueError: num_threads: expected 0 or more, got -1
     """
 
-    num_threads: int = 0
+    num_threads: int | None = None
     prefetch_buffer_size: int = 500
     retry: Retry | None = None
 
     def __post_init__(self) -> None:
         for name in ("num_threads", "prefetch_buffer_size"):
-            object.__setattr__(self, name, at_least(name, getattr(self, name), 0))
+            value = getattr(self, name)
+            if name != "num_threads" or value is not None:
+                object.__setattr__(self, name, at_least(name, value, 0))
         if self.retry is not None and not isinstance(self.retry, Retry):
             raise TypeError(f"retry: expected a Retry or None, got {self.retry!r}")
 
 
-def reads_in_flight(source: Any, options: ReadOptions) -> int:
-    """The number of records that a worker reads at once; 0 where it reads in the thread that transforms.
+class ReadAheadLimits(NamedTuple):
+    """How far a worker reads ahead.
 
-    >>> reads_in_flight([1, 2], ReadOptions(num_threads=4))
-    4
+    threads: reads in flight. records: greatest number of records that are in flight, or read and not taken.
+    call_records: greatest number of records of a read, 1 where the source reads them one at a time.
     """
-    if many_reader(source) is not None:  # it reads many records in one call, by its own method
-        return 0
-    return min(options.num_threads, options.prefetch_buffer_size)
+
+    threads: int
+    records: int
+    call_records: int
+
+
+def read_ahead_limits(source: Any, options: ReadOptions) -> ReadAheadLimits | None:
+    """How far a worker reads ahead of a source; None where it reads in the thread that transforms.
+
+    A bulk read takes a whole task, but no more than lets all threads read within `prefetch_buffer_size`.
+
+    >>> read_ahead_limits([1, 2], ReadOptions(num_threads=4))
+    ReadAheadLimits(threads=4, records=500, call_records=1)
+    """
+    records = options.prefetch_buffer_size
+    threads = advised_calls(source) if options.num_threads is None else options.num_threads
+    if not threads or not records:
+        return None
+    return ReadAheadLimits(threads, records, 1 if many_reader(source) is None else max(1, records // threads))
 
 
 class RecordReader:
@@ -68,23 +89,35 @@ class RecordReader:
         source: an object with `__getitem__`.
         options: threads, bound and retries.
         copy: return records in containers of their own, so that operations can't change the source's.
+        ahead: whether it may read ahead at all.
 
     name: a function of a record key, the source's name for the record or None.
+    waited: seconds for which `read` waited for bytes, in all: for reads ahead, or without using the processor.
     """
 
-    def __init__(self, source: Any, options: ReadOptions, *, copy: bool) -> None:
+    def __init__(self, source: Any, options: ReadOptions, *, copy: bool, ahead: bool = True) -> None:
+        self.waited = 0.0
         self._source = source
         self.name = namer_of(source)
-        self._batched = many_reader(source)
         self._guard = _guard_of(source) if copy else None
-        self._one: Callable[[int], Any] = source.__getitem__
+        one: Callable[[int], Any] = source.__getitem__
+        self._retrying: list[Retrying] = []
         if options.retry is not None:
-            self._one = Retrying(self._one, options.retry, self.name)
+            one = retrying = Retrying(one, options.retry, self.name)
+            self._retrying.append(retrying)
+        many = many_reader(source)
+        # Reading threads refer to it, so it mustn't refer to this object.
+        self._call: Read = partial(_one_by_one, one)
+        if many is not None:
+            self._call = bulk = BulkRead(many, one, options.retry)
+            self._retrying += [] if bulk.retrying is None else [bulk.retrying]
         self._waited_for = False  # whether the transforming thread is in `read`
         self._ahead: ReadAhead | None = None
-        if reads_in_flight(source, options):
+        limits = read_ahead_limits(source, options) if ahead else None
+        if limits is not None:
+            threads, records, call_records = limits
             self._ahead = ReadAhead(
-                self._one, threads=options.num_threads, records=options.prefetch_buffer_size
+                self._call, threads=threads, records=records, call_records=call_records
             )
 
     def begin(self, task: int, keys: np.ndarray) -> None:
@@ -106,53 +139,48 @@ class RecordReader:
         """
         self._waited_for = True
         try:
-            records, error = self._read(task, keys)
+            records, error = self._read(task, keys.tolist())
         finally:
             self._waited_for = False
         failure = None
         if error is not None:
-            # Where a source returned too few or too many records, the wrong one isn't known.
-            place = len(records)
-            of = indices if isinstance(error, _Miscounted) else indices[place : place + 1]
+            of = indices[len(records) : len(records) + 1]
+            if isinstance(error, MiscountedError):  # the wrong one of the records isn't known
+                records, of = [], indices
             failure = Failure(error, f"source {type(self._source).__qualname__}", tuple(of.tolist()))
         return (records if self._guard is None else self._guard(records)), failure
+
+    def _read(self, task: int, keys: list[int]) -> Records:
+        if self._ahead is not None:
+            waited = self._ahead.waited
+            try:
+                return self._ahead.take(task, keys)
+            finally:
+                self.waited += self._ahead.waited - waited
+        begun, worked = time.perf_counter(), time.thread_time()
+        try:
+            return self._call(keys)
+        finally:
+            worked = time.thread_time() - worked
+            self.waited += max(0.0, time.perf_counter() - begun - worked)
 
     def tell_of_waits(self, waits: Callable[[], None]) -> None:
         """Sets a function that is called repeatedly while `read` waits for the retry of a read.
 
         It may be called by any thread; not while only reads ahead are retried.
         """
-        if isinstance(self._one, Retrying):
-            self._one.waits = lambda: waits() if self._waited_for else None
+        for retrying in self._retrying:
+            retrying.waits = lambda: waits() if self._waited_for else None
 
     @property
     def retries(self) -> bool:
         """Whether failed reads are retried."""
-        return isinstance(self._one, Retrying)
+        return bool(self._retrying)
 
-    def _read(self, task: int, keys: np.ndarray) -> tuple[list[Any], Exception | None]:
-        if self._ahead is not None:
-            return _until_error(self._ahead.take(task, keys.tolist()))
-        listed: list[int] = keys.tolist()
-        if self._batched is not None and len(listed) > 1:
-            try:
-                records = list(self._batched(listed))
-            except Exception:  # noqa: BLE001 - raised again by the record that it belongs to
-                return self._one_by_one(listed)
-            if len(records) != len(listed):
-                return [], _Miscounted(f"__getitems__ gave {len(records)} records for {len(listed)} keys")
-            return records, None
-        return self._one_by_one(listed)
-
-    def _one_by_one(self, keys: list[int]) -> tuple[list[Any], Exception | None]:
-        records: list[Any] = []
-        try:
-            records.extend(map(self._one, keys))
-        except Exception as error:  # noqa: BLE001 - a source may raise anything
-            return records, error
-        if len(records) != len(keys):
-            return records, RuntimeError("the source raised StopIteration")
-        return records, None
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether `begin` starts reads."""
+        return self._ahead is not None
 
     def close(self) -> None:
         """Ends the reading threads."""
@@ -160,18 +188,14 @@ class RecordReader:
             self._ahead.close()
 
 
-class _Miscounted(ValueError):  # noqa: N818 - users see a ValueError
-    """A bulk read returned another number of records than of keys."""
-
-
-def _until_error(reads: Generator[Future[Any], None, None]) -> tuple[list[Any], Exception | None]:
+def _one_by_one(read: Callable[[int], Any], keys: list[int]) -> Records:
     records: list[Any] = []
-    with closing(reads):  # an error's traceback would keep the generator open, and the task may be read again
-        for read in reads:
-            try:
-                records.append(read.result())
-            except Exception as error:  # noqa: BLE001 - a source may raise anything
-                return records, error
+    try:
+        records.extend(map(read, keys))
+    except Exception as error:  # noqa: BLE001 - a source may raise anything
+        return records, error
+    if len(records) != len(keys):
+        return records, RuntimeError("the source raised StopIteration")
     return records, None
 
 

@@ -14,26 +14,30 @@ from loaderkit._base.integers import at_least
 from loaderkit._base.notes import annotate, keyed, repr_of
 from loaderkit._base.numbers import number
 from loaderkit._runtime.transport.exceptions import shortened
-from loaderkit.errors import FileChangedError
+from loaderkit.errors import DataFormatError, FileChangedError
 from loaderkit.sources.naming import Namer
 
 _MOST_TEXT = 1_000  # characters of each attempt's error in the note
 _LONGEST_WAIT = 60.0  # seconds between two attempts: the doubled pause grows no further
+_FOR_GOOD = (FileChangedError, DataFormatError)
 _SIGN_SECONDS = 0.1  # between two calls of `waits`, far below usual values of `worker_timeout`
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How a failed read of one record is retried; needs tenacity, `pip install "loaderkit[retry]"`.
+    """How a failed read is retried; needs tenacity, `pip install "loaderkit[retry]"`.
 
     Args:
         attempts: total number of reads of a record, 1 or more.
         wait: seconds; before attempt k + 1 is a random pause of up to `wait * 2**(k - 1)`, at most 60 s.
-        deadline: seconds for all attempts of one record; none begins later. None for no limit.
-        errors: exception types to retry. Others fail at once, and so does a FileChangedError.
+        deadline: seconds for all attempts of one record, or of the records of one call of `__getitems__` together;
+            none begins later. None for no limit.
+        errors: exception types to retry. Others fail at once, and so do FileChangedError and DataFormatError.
 
-    The last error is raised, with a note of the record key and of every attempt. Raises TypeError and ValueError for
-    an argument, and ImportError if tenacity isn't installed.
+    A failed call of `__getitems__` is repeated as a whole. When its attempts end, or at once for other errors, its
+    records are read in halves without a pause, until the first that can't be read is found: that one is retried by
+    itself. The last error is raised, with a note of the record key and of every attempt. Raises TypeError and
+    ValueError for an argument, and ImportError if tenacity isn't installed.
 
     >>> Retry(attempts=3)
     Retry(attempts=3, wait=0.1, deadline=60.0, errors=(<class 'OSError'>,))
@@ -85,7 +89,7 @@ class Retrying:
     """A source's read with retries; may be called from several threads.
 
     Args:
-        read: takes a record key.
+        read: takes a record key, or those of a bulk read.
         retry: attempts, pauses and errors.
         name: a function of a record key, the source's name for the record or None.
 
@@ -99,15 +103,17 @@ class Retrying:
     7
     """
 
-    def __init__(self, read: Callable[[int], Any], retry: Retry, name: Namer = _unnamed) -> None:
+    def __init__(self, read: Callable[[Any], Any], retry: Retry, name: Namer = _unnamed) -> None:
         self._read = read
         self._name = name
         self._retry = retry
         self._jitter = random.Random()
         self.waits: Callable[[], None] = lambda: None
 
-    def __call__(self, key: int) -> Any:
-        begun = time.monotonic()
+    def __call__(self, key: Any, *, begun: float | None = None) -> Any:
+        """What `read` gives. begun: when the time of the deadline began, by time.monotonic(); None for now."""
+        if begun is None:
+            begun = time.monotonic()
         try:
             return self._read(key)
         except self._retry.errors as error:
@@ -116,7 +122,7 @@ class Retrying:
             first = error
         return self._again(key, first, begun)
 
-    def _again(self, key: int, first: Exception, begun: float) -> Any:
+    def _again(self, key: Any, first: Exception, begun: float) -> Any:
         tenacity = _tenacity()
         retry = self._retry
         attempts: list[str] = []  # a text for each failed one
@@ -151,8 +157,8 @@ class Retrying:
             raise
 
     def _may_pass(self, error: BaseException) -> bool:
-        # A replaced file stays replaced.
-        return isinstance(error, self._retry.errors) and not isinstance(error, FileChangedError)
+        # A replaced file stays replaced, and a malformed one malformed.
+        return isinstance(error, self._retry.errors) and not isinstance(error, _FOR_GOOD)
 
     def _sleep(self, seconds: float) -> None:
         end = time.monotonic() + seconds

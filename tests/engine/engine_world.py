@@ -439,8 +439,10 @@ class World(Reach):
         """A fenced worker wakes up and does what it was about to do."""
         assignment = self.fenced[worker].tasks[place]
         task = assignment.task
-        if task.reserve is not None:
-            self.slots.put(task.reserve, 0, task.reserve.nbytes, "scribbled")
+        made = self.fenced[worker].made.get(task.id)
+        room = task.reserve if made is None else made.room  # it may have requested other room before
+        if room is not None:
+            self.slots.put(room, 0, room.nbytes, "scribbled")
         if isinstance(task, ReadRows):
             self.specs[assignment.stream].work(task, self)
         if not self.reserves:

@@ -1,6 +1,5 @@
 """Rows of a columnar source that no operation needs: gathered leaf by leaf, without a Python object for each row."""
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,15 +30,12 @@ class ColumnRows:
         token: gives an object over a slot's bytes.
         batch_up: `Pipeline.batch_up`.
         verify: whether slots have checksums.
-
-    waited: seconds for which `take` didn't use the processor, in all.
     """
 
     def __init__(
         self, take: Callable[..., Any], token: Callable[[Slot], Any], batch_up: BatchUp, *, verify: bool
     ) -> None:
-        self.waited = 0.0
-        self._take_columns = take
+        self._take = take
         self._token = token
         self._batch_up = batch_up
         self._verify = verify
@@ -122,14 +118,6 @@ class ColumnRows:
         except Exception as error:  # noqa: BLE001 - a source may raise anything
             return None, Failure(error, "source", tuple(indices.tolist()))
         return Block(structure, tuple(leaves), len(keys)), None
-
-    def _take(self, keys: np.ndarray, out: list[np.ndarray] | None = None) -> Any:
-        begun, worked = time.perf_counter(), time.thread_time()
-        try:
-            return self._take_columns(keys) if out is None else self._take_columns(keys, out=out)
-        finally:
-            worked = time.thread_time() - worked
-            self.waited += max(0.0, time.perf_counter() - begun - worked)
 
     def _layout_of(self, block: Block | None) -> BatchLayout | None:
         """What a next batch's rows will probably look like: as these."""

@@ -76,17 +76,12 @@ class TaskRunner:
         # Where no operation needs the rows, a columnar source fills a batch without a Python object for each of them.
         columnar = self._pipeline.passes_rows and self._has_default_batch(1)
         take = column_reader(program.source) if columnar else None
+        copies = not self._pipeline.passes_rows
+        self.reader = RecordReader(program.source, program.read_options, copy=copies, ahead=take is None)
         self._column_rows: ColumnRows | None = None
         if take is not None:
-            self._column_rows = ColumnRows(
-                take, context.token, self._pipeline.batch_up, verify=program.verify
-            )
-        self.reader = RecordReader(
-            program.source,
-            program.read_options,
-            copy=not self._pipeline.passes_rows,
-            ahead=take is None,
-        )
+            take, batch_up = partial(self.reader.timed, take), self._pipeline.batch_up
+            self._column_rows = ColumnRows(take, context.token, batch_up, verify=program.verify)
         self._bad_record_handler: BadRecordHandler | None = None
         if program.on_record_error != "raise":
             self._bad_record_handler = BadRecordHandler(
@@ -112,7 +107,7 @@ class TaskRunner:
             self.reader.forget(task.id)  # the records after a failure
 
     def _do(self, task: Task, on_record_start: OnRecordStart | None) -> tuple[TaskResult, Output]:
-        begun, waited = time.perf_counter(), self._waited
+        begun, waited = time.perf_counter(), self.reader.waited
         handler = self._bad_record_handler
         if handler is not None:
             handler.take_losses()  # of a task that was interrupted
@@ -126,7 +121,7 @@ class TaskRunner:
                     0 if failure is None else _done_targets(task, parts),
                     layout,
                     seconds=time.perf_counter() - begun,
-                    waited=self._waited - waited,
+                    waited=self.reader.waited - waited,
                     nbytes=_weight(output),
                     losses=() if handler is None else handler.take_losses(),
                 )
@@ -140,7 +135,7 @@ class TaskRunner:
                     self._cursors(run.ends),
                     failure,
                     seconds=time.perf_counter() - begun,
-                    waited=self._waited - waited,
+                    waited=self.reader.waited - waited,
                     nbytes=_weight(output),
                     losses=() if handler is None else handler.take_losses(),
                 )
@@ -162,10 +157,6 @@ class TaskRunner:
                     nbytes=_weight(output),
                 )
                 return batch_made, output
-
-    @property
-    def _waited(self) -> float:
-        return self.reader.waited + (0.0 if self._column_rows is None else self._column_rows.waited)
 
     # --- elements and rows in order, however many they are ------------------------------------------------------
 

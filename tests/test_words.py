@@ -16,9 +16,9 @@ PAGE = (ROOT / "docs/architecture.md").read_text()
 # that means something narrower here, belongs in the glossary of docs/architecture.md instead.
 PLAIN = """
     access agreement ahead announced answer any arguments array arrays as assignment augment bad base batch
-    batches batching blame blocks boot bound braces buffer build by byte cache cached calling calls canonical
-    card cards center changed check checkpoint checks checksum checksums chunked chunks chw cipher cli client
-    closable closed closing cluster column come coming command comparison compile compiled concat config
+    batches batching blame blocks boot bound braces buffer build bulk by byte cache cached call calling calls
+    canonical card cards center changed check checkpoint checks checksum checksums chunked chunks chw cipher cli
+    client closable closed closing cluster column come coming command comparison compile compiled concat config
     conformance constants contact content context coordination crop crops csv curves data dataset decisions
     decode decoders delivery demo descriptors device difference digits direct directory discarded distinct
     document domain drop each end ends engine entry epoch epochs error errors event eviction exceptions executor

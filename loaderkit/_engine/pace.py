@@ -17,9 +17,9 @@ AHEAD_SECONDS = 40e-3
 # one record in 50 fifty times as slow, 0.85 of perfect balance was reached with less, and 1.0 with this.
 WINDOW_SECONDS = 80e-3
 # Waiting for bytes isn't work: a task has as many rows as make TASK_SECONDS of work, however long these are waited for.
-# But it lasts at most this many times as long, or a worker that reads slowly delays the next batches. Two workers with 4
-# calls of 100 ms each in flight gave 1,040 records/s with 2, 3,470 with 4, 6,420 with 8, 7,400 with 32; calls of 20 ms
-# and 0.2 ms a record 2,316, 3,821, 7,233, 7,557. The longest wait for a batch grew from 0.17 s with 8 to 0.38 s with 32.
+# But it lasts at most this many times as long, or a worker that reads slowly delays the next batches. Two workers with
+# 4 calls of 100 ms each in flight gave 1,040 records/s with 2, 3,470 with 4, 6,420 with 8, 7,400 with 32; calls of 20
+# ms and 0.2 ms a record 2,316, 3,821, 7,233, 7,557. The longest wait for a batch was 0.17 s with 8, 0.38 s with 32.
 _LONGEST_TASK = 8
 # Rows of a task although it lasts for longer, where one call reads many records: such a call takes about as long for
 # one record as for several, and fewer rows a call would come more slowly, down to one: 10 records/s with calls of

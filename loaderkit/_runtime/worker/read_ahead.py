@@ -5,6 +5,7 @@ their queue only: they end with the last reference to the reader, also without c
 down doesn't wait for reads in flight.
 """
 
+import itertools
 import queue
 import threading
 import time
@@ -87,7 +88,7 @@ class ReadAhead:
             return
         calls = -(-len(keys) // self._call_records)
         ends = [len(keys) * number // calls for number in range(calls + 1)]
-        begun = deque([_Call(task, keys[lo:hi]) for lo, hi in zip(ends, ends[1:])])
+        begun = deque([_Call(task, keys[lo:hi]) for lo, hi in itertools.pairwise(ends)])
         self._begun[task] = begun
         self._waiting.extend(begun)
         self._top_up()

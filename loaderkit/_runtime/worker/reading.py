@@ -116,9 +116,7 @@ class RecordReader:
         limits = read_ahead_limits(source, options) if ahead else None
         if limits is not None:
             threads, records, call_records = limits
-            self._ahead = ReadAhead(
-                self._call, threads=threads, records=records, call_records=call_records
-            )
+            self._ahead = ReadAhead(self._call, threads=threads, records=records, call_records=call_records)
 
     def begin(self, task: int, keys: np.ndarray) -> None:
         """Starts reads of a task that `read` will ask for later."""

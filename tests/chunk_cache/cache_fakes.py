@@ -1,7 +1,10 @@
 """An index and shards in memory, and a count of the bytes that were read of them."""
 
+import os
+import signal
 import threading
 import time
+import traceback
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -105,3 +108,22 @@ def in_threads(function, arguments):
     if errors:
         raise errors[0]
     return results
+
+
+def in_processes(function, arguments, kill_after=None):
+    """Calls a function in a forked process for each argument; all must give True, unless they are killed."""
+    pids = []
+    for argument in arguments:
+        pid = os.fork()
+        if not pid:
+            try:
+                os._exit(0 if function(argument) else 1)
+            except BaseException:  # noqa: BLE001 - a child must never return into the tests
+                traceback.print_exc()
+                os._exit(2)
+        pids.append(pid)
+    if kill_after is not None:
+        time.sleep(kill_after)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]

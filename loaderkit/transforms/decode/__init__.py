@@ -1,13 +1,15 @@
-"""Decoding of records of data files: the fields of a tar record by their extensions."""
+"""Decoding of records of data files: the fields of a tar record by their extensions, tf.train.Example."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .by_extension import ByExtension as ByExtension
+    from .example import Example as Example
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
     _NAMES = {
         "ByExtension": "loaderkit.transforms.decode.by_extension",
+        "Example": "loaderkit.transforms.decode.example",
     }
     __getattr__, __dir__ = _lazy_names(globals(), _NAMES)

@@ -16,6 +16,8 @@ COMMANDS = {
     "inspect": "what a set of data files holds: format, shards, records, fields, sizes",
     "show": "records as readable text, or the bytes of one field",
     "preview": "a picture or a page that shows records",
+    "index": "find where each record lies, and keep it in a file beside the data",
+    "verify": "compare the data with its index",
     "lint": "what in the data would harm a training",
     "demo": "train on handwritten digits, kill the training in the middle of an epoch, resume it exactly",
 }

@@ -139,7 +139,7 @@ def summary_of(opened: OpenedSource, sample: int) -> Summary:
     sizes = opened.sizes()
     return Summary(
         format=opened.format,
-        names=opened.shown_names,
+        names=opened.names,
         records_each=opened.records_each,
         nbytes=None if sizes is None else int(sizes.sum()),
         record_bytes=_record_bytes(opened, read_bytes),

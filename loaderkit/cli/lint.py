@@ -1,19 +1,21 @@
 """`loaderkit lint`: what in the data would harm a training."""
 
 import argparse
+import contextlib
 
 import numpy as np
 
-from loaderkit._formats.scan import Malformed
 from loaderkit._storage.names import redacted
 from loaderkit.errors import DataFormatError
 
 from .data_format import is_compressed, unpack_text
 from .findings import Finding, report
+from .formats import SCANNED
 from .lint_records import RECORD_RULES, RecordLint, sampled_stretches
 from .lint_shards import SHARD_RULES, lint_shards
-from .open_source import add_source_arguments, open_source
+from .open_source import add_source_arguments, named_data, open_source
 from .output import Output, add_output_argument
+from .shard_checks import ShardChecks, check_each
 
 RULES = ("compressed", "malformed", *dict.fromkeys((*SHARD_RULES, *RECORD_RULES)))
 
@@ -56,19 +58,25 @@ def run(options: argparse.Namespace) -> int:
                 findings += lint_shards(opened)
                 with out.progress("records", len(keys)) as advance:
                     findings += RecordLint(opened, options.label).findings(keys, advance)
-        except DataFormatError as error:
-            findings.append(Finding("malformed", "error", *_parts(error)))
+        except DataFormatError:  # of the first shard that isn't of its format; there may be more
+            malformed = _malformed(options, out)
+            if not malformed:
+                raise
+            findings += malformed
     nothing = f"nothing found in {facts['records']:,} records, of which {facts['records_read']:,} were read"
     return report(out, findings, facts, RULES, nothing)
 
 
-def _parts(error: DataFormatError) -> tuple[str, str, str]:
-    # The layer that knows the shard's name puts it before the scan's text.
-    reason = error.__cause__
-    if isinstance(reason, Malformed):
-        return (
-            str(error).removesuffix(f": {reason}"),
-            f"at byte {reason.offset}: {reason.problem}",
-            reason.remedy,
-        )
-    return "the set", str(error), ""
+def _malformed(options: argparse.Namespace, out: Output) -> list[Finding]:
+    with named_data(options) as data:
+        if data.format not in SCANNED:
+            return []
+        with (
+            contextlib.closing(ShardChecks(data.shards(), SCANNED[data.format], None, full=True)) as checks,
+            out.progress("shards", len(checks)) as advance,
+        ):
+            found = []
+            for shard in check_each(checks, 0):
+                found += shard.findings
+                advance(1)
+            return found

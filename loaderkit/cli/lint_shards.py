@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
+
+from loaderkit._record_index.record_index import RecordIndex
 
 from .findings import Finding
 from .open_source import OpenedSource
@@ -22,14 +23,14 @@ def lint_shards(opened: OpenedSource) -> Iterator[Finding]:
     """The findings about shards, and those that an index of members gives about all records."""
     yield from _records(opened)
     yield from _bytes(opened)
-    if opened.index is not None and not opened.index.counts and opened.index.has_members:
-        yield from _members(opened)
+    if opened.index is not None and opened.index.has_members:
+        yield from _members(opened, opened.index)
 
 
 def _records(opened: OpenedSource) -> Iterator[Finding]:
     each = opened.records_each
     for shard in np.flatnonzero(each == 0).tolist():
-        yield Finding("empty-shard", "warning", opened.shown_names[shard], "has no record", "remove the file")
+        yield Finding("empty-shard", "warning", opened.names[shard], "has no record", "remove the file")
     median = float(np.median(each[each > 0])) if (each > 0).any() else 0.0
     # The last shard of many writers has what is left.
     for shard in np.flatnonzero((each > UNEVEN * median) | (each * UNEVEN < median))[: len(each)].tolist():
@@ -37,7 +38,7 @@ def _records(opened: OpenedSource) -> Iterator[Finding]:
             yield Finding(
                 "uneven-shards",
                 "warning",
-                opened.shown_names[shard],
+                opened.names[shard],
                 f"has {each[shard]:,} records, the median shard {median:,.0f}",
                 "loaderkit reads them well; loaders that give each process whole shards lose or repeat records",
             )
@@ -60,10 +61,10 @@ def _bytes(opened: OpenedSource) -> Iterator[Finding]:
         )
 
 
-def _members(opened: OpenedSource) -> Iterator[Finding]:
-    index, total = opened.index, len(opened)
+def _members(opened: OpenedSource, index: RecordIndex) -> Iterator[Finding]:
+    total = len(opened)
     # A number for each field; the sum of its members' numbers tells the set of fields that a record has.
-    numbers = np.random.default_rng(0).integers(1, 1 << 63, len(index.fields) or 1, dtype=np.uint64)
+    numbers = np.random.default_rng(0).integers(1, 1 << 62, len(index.fields) or 1)
     first_of: dict[int, int] = {}
     counts: dict[int, int] = {}
     empty: list[tuple[int, int]] = []
@@ -80,7 +81,7 @@ def _members(opened: OpenedSource) -> Iterator[Finding]:
         empties += len(places)
         records = np.searchsorted(members.first, places[: 10 - len(empty)], side="right") - 1
         empty += zip((keys[records]).tolist(), members.field[places[: len(records)]].tolist())
-    yield from _differing(opened, first_of, counts)
+    yield from _differing(opened, index, first_of, counts)
     for key, field in empty:
         yield Finding(
             "empty-value",
@@ -92,24 +93,25 @@ def _members(opened: OpenedSource) -> Iterator[Finding]:
         )
 
 
-def _differing(opened: OpenedSource, first_of: dict[int, int], counts: dict[int, int]) -> Iterator[Finding]:
+def _differing(
+    opened: OpenedSource, index: RecordIndex, first_of: dict[int, int], counts: dict[int, int]
+) -> Iterator[Finding]:
     if len(counts) < 2:
         return
     usual = max(counts, key=counts.__getitem__)
-    usual_fields = _fields(opened, first_of[usual])
+    usual_fields = _fields(index, first_of[usual])
     for value in sorted(counts, key=first_of.__getitem__):
         if value != usual:
             yield fields_finding(
                 opened.location(first_of[value]),
                 counts[value],
-                _fields(opened, first_of[value]),
+                _fields(index, first_of[value]),
                 usual_fields,
             )
 
 
-def _fields(opened: OpenedSource, key: int) -> set[str]:
-    found: NDArray[np.uint16] = opened.index.members_of(np.array([key])).field
-    return {opened.index.fields[field] for field in found.tolist()}
+def _fields(index: RecordIndex, key: int) -> set[str]:
+    return {index.fields[field] for field in index.members_of(np.array([key])).field.tolist()}
 
 
 def fields_finding(location: str, records: int, fields: set[str], usual: set[str]) -> Finding:

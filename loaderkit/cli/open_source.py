@@ -5,7 +5,8 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit import sources
+from loaderkit._record_index.find import find_index
+from loaderkit._record_index.record_index import RecordIndex
+from loaderkit._record_index.shard_set import ShardSet
 from loaderkit._storage.names import file_parts, is_remote, redacted
+from loaderkit.sources.indexed import data_parts
 
 from .data_format import FORMATS, SNIFFED_BYTES, format_by_content, format_by_name
 from .exit_status import UsageError
+from .formats import SCANNED, indexed_source
 
 PIPE = "-"
 
@@ -45,23 +51,24 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, pipe: bool = True) 
 class OpenedSource:
     """A source with what commands ask of it.
 
-    format: one of `FORMATS`. source: gives the records. names: of the shards; shown_names: "stdin" for a pipe. ends:
-    (shards,) int64, the records up to and with each shard. index: where records lie, None for formats that have their
-    own (ArrayRecord).
+    format: one of `FORMATS`. source: gives the records. index: where the records lie, None where the source has its own
+    index (ArrayRecord) or parts of files. names: of the shards, as they may be shown. ends: (shards,) int64, the
+    records up to and with each shard.
     """
 
-    def __init__(self, data_format: str, source: Any, shown_name: str | None = None) -> None:
+    def __init__(
+        self, data_format: str, source: Any, index: RecordIndex | None = None, names: list[str] | None = None
+    ) -> None:
         self.format, self.source = data_format, source
-        self.index: Any = getattr(source, "index", None)
-        if self.index is None:
+        if index is None or names is None or len(index) != len(source):
+            self.index = None
             self.names, ends = _shards_of(source)
+            self.ends = np.array(ends, np.int64)
         else:
-            self.names, ends = list(self.index.shard_names), self.index.shard_ends
-        self.shown_names = self.names if shown_name is None else [shown_name]
-        self.ends: NDArray[np.int64] = np.asarray(ends, np.int64)
+            self.index, self.names, self.ends = index, names, index.shard_ends
 
     def __len__(self) -> int:
-        return int(self.ends[-1]) if len(self.ends) else 0
+        return len(self.source)
 
     @property
     def records_each(self) -> NDArray[np.int64]:
@@ -71,7 +78,7 @@ class OpenedSource:
     def sizes(self) -> NDArray[np.int64] | None:
         """(shards,) int64: the bytes of each shard, None where a server would have to be asked."""
         if self.index is not None:
-            return np.asarray(self.index.shard_sizes, np.int64)
+            return self.index.shard_sizes
         if any(map(is_remote, self.names)):
             return None
         return np.array([Path(name).stat().st_size for name in self.names], np.int64)
@@ -80,28 +87,81 @@ class OpenedSource:
         """The record's shard and its place there, such as "train-000.tar[17]"."""
         shard = int(np.searchsorted(self.ends, key, side="right"))
         first = int(self.ends[shard - 1]) if shard else 0
-        return f"{self.shown_names[shard]}[{key - first}]"
+        return f"{self.names[shard]}[{key - first}]"
 
     def read(self, keys: NDArray[np.int64]) -> list[Any]:
         """The records with these keys, (n,) int64."""
-        return list(self.source.__getitems__(keys.tolist()))
+        return list(self.source.__getitems__(keys))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedData:
+    """What SRC and the options say, before anything but the first bytes is read.
+
+    names: of the files. format: one of `FORMATS`. storage_options: of the server, None without any. piped: whether the
+    file is a copy of stdin.
+    """
+
+    names: list[str]
+    format: str
+    storage_options: dict[str, str] | None
+    piped: bool
+
+    def shards(self) -> ShardSet:
+        """The files, each once, for an index of them; UsageError for ArrayRecord, which has its own."""
+        if self.format not in SCANNED:
+            raise UsageError(f"SRC: expected files that need an index, got {self.format}, which has its own")
+        parts = data_parts(self.names, self.storage_options)
+        return ShardSet(list(dict.fromkeys(part.path for part in parts)), self.storage_options)
+
+
+@contextlib.contextmanager
+def named_data(options: argparse.Namespace) -> Iterator[NamedData]:
+    """What SRC and the options name; a copy of stdin is there while the block runs."""
+    with _without_pipe(options.sources) as names:
+        with usage_errors():
+            storage_options = _storage_options(options.storage_option)
+            data_format = options.format or _format_of(names, storage_options)
+        yield NamedData(names, data_format, storage_options, PIPE in options.sources)
 
 
 @contextlib.contextmanager
 def open_source(options: argparse.Namespace) -> Iterator[OpenedSource]:
     """The source that SRC and the options name, open while the block runs; OSError, or UsageError for the names."""
-    with contextlib.ExitStack() as stack:
-        names = stack.enter_context(_without_pipe(options.sources))
-        try:
-            storage_options = _storage_options(options.storage_option)
-            data_format = options.format or _format_of(names, storage_options)
-            source = _MAKERS[data_format](names, storage_options)
-        except ValueError as error:  # the names, not the data
-            raise UsageError(str(error)) from error
-        close = getattr(source, "close", None)
-        if close is not None:
-            stack.callback(close)
-        yield OpenedSource(data_format, source, "stdin" if PIPE in options.sources else None)
+    with named_data(options) as data, open_named(data) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def open_named(data: NamedData, index: RecordIndex | None = None) -> Iterator[OpenedSource]:
+    """The source of files that were named; index: theirs, None to find it, or to make it for local files."""
+    with usage_errors():
+        opened = _opened(data, index)
+    with contextlib.closing(opened.source):
+        if data.piped:
+            opened.names = ["stdin"]
+        yield opened
+
+
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """A ValueError of the block is about the names or the options that the user gave."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _opened(data: NamedData, index: RecordIndex | None) -> OpenedSource:
+    if data.format == "array_record":
+        if data.storage_options is not None:
+            raise UsageError("--storage-option: expected files that loaderkit reads itself, got array_record")
+        return OpenedSource(data.format, sources.ArrayRecordDataSource(data.names))
+    shards = data.shards()
+    if index is None:
+        index = find_index(shards, SCANNED[data.format])
+    source = indexed_source(data.format, data.names, index.path, data.storage_options)
+    return OpenedSource(data.format, source, index, shards.shown)
 
 
 def _format_of(names: list[str], storage_options: dict[str, str] | None) -> str:
@@ -159,12 +219,3 @@ def _shards_of(source: Any) -> tuple[list[str], list[int]]:
         ends.append(high)
         key = high
     return names, ends
-
-
-def _array_record(names: list[str], storage_options: dict[str, str] | None) -> Any:
-    if storage_options is not None:
-        raise UsageError("--storage-option: expected files that loaderkit reads, got array_record")
-    return sources.ArrayRecordDataSource(names)
-
-
-_MAKERS: dict[str, Callable[..., Any]] = {"array_record": _array_record}

@@ -92,5 +92,5 @@ def _keys(opened: OpenedSource, number: int, seed: int | None) -> NDArray[np.int
 
 
 def _title(opened: OpenedSource) -> str:
-    first, *more = (name.rpartition("/")[2] for name in opened.shown_names)
+    first, *more = (name.rpartition("/")[2] for name in opened.names)
     return first + (f" and {len(more)} more" if more else "")

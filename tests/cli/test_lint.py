@@ -17,7 +17,6 @@ class Shards:
     def __init__(self, shards):
         self.records = [record for shard in shards for record in shard]
         self.names = [f"s{n}[{k}]" for n, shard in enumerate(shards) for k in range(len(shard))]
-        self.index = None
 
     def __len__(self):
         return len(self.records)
@@ -27,6 +26,9 @@ class Shards:
             if isinstance(self.records[key], Exception):
                 raise self.records[key]
         return [self.records[key] for key in keys]
+
+    def close(self):
+        pass
 
     def name(self, key):
         return self.names[key]
@@ -38,7 +40,8 @@ def lint(loaderkit, monkeypatch):
     monkeypatch.setattr(open_source.OpenedSource, "sizes", lambda self: None)
 
     def run(*shards, more=()):
-        monkeypatch.setitem(open_source._MAKERS, "lines", lambda names, options: Shards(shards))
+        opened = open_source.OpenedSource("jsonl", Shards(shards))
+        monkeypatch.setattr(open_source, "_opened", lambda data, index: opened)
         ran = loaderkit("lint", "x.txt", "--json", *more)
         (document,) = ran.documents
         assert ran.status == bool(document["findings"])

@@ -1,0 +1,127 @@
+"""`loaderkit index`: finds where each record lies, and keeps it in a file."""
+
+import argparse
+import contextlib
+import os
+import sys
+
+from loaderkit._record_index.build import build_index
+from loaderkit._record_index.find import cached_path, path_beside
+from loaderkit._record_index.part_file import ScanOptions
+from loaderkit._record_index.scan_shard import REMOTE_WINDOW
+from loaderkit._record_index.shard_set import ShardSet
+
+from .exit_status import ExitStatus, UsageError
+from .formats import SCANNED
+from .open_source import add_source_arguments, named_data
+from .output import Output, add_output_argument
+from .printable import printable, size_text
+
+ASKED_SIZES = 16  # of the shards on a server; each is a round trip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.description = (
+        "Find where each record lies. Local data is indexed at its first use, too; data on a server is indexed by this "
+        "command alone. A command that was stopped goes on with the shards that are left."
+    )
+    add_source_arguments(parser, pipe=False)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="the index's file (default: where sources look for it)"
+    )
+    parser.add_argument(
+        "--spans-only",
+        action="store_true",
+        help="leave out where the fields of each record lie: smaller, slower",
+    )
+    parser.add_argument(
+        "--keys", action="store_true", help="keep the records' keys, for `loaderkit show --find`"
+    )
+    parser.add_argument("--crc", action="store_true", help="keep a checksum of each record; reads every byte")
+    add_workers_argument(parser)
+    add_output_argument(parser)
+
+
+def add_workers_argument(parser: argparse.ArgumentParser) -> None:
+    """The option -p."""
+    parser.add_argument(
+        "-p",
+        "--processes",
+        type=int,
+        metavar="N",
+        help="worker processes, 0 for none (default: as many as processors, none for little data)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Makes the index, and prints what it holds."""
+    if (options.processes or 0) < 0:
+        raise UsageError(f"--processes: expected 0 or more, got {options.processes}")
+    out = Output(as_json=options.json)
+    with named_data(options) as data:
+        shards = data.shards()
+        path = options.output or _default_path(shards, SCANNED[data.format].kind)
+        if shards.remote:
+            _announce(shards)
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        with out.progress("shards", len(shards.paths)) as advance:
+            index = build_index(
+                shards,
+                SCANNED[data.format],
+                path,
+                options=ScanOptions(members=not options.spans_only, keys=options.keys, checksums=options.crc),
+                worker_count=options.processes,
+                on_progress=lambda done, nbytes: advance(1),
+            )
+    nbytes = os.path.getsize(path)
+    out.document(
+        {
+            "index": path,
+            "index_bytes": nbytes,
+            "format": data.format,
+            "shards": index.shards,
+            "records": len(index),
+            "bytes": index.nbytes,
+            "fields": list(index.fields),
+            "members": index.has_members,
+            "keys": index.has_keys,
+            "checksums": index.checksums is not None,
+        }
+    )
+    out.text(path, style="bold")
+    out.facts(
+        [
+            ("shards", f"{index.shards:,}"),
+            ("records", f"{len(index):,}"),
+            ("bytes", f"{size_text(index.nbytes)} ({index.nbytes:,})"),
+            ("index", f"{size_text(nbytes)}, {nbytes / max(len(index), 1):.1f} B a record"),
+            *([("fields", ", ".join(index.fields))] if index.fields else []),
+        ]
+    )
+    if shards.remote and options.output is None and path_beside(shards):
+        out.text(f"for other machines put a copy to {path_beside(shards)}")
+    return ExitStatus.DONE
+
+
+def _default_path(shards: ShardSet, kind: str) -> str:
+    beside = path_beside(shards)
+    if beside and not shards.remote and os.access(shards.folder, os.W_OK):
+        return beside
+    return cached_path(shards, kind)
+
+
+def _announce(shards: ShardSet) -> None:
+    count = len(shards.paths)
+    some = sorted({(count - 1) * place // max(ASKED_SIZES - 1, 1) for place in range(ASKED_SIZES)})
+    with contextlib.closing(shards.open()) as ranges:
+        mean = sum(ranges.version(shard).size for shard in some) / len(some)
+    total = mean * count
+    requests = max(count, round(total / REMOTE_WINDOW))
+    about = "" if len(some) == count else "about "
+    print(
+        f"loaderkit index: {count:,} shards with {about}{size_text(total)} on a server, "
+        f"at most {requests:,} requests; what lies within large members of tars is left out: "
+        f"{printable(shards.shown[0])}",
+        file=sys.stderr,
+    )

@@ -75,7 +75,7 @@ def _malformed(options: argparse.Namespace, out: Output) -> list[Finding]:
             contextlib.closing(ShardChecks(data.shards(), SCANNED[data.format], None, full=True)) as checks,
             out.progress("shards", len(checks)) as advance,
         ):
-            found = []
+            found: list[Finding] = []
             for shard in check_each(checks, 0):
                 found += shard.findings
                 advance(1)

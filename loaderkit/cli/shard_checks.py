@@ -147,7 +147,8 @@ def check_each(checks: ShardChecks, worker_count: int) -> Generator[ShardFinding
     if not worker_count:
         yield from map(checks.__getitem__, range(len(checks)))
         return
-    from loaderkit import DataLoader, IndexSampler
+    from loaderkit._loader.loader import DataLoader
+    from loaderkit.samplers import IndexSampler
 
     loader = DataLoader(
         data_source=checks, sampler=IndexSampler(len(checks), num_epochs=1), worker_count=worker_count

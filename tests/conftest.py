@@ -4,6 +4,7 @@ The same properties run in all three; only the counts differ, and how long a fai
 HYPOTHESIS_PROFILE chooses one.
 """
 
+import contextlib
 import os
 
 import pytest
@@ -37,3 +38,25 @@ engine.MAX_SHRINKING_SECONDS = SHRINK_S.get(PROFILE, 20)
 def nightly():
     """Whether full counts are asked for, for tests whose size hypothesis doesn't choose."""
     return PROFILE == "nightly"
+
+
+@pytest.fixture(scope="session")
+def object_runtime():
+    """obstore's own threads, which live as long as the process, run before a test looks what it leaves behind."""
+    import obstore
+    from obstore.store import HTTPStore
+
+    with contextlib.suppress(Exception):
+        store = HTTPStore(
+            "http://127.0.0.1:1", client_options={"allow_http": True}, retry_config={"max_retries": 0}
+        )
+        obstore.head(store, "nothing")
+
+
+@pytest.fixture
+def range_server(object_runtime):
+    """Starts servers of a folder: `range_server(folder)` gives a RangeServer; they end with the test."""
+    from range_server import RangeServer
+
+    with contextlib.ExitStack() as servers:
+        yield lambda folder, **options: servers.enter_context(RangeServer(folder, **options))

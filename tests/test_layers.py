@@ -24,7 +24,7 @@ IMPORTS = {
     "_order": "_base",
     "samplers": "_base _order",
     "_formats": "",
-    "_storage": "",
+    "_storage": "errors _system",
     "_record_index": "errors _base _system _formats _storage",
     "_chunk_cache": "_base _system _storage _record_index",
     "sources": "errors _base _system _formats _storage _record_index _chunk_cache",

@@ -50,7 +50,7 @@ def _of_store(pattern: str, options: Mapping[str, Any]) -> Iterator[tuple[str, O
 
 
 def _of_fsspec(pattern: str, options: Mapping[str, Any]) -> Iterator[tuple[str, ObjectVersion]]:
-    from .fsspec_files import open_filesystem, version_of
+    from .fsspec_fetcher import open_filesystem, version_of
 
     system, path = open_filesystem(pattern, options)
     for name, info in system.glob(path, detail=True).items():

@@ -15,7 +15,7 @@ import errno
 import glob
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from reprlib import repr as _short
 from typing import Any, NoReturn
@@ -189,7 +189,7 @@ def _absolute(name: str) -> str:
     return name if is_remote(name) else os.path.abspath(os.path.expanduser(name))
 
 
-def _files_of(name: str, options: Mapping[str, Any] | None) -> Sequence[FilePart]:
+def _files_of(name: str, options: Mapping[str, Any] | None) -> list[FilePart]:
     if os.path.exists(name):
         return [FilePart(name, 0, None)]
     path, query = _without_query(name)

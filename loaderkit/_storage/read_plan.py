@@ -1,5 +1,6 @@
 """Which reads give many ranges: ranges of one shard that lie near each other are read together. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +57,12 @@ def plan_reads(
     shard, begin, end = shards[order], begins[order], ends[order]
     other_shard = shard[1:] != shard[:-1]
     reach = _furthest(end, other_shard)
-    first = np.concatenate(([True], other_shard | (begin[1:] - reach[:-1] > max_gap)))
+    first = np.ones(count, np.bool_)
+    np.logical_or(other_shard, begin[1:] - reach[:-1] > max_gap, out=first[1:])
+    read = np.empty(count, np.int64)
+    if bool(first.all()):  # the usual case of a shuffle
+        read[order] = np.arange(count)
+        return ReadPlan(shard, begin, end, read, np.zeros(count, np.int64))
     heads, tails = _runs(first)
     for run in np.flatnonzero(reach[tails] - begin[heads] > max_bytes).tolist():
         head, past = int(heads[run]), int(tails[run]) + 1
@@ -69,11 +75,29 @@ def plan_reads(
             first[head] = True
     heads, tails = _runs(first)
     placed = np.cumsum(first) - 1
-    read = np.empty(count, np.int64)
     read[order] = placed
     offset = np.empty(count, np.int64)
     offset[order] = begin - begin[heads][placed]
     return ReadPlan(shard[heads], begin[heads], reach[tails], read, offset)
+
+
+def slices_of(
+    plan: ReadPlan, found: Sequence[bytes | memoryview], lengths: NDArray[np.int64]
+) -> list[bytes | memoryview]:
+    """The bytes of each range, in the order of the ranges.
+
+    Args:
+        plan: what was read.
+        found: the bytes of each read.
+        lengths: (ranges,) int64, of the ranges. One that is a whole read is the read's own object.
+    """
+    read = plan.read.tolist()
+    if len(found) == len(read):
+        return [found[each] for each in read]
+    whole = (plan.ends - plan.begins)[plan.read] == lengths
+    views = [memoryview(each) for each in found]
+    places = zip(read, whole.tolist(), plan.offset.tolist(), (plan.offset + lengths).tolist(), strict=True)
+    return [found[each] if entire else views[each][begin:end] for each, entire, begin, end in places]
 
 
 def _furthest(end: NDArray[np.int64], other_shard: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -1,0 +1,82 @@
+"""The threads of a process in which reads of servers wait: one set for all readers, while there are any."""
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+
+from loaderkit._system.descriptors import above_standard
+
+# Reads in flight in a process. At 20 ms a round trip 32 give 1,600 reads/s.
+IN_FLIGHT = 32
+
+Task = Callable[[], None]
+
+
+class FetchThreads:
+    """Runs tasks in daemon threads, which start when there is work and end with the last user.
+
+    >>> threads, done = FetchThreads(), threading.Event()
+    >>> threads.enter()
+    >>> threads.submit([done.set])
+    >>> done.wait(10)
+    True
+    >>> threads.leave()
+    """
+
+    def __init__(self) -> None:
+        # Reentrant: a reader that is collected in a thread that holds the lock leaves from there.
+        self._lock = threading.RLock()
+        self._users = 0
+        self._unfinished = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._tasks: SimpleQueue[Task | None] = SimpleQueue()
+        self._threads = 0
+
+    def enter(self) -> None:
+        """One user more."""
+        with self._lock:
+            self._users += 1
+
+    def leave(self) -> None:
+        """One user less; after the last one each thread ends with its task."""
+        with self._lock:
+            self._users -= 1
+            if self._users <= 0:
+                for _ in range(self._threads):
+                    self._tasks.put(None)
+                self._begin()
+
+    def submit(self, tasks: Iterable[Task]) -> None:
+        """Runs each task in a thread, in the order given; it mustn't raise."""
+        with self._lock:
+            for task in tasks:
+                self._unfinished += 1
+                self._tasks.put(task)
+            while self._threads < min(self._unfinished, IN_FLIGHT):
+                with above_standard():  # a library opens its sockets in these threads
+                    name = f"loaderkit-fetch-{self._threads}"
+                    threading.Thread(target=self._work, args=(self._tasks,), name=name, daemon=True).start()
+                self._threads += 1
+
+    def _work(self, tasks: "SimpleQueue[Task | None]") -> None:
+        while (task := tasks.get()) is not None:
+            try:
+                task()
+            finally:
+                with self._lock:
+                    self._unfinished -= 1
+            del task  # a thread that waits keeps nothing alive
+
+
+THREADS = FetchThreads()
+
+
+def _forget() -> None:
+    # A forked child has none of the threads, and perhaps a lock that one of them held.
+    THREADS.__init__()  # type: ignore[misc]
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,168 @@
+"""Ranges of local files, read in the calling thread."""
+
+import contextlib
+import errno
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._system.descriptors import above_standard
+from loaderkit._system.file_identity import FileIdentity
+from loaderkit._system.limits import naming_limits
+from loaderkit._system.shared_memory import goes_to_a_worker
+
+from .range_reader import ObjectVersion
+from .read_plan import LOCAL_GAP, plan_reads, slices_of
+from .versions import OnOtherVersion, VersionCheck, ends_early
+
+# One pread gives at most 2 GiB less a page.
+_MOST_BYTES = 1 << 30
+
+
+class LocalFiles:
+    """Reads ranges of local files. A `RangeReader`; each opening must find the file that was there at the first.
+
+    Args:
+        paths: the files, absolute.
+        expected: by shard, or None: what was seen when they were indexed.
+        on_other_version: as in `open_ranges`.
+    """
+
+    waits = False
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        expected: Sequence[ObjectVersion | None] | None = None,
+        on_other_version: OnOtherVersion | None = None,
+    ) -> None:
+        self._paths = paths
+        self._versions = VersionCheck(paths, expected, on_other_version) if expected is not None else None
+        # Threads share the dict; setdefault keeps the first thread's identity.
+        self._identities: dict[int, FileIdentity] = {}
+        self._prepare()
+
+    def _prepare(self) -> None:
+        # The cache is safe for threads; a file that it drops is closed when its last read has ended.
+        self._open = lru_cache(_most_open_files())(self._open_file)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The files, in order."""
+        return self._paths
+
+    def version(self, shard: int) -> ObjectVersion:
+        """Size and time of a file now; FileNotFoundError where it is missing."""
+        return _version_of(FileIdentity.of(self._paths[shard]))
+
+    def read(
+        self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> list[bytes | memoryview]:
+        """The bytes begins[i] to ends[i] of shard shards[i], for each i, in the order given; (n,) each.
+
+        FileChangedError where a file was replaced, written to or truncated since it was indexed or first opened.
+        """
+        plan = plan_reads(shards, begins, ends, max_gap=LOCAL_GAP)
+        lengths = plan.ends - plan.begins
+        pread, open_file = os.pread, self._open
+        places = zip(plan.shards.tolist(), plan.begins.tolist(), lengths.tolist(), strict=True)
+        # `_file` keeps the file open during its read: another thread's opening may drop it from the cache.
+        found = [
+            pread((_file := open_file(shard)).descriptor, length, begin) for shard, begin, length in places
+        ]
+        if sum(map(len, found)) != int(lengths.sum()):
+            got = np.fromiter(map(len, found), np.int64, len(found))
+            for place in np.flatnonzero(got != lengths).tolist():
+                shard, begin, end = (int(each[place]) for each in (plan.shards, plan.begins, plan.ends))
+                found[place] = self._read_on(shard, begin, end)
+        return slices_of(plan, found, ends - begins)
+
+    def will_need(
+        self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> None:
+        """Tells the system that these ranges are read soon, so that it fetches them from the disk meanwhile.
+
+        Files that can't be opened are passed over: the read says what is wrong with them.
+        """
+        if not hasattr(os, "posix_fadvise"):
+            return
+        plan = plan_reads(shards, begins, ends, max_gap=LOCAL_GAP)
+        for shard, begin, end in zip(
+            plan.shards.tolist(), plan.begins.tolist(), plan.ends.tolist(), strict=True
+        ):
+            with contextlib.suppress(OSError):
+                file = self._open(shard)
+                os.posix_fadvise(file.descriptor, begin, end - begin, os.POSIX_FADV_WILLNEED)
+
+    def close(self) -> None:
+        """Closes the files; a later read opens them again."""
+        self._open.cache_clear()
+
+    def __repr__(self) -> str:
+        return f"LocalFiles({len(self._paths)} files)"
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        # Inode numbers and times hold on this machine and for this run only.
+        return self._paths, self._versions, dict(self._identities) if goes_to_a_worker() else {}
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._paths, self._versions, self._identities = state
+        self._prepare()
+
+    def _read_on(self, shard: int, begin: int, end: int) -> bytes:
+        """A range that one pread didn't give: it is large, or the file ends within it."""
+        file = self._open(shard)
+        parts = []
+        while begin < end:
+            part = os.pread(file.descriptor, min(end - begin, _MOST_BYTES), begin)
+            if not part:
+                raise ends_early(self._paths[shard], os.fstat(file.descriptor).st_size, end)
+            parts.append(part)
+            begin += len(part)
+        return b"".join(parts)
+
+    def _open_file(self, shard: int) -> "_OpenFile":
+        path = self._paths[shard]
+        opened = _OpenFile(path)
+        now = FileIdentity.of(opened.descriptor)
+        self._identities.setdefault(shard, now).check(path, now)
+        if self._versions is not None:
+            self._versions.check(self, shard, _version_of(now))
+        return opened
+
+
+class _OpenFile:
+    """A descriptor that is closed with its last reference, so that no read finds another file at its number."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, path: str) -> None:
+        self.descriptor = -1
+        with naming_limits(path), above_standard():
+            self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        if os.path.isdir(path):
+            raise IsADirectoryError(
+                errno.EISDIR, "a folder, not a file; write folder/* for the files in it", path
+            )
+
+    def __del__(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+
+def _version_of(identity: FileIdentity) -> ObjectVersion:
+    return ObjectVersion(identity.nbytes, f"mtime_ns:{identity.modified_ns}")
+
+
+def _most_open_files() -> int:
+    # A quarter of the limit leaves descriptors for other sources and for the program. With fewer files open than there
+    # are, a shuffled read often opens a file again, so there are 16 at least.
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(16, limit // 4) if limit > 0 else 1024

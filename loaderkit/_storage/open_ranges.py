@@ -1,0 +1,61 @@
+"""A reader of ranges for the shards of one set, by their names."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .local_files import LocalFiles
+from .names import is_remote
+from .range_reader import ObjectVersion, RangeReader
+from .remote_objects import Refresh, RemoteObjects
+from .versions import OnOtherVersion
+
+
+def open_ranges(
+    names: Sequence[str],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    refresh: Refresh | None = None,
+    expected: Sequence[ObjectVersion | None] | None = None,
+    on_other_version: OnOtherVersion | None = None,
+) -> RangeReader:
+    """Reads ranges of local files, or of objects on servers: http, https, s3, gs, az, and what fsspec knows.
+
+    Nothing is opened before the first read.
+
+    Args:
+        names: the shards, in order: absolute paths, or whole names of objects, query included (`FilePart.path`).
+            ValueError where some are local and some aren't.
+        storage_options: for s3, gs, az and http in obstore's names, such as `{"skip_signature": True, "region":
+            "us-east-1", "endpoint": "http://...", "request_payer": True, "timeout": "5m"}`; for other schemes those of
+            the fsspec file system. They are shown nowhere.
+        refresh: gives the names anew where they are links that expire. It is called at a 401 or 403, once for all
+            threads, and travels to workers.
+        expected: by shard, what was seen when it was indexed. None, or None at a shard, takes the first version seen.
+        on_other_version: called with the reader, the shard and the version seen where the size is the expected one and
+            the tag isn't. It returns to accept that version, or raises FileChangedError; None refuses. Another size is
+            always a FileChangedError.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"0123456789"), file.flush()
+    ...     ranges = open_ranges([file.name])
+    ...     ranges.read(np.array([0, 0]), np.array([8, 2]), np.array([10, 4]))
+    ...     ranges.close()
+    [<memory at ...>, <memory at ...>]
+    """
+    remote = sum(map(is_remote, names))
+    if not remote:
+        return LocalFiles(names, expected=expected, on_other_version=on_other_version)
+    if remote < len(names):
+        raise ValueError(
+            f"paths: expected local files or objects of servers, got {len(names) - remote} of the former and {remote} "
+            "of the latter; make a source of each and join them with ConcatDataSource"
+        )
+    return RemoteObjects(
+        names,
+        storage_options=storage_options,
+        refresh=refresh,
+        expected=expected,
+        on_other_version=on_other_version,
+    )

@@ -1,0 +1,286 @@
+"""Ranges of objects on servers: planned together, fetched at once, each tried again by itself, each answer compared."""
+
+import errno
+import random
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit.errors import StorageError
+
+from .fetch_threads import THREADS
+from .fetching import Fetched, FetchError, ObjectFetcher, Refusal
+from .names import redacted
+from .object_client import SCHEMES
+from .range_reader import ObjectVersion
+from .read_plan import MAX_READ_BYTES, REMOTE_GAP, plan_reads, slices_of
+from .versions import OnOtherVersion, VersionCheck, ends_early
+
+Refresh = Callable[[], Sequence[str]]
+
+# One attempt and four more, after pauses of 0.2, 0.4, 0.8 and 1.6 s, each times a random number from 0.5 to 1.5, so
+# that readers that failed together don't come back together. They bridge about 3 s of a server that restarts; a longer
+# failure is the loader's business (`Retry`).
+ATTEMPTS = 5
+PAUSE_S = 0.2
+# A server that ignores ranges sends a whole object for each: up to this size that is slow, above it is refused.
+MAX_WHOLE_BYTES = 64 << 20
+
+
+class RemoteObjects:
+    """Reads ranges of objects. A `RangeReader`; its arguments are those of `open_ranges`."""
+
+    waits = True
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        refresh: Refresh | None = None,
+        expected: Sequence[ObjectVersion | None] | None = None,
+        on_other_version: OnOtherVersion | None = None,
+    ) -> None:
+        self._addresses = names
+        self._options = dict(storage_options or {})
+        self._refresh = refresh
+        self._shown = _Shown(names)
+        self._versions = VersionCheck(self._shown, expected, on_other_version)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._lock = threading.Lock()
+        self._renewing = threading.Lock()
+        self._renewed = 0
+        self._whole: set[int] = set()
+        self._fetchers: dict[bool, ObjectFetcher] = {}
+        self._leave: weakref.finalize[Any, Any] | None = None
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The objects, in order, as they may be shown."""
+        return self._shown
+
+    def version(self, shard: int) -> ObjectVersion:
+        """Size and ETag of an object now; FileNotFoundError, or StorageError after the retries."""
+        work = partial(self._version_of, shard)
+        version: ObjectVersion = self._tried(work, shard, "its size and version", threading.Event())
+        return version
+
+    def read(
+        self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> list[bytes | memoryview]:
+        """The bytes begins[i] to ends[i] of shard shards[i], for each i, in the order given; (n,) each.
+
+        FileChangedError where an object isn't the expected one or the one that was read first, FileNotFoundError where
+        it is missing, StorageError where a range can't be read after the retries.
+        """
+        plan = plan_reads(shards, begins, ends, max_gap=REMOTE_GAP)
+        reads = list(zip(plan.shards.tolist(), plan.begins.tolist(), plan.ends.tolist(), strict=True))
+        # A read of more than max_bytes is a single large range: its pieces come at once and are tried again singly.
+        pieces = [
+            (place, shard, at, min(at + MAX_READ_BYTES, end))
+            for place, (shard, begin, end) in enumerate(reads)
+            for at in range(begin, end, MAX_READ_BYTES)
+        ]
+        fetched = self._fetch_all(pieces)
+        found: list[bytes | memoryview] = [b""] * len(reads)
+        parts: dict[int, list[bytes | memoryview]] = {}
+        for (place, shard, begin, end), (data, version) in zip(pieces, fetched, strict=True):
+            self._versions.check(self, shard, version)
+            if len(data) != end - begin:
+                raise ends_early(self._shown[shard], version.size, end)
+            if begin == reads[place][1] and end == reads[place][2]:
+                found[place] = data
+            else:
+                parts.setdefault(place, []).append(data)
+        for place, several in parts.items():
+            found[place] = b"".join(several)
+        return slices_of(plan, found, ends - begins)
+
+    def close(self) -> None:
+        """Ends the connections, and the threads where no other reader uses them; a later read begins again."""
+        with self._lock:
+            fetchers, self._fetchers = self._fetchers, {}
+            if self._leave is not None:
+                self._leave()
+                self._leave = None
+        for fetcher in fetchers.values():
+            fetcher.close()
+
+    def __repr__(self) -> str:
+        return f"RemoteObjects({len(self._addresses)} objects)"
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._addresses, self._options, self._refresh, self._versions
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._addresses, self._options, self._refresh, self._versions = state
+        self._shown = _Shown(self._addresses)
+        self._prepare()
+
+    def _fetch_all(
+        self, pieces: list[tuple[int, int, int, int]]
+    ) -> list[tuple[bytes | memoryview, ObjectVersion]]:
+        with self._lock:
+            if self._leave is None:
+                THREADS.enter()
+                self._leave = weakref.finalize(self, THREADS.leave)
+                self._leave.atexit = False
+        answers: SimpleQueue[tuple[int, Fetched | BaseException]] = SimpleQueue()
+        ended = threading.Event()
+        try:
+            THREADS.submit(
+                [
+                    partial(self._fetch_piece, place, piece, ended, answers)
+                    for place, piece in enumerate(pieces)
+                ]
+            )
+            found: list[Any] = [None] * len(pieces)
+            for _ in pieces:
+                place, answer = answers.get()
+                if isinstance(answer, BaseException):
+                    raise answer
+                found[place] = (answer.data, answer.version)
+            return found
+        finally:
+            ended.set()
+
+    def _fetch_piece(
+        self,
+        place: int,
+        piece: tuple[int, int, int, int],
+        ended: threading.Event,
+        answers: "SimpleQueue[tuple[int, Fetched | BaseException]]",
+    ) -> None:
+        """A thread's task: it answers, whatever happens."""
+        if ended.is_set():  # another piece of the same call failed
+            return
+        _, shard, begin, end = piece
+        try:
+            work = partial(self._fetch, shard, begin, end)
+            answers.put((place, self._tried(work, shard, f"bytes {begin:,} to {end:,}", ended)))
+        except BaseException as error:  # noqa: BLE001 - also what a library raises beside Exception: the caller waits for it
+            answers.put((place, error))
+
+    def _tried(self, work: Callable[[str], Any], shard: int, asked: str, ended: threading.Event) -> Any:
+        """What `work` gives for the shard's name of now, after up to four more attempts."""
+        renewed = False
+        attempt, refusal = 0, FetchError(Refusal.AGAIN, "")
+        while attempt < ATTEMPTS:
+            attempt += 1
+            generation, name = self._renewed, self._addresses[shard]
+            try:
+                return work(name)
+            except FetchError as error:
+                refusal = error
+            if refusal.reason is Refusal.DENIED and self._refresh is not None and not renewed:
+                self._renew(generation)
+                renewed = True
+                continue
+            if refusal.reason is not Refusal.AGAIN or ended.is_set():
+                break
+            if attempt < ATTEMPTS:
+                ended.wait(PAUSE_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))
+        raise self._error_of(refusal, shard, asked, attempt)
+
+    def _fetch(self, shard: int, begin: int, end: int, name: str) -> Fetched:
+        fetcher = self._fetcher(name)
+        known = self._versions.expected(shard)
+        if known is not None and (begin, end) == (0, known.size):
+            # A range that is the whole object costs some servers more than the object.
+            answer = fetcher.fetch_whole(name, max(known.size, MAX_WHOLE_BYTES))
+        elif shard in self._whole:
+            answer = self._cut(fetcher.fetch_whole(name, MAX_WHOLE_BYTES), begin, end)
+        else:
+            try:
+                answer = fetcher.fetch(name, begin, end)
+            except FetchError as error:
+                if error.reason is Refusal.PAST_END:
+                    answer = Fetched(b"", fetcher.version(name))
+                elif error.reason is Refusal.NO_RANGES:
+                    answer = self._cut(fetcher.fetch_whole(name, MAX_WHOLE_BYTES), begin, end)
+                    self._whole.add(shard)
+                else:
+                    raise
+        short = len(answer.data) != end - begin and answer.version.size >= end
+        if short and (known is None or answer.version.size == known.size):
+            raise FetchError(Refusal.AGAIN, f"an answer of {len(answer.data):,} bytes")
+        return answer
+
+    @staticmethod
+    def _cut(whole: Fetched, begin: int, end: int) -> Fetched:
+        return Fetched(memoryview(whole.data)[begin:end], whole.version)
+
+    def _version_of(self, shard: int, name: str) -> ObjectVersion:
+        return self._fetcher(name).version(name)
+
+    def _fetcher(self, name: str) -> ObjectFetcher:
+        by_obstore = name.partition("://")[0].lower() in SCHEMES
+        with self._lock:
+            fetcher = self._fetchers.get(by_obstore)
+            if fetcher is None:
+                if by_obstore:
+                    from .object_fetcher import ObstoreFetcher
+
+                    fetcher = ObstoreFetcher(self._options)
+                else:
+                    from .fsspec_fetcher import FsspecFetcher
+
+                    fetcher = FsspecFetcher(self._options)
+                self._fetchers[by_obstore] = fetcher
+        return fetcher
+
+    def _renew(self, generation: int) -> None:
+        """Asks for fresh names, once for all threads whose names were of one generation."""
+        assert self._refresh is not None
+        with self._renewing:
+            if self._renewed != generation:
+                return
+            names = list(self._refresh())
+            if len(names) != len(self._addresses):
+                raise ValueError(
+                    f"urls: expected {len(self._addresses)} names, as at the first call, got {len(names)}"
+                )
+            self._addresses = names
+            self._renewed += 1
+
+    def _error_of(self, refusal: FetchError, shard: int, asked: str, attempts: int) -> OSError:
+        name = self._shown[shard]
+        if refusal.reason is Refusal.MISSING:
+            return FileNotFoundError(errno.ENOENT, "no such object", name)
+        tried = "" if attempts == 1 else f" after {attempts} attempts"
+        remedy = {
+            Refusal.DENIED: "; give credentials or skip_signature=True in storage_options, or links that are valid",
+            Refusal.AGAIN: "; where the server is slow, storage_options timeout='5m' allows a read more time",
+        }.get(refusal.reason, "")
+        return StorageError(
+            f"{name}: expected {asked}, got {refusal.cause or refusal.reason.value}{tried}{remedy}"
+        )
+
+
+class _Shown(Sequence[str]):
+    """The names as they may be shown; made when they are asked for, as there may be a million."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [redacted(name) for name in self._names[place]]
+        return redacted(self._names[place])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))

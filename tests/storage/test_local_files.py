@@ -1,0 +1,167 @@
+"""Ranges of local files, and files that change while they are read."""
+
+import os
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loaderkit import FileChangedError
+from loaderkit._storage import local_files
+from loaderkit._storage.open_ranges import open_ranges
+from loaderkit._storage.range_reader import ObjectVersion
+from loaderkit._system.shared_memory import sending
+
+SIZES = [100_000, 1, 0, 40_000]
+DATA = [os.urandom(size) for size in SIZES]
+
+
+@pytest.fixture
+def paths(tmp_path):
+    """Four files, one of them empty."""
+    for name, data in zip("abcd", DATA, strict=True):
+        (tmp_path / name).write_bytes(data)
+    return [str(tmp_path / name) for name in "abcd"]
+
+
+@pytest.fixture
+def ranges(paths):
+    """A reader of the four."""
+    reader = open_ranges(paths)
+    yield reader
+    reader.close()
+
+
+def read(ranges, *places):
+    """The bytes of (shard, begin, end)."""
+    return [bytes(each) for each in ranges.read(*np.array(places, np.int64).reshape(-1, 3).T)]
+
+
+PLACES = st.integers(0, 3).flatmap(
+    lambda shard: st.tuples(st.just(shard), st.integers(0, SIZES[shard]), st.integers(0, SIZES[shard]))
+)
+
+
+@given(st.lists(PLACES, max_size=20))
+def test_ranges_are_slices_of_the_files(tmp_path_factory, given):
+    """In any order, near and far, empty and overlapping."""
+    folder = tmp_path_factory.mktemp("files")
+    for name, data in zip("abcd", DATA, strict=True):
+        (folder / name).write_bytes(data)
+    places = [(shard, min(ends), max(ends)) for shard, *ends in given]
+    ranges = open_ranges([str(folder / name) for name in "abcd"])
+    assert read(ranges, *places) == [DATA[shard][begin:end] for shard, begin, end in places]
+    ranges.close()
+
+
+def test_what_it_says_of_the_files(ranges, paths):
+    """Names, versions, and no wait for a server."""
+    assert ranges.names == paths
+    assert ranges.version(0) == ObjectVersion(100_000, f"mtime_ns:{os.stat(paths[0]).st_mtime_ns}")
+    assert not ranges.waits
+    assert repr(ranges) == "LocalFiles(4 files)"
+    os.unlink(paths[1])
+    with pytest.raises(FileNotFoundError):
+        ranges.version(1)
+    with pytest.raises(FileNotFoundError, match="/b"):
+        read(ranges, (1, 0, 1))
+
+
+def test_a_file_that_was_replaced_is_noticed(ranges, paths):
+    """When it is opened again, here and in a worker; an open one stays readable."""
+    read(ranges, (0, 0, 5))
+    with sending():
+        to_worker = pickle.dumps(ranges)
+    stored = pickle.dumps(ranges)
+    os.unlink(paths[0])
+    with open(paths[0], "wb") as file:
+        file.write(DATA[0][::-1])
+    assert read(ranges, (0, 0, 5)) == [DATA[0][:5]]
+    ranges.close()
+    for reader in (ranges, pickle.loads(to_worker)):
+        with pytest.raises(FileChangedError, match="/a: the file was replaced or written to"):
+            read(reader, (0, 0, 5))
+    later = pickle.loads(stored)
+    assert read(later, (0, 0, 5)) == [DATA[0][:-6:-1]]
+    later.close()
+
+
+def test_a_file_that_was_truncated_is_noticed(ranges, paths):
+    """While it is open: a range beyond its end is an error with the place."""
+    read(ranges, (0, 0, 5))
+    os.truncate(paths[0], 1000)
+    assert read(ranges, (0, 0, 5)) == [DATA[0][:5]]
+    with pytest.raises(
+        FileChangedError, match=r"/a: .*it ends at byte 1,000, before byte 1,010, which was asked for"
+    ):
+        read(ranges, (0, 990, 1010))
+
+
+def test_another_version_than_the_indexed_one(paths):
+    """Another size is refused; another time is, unless the caller finds the same bytes."""
+    now = open_ranges(paths).version(0)
+    asked = []
+
+    def decide(reader, shard, seen):
+        asked.append((shard, seen, read(reader, (shard, 0, 3))))
+
+    accepting = open_ranges(
+        paths, expected=[ObjectVersion(now.size, "mtime_ns:1")] * 4, on_other_version=decide
+    )
+    assert read(accepting, (0, 0, 5)) == [DATA[0][:5]]
+    accepting.close()
+    read(accepting, (0, 0, 5))
+    assert asked == [(0, now, [DATA[0][:3]])]
+    with pytest.raises(FileChangedError, match=r"/d: .*it had 100,000 bytes and has 40,000 now"):
+        read(accepting, (3, 0, 5))
+    accepting.close()
+    with pytest.raises(FileChangedError, match="its version was 'mtime_ns:1' and is 'mtime_ns:"):
+        read(open_ranges(paths, expected=[ObjectVersion(now.size, "mtime_ns:1")] * 4), (0, 0, 5))
+    same = open_ranges(paths, expected=[now, None, None, None])
+    assert read(same, (0, 0, 5), (1, 0, 1)) == [DATA[0][:5], DATA[1]]
+    same.close()
+
+
+def test_few_files_are_open_at_once(tmp_path, monkeypatch):
+    """At most a bound, with many threads that read all of them."""
+    monkeypatch.setattr(local_files, "_most_open_files", lambda: 3)
+    paths = [str(tmp_path / str(i)) for i in range(40)]
+    for i, path in enumerate(paths):
+        with open(path, "wb") as file:
+            file.write(bytes([i]) * 10)
+    ranges = open_ranges(paths)
+    before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else None
+    wrong = []
+
+    def work(seed):
+        for shards in np.random.default_rng(seed).integers(0, 40, (20, 8)):
+            found = ranges.read(shards, np.zeros(8, np.int64), np.full(8, 10, np.int64))
+            wrong.extend(bytes(each) != bytes([i]) * 10 for i, each in zip(shards, found, strict=True))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not any(wrong)
+    if before is not None:
+        assert len(os.listdir("/proc/self/fd")) <= before + 3
+    ranges.close()
+
+
+def test_what_is_read_soon_is_told_to_the_system(ranges, paths):
+    """Files that aren't there are passed over: the read says so."""
+    os.unlink(paths[1])
+    ranges.will_need(np.array([0, 1]), np.array([0, 0]), np.array([10, 1]))
+    assert read(ranges, (0, 5, 10)) == [DATA[0][5:10]]
+
+
+def test_what_is_no_file(tmp_path):
+    """A folder, and a set of local and remote names."""
+    with pytest.raises(IsADirectoryError, match=r"write folder/\* for the files in it"):
+        read(open_ranges([str(tmp_path)]), (0, 0, 5))
+    with pytest.raises(ValueError, match=r"got 1 of the former and 1 of the latter; .*ConcatDataSource"):
+        open_ranges([str(tmp_path), "s3://bucket/a.tar"])

@@ -1,0 +1,234 @@
+"""Ranges of objects on a loopback server that fails in each way it can."""
+
+import os
+import pickle
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from loaderkit import FileChangedError
+from loaderkit._storage import remote_objects
+from loaderkit._storage.open_ranges import open_ranges
+from loaderkit._storage.range_reader import ObjectVersion
+from loaderkit.errors import StorageError
+
+A, B = os.urandom(5000), os.urandom(3000)
+QUICK = {"connect_timeout": "1s", "read_timeout": "300ms", "timeout": "400ms"}
+
+
+@pytest.fixture
+def server(range_server, tmp_path, monkeypatch):
+    """A server of two files; pauses between attempts are short."""
+    monkeypatch.setattr(remote_objects, "PAUSE_S", 0.001)
+    (tmp_path / "a.bin").write_bytes(A)
+    (tmp_path / "b.bin").write_bytes(B)
+    return range_server(tmp_path)
+
+
+@pytest.fixture
+def opened():
+    """Opens readers, and closes them."""
+    readers = []
+
+    def open_(names, **options):
+        readers.append(open_ranges(names, **options))
+        return readers[-1]
+
+    yield open_
+    for reader in readers:
+        reader.close()
+
+
+def read(ranges, *places):
+    """The bytes of (shard, begin, end)."""
+    return [bytes(each) for each in ranges.read(*np.array(places, np.int64).T)]
+
+
+def test_ranges_of_several_objects(server, opened):
+    """In the order given; those that lie near each other by one request."""
+    ranges = opened([server.url("a.bin"), server.url("b.bin")])
+    assert read(ranges, (1, 5, 9), (0, 100, 200), (0, 10, 10), (1, 7, 3000)) == [
+        B[5:9],
+        A[100:200],
+        b"",
+        B[7:],
+    ]
+    assert sorted((r.name, r.begin, r.end) for r in server.requests) == [
+        ("a.bin", 10, 200),
+        ("b.bin", 5, 3000),
+    ]
+    assert ranges.names == [server.url("a.bin"), server.url("b.bin")]
+    assert ranges.version(1).size == 3000
+    assert ranges.waits
+
+
+@pytest.mark.parametrize("act", ["500", "503", "429", "close", "short", "less", "lie", "whole", "hang"])
+def test_a_fault_is_tried_again(server, opened, act):
+    """Once, and only the request that failed."""
+    ranges = opened([server.url("a.bin"), server.url("b.bin")], storage_options=QUICK)
+    server.script(act)
+    assert read(ranges, (0, 10, 20), (1, 10, 20)) == [A[10:20], B[10:20]]
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("act", "says"),
+    [
+        ("500", "got HTTP status 500 .*after 5 attempts"),
+        ("close", "got a connection that broke after 5 attempts"),
+        ("short", "got an answer that ended early after 5 attempts"),
+        ("less", "got bytes 10 to 15 after 5 attempts"),
+        ("lie", "got bytes 11 to 21 after 5 attempts"),
+        ("hang", "got no whole answer within the time allowed after 5 attempts; .*timeout='5m'"),
+        ("slow", "got no whole answer within the time allowed after 5 attempts"),
+        ("400", "got HTTP status 400"),
+        ("403", "got HTTP status 403.*; give credentials"),
+    ],
+)
+def test_a_fault_that_lasts_is_an_error(server, opened, act, says):
+    """It names object and range, and nothing of the user and the link."""
+    link = server.url("a.bin?token=secret").replace("//", "//me:secret@")
+    ranges = opened([link], storage_options={**QUICK, "default_headers": {"x-key": "secret"}})
+    server.always(act)
+    with pytest.raises(StorageError, match=f"/a.bin: expected bytes 10 to 20, {says}") as caught:
+        read(ranges, (0, 10, 20))
+    assert_no_secrets(caught.value, ranges)
+
+
+def assert_no_secrets(error, ranges):
+    """Neither in the error, nor in those behind it, nor in the reader's own text."""
+    while error is not None:
+        assert "secret" not in f"{error!r} {error}"
+        assert "me:" not in str(error)
+        error = error.__cause__ or error.__context__
+    assert "secret" not in repr(ranges) + str(ranges.names[0])
+
+
+def test_a_missing_object_and_a_dead_server(server, opened):
+    """The former isn't tried again."""
+    ranges = opened([server.url("c.bin?token=secret")])
+    for work in (lambda: read(ranges, (0, 0, 5)), lambda: ranges.version(0)):
+        with pytest.raises(FileNotFoundError, match=r"no such object: 'http://[\d.:]*/c.bin'"):
+            work()
+    assert len(server.requests) == 2
+    dead = opened(["http://me:secret@127.0.0.1:1/a.bin"])
+    with pytest.raises(
+        StorageError, match=r"http://127.0.0.1:1/a.bin: .*got no connection after 5 attempts"
+    ) as caught:
+        read(dead, (0, 0, 5))
+    assert_no_secrets(caught.value, dead)
+
+
+def test_a_server_without_ranges(server, opened):
+    """A small object is fetched whole; a large one is refused."""
+    ranges = opened([server.url("a.bin")])
+    server.always("whole")
+    assert read(ranges, (0, 10, 20)) == [A[10:20]]
+    assert read(ranges, (0, 30, 40)) == [A[30:40]]
+    assert [r.begin for r in server.requests] == [10, None, None]
+    remote_objects.MAX_WHOLE_BYTES, was = 4999, remote_objects.MAX_WHOLE_BYTES
+    try:
+        with pytest.raises(StorageError, match="expected bytes 10 to 20, got a whole object of 5,000 bytes"):
+            read(ranges, (0, 10, 20))
+    finally:
+        remote_objects.MAX_WHOLE_BYTES = was
+
+
+def test_a_whole_object_is_asked_without_a_range(server, opened):
+    """Some servers answer that faster; its size is known from the first answer."""
+    ranges = opened([server.url("b.bin")], expected=[ObjectVersion(3000, "")])
+    assert read(ranges, (0, 0, 3000)) == [B]
+    assert [r.begin for r in server.requests] == [None]
+
+
+@pytest.mark.parametrize("act", ["etag", "size"])
+def test_another_version_in_the_middle_of_a_run(server, opened, act):
+    """Another ETag or size than that of the first answer is refused."""
+    ranges = opened([server.url("a.bin")])
+    read(ranges, (0, 10, 20))
+    server.script(act)
+    with pytest.raises(
+        FileChangedError, match=r"/a.bin: the file isn't the one .*(version was|5,000 bytes and has 5,007)"
+    ):
+        read(ranges, (0, 10, 20))
+
+
+def test_another_version_than_the_expected(server, opened, tmp_path):
+    """Who knows more decides about another ETag; another size is refused."""
+    asked = []
+
+    def decide(reader, shard, seen):
+        asked.append((shard, seen.tag, read(reader, (shard, 0, 5))))
+
+    expected = [ObjectVersion(5000, "old"), ObjectVersion(2999, "")]
+    ranges = opened([server.url("a.bin"), server.url("b.bin")], expected=expected, on_other_version=decide)
+    server.etags["a.bin"] = 'W/"new"'
+    assert read(ranges, (0, 10, 20)) == read(ranges, (0, 10, 20)) == [A[10:20]]
+    assert asked == [(0, "new", [A[:5]])]
+    with pytest.raises(FileChangedError, match="it had 2,999 bytes and has 3,000 now"):
+        read(ranges, (1, 10, 20))
+    (tmp_path / "a.bin").write_bytes(A[:100])
+    with pytest.raises(FileChangedError, match="it had 5,000 bytes and has 100 now"):
+        read(ranges, (0, 4000, 4100))
+    with pytest.raises(FileChangedError, match=r"b.bin: .*it ends at byte 3,000, before byte 3,100"):
+        read(opened([server.url("b.bin")]), (0, 2990, 3100))
+
+
+def test_links_that_expire_are_asked_anew(server, opened):
+    """Once for all threads; a link that stays refused is an error."""
+    server.token = "second"
+    calls = []
+
+    def fresh():
+        calls.append(threading.current_thread().name)
+        time.sleep(0.05)
+        return [server.url(f"{name}.bin?token={'second' if len(calls) == 1 else 'none'}") for name in "ab"]
+
+    ranges = opened([server.url(f"{name}.bin?token=first") for name in "ab"], refresh=fresh)
+    assert read(ranges, (0, 0, 5), (1, 0, 5)) == [A[:5], B[:5]]
+    assert len(calls) == 1
+    server.token = "third"
+    with pytest.raises(StorageError, match="got HTTP status 403") as caught:
+        read(ranges, (0, 0, 5))
+    assert "second" not in str(caught.value)
+
+
+def test_a_large_range_comes_in_pieces(server, opened, tmp_path, monkeypatch):
+    """Each tried again by itself."""
+    monkeypatch.setattr(remote_objects, "MAX_READ_BYTES", 1000)
+    ranges = opened([server.url("a.bin")])
+    server.script("503")
+    assert read(ranges, (0, 500, 4900)) == [A[500:4900]]
+    assert len(server.requests) == 6
+
+
+def test_a_copy_in_another_process_reads(server, opened):
+    """It carries names and options, and opens its own connections."""
+    ranges = opened([server.url("a.bin")], storage_options=QUICK)
+    read(ranges, (0, 0, 5))
+    copy = pickle.loads(pickle.dumps(ranges))
+    try:
+        assert read(copy, (0, 10, 20)) == [A[10:20]]
+    finally:
+        copy.close()
+
+
+def test_many_threads_read_at_once(server, opened):
+    """Each gets its own bytes."""
+    ranges = opened([server.url("a.bin"), server.url("b.bin")])
+    wrong = []
+
+    def work(seed):
+        r = np.random.default_rng(seed)
+        for _ in range(5):
+            begin = int(r.integers(0, 2900))
+            wrong.extend(found != A[begin : begin + 50] for found in read(ranges, (0, begin, begin + 50)))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not any(wrong)

@@ -1,16 +1,14 @@
 """Whether a shard is the one that was indexed."""
 
 import hashlib
-from contextlib import closing
+from dataclasses import dataclass
 
 import numpy as np
 
-from loaderkit._storage.names import redacted
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader
 from loaderkit.errors import FileChangedError
 
 from .record_index import RecordIndex
-from .shard_set import ShardSet
 
 SAMPLE_PIECES = 16
 SAMPLE_PIECE_BYTES = 4096
@@ -50,40 +48,28 @@ def has_sample(index: RecordIndex, shard: int, ranges: RangeReader) -> bool:
     return sample_of(ranges, shard, size) == bytes(index.shard_samples[shard])
 
 
+@dataclass(frozen=True, slots=True)
 class ShardCheck:
-    """Called where the storage says another version of a shard than the index; FileChangedError for another shard.
+    """Called where a shard has its size and another tag: a copy has another time, a server may give another ETag for
+    the same bytes. The sample decides, once for each tag.
 
-    Another size is an error. Where only the tag differs (a copy has another time, a server may give another ETag for
-    the same bytes) the sample decides, once for each tag.
-
-    Args:
-        index: with the shards' versions and samples.
-        shards: to be read for the sample.
+    index: with the shards' samples.
     """
 
-    def __init__(self, index: RecordIndex, shards: ShardSet) -> None:
-        self._index, self._shards = index, shards
-        self._same: dict[int, str] = {}
+    index: RecordIndex
 
-    def __call__(self, shard: int, now: ObjectVersion) -> None:
+    def __call__(self, ranges: RangeReader, shard: int, now: ObjectVersion) -> None:
         """Raises FileChangedError where the shard isn't the indexed one.
 
         Args:
+            ranges: reads the shards.
             shard: its number.
             now: what the storage says of it.
         """
-        was = self._index.shard_versions[shard]
-        name = redacted(self._shards.paths[shard])
-        if now.size != was.size:
-            how = f"it had {was.size} bytes, and has {now.size} now"
-            raise shard_changed(name, min(now.size, was.size), how)
-        if now.tag == was.tag or self._same.get(shard) == now.tag:
-            return
-        with closing(self._shards.open()) as ranges:
-            same = has_sample(self._index, shard, ranges)
-        if not same:
-            raise shard_changed(name, 0, "it has the same size and other bytes")
-        self._same[shard] = now.tag
+        if not has_sample(self.index, shard, ranges):
+            was = self.index.shard_versions[shard]
+            how = f"its size is the same, its bytes aren't ({was.tag!r} before, {now.tag!r} now)"
+            raise shard_changed(ranges.names[shard], 0, how)
 
 
 def shard_changed(name: str, offset: int, how: str) -> FileChangedError:

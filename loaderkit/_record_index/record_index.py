@@ -21,8 +21,9 @@ An index of counts has no section after `shard_tag`.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
@@ -264,6 +265,11 @@ class ShardTexts(Sequence[str]):
         begin = int(self._ends[shard - 1]) if shard else 0
         return bytes(self._text[begin : int(self._ends[shard])]).decode("utf-8", "surrogateescape")
 
+    def __iter__(self) -> Iterator[str]:
+        whole = bytes(self._text)
+        for begin, end in pairwise([0, *self._ends.tolist()]):
+            yield whole[begin:end].decode("utf-8", "surrogateescape")
+
 
 class _Versions(Sequence[ObjectVersion]):
     """Reads them from the index, so that a pickle holds its path only."""
@@ -282,3 +288,6 @@ class _Versions(Sequence[ObjectVersion]):
         if isinstance(shard, slice):
             return [self[each] for each in range(*shard.indices(len(self)))]
         return ObjectVersion(int(self._index.shard_sizes[shard]), self._index.shard_tags[shard])
+
+    def __iter__(self) -> Iterator[ObjectVersion]:
+        return map(ObjectVersion, self._index.shard_sizes.tolist(), self._index.shard_tags)

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loaderkit._storage.names import is_remote, redacted
+from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader
+from loaderkit._storage.versions import OnOtherVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +76,14 @@ class ShardSet:
         self,
         *,
         expected: Sequence[ObjectVersion] | None = None,
-        on_other_version: Callable[[int, ObjectVersion], None] | None = None,
+        on_other_version: OnOtherVersion | None = None,
     ) -> RangeReader:
         """Their reader.
 
         Args:
             expected: the version of each when it was indexed.
-            on_other_version: called where a shard has another tag; raises where that is another shard.
+            on_other_version: called where a shard has another tag; raises where it isn't the same shard.
         """
-        from loaderkit._storage.open_ranges import open_ranges
-
         return open_ranges(
             self.paths,
             storage_options=self.storage_options,

@@ -82,7 +82,7 @@ class IndexedDataSource:
             shards, format, index=None if index is None else os.fspath(index), options=scan_options
         )
         self._ranges = shards.open(
-            expected=self._index.shard_versions, on_other_version=ShardCheck(self._index, shards)
+            expected=self._index.shard_versions, on_other_version=ShardCheck(self._index)
         )
         self._spans = _span_reader(self._index, self._ranges, cache)
         self._selection = _selection_of(parts, names, self._index)

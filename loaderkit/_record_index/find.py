@@ -18,7 +18,7 @@ import numpy as np
 from loaderkit._formats.scan import Format
 from loaderkit._storage.names import is_remote, redacted
 from loaderkit._system.descriptors import above_standard
-from loaderkit.errors import DataFormatError, FileChangedError
+from loaderkit.errors import DataFormatError, FileChangedError, StorageError
 
 from .build import build_index
 from .check import has_sample
@@ -169,24 +169,36 @@ def command(shards: ShardSet) -> str:
 
 
 def _find_remote(shards: ShardSet, format: Format) -> RecordIndex:  # noqa: A002
-    cached = cached_path(shards, format.kind)
     difference = ""
-    with contextlib.suppress(FileNotFoundError):
-        found = RecordIndex(cached)
-        if not (difference := other_set(found, shards, format)):
-            return found
-    beside = path_beside(shards)
-    if beside:
+    for open_one in (_open_cached, _open_beside):
         with contextlib.suppress(FileNotFoundError):
-            found = fetch_index(ShardSet([beside], shards.storage_options), cache_folder())
+            found = open_one(shards, format.kind)
             if not (difference := other_set(found, shards, format)):
                 return found
+            difference = f" of these files ({redacted(found.path)}: {difference})"
     raise FileNotFoundError(
         errno.ENOENT,
-        f"paths: expected remote files with an index, got none{f' ({difference})' if difference else ''}; make it once "
-        f"with {command(shards)}, or give index=",
-        beside or redacted(shards.paths[0]),
+        f"paths: expected files on a server with an index, got none{difference}; make it once with {command(shards)}, "
+        "or give index=",
+        path_beside(shards) or redacted(shards.paths[0]),
     )
+
+
+def _open_cached(shards: ShardSet, kind: str) -> RecordIndex:
+    return RecordIndex(cached_path(shards, kind))
+
+
+def _open_beside(shards: ShardSet, _: str) -> RecordIndex:
+    if not (beside := path_beside(shards)):
+        raise FileNotFoundError(errno.ENOENT, "no folder has all of the files")
+    try:
+        return fetch_index(ShardSet([beside], shards.storage_options), cache_folder())
+    except StorageError:
+        # A server that may not list what it has refuses a name that isn't there, and links that are signed are for
+        # their own objects only. Where the server can't be read at all, that is the error.
+        with contextlib.closing(shards.open()) as ranges:
+            ranges.version(0)
+        raise FileNotFoundError(errno.ENOENT, "no index", beside) from None
 
 
 def _make_local(shards: ShardSet, format: Format, options: ScanOptions | None) -> RecordIndex:  # noqa: A002

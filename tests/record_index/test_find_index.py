@@ -7,9 +7,12 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from index_data import BlocksDataSource, blocks
+from index_data import BlocksDataSource, blocks, make_index
 
-from loaderkit.errors import DataFormatError, FileChangedError
+from loaderkit._record_index import shard_set
+from loaderkit._storage.names import redacted
+from loaderkit._storage.range_reader import ObjectVersion
+from loaderkit.errors import DataFormatError, FileChangedError, StorageError
 
 RECORDS = ["a", "b b=1", "c"]
 
@@ -111,23 +114,25 @@ def test_an_index_that_was_named(shard, scans, tmp_path):
         BlocksDataSource(shard, index=tmp_path / "none.lkx")
 
 
+@pytest.mark.parametrize("opened", [True, False])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda path: path.write_bytes(path.read_bytes() + blocks(["d"])), "48 bytes and has 64 now"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-16]), "48 bytes and has 32 now"),
-        (lambda path: path.write_bytes(blocks(["x", "y y=1", "z"])), "size is the same, its bytes aren't"),
+        (lambda path: path.write_bytes(path.read_bytes() + blocks(["d"])), "48 bytes .*and has 64 now"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-16]), "48 bytes .*and has 32 now"),
+        (lambda path: path.write_bytes(blocks(["x", "y y=1", "z"])), "its bytes aren't|it was written to"),
     ],
     ids=["appended", "truncated", "rewritten"],
 )
-def test_a_shard_that_changes_under_a_source(shard, change, message):
-    """FileChangedError with the shard, the offset and what to do, never another record."""
+def test_a_shard_that_changes_under_a_source(shard, change, message, opened):
+    """FileChangedError with the shard and what to do, never another record."""
     source = BlocksDataSource(shard)
-    assert source[0] == "a"
+    if opened:
+        assert source[0] == "a"
     change(shard)
     os.utime(shard, ns=(7, 7))
     source.close()
-    with pytest.raises(FileChangedError, match=rf"x\.blocks: .*{message}.* index"):
+    with pytest.raises(FileChangedError, match=rf"x\.blocks: .*({message}).* put the old file back"):
         source[1]
 
 
@@ -162,11 +167,69 @@ def test_a_malformed_shard(tmp_path):
     assert len(os.listdir(tmp_path)) == 3
 
 
-def test_remote_data_without_an_index_is_refused():
+@pytest.fixture
+def objects(monkeypatch):
+    """A server's objects: {address without secrets: bytes}; None is one that it refuses to talk of."""
+    held = {}
+
+    class Objects:
+        waits = True
+
+        def __init__(self, paths, **_):
+            self.names = [redacted(path) for path in paths]
+
+        def version(self, shard):
+            content = held[self.names[shard]] if self.names[shard] in held else missing(self.names[shard])
+            if content is None:
+                raise StorageError(f"{self.names[shard]}: expected its size, got 403")
+            return ObjectVersion(len(content), "etag")
+
+        def read(self, shards, begins, ends):
+            places = zip(shards.tolist(), begins.tolist(), ends.tolist(), strict=True)
+            return [held[self.names[shard]][begin:end] for shard, begin, end in places]
+
+        def close(self):
+            pass
+
+    def missing(name):
+        raise FileNotFoundError(2, "no such object", name)
+
+    monkeypatch.setattr(shard_set, "open_ranges", Objects)
+    return held
+
+
+@pytest.mark.parametrize("index", ["absent", "refused"])
+def test_remote_data_without_an_index_is_refused(objects, index):
     """With the command that makes one, and without the secrets of the address."""
-    with pytest.raises(FileNotFoundError, match=r"`loaderkit index https://127.0.0.1:9/x.tar`") as caught:
-        BlocksDataSource("https://user:word@127.0.0.1:9/x.tar?signature=word")
+    objects["https://host/x.blocks"] = blocks(RECORDS)
+    if index == "refused":
+        objects["https://host/x.blocks.lkx"] = None
+    with pytest.raises(FileNotFoundError, match=r"`loaderkit index https://host/x\.blocks`") as caught:
+        BlocksDataSource("https://user:word@host/x.blocks?signature=word")
     assert "word" not in str(caught.value)
+
+
+def test_a_server_that_answers_nothing(objects):
+    """Its own error comes, not one about an index."""
+    objects["https://host/x.blocks"] = objects["https://host/x.blocks.lkx"] = None
+    with pytest.raises(StorageError, match=r"x\.blocks: "):
+        BlocksDataSource("https://host/x.blocks")
+
+
+def test_an_index_on_a_server_is_fetched_once(objects, shard, cache_home, tmp_path):
+    """Found beside the data, or named; a damaged one is an error with the remedy."""
+    lkx = Path(make_index(tmp_path / "made", [shard]).path).read_bytes()
+    objects["https://host/x.blocks"] = shard.read_bytes()
+    objects["https://host/x.blocks.lkx"] = lkx
+    for _ in range(2):
+        source = BlocksDataSource("https://host/x.blocks?signature=word")
+        assert source.__getitems__([2, 0]) == ["c", "a"] and source.read_ahead > 0
+    assert [path.read_bytes() for path in cache_home.rglob("*.lkx")] == [lkx]
+    objects["s3://bucket/mine.lkx"] = lkx
+    assert BlocksDataSource("https://host/x.blocks", index="s3://bucket/mine.lkx")[1] == "b b=1"
+    objects["s3://bucket/torn.lkx"] = lkx[:-64]
+    with pytest.raises(DataFormatError, match=r"s3://bucket/torn\.lkx: .*make the index again"):
+        BlocksDataSource("https://host/x.blocks", index="s3://bucket/torn.lkx")
 
 
 CHILD = """

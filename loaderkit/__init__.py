@@ -27,6 +27,7 @@ __all__ = [
     "ChunkSampler",
     "ConcatDataSource",
     "ConformanceError",
+    "CsvDataSource",
     "DataFormatError",
     "DataLoader",
     "DataLoaderIterator",
@@ -36,6 +37,8 @@ __all__ = [
     "InMemoryDataSource",
     "IndexSampler",
     "IteratorClosedError",
+    "JsonLinesDataSource",
+    "LinesDataSource",
     "LoaderkitError",
     "Map",
     "MapWithIndex",
@@ -53,6 +56,7 @@ __all__ = [
     "StateError",
     "StorageError",
     "SubsetDataSource",
+    "TFRecordDataSource",
     "Transformation",
     "TransportError",
     "WorkerError",
@@ -107,10 +111,14 @@ if TYPE_CHECKING:
     from loaderkit.sources import ArrayDataSource as ArrayDataSource
     from loaderkit.sources import ArrayRecordDataSource as ArrayRecordDataSource
     from loaderkit.sources import ConcatDataSource as ConcatDataSource
+    from loaderkit.sources import CsvDataSource as CsvDataSource
     from loaderkit.sources import InMemoryDataSource as InMemoryDataSource
+    from loaderkit.sources import JsonLinesDataSource as JsonLinesDataSource
+    from loaderkit.sources import LinesDataSource as LinesDataSource
     from loaderkit.sources import RandomAccessDataSource as RandomAccessDataSource
     from loaderkit.sources import RangeDataSource as RangeDataSource
     from loaderkit.sources import SubsetDataSource as SubsetDataSource
+    from loaderkit.sources import TFRecordDataSource as TFRecordDataSource
     from loaderkit.transforms import AsTuple as AsTuple
     from loaderkit.transforms import Batch as Batch
     from loaderkit.transforms import Filter as Filter
@@ -162,10 +170,14 @@ _NAMES = {
     "ArrayDataSource": "loaderkit.sources",
     "ArrayRecordDataSource": "loaderkit.sources",
     "ConcatDataSource": "loaderkit.sources",
+    "CsvDataSource": "loaderkit.sources",
     "InMemoryDataSource": "loaderkit.sources",
+    "JsonLinesDataSource": "loaderkit.sources",
+    "LinesDataSource": "loaderkit.sources",
     "RandomAccessDataSource": "loaderkit.sources",
     "RangeDataSource": "loaderkit.sources",
     "SubsetDataSource": "loaderkit.sources",
+    "TFRecordDataSource": "loaderkit.sources",
     "AsTuple": "loaderkit.transforms",
     "Batch": "loaderkit.transforms",
     "Filter": "loaderkit.transforms",

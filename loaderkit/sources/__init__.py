@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     from .array_record import ArrayRecordDataSource as ArrayRecordDataSource
     from .arrays import ArrayDataSource as ArrayDataSource
     from .concat import ConcatDataSource as ConcatDataSource
+    from .csv import CsvDataSource as CsvDataSource
     from .fingerprint import fingerprint_of as fingerprint_of
     from .in_memory import InMemoryDataSource as InMemoryDataSource
+    from .json_lines import JsonLinesDataSource as JsonLinesDataSource
+    from .lines import LinesDataSource as LinesDataSource
     from .naming import Namer as Namer
     from .naming import has_names as has_names
     from .naming import namer_of as namer_of
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from .protocol import read_records as read_records
     from .range import RangeDataSource as RangeDataSource
     from .subset import SubsetDataSource as SubsetDataSource
+    from .tfrecord import TFRecordDataSource as TFRecordDataSource
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
@@ -30,11 +34,15 @@ else:
         "ArrayDataSource": "loaderkit.sources.arrays",
         "ArrayRecordDataSource": "loaderkit.sources.array_record",
         "ConcatDataSource": "loaderkit.sources.concat",
+        "CsvDataSource": "loaderkit.sources.csv",
         "InMemoryDataSource": "loaderkit.sources.in_memory",
+        "JsonLinesDataSource": "loaderkit.sources.json_lines",
+        "LinesDataSource": "loaderkit.sources.lines",
         "Namer": "loaderkit.sources.naming",
         "RandomAccessDataSource": "loaderkit.sources.protocol",
         "RangeDataSource": "loaderkit.sources.range",
         "SubsetDataSource": "loaderkit.sources.subset",
+        "TFRecordDataSource": "loaderkit.sources.tfrecord",
         "check_source": "loaderkit.sources.protocol",
         "column_reader": "loaderkit.sources.optional",
         "fingerprint_of": "loaderkit.sources.fingerprint",

@@ -1,0 +1,147 @@
+"""Rows of CSV and TSV files."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._formats.csv_rows import CsvFormat, RowParser
+from loaderkit._formats.lines import BOM
+from loaderkit.errors import DataFormatError
+
+from .text import TextDataSource, check_encoding
+
+if TYPE_CHECKING:
+    from loaderkit._chunk_cache.settings import Cache
+
+
+class CsvDataSource(TextDataSource):
+    r"""Rows of CSV files, each a dict of column -> text (str), in the order of the files.
+
+    The first row of each file names the columns, and all files have the same. A value may be in quotes, with
+    delimiters, newlines and doubled quotes in it; a file with a quote in a value without quotes is refused. A row ends
+    in \n or \r\n. An empty line is no row. Compressed files are refused.
+
+    Args:
+        paths: names of files: paths or addresses, patterns, braces ("part-{000..146}.csv"), "part@64.csv", parts as
+            "part.csv[0:100]", a sequence of these; or a function that gives them, called again where links expire.
+        delimiter: between values; "\t" for TSV.
+        columns: the names of those that a record has, in this order; None for all.
+        quotechar: around values; None where no value is in quotes.
+        encoding: one that writes a newline as one byte, as UTF-8 does and UTF-16 doesn't.
+        cache: keeps on the disk what is read from a server.
+        index: the index's name; without one it is found beside the files or in the user's cache folder, and made at
+            first use for local files.
+        storage_options: of the server: credentials, endpoint.
+
+    Raises DataFormatError that names file, record and offset for a row that has another number of values, or isn't text
+    in this encoding, and one that names both files where their columns differ.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with open(folder.name + "/train.csv", "w") as file:
+    ...     _ = file.write('id,text,label\n1,"two\nlines",cat\n2,"a ""b"" c",dog\n')
+    >>> with CsvDataSource(folder.name + "/train.csv") as source:
+    ...     len(source), source[0]
+    (2, {'id': '1', 'text': 'two\nlines', 'label': 'cat'})
+    >>> with CsvDataSource(folder.name + "/train.csv", columns=["label", "text"]) as source:
+    ...     source.__getitems__([-1])
+    [{'label': 'dog', 'text': 'a "b" c'}]
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        paths: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],
+        delimiter: str = ",",
+        columns: Sequence[str] | None = None,
+        *,
+        quotechar: str | None = '"',
+        encoding: str = "utf-8",
+        cache: "Cache | None" = None,
+        index: str | os.PathLike[str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._encoding = check_encoding(encoding)
+        format_ = CsvFormat(delimiter, quotechar)
+        self._parser = RowParser(format_)
+        super().__init__(paths, format=format_, index=index, cache=cache, storage_options=storage_options)
+        counts = np.diff(self._index.shard_ends, prepend=0)
+        self._first = int(counts.argmax() if not counts.any() else (counts > 0).argmax())
+        self._header = self._read_header(self._first)
+        self._checked_headers = counts == 0  # those whose columns are known, or don't matter
+        self._checked_headers[self._first] = True
+        self._chosen = None if columns is None else self._choose(columns)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of a record's columns, in order."""
+        return self._header if self._chosen is None else [name for name, _ in self._chosen]
+
+    def _choose(self, columns: Any) -> list[tuple[str, int]]:
+        """The chosen columns, each with its place in a row."""
+        if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+            raise TypeError(f"columns: expected a list of names, got {columns!r}")
+        places = {name: place for place, name in enumerate(self._header)}
+        if missing := [name for name in columns if name not in places]:
+            raise ValueError(f"columns: expected some of {self._header}, got {missing}")
+        return [(name, places[name]) for name in dict.fromkeys(columns)]
+
+    def _read_header(self, shard: int) -> list[str]:
+        """The names of a file's columns; [] for an empty file."""
+        first, end = self._index.records_of(shard)
+        if first < end:
+            shards, ends, _ = self._index.locate(np.array([first]))
+        else:
+            shards, ends = np.array([shard]), self._index.starts_of(shard)[:1]
+        (data,) = self._ranges.read(shards, np.zeros(1, np.int64), ends)
+        file = self._ranges.names[shard]
+        try:
+            text = str(bytes(data).removeprefix(BOM).lstrip(b"\r\n"), self._encoding)
+            header = self._parser.values(text) if text else []
+        except UnicodeDecodeError as error:
+            problem = f"expected columns' names in {self._encoding}, got {bytes(data)!r} ({error.reason})"
+            raise DataFormatError(f"{file}: at byte {error.start}, in the header: {problem}") from error
+        if len(set(header)) < len(header):
+            twice = next(name for place, name in enumerate(header) if name in header[:place])
+            raise DataFormatError(
+                f"{file}: in the header: expected a name for each column, got {twice!r} twice"
+            )
+        return header
+
+    def _check_headers(self, shards: NDArray[np.int64]) -> None:
+        """Reads the headers of files of which no record was read before."""
+        for shard in np.unique(shards[~self._checked_headers[shards]]).tolist():
+            header = self._read_header(shard)
+            if header != self._header:
+                names = self._ranges.names
+                raise DataFormatError(
+                    f"{names[shard]}: in the header: expected the columns of {names[self._first]}, {self._header}, "
+                    f"got {header}; make a source of each and join them with ConcatDataSource"
+                )
+            self._checked_headers[shard] = True
+
+    def _decode(self, keys: NDArray[np.int64], spans: Sequence[bytes | memoryview]) -> list[Any]:
+        self._check_headers(self._index.shard_ends.searchsorted(keys, "right"))
+        return super()._decode(keys, spans)
+
+    @property
+    def _expected(self) -> str:
+        return f"a row of {len(self._header)} values"
+
+    def _record(self, text: str) -> dict[str, str]:
+        values = self._parser.values(text)
+        if len(values) != len(self._header):
+            raise ValueError(f"it has {len(values)}")
+        if self._chosen is None:
+            return dict(zip(self._header, values))
+        return {name: values[place] for name, place in self._chosen}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The data's identity, without times, folders and addresses, the chosen columns and the encoding."""
+        told = super().fingerprint()
+        if self._chosen is not None:
+            told["columns"] = self.columns
+        return told if self._encoding == "utf-8" else {**told, "encoding": self._encoding}

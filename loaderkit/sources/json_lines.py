@@ -1,0 +1,58 @@
+"""Records of JSON Lines files."""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from loaderkit._formats.lines import JsonLinesFormat
+
+from .text import TextDataSource
+
+if TYPE_CHECKING:
+    from loaderkit._chunk_cache.settings import Cache
+
+
+class JsonLinesDataSource(TextDataSource):
+    r"""Records of JSON Lines files, a JSON value a line, as Python's json module reads them, in the order of the files.
+
+    An empty line is no record. Text is UTF-8. Compressed files are refused.
+
+    Args:
+        paths: names of files: paths or addresses, patterns, braces ("part-{000..146}.jsonl"), "part@64.jsonl", parts as
+            "part.jsonl[0:100]", a sequence of these; or a function that gives them, called again where links expire.
+        cache: keeps on the disk what is read from a server.
+        index: the index's name; without one it is found beside the files or in the user's cache folder, and made at
+            first use for local files.
+        storage_options: of the server: credentials, endpoint.
+
+    Raises DataFormatError that names file, record and offset for a line that isn't JSON in UTF-8.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with open(folder.name + "/train.jsonl", "w") as file:
+    ...     _ = file.write('{"text": "a", "label": 0}\n{"text": "b", "label": 1}\n\n')
+    >>> with JsonLinesDataSource(folder.name + "/train.jsonl") as source:
+    ...     len(source), source[1], source.__getitems__([-2])
+    (2, {'text': 'b', 'label': 1}, [{'text': 'a', 'label': 0}])
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        paths: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],
+        *,
+        cache: "Cache | None" = None,
+        index: str | os.PathLike[str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            paths, format=JsonLinesFormat(), index=index, cache=cache, storage_options=storage_options
+        )
+
+    @property
+    def _expected(self) -> str:
+        return "a JSON value in one line"
+
+    # json.loads looks at its arguments and at the type of the text for half as long again.
+    _record = staticmethod(json.JSONDecoder().decode)

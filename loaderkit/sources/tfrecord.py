@@ -1,0 +1,86 @@
+"""Records of TFRecord files."""
+
+import os
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._formats.checksums import data_crc32c
+from loaderkit._formats.scan import Malformed
+from loaderkit._formats.tfrecord import TFRecordFormat, data_of, data_of_all
+from loaderkit._record_index.check import shard_changed
+from loaderkit.errors import DataFormatError
+
+from .indexed import IndexedDataSource
+from .record_place import record_place
+
+if TYPE_CHECKING:
+    from loaderkit._chunk_cache.settings import Cache
+
+
+class TFRecordDataSource(IndexedDataSource):
+    """Records (bytes) of TFRecord files, in the order of the files; `lk.decode.Example` decodes tf.train.Example.
+
+    The checksums of lengths are checked when the files are indexed. Compressed files are refused.
+
+    Args:
+        paths: names of files: paths or addresses, patterns, braces ("train-{000..146}"), "train@64", parts as
+            "train.tfrecord[0:100]", a sequence of these; or a function that gives them, called again where links
+            expire.
+        verify: whether the checksum of a record's data is checked when it is read, which needs the extra `tfrecord`.
+        cache: keeps on the disk what is read from a server.
+        index: the index's name; without one it is found beside the files or in the user's cache folder, and made at
+            first use for local files.
+        storage_options: of the server: credentials, endpoint.
+
+    >>> import struct, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with open(folder.name + "/train.tfrecord", "wb") as file:
+    ...     for data in (b"one", b"two"):  # length, its checksum, data, the data's checksum
+    ...         _ = file.write(struct.pack("<Q", 3) + bytes.fromhex("b099490e") + data + bytes(4))
+    >>> with TFRecordDataSource(folder.name + "/*.tfrecord") as source:
+    ...     len(source), source[-1], source.__getitems__([1, 0])
+    (2, b'two', [b'two', b'one'])
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        paths: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],
+        *,
+        verify: bool = False,
+        cache: "Cache | None" = None,
+        index: str | os.PathLike[str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(verify, bool):
+            raise TypeError(f"verify: expected True or False, got {verify!r}")
+        if verify:
+            data_crc32c()  # an ImportError names the extra
+        self._verify = verify
+        super().__init__(
+            paths, format=TFRecordFormat(), index=index, cache=cache, storage_options=storage_options
+        )
+
+    def _decode(self, keys: NDArray[np.int64], spans: Sequence[bytes | memoryview]) -> list[Any]:
+        try:
+            return data_of_all(spans, verify=self._verify)
+        except (Malformed, struct.error):
+            for key, span in zip(keys.tolist(), spans):
+                self._check(key, span)
+            raise
+
+    def _check(self, key: int, span: bytes | memoryview) -> None:
+        """Raises the error that names the record."""
+        place = record_place(self._index, self._ranges, key)
+        try:
+            data_of(span)
+        except Malformed as error:
+            raise shard_changed(place.file, place.begin, f"record {place.record}: {error.problem}") from error
+        try:
+            data_of(span, verify=self._verify)
+        except Malformed as error:
+            raise DataFormatError(place.says(f"{error.problem}; {error.remedy}", error.offset)) from error

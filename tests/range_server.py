@@ -113,8 +113,8 @@ class RangeServer:
 
     def _start(self, work: Any, *args: Any) -> None:
         thread = threading.Thread(target=work, args=args, name="range-server", daemon=True)
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)
 
     def _accept(self) -> None:
         while not self._ending.is_set():

@@ -22,11 +22,14 @@ class Refusal(Enum):
 
 
 class FetchError(Exception):
-    """A fetch that failed. reason: what can be done. cause: a text without addresses and credentials."""
+    """A fetch that failed.
+
+    reason: what can be done. cause: a text without addresses and credentials. attempts: how often it was tried.
+    """
 
     def __init__(self, reason: Refusal, cause: str) -> None:
         super().__init__(cause)
-        self.reason, self.cause = reason, cause
+        self.reason, self.cause, self.attempts = reason, cause, 1
 
 
 @dataclass(frozen=True, slots=True)

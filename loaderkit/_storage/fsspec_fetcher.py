@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from .fetching import Fetched, FetchError, Refusal, without_secrets
-from .range_reader import ObjectVersion
+from .range_reader import ObjectVersion, plain_tag
 
 T = TypeVar("T")
 
@@ -39,6 +39,13 @@ class FsspecFetcher:
         """Size and ETag, or time of the last change, as the file system says them."""
         system, path = self._system(name)
         return self._attempt(lambda: version_of(system.info(path)))
+
+    def objects(self, pattern: str) -> list[tuple[str, ObjectVersion]]:
+        """The files that match a pattern, by their whole names."""
+        system, path = self._system(pattern)
+        found = self._attempt(lambda: system.glob(path, detail=True))
+        files = {name: info for name, info in found.items() if info["type"] == "file"}
+        return [(system.unstrip_protocol(name), version_of(info)) for name, info in files.items()]
 
     def close(self) -> None:
         """Versions are asked again; fsspec keeps its connections itself."""
@@ -93,8 +100,6 @@ def version_of(info: Mapping[str, Any]) -> ObjectVersion:
     >>> version_of({"size": 5, "ETag": '"abc"'}), version_of({"size": 5})
     (ObjectVersion(size=5, tag='abc'), ObjectVersion(size=5, tag=''))
     """
-    from .listing import plain_tag
-
     size = info.get("size")
     if size is None:
         raise FetchError(Refusal.FINAL, "no size of the object")

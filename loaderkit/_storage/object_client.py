@@ -1,5 +1,6 @@
 """Clients of object stores and web servers, made of a name and the user's options with obstore."""
 
+import os
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,18 @@ _OF_CLIENT = frozenset(_CLIENT.split())
 # time until a dead one is an error: a read of 8 MiB in 60 s is 140 KB/s, and 32 of them at once are 4.5 MB/s.
 CONNECT_S, READ_S, WHOLE_S = 10, 30, 60
 
+# Processes, this one and those it was forked from, that used obstore.
+_PROCESSES: set[int] = set()
+
+
+def forked() -> bool:
+    """Whether this process was forked from one that used obstore.
+
+    obstore's threads don't live on in a forked child, and a read there would wait for them without end.
+    """
+    _PROCESSES.add(os.getpid())
+    return len(_PROCESSES) > 1
+
 
 def split_name(name: str) -> tuple[str, str]:
     """The address of a store and the object's name in it.
@@ -41,7 +54,9 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def open_client(address: str, options: Mapping[str, Any]) -> "ObjectStore":
-    """A store that doesn't retry by itself; ImportError naming the extra where obstore isn't installed.
+    """A store that doesn't retry by itself.
+
+    ImportError naming the extra where obstore isn't installed; RuntimeError in a forked process.
 
     Args:
         address: what `split_name` gave.
@@ -53,6 +68,10 @@ def open_client(address: str, options: Mapping[str, Any]) -> "ObjectStore":
         raise ImportError(
             f'{address.partition(":")[0]}: reading objects needs obstore: pip install "loaderkit[remote]"'
         ) from error
+    if forked():
+        raise RuntimeError(
+            "obstore can't be used in a process that was forked from one that used it; start processes by spawn"
+        )
     limits = {"connect_timeout": CONNECT_S, "read_timeout": READ_S, "timeout": WHOLE_S}
     client: dict[str, Any] = {key: timedelta(seconds=seconds) for key, seconds in limits.items()}
     client |= dict(options.get("client_options") or {})

@@ -1,16 +1,14 @@
 """Fetches ranges from web servers and object stores with obstore."""
 
-import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from .fetching import Fetched, FetchError, Refusal, without_secrets
-from .listing import plain_tag
-from .object_client import open_client, split_name
-from .range_reader import ObjectVersion
+from .object_client import forked, open_client, split_name
+from .range_reader import ObjectVersion, plain_tag
 
 T = TypeVar("T")
 
@@ -21,9 +19,6 @@ _ERROR_CODE = re.compile(r"<Code>([A-Za-z0-9]+)</Code>")
 _OTHER_RANGE = re.compile(r"Requested \d+\.\.\d+, got (\d+)\.\.(\d+)")
 _NO_ACCOUNT = re.compile(r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google")
 _RETRIED = {408, 425, 429}
-# Processes, this one and those it was forked from, that used obstore: its own threads don't live on in a forked child,
-# where a read would wait for them.
-_PROCESSES: set[int] = set()
 
 
 class ObstoreFetcher:
@@ -53,6 +48,21 @@ class ObstoreFetcher:
         client, path = self._client(name)
         return self._attempt(lambda: _version_of(obstore.head(client, path)))
 
+    def objects(self, address: str, folder: str | None, *, deep: bool) -> list[dict[str, Any]]:
+        """What the store lists in a folder, and where `deep` in those below it: path, size and version."""
+        import obstore
+
+        client, _ = self._client(address)
+
+        def listed() -> Iterator[Any]:
+            if deep:
+                yield from obstore.list(client, folder, chunk_size=1000)
+            else:
+                yield obstore.list_with_delimiter(client, folder)["objects"]
+
+        pages = self._attempt(lambda: list(listed()))
+        return [{"path": each["path"], "version": _version_of(each)} for page in pages for each in page]
+
     def close(self) -> None:
         """Ends the connections."""
         with self._lock:
@@ -78,8 +88,7 @@ class ObstoreFetcher:
 
     def _client(self, name: str) -> tuple[Any, str]:
         address, path = split_name(name)
-        _PROCESSES.add(os.getpid())
-        if len(_PROCESSES) > 1:
+        if forked():
             raise FetchError(
                 Refusal.FINAL, "a process that was forked, in which obstore can't run; start it by spawn"
             )

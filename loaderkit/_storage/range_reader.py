@@ -20,6 +20,15 @@ class ObjectVersion:
     tag: str
 
 
+def plain_tag(tag: str | None) -> str:
+    """An ETag without what servers and stores write differently for the same content.
+
+    >>> plain_tag('W/"abc"'), plain_tag('"abc"'), plain_tag(None)
+    ('abc', 'abc', '')
+    """
+    return (tag or "").removeprefix("W/").strip('"')
+
+
 class RangeReader(Protocol):
     """Reads ranges of the shards of one set. Safe for threads; a copy unpickled in a worker opens its own files.
 

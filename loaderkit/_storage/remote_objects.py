@@ -1,7 +1,5 @@
 """Ranges of objects on servers: planned together, fetched at once, each tried again by itself, each answer compared."""
 
-import errno
-import random
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit.errors import StorageError
-
+from .attempts import storage_error, tried
 from .fetch_threads import THREADS
 from .fetching import Fetched, FetchError, ObjectFetcher, Refusal
 from .names import redacted
@@ -24,11 +21,6 @@ from .versions import OnOtherVersion, VersionCheck, ends_early
 
 Refresh = Callable[[], Sequence[str]]
 
-# One attempt and four more, after pauses of 0.2, 0.4, 0.8 and 1.6 s, each times a random number from 0.5 to 1.5, so
-# that readers that failed together don't come back together. They bridge about 3 s of a server that restarts; a longer
-# failure is the loader's business (`Retry`).
-ATTEMPTS = 5
-PAUSE_S = 0.2
 # A server that ignores ranges sends a whole object for each: up to this size that is slow, above it is refused.
 MAX_WHOLE_BYTES = 64 << 20
 
@@ -70,7 +62,7 @@ class RemoteObjects:
     def version(self, shard: int) -> ObjectVersion:
         """Size and ETag of an object now; FileNotFoundError, or StorageError after the retries."""
         work = partial(self._version_of, shard)
-        version: ObjectVersion = self._tried(work, shard, "its size and version", threading.Event())
+        version: ObjectVersion = self._tried(work, shard, "its size and version")
         return version
 
     def read(
@@ -169,26 +161,23 @@ class RemoteObjects:
         except BaseException as error:  # noqa: BLE001 - also what a library raises beside Exception: the caller waits for it
             answers.put((place, error))
 
-    def _tried(self, work: Callable[[str], Any], shard: int, asked: str, ended: threading.Event) -> Any:
+    def _tried(
+        self, work: Callable[[str], Any], shard: int, asked: str, ended: threading.Event | None = None
+    ) -> Any:
         """What `work` gives for the shard's name of now, after up to four more attempts."""
-        renewed = False
-        attempt, refusal = 0, FetchError(Refusal.AGAIN, "")
-        while attempt < ATTEMPTS:
-            attempt += 1
+        generation = 0
+
+        def once() -> Any:
+            nonlocal generation
             generation, name = self._renewed, self._addresses[shard]
-            try:
-                return work(name)
-            except FetchError as error:
-                refusal = error
-            if refusal.reason is Refusal.DENIED and self._refresh is not None and not renewed:
-                self._renew(generation)
-                renewed = True
-                continue
-            if refusal.reason is not Refusal.AGAIN or ended.is_set():
-                break
-            if attempt < ATTEMPTS:
-                ended.wait(PAUSE_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))
-        raise self._error_of(refusal, shard, asked, attempt)
+            return work(name)
+
+        renew = (lambda: self._renew(generation)) if self._refresh is not None else None
+        try:
+            return tried(once, ended=ended, on_denied=renew)
+        except FetchError as error:
+            refusal = error
+        raise storage_error(self._shown[shard], asked, refusal)
 
     def _fetch(self, shard: int, begin: int, end: int, name: str) -> Fetched:
         fetcher = self._fetcher(name)
@@ -250,19 +239,6 @@ class RemoteObjects:
                 )
             self._addresses = names
             self._renewed += 1
-
-    def _error_of(self, refusal: FetchError, shard: int, asked: str, attempts: int) -> OSError:
-        name = self._shown[shard]
-        if refusal.reason is Refusal.MISSING:
-            return FileNotFoundError(errno.ENOENT, "no such object", name)
-        tried = "" if attempts == 1 else f" after {attempts} attempts"
-        remedy = {
-            Refusal.DENIED: "; give credentials or skip_signature=True in storage_options, or links that are valid",
-            Refusal.AGAIN: "; where the server is slow, storage_options timeout='5m' allows a read more time",
-        }.get(refusal.reason, "")
-        return StorageError(
-            f"{name}: expected {asked}, got {refusal.cause or refusal.reason.value}{tried}{remedy}"
-        )
 
 
 class _Shown(Sequence[str]):

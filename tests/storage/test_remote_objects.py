@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loaderkit import FileChangedError
-from loaderkit._storage import remote_objects
+from loaderkit._storage import attempts, remote_objects
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import StorageError
@@ -21,7 +21,7 @@ QUICK = {"connect_timeout": "1s", "read_timeout": "300ms", "timeout": "400ms"}
 @pytest.fixture
 def server(range_server, tmp_path, monkeypatch):
     """A server of two files; pauses between attempts are short."""
-    monkeypatch.setattr(remote_objects, "PAUSE_S", 0.001)
+    monkeypatch.setattr(attempts, "PAUSE_S", 0.001)
     (tmp_path / "a.bin").write_bytes(A)
     (tmp_path / "b.bin").write_bytes(B)
     return range_server(tmp_path)

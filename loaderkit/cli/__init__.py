@@ -40,10 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What Python writes when it exits goes nowhere, rather than into a second error.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitStatus.CLOSED_PIPE
+        return int(ExitStatus.CLOSED_PIPE)
     except KeyboardInterrupt:
         print("loaderkit: interrupted", file=sys.stderr)
-        return ExitStatus.INTERRUPTED
+        return int(ExitStatus.INTERRUPTED)
     return status
 
 
@@ -66,12 +66,12 @@ def _run(given: list[str]) -> int:
     except (UsageError, ImportError) as error:
         parsers[name].print_usage(sys.stderr)
         _say(name, error)
-        return ExitStatus.USAGE
+        return int(ExitStatus.USAGE)
     except BrokenPipeError:
         raise
     except OSError as error:
         _say(name, error)
-        return ExitStatus.UNREADABLE
+        return int(ExitStatus.UNREADABLE)
 
 
 def _say(name: str, error: Exception) -> None:

@@ -13,7 +13,7 @@ from loaderkit._record_index.shard_set import ShardSet
 
 from .exit_status import ExitStatus, UsageError
 from .formats import SCANNED
-from .open_source import add_source_arguments, named_data
+from .open_source import add_source_arguments, named_data, shown_name
 from .output import Output, add_output_argument
 from .printable import printable, size_text
 
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     nbytes = os.path.getsize(path)
     out.document(
         {
-            "index": path,
+            "index": shown_name(path),
             "index_bytes": nbytes,
             "format": data.format,
             "shards": index.shards,
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
             "checksums": index.checksums is not None,
         }
     )
-    out.text(path, style="bold")
+    out.text(shown_name(path), style="bold")
     out.facts(
         [
             ("shards", f"{index.shards:,}"),

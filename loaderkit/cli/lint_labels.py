@@ -11,6 +11,7 @@ DEVIATIONS = 6.0
 # A lesser excess harms no training, however sure it is in a large set.
 LEAST_EXCESS = 0.05
 FEWEST_PAIRS = 32
+CHUNK = 64  # records: 1 MiB of 16 KiB each, what a chunk of lk.ChunkSampler may have
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class LabelRuns:
     """How often neighbours have the same label.
 
     pairs: of neighbours. equal: the pairs with one label. expected: the share of equal pairs in a shuffled set with
-    these labels. pure: the share of stretches with one label only.
+    these labels. pure: the share of chunks of 64 records with one label only.
     """
 
     pairs: int
@@ -54,6 +55,8 @@ def label_runs(labels: NDArray[np.int64], keys: NDArray[np.int64]) -> LabelRuns:
 
     >>> label_runs(np.array([0, 0, 0, 1, 1, 1]), np.arange(6))
     LabelRuns(pairs=5, equal=4, expected=0.4, pure=0.0)
+    >>> label_runs(np.repeat([0, 1], CHUNK), np.arange(2 * CHUNK)).pure
+    1.0
     """
     labels, keys = labels[labels >= 0], keys[labels >= 0]
     neighbours = np.diff(keys) == 1
@@ -61,6 +64,6 @@ def label_runs(labels: NDArray[np.int64], keys: NDArray[np.int64]) -> LabelRuns:
     counts = np.bincount(labels) if len(labels) else np.zeros(0, np.int64)
     n = len(labels)
     expected = float((counts * (counts - 1)).sum() / (n * (n - 1))) if n > 1 else 0.0
-    stretches = np.split(labels, np.flatnonzero(~neighbours) + 1)
-    pure = [bool((stretch == stretch[0]).all()) for stretch in stretches if len(stretch) > 1]
+    chunks = np.split(labels, np.flatnonzero(np.diff(keys // CHUNK)) + 1)
+    pure = [bool((chunk == chunk[0]).all()) for chunk in chunks if len(chunk) > 1]
     return LabelRuns(int(neighbours.sum()), int(equal.sum()), expected, float(np.mean(pure)) if pure else 0.0)

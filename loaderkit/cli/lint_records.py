@@ -12,13 +12,13 @@ from loaderkit.transforms.decode import ByExtension
 from .cards import LABELS
 from .findings import Finding
 from .image_header import image_header
-from .lint_labels import LabelRuns, label_runs
+from .lint_labels import CHUNK, LabelRuns, label_runs
 from .lint_shards import fields_finding
 from .open_source import OpenedSource
 from .read_each import read_each
 from .values import fields_of
 
-STRETCHES, STRETCH = 16, 64  # neighbouring records are read, as labels are compared with their neighbours'
+STRETCHES, STRETCH = 16, CHUNK  # neighbouring records are read, as labels are compared with their neighbours'
 
 RECORD_RULES = ("unreadable", "undecodable", "fields-differ", "unshuffled-labels")
 
@@ -31,7 +31,7 @@ def sampled_stretches(records: int) -> NDArray[np.int64]:
     """
     if records <= STRETCHES * STRETCH:
         return np.arange(records)
-    begins = np.linspace(0, records - STRETCH, STRETCHES).astype(np.int64)
+    begins = np.linspace(0, records - STRETCH, STRETCHES).astype(np.int64) // STRETCH * STRETCH
     return np.unique(begins[:, None] + np.arange(STRETCH))
 
 
@@ -123,12 +123,11 @@ def runs_text(runs: LabelRuns) -> str:
     """What is said of labels that aren't shuffled.
 
     >>> runs_text(LabelRuns(100, 98, 0.1, 1.0))
-    '98% of neighbouring records have the same label, 10% in a shuffled set; 100% of the stretches that were read have \
-one label only'
+    '98% of neighbouring records have the same label, 10% in a shuffled set; 100% of chunks of 64 have one label only'
     """
     return (
         f"{runs.share:.0%} of neighbouring records have the same label, {runs.expected:.0%} in a shuffled set; "
-        f"{runs.pure:.0%} of the stretches that were read have one label only"
+        f"{runs.pure:.0%} of chunks of {CHUNK} have one label only"
     )
 
 

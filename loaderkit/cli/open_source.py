@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import os
 import shutil
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from loaderkit import sources
 from loaderkit._record_index.find import find_index
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.shard_set import ShardSet
-from loaderkit._storage.names import file_parts, is_remote, redacted
+from loaderkit._storage.names import file_parts, is_remote
 from loaderkit.sources.indexed import data_parts
 
 from .data_format import FORMATS, SNIFFED_BYTES, format_by_content, format_by_name
@@ -143,6 +144,20 @@ def open_named(data: NamedData, index: RecordIndex | None = None) -> Iterator[Op
         yield opened
 
 
+def shown_names(shards: ShardSet) -> list[str]:
+    """The shards' names for a reader: without secrets, and without the current folder."""
+    return [shown_name(name) for name in shards.shown]
+
+
+def shown_name(name: str) -> str:
+    """A file's name for a reader: without the current folder.
+
+    >>> shown_name(os.path.abspath("x/a.tar")), shown_name("s3://bucket/a.tar")
+    ('x/a.tar', 's3://bucket/a.tar')
+    """
+    return name.removeprefix(os.path.join(os.getcwd(), ""))
+
+
 @contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
     """A ValueError of the block is about the names or the options that the user gave."""
@@ -161,7 +176,7 @@ def _opened(data: NamedData, index: RecordIndex | None) -> OpenedSource:
     if index is None:
         index = find_index(shards, SCANNED[data.format])
     source = indexed_source(data.format, data.names, index.path, data.storage_options)
-    return OpenedSource(data.format, source, index, shards.shown)
+    return OpenedSource(data.format, source, index, shown_names(shards))
 
 
 def _format_of(names: list[str], storage_options: dict[str, str] | None) -> str:
@@ -173,10 +188,13 @@ def _format_of(names: list[str], storage_options: dict[str, str] | None) -> str:
             f"SRC: expected files of one format, got {', '.join(sorted(map(str, said)))}; give --format"
         )
     first = file_parts(names, storage_options=storage_options)[0].path
-    if is_remote(first):
-        raise UsageError(f"{redacted(first)}: expected a name that says the format; give --format")
-    with open(first, "rb") as file:
-        return format_by_content(first, file.read(SNIFFED_BYTES))
+    if not is_remote(first):
+        with open(first, "rb") as file:
+            return format_by_content(first, file.read(SNIFFED_BYTES))
+    with contextlib.closing(ShardSet([first], storage_options).open()) as ranges:
+        end = min(ranges.version(0).size, SNIFFED_BYTES)
+        (begin,) = ranges.read(np.array([0]), np.array([0]), np.array([end]))
+        return format_by_content(first, bytes(begin))
 
 
 @contextlib.contextmanager
@@ -205,7 +223,7 @@ def _storage_options(given: list[str]) -> dict[str, str] | None:
 def _shards_of(source: Any) -> tuple[list[str], list[int]]:
     # The records of a file have consecutive keys, and the source says the file of any key.
     def file_of(key: int) -> str:
-        return str(source.name(key)).rpartition("[")[0]
+        return shown_name(str(source.name(key)).rpartition("[")[0])
 
     names: list[str] = []
     ends: list[int] = []

@@ -24,7 +24,7 @@ def _escaped(letter: str) -> str:
 
 
 def size_text(nbytes: float) -> str:
-    """A number of bytes for a reader: three digits and the binary unit.
+    """A number of bytes for a reader: two or three digits and the binary unit.
 
     >>> size_text(500), size_text(1536), size_text(12.3 * 2**20)
     ('500 B', '1.5 KiB', '12.3 MiB')
@@ -34,7 +34,7 @@ def size_text(nbytes: float) -> str:
         size, unit = size / 1024, unit + 1
     if unit == 0 or size >= 100:
         return f"{size:.0f} {UNITS[unit]}"
-    return f"{size:.1f} {UNITS[unit]}"
+    return f"{size:.1f}".removesuffix(".0") + f" {UNITS[unit]}"
 
 
 def shortened(text: str, most: int) -> str:

@@ -14,6 +14,7 @@ from loaderkit._record_index.scan_shard import WindowedReads
 from loaderkit._record_index.shard_set import ShardSet
 
 from .findings import Finding
+from .open_source import shown_names
 
 REPLACED = "put the file back that was indexed, or make the index again: `loaderkit index` with the names of the data"
 BLOCK = 1 << 14  # members compared at once
@@ -36,7 +37,7 @@ class ShardChecks:
     """
 
     def __init__(self, shards: ShardSet, format: Format, index: RecordIndex | None, *, full: bool) -> None:  # noqa: A002
-        self._names, self._ranges = shards.shown, shards.open()
+        self._names, self._ranges = shown_names(shards), shards.open()
         self._format, self._index, self._full = format, index, full
 
     def __len__(self) -> int:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,9 @@ def run(options: argparse.Namespace) -> int:
         for begin in range(0, len(keys), TOGETHER):
             part = keys[begin : begin + TOGETHER]
             for key, record in zip(part.tolist(), opened.read(part)):
-                fields = _chosen(fields_of(record), options.field, opened.location(key))
+                whole = options.raw and not options.field and not isinstance(record, Mapping)
+                fields = {"record": record} if whole else fields_of(record)
+                fields = _chosen(fields, options.field, opened.location(key))
                 if options.raw:
                     _write(fields, opened.location(key))
                 else:

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._formats.example import parse_example
+from loaderkit._formats.scan import Malformed
+
 from .image_header import image_header
 from .printable import printable, shortened, size_text
 
@@ -15,14 +18,29 @@ _NPY = b"\x93NUMPY"
 
 
 def fields_of(record: Any) -> dict[str, Any]:
-    """The values of a record by name; a record without fields has the one field "record".
+    """The values of a record by name; those of a tf.train.Example are its features, other records are one field.
 
     >>> fields_of({"cls": b"3"}), fields_of("a line")
     ({'cls': b'3'}, {'record': 'a line'})
+    >>> fields_of(b"\\n\\x0c\\n\\n\\n\\x01x\\x12\\x05\\x1a\\x03\\n\\x01\\x07")
+    {'x': 7}
     """
     if isinstance(record, Mapping):
         return {str(name): value for name, value in record.items()}
+    if isinstance(record, bytes):
+        try:
+            features = parse_example(record)
+        except Malformed:
+            features = {}
+        if features and all(features):  # bytes that aren't an Example may have an entry without a name
+            return {name: _alone(values) for name, values in features.items()}
     return {"record": record}
+
+
+def _alone(values: Any) -> Any:
+    if len(values) != 1:
+        return values
+    return values[0] if isinstance(values, list) else values[0].item()
 
 
 def value_text(value: Any, most: int | None = None) -> str:

@@ -15,7 +15,7 @@ from .exit_status import UsageError
 from .findings import Finding, report
 from .formats import SCANNED
 from .index import add_workers_argument
-from .open_source import NamedData, OpenedSource, add_source_arguments, named_data, open_named
+from .open_source import NamedData, OpenedSource, add_source_arguments, named_data, open_named, shown_name
 from .output import Output, add_output_argument
 from .read_each import read_each
 from .shard_checks import RULES as SHARD_RULES
@@ -75,11 +75,11 @@ def _with_index(
         index.check()
     except DataFormatError as error:
         remedy = "remove it; `loaderkit index` makes it again"
-        return facts, [Finding("damaged-index", "error", path, str(error), remedy)]
+        return facts, [Finding("damaged-index", "error", shown_name(path), str(error), remedy)]
     facts["records"] = len(index)
     if difference := other_set(index, shards, format):
         remedy = "name the files that were indexed, or make the index again by `loaderkit index`"
-        return facts, [Finding("other-set", "error", path, difference, remedy)]
+        return facts, [Finding("other-set", "error", shown_name(path), difference, remedy)]
     findings: list[Finding] = []
     with (
         contextlib.closing(ShardChecks(shards, format, index, full=options.full)) as checks,

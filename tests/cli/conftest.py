@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from small_archives import tar_of
 
 from loaderkit.cli import main
 
@@ -45,3 +46,17 @@ def records(tmp_path):
             writer.write(f"record {shard}.{place}".encode() * (1 + 10 * place))
         writer.close()
     return tmp_path
+
+
+@pytest.fixture
+def tars(tmp_path, monkeypatch):
+    """Three archives with 20 records each, in the current folder; gives their names."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for shard in range(3):
+        keys = range(20 * shard, 20 * shard + 20)
+        tar_of(
+            f"x-{shard:03d}.tar",
+            [(f"{key:06d}", {"cls": b"%d" % (key % 3), "txt": b"t" * (key + 1)}) for key in keys],
+        )
+    return "x-{000..002}.tar"

@@ -1,12 +1,16 @@
 """The scan of one shard: its part file is made, or taken where it is there from an earlier build."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from loaderkit._formats.scan import Format, Malformed
+from loaderkit._formats.scan import Format, Malformed, ReadAt
+from loaderkit._storage.names import is_remote
 from loaderkit._storage.range_reader import RangeReader
+from loaderkit._system.descriptors import above_standard
 from loaderkit.errors import DataFormatError
 
 from .check import sample_of, shard_changed
@@ -14,8 +18,7 @@ from .part_file import PartIdentity, ScanOptions, open_part, write_part
 
 # What one read of a server fetches at least, as a round trip costs more than these bytes.
 REMOTE_WINDOW = 256 << 10
-# The same of a local file: a read of 16 KiB from the page cache costs about as much as one of 512 bytes.
-LOCAL_WINDOW = 16 << 10
+_MOST_BYTES = 1 << 30  # of one pread, which gives at most 2 GiB less a page
 
 
 class WindowedReads:
@@ -29,24 +32,52 @@ class WindowedReads:
 
     def __init__(self, ranges: RangeReader, shard: int, size: int) -> None:
         self._ranges, self._shard, self._size = ranges, np.array([shard]), size
-        self._window_bytes = REMOTE_WINDOW if ranges.waits else LOCAL_WINDOW
         self._begin, self._window = 0, b""
 
     def __call__(self, offset: int, length: int) -> bytes:
         end = min(offset + length, self._size)
         if offset >= end:
             return b""
-        if length >= self._window_bytes:
+        if length >= REMOTE_WINDOW:
             return self._read(offset, end)
         at = offset - self._begin
         if at < 0 or end > self._begin + len(self._window):
-            self._window = self._read(offset, min(offset + self._window_bytes, self._size))
+            self._window = self._read(offset, min(offset + REMOTE_WINDOW, self._size))
             self._begin, at = offset, 0
         return self._window[at : at + end - offset]
 
     def _read(self, begin: int, end: int) -> bytes:
         (found,) = self._ranges.read(self._shard, np.array([begin]), np.array([end]))
         return bytes(found)
+
+
+@contextlib.contextmanager
+def reading(ranges: RangeReader, shard: int, size: int) -> Iterator[ReadAt]:
+    """Reads a shard within the block: a local file by plain calls, as a scan asks for windows of a few KiB.
+
+    Args:
+        ranges: of the shards.
+        shard: its number.
+        size: its bytes.
+    """
+    if ranges.waits or is_remote(ranges.names[shard]):
+        yield WindowedReads(ranges, shard, size)
+        return
+    with above_standard():
+        descriptor = os.open(ranges.names[shard], os.O_RDONLY | os.O_CLOEXEC)
+
+    def read(offset: int, length: int) -> bytes:
+        found = os.pread(descriptor, min(length, _MOST_BYTES), offset)
+        while len(found) < length and (
+            more := os.pread(descriptor, length - len(found), offset + len(found))
+        ):
+            found += more
+        return found
+
+    try:
+        yield read
+    finally:
+        os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +112,10 @@ def scan_shard(
     path = os.path.join(folder, identity.file_name())
     if open_part(path, identity) is not None:
         return ScannedShard(shard, version.size, path, reused=True)
-    read = WindowedReads(ranges, shard, version.size)
+    asked = {"members": options.members, "keys": options.keys, "checksums": options.checksums}
     try:
-        scan = format.scan(
-            read, version.size, members=options.members, keys=options.keys, checksums=options.checksums
-        )
+        with reading(ranges, shard, version.size) as read:
+            scan = format.scan(read, version.size, **asked)
     except Malformed as error:
         _check_same(ranges, shard, identity)
         raise DataFormatError(f"{name}: {error}") from error

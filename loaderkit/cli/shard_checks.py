@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from loaderkit._formats.scan import Format, Malformed, ShardScan
 from loaderkit._record_index.check import has_sample
 from loaderkit._record_index.record_index import RecordIndex
-from loaderkit._record_index.scan_shard import WindowedReads
+from loaderkit._record_index.scan_shard import reading
 from loaderkit._record_index.shard_set import ShardSet
 
 from .findings import Finding
@@ -79,12 +79,13 @@ class ShardChecks:
         name, index = self._names[shard], self._index
         checksums = None if index is None else index.checksums
         try:
-            scan = self._format.scan(
-                WindowedReads(self._ranges, shard, size),
-                size,
-                members=index is not None and index.has_members,
-                checksums=checksums is not None,
-            )
+            with reading(self._ranges, shard, size) as read:
+                scan = self._format.scan(
+                    read,
+                    size,
+                    members=index is not None and index.has_members,
+                    checksums=checksums is not None,
+                )
         except Malformed as error:
             yield Finding(
                 "malformed", "error", name, f"at byte {error.offset}: {error.problem}", error.remedy

@@ -1,11 +1,8 @@
 """Reads records through the cache: from the chunks on disk, and from the shards where a chunk isn't there yet.
 
-A chunk is `index.chunk_records` consecutive records, cut where a shard ends. The number of one is that of its records'
-`key // chunk_records`, plus their shard: both grow along the records and one of them with each chunk, so no two chunks
-have the same.
+A chunk that isn't there is fetched once: its lock says that another process is at it.
 """
 
-import hashlib
 import os
 import resource
 import secrets
@@ -16,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +24,8 @@ from loaderkit._system.platform import IN_WORKER
 
 from .chunk_file import ChunkFile, open_chunk, write_chunk
 from .chunk_folder import ChunkFolder, lock_without_waiting
-from .eviction import NextUse, reserve
+from .chunk_numbers import ChunkedIndex, ChunkNumbers
+from .eviction import NextUse, reserve, share_of
 from .live_loader import LiveLoader, delete_dead
 from .settings import Cache
 
@@ -42,25 +40,6 @@ _MOST_OPEN, _LEAST_OPEN, _PART_OF_DESCRIPTORS = 1024, 3, 8
 _WAIT_SECONDS = 30.0
 # How long nothing is written after the disk took no more, and after other loaders had the whole limit.
 _FULL_SECONDS, _CROWDED_SECONDS = 30.0, 1.0
-
-
-class ChunkedIndex(Protocol):
-    """What a cache asks of an index of records.
-
-    chunk_records: records of a chunk. digest: the same for the same records in the same shards.
-    """
-
-    @property
-    def chunk_records(self) -> int: ...
-
-    @property
-    def digest(self) -> str: ...
-
-    def __len__(self) -> int: ...
-
-    def locate(self, keys: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """Shard, first byte and end of each record, (n,) int64 each."""
-        ...
 
 
 def open_spans(index: ChunkedIndex, ranges: RangeReader, cache: Cache) -> SpanReader:
@@ -104,7 +83,7 @@ class CachedSpans:
         name: of the loader whose part this is; a new one where it isn't given. Copies that are unpickled in worker
             processes have the same.
 
-    next_use: set by a feeder, which knows when chunks are needed again.
+    numbers: of the chunks. next_use: set by a feeder, which knows when chunks are needed again.
     """
 
     def __init__(
@@ -112,8 +91,8 @@ class CachedSpans:
     ) -> None:
         self._index, self._ranges, self._cache = index, ranges, cache
         self._name = name or secrets.token_hex(8)
-        self._size = index.chunk_records
-        self._key = hashlib.sha256(f"{index.digest}/{self._size}".encode()).digest()
+        self.numbers = ChunkNumbers(index)
+        self._key = self.numbers.key
         self.next_use: NextUse | None = None
         self._lock = threading.Lock()
         self._chunks: OrderedDict[int, ChunkFile] = OrderedDict()
@@ -129,7 +108,7 @@ class CachedSpans:
     def _check_limit(self) -> None:
         if not len(self._index):
             return
-        _, begin, end = self._span(np.zeros(1, np.int64))
+        _, begin, end = self.numbers.span(0)
         if self._cache.limit < 2 * (end - begin):
             raise ValueError(
                 f"limit: expected {2 * (end - begin)} bytes or more, the size of two chunks of these records, got "
@@ -147,7 +126,7 @@ class CachedSpans:
     def read(self, keys: Int64Array) -> list[bytes | memoryview]:
         """The spans of the records with these keys, (n,) each in [0, records), in the order given."""
         shards, begins, ends = self._index.locate(keys)
-        numbers = (keys // self._size + shards).tolist()
+        numbers = self.numbers.of(keys, shards).tolist()
         spans = list(zip(begins.tolist(), ends.tolist(), strict=True))
         chunks = self._present(dict.fromkeys(numbers))
         data: list[bytes | memoryview | None] = [None] * len(numbers)
@@ -201,23 +180,38 @@ class CachedSpans:
     # --- chunks -------------------------------------------------------------------------------------------------
 
     def fetch(self, keys: Int64Array) -> None:
-        """Puts the chunks of records into the cache, those that aren't there, in the order of their keys.
+        """Puts the chunks of records into the cache, those that aren't there.
 
         Args:
             keys: (n,) int64; one of each chunk is enough.
         """
-        numbers = self.numbers(keys).tolist()
-        wanted = dict(zip(numbers, keys.tolist(), strict=True))
-        if (cached := self._opened()) is not None:
-            for number in list(wanted):
-                if os.path.exists(cached.folder.path(self._key, number)):
-                    del wanted[number]
-            self._fetch(wanted, lambda number, chunk: None)
+        wanted = dict(zip(self.numbers.of(keys).tolist(), keys.tolist(), strict=True))
+        cached = self._opened()
+        if cached is None or time.monotonic() < self._not_before:
+            return
+        for number in list(wanted):
+            if os.path.exists(cached.folder.path(self._key, number)):
+                del wanted[number]
+        self._fetch(wanted, lambda number, chunk: None)
 
-    def numbers(self, keys: Int64Array) -> Int64Array:
-        """The number of each record's chunk, (n,) int64."""
-        numbers: Int64Array = keys // self._size + self._index.locate(keys)[0]
-        return numbers
+    # --- the loader's share -------------------------------------------------------------------------------------
+
+    @property
+    def limit(self) -> int:
+        """Bytes that the whole cache may have."""
+        return self._cache.limit
+
+    def share(self) -> int:
+        """Bytes that the chunks of this loader may have now."""
+        cached = self._opened()
+        return 0 if cached is None else share_of(cached.folder, cached.loader, self._cache.limit)
+
+    def allow_direct_reads(self, nbytes: int) -> None:
+        """Lets all processes of the loader read so many bytes of records without their chunks."""
+        if (cached := self._opened()) is not None:
+            cached.loader.start_budget = nbytes
+
+    # --- fetching -----------------------------------------------------------------------------------------------
 
     def _present(self, numbers: Iterable[int]) -> dict[int, ChunkFile]:
         """The chunks that are in the cache."""
@@ -294,7 +288,7 @@ class CachedSpans:
                         continue
                     if not (locks[lock] or alone):
                         continue
-                spans[number] = self._span(np.array([key], np.int64))
+                spans[number] = self.numbers.span(key)
                 nbytes += spans[number][2] - spans[number][1]
             if spans:
                 shards, begins, ends = (
@@ -304,18 +298,6 @@ class CachedSpans:
                 for (number, (_, begin, _)), payload in zip(spans.items(), payloads, strict=True):
                     found[number] = self._stored(number, begin, payload) or _ChunkInMemory(payload, begin)
         return found
-
-    def _span(self, key: Int64Array) -> tuple[int, int, int]:
-        """The shard of the chunk of a record, (1,) int64, and where it begins and ends there."""
-        chunk = int(key[0]) // self._size
-        first, end = chunk * self._size, min((chunk + 1) * self._size, len(self._index))
-        shards, begins, ends = self._index.locate(np.array([first, end - 1], np.int64))
-        if shards[0] != shards[1]:  # it is cut where shards end
-            shards, begins, ends = self._index.locate(np.arange(first, end, dtype=np.int64))
-            shard = int(self._index.locate(key)[0][0])
-            low, high = np.searchsorted(shards, [shard, shard + 1])
-            return shard, int(begins[low]), int(ends[high - 1])
-        return int(shards[0]), int(begins[0]), int(ends[1])
 
     def _stored(self, number: int, begin: int, payload: bytes | memoryview) -> ChunkFile | None:
         """Writes a chunk; None where the disk or the other loaders leave no room for it."""

@@ -68,6 +68,12 @@ def reserve(
         return has_room
 
 
+def share_of(folder: ChunkFolder, loader: LiveLoader, limit: int) -> int:
+    """The bytes of a loader's share of the limit, less those that an eviction frees."""
+    share = limit // (1 + sum(1 for _ in other_loaders(folder, loader.name)))
+    return share - share // _PART
+
+
 def _evict(folder: ChunkFolder, loader: LiveLoader, limit: int, nbytes: int, next_use: NextUse | None) -> int:
     """Deletes chunks, and gives the bytes that the loader may add."""
     others = list(other_loaders(folder, loader.name))
@@ -119,7 +125,8 @@ def _by_next_use(chunks: list[_StoredChunk], next_use: NextUse | None) -> list[_
     if next_use is None or not chunks:
         return _by_last_use(chunks)
     uses = next_use(np.array([chunk.number for chunk in chunks], np.int64))
-    return [chunks[place] for place in np.argsort(-uses, kind="stable").tolist()]
+    used = np.array([chunk.used for chunk in chunks], np.int64)
+    return [chunks[place] for place in np.lexsort((used, -uses)).tolist()]
 
 
 def _delete(chunks: list[_StoredChunk], nbytes: int) -> int:

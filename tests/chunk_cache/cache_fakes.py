@@ -31,6 +31,14 @@ class Index:
     def __len__(self):
         return len(self.sizes)
 
+    @property
+    def nbytes(self):
+        return int(self.sizes.sum()) + 5 * len(self.counts)
+
+    @property
+    def shard_ends(self):
+        return np.cumsum(self.counts)
+
     def locate(self, keys):
         return self._shards[keys], self._begins[keys], self._ends[keys]
 

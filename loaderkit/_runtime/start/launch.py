@@ -34,9 +34,10 @@ for ignored in (signal.SIGINT, signal.SIGTERM):
     signal.signal(ignored, signal.SIG_IGN)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM])
 {dying}
-from loaderkit._runtime.worker.main import start
+from {module} import start
 start()
 """
+_WORKER = "loaderkit._runtime.worker.main"
 
 
 def check_start() -> None:
@@ -52,16 +53,19 @@ def check_start() -> None:
         )
 
 
-def launched(descriptors: Sequence[int]) -> "subprocess.Popen[bytes]":
-    """A new worker process.
+def launched(descriptors: Sequence[int], module: str = _WORKER) -> "subprocess.Popen[bytes]":
+    """A new worker process, or another process of a loader.
 
     Args:
         descriptors: those that `worker.main.start` takes, each 3 or more; they keep their numbers in the worker.
+        module: has the `start` that the process calls, with the first three descriptors, the pid of this process and
+            the other descriptors in `sys.argv`.
 
     Raises OSError where the system starts no more processes, and WorkerError where there is no interpreter to start.
     """
     # `dying` comes before slow imports: the trainer may be killed during them, which take seconds on a busy machine.
-    code = _CODE.format(packages=_in_order(_PACKAGES), dying=dying_with_parent_thread(os.getpid()))
+    dying = dying_with_parent_thread(os.getpid())
+    code = _CODE.format(packages=_in_order(_PACKAGES), dying=dying, module=module)
     arguments = map(str, (*descriptors[:3], os.getpid(), *descriptors[3:]))
     # -P: without it the current directory is searched first, also by the interpreter itself before our first statement.
     command = [_interpreter(), *_flags(), "-P", "-c", code, *arguments]

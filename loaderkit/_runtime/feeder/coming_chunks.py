@@ -1,0 +1,140 @@
+"""Which chunks a stream needs next: a copy of its feeds, run ahead of the ones that give its tasks their records.
+
+A place is the number of a record among those that a feed gives, from the stream's start on. All feeds of a stream move
+on at about the same rate, so their places are compared.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64Array = NDArray[np.int64]
+# Takes record keys and an index, and gives the index at which each record is next read, as ChunkSampler.next_uses.
+NextUses = Callable[[Int64Array, int], Int64Array]
+
+_BLOCK = 16_384  # records planned at once, as the feeds themselves ask their sampler
+_MOST_QUEUED = 4_096  # chunks planned and not fetched: enough for seconds of fetching
+_LATER = 1 << 62  # a use that isn't planned comes after every planned one
+
+
+class Chunks(Protocol):
+    """What is asked of a source's chunks, as `ChunkFeed` has it."""
+
+    def numbers(self, record_keys: Int64Array) -> Int64Array: ...
+
+    def first_keys(self, numbers: Int64Array) -> Int64Array | None: ...
+
+
+class ComingChunks:
+    """The chunks of a stream in the order in which they are needed.
+
+    Args:
+        feeds: of the stream, as they were when it began; they are used up here.
+        chunks: of the source.
+        next_uses: of the sampler; None where it doesn't say.
+        most_ahead: records that may be planned ahead of those that were given out.
+    """
+
+    def __init__(
+        self, feeds: Sequence[Any], chunks: Chunks, next_uses: NextUses | None, most_ahead: int
+    ) -> None:
+        self._feeds, self._chunks, self._next_uses = list(feeds), chunks, next_uses
+        self._most_ahead = max(most_ahead, _BLOCK)
+        self._planned = [0] * len(self._feeds)
+        self._given = [0] * len(self._feeds)
+        self._ended = [False] * len(self._feeds)
+        # Place of the first need, number, one of its record keys: planned and not handed out to be fetched.
+        self._queue: list[tuple[int, int, int]] = []
+        self._last: dict[int, int] = {}  # place of the last planned need, of each chunk that is still needed
+        self._ends: deque[tuple[int, int]] = deque()  # last places and numbers, a block after the other
+        self._indices: deque[tuple[int, int]] = deque()  # place and index at the start of each block
+        self._index = 0  # about where the reader stands
+        self._used: dict[int, int] = {}  # place of the last need, of chunks that aren't needed any more
+
+    def give(self, given: Sequence[int]) -> None:
+        """Takes in how many records each feed of the trainer has given out since the start."""
+        self._given = list(given)
+        reached = min(self._given, default=0)
+        while self._ends and self._ends[0][0] < reached:
+            place, number = self._ends.popleft()
+            if self._last.get(number) == place:
+                del self._last[number]
+                self._used.pop(number, None)  # in the order of use
+                self._used[number] = place
+        while self._indices and self._indices[0][0] <= reached:
+            self._index = self._indices.popleft()[1]
+
+    def due(self, count: int, room: int) -> Int64Array:
+        """A record key of each of the chunks to fetch now, up to `count` of them, in the order of need.
+
+        Args:
+            count: 1 or more.
+            room: chunks that the cache has room for; those that are still needed count.
+        """
+        self._plan()
+        keys: list[int] = []
+        while self._queue and len(keys) < count and len(self._last) - len(self._queue) < room:
+            _, number, key = heapq.heappop(self._queue)
+            if number in self._last:
+                keys.append(key)
+        return np.array(keys, np.int64)
+
+    @property
+    def ended(self) -> bool:
+        """Whether every chunk of the stream was handed out to be fetched."""
+        return all(self._ended) and not self._queue
+
+    def next_use(self, numbers: Int64Array) -> Int64Array:
+        """For each chunk a number, the greater the later it is needed; (n,) int64."""
+        listed = numbers.tolist()
+        planned = np.array([self._last.get(number, -1) for number in listed], np.int64)
+        keys = None if self._next_uses is None else self._chunks.first_keys(numbers)
+        if self._next_uses is not None and keys is not None:
+            later = self._next_uses(keys, self._index) - self._index
+        else:  # the least recently used first
+            later = _LATER // 2 - np.array([self._used.get(number, -1) for number in listed], np.int64)
+        return np.where(planned >= 0, planned, np.minimum(later, _LATER // 2) + _LATER)
+
+    def _plan(self) -> None:
+        while len(self._queue) < _MOST_QUEUED:
+            open_feeds = [k for k, ended in enumerate(self._ended) if not ended]
+            if not open_feeds:
+                return
+            least = min(open_feeds, key=lambda k: self._planned[k])
+            if self._planned[least] - self._given[least] >= self._most_ahead:
+                return
+            self._plan_block(least)
+
+    def _plan_block(self, which: int) -> None:
+        try:
+            indices, keys = _records_of(self._feeds[which], _BLOCK)
+        except Exception:  # noqa: BLE001 - the trainer's own feed raises it at its record
+            indices = keys = np.empty(0, np.int64)
+        if not len(keys):
+            self._ended[which] = True
+            return
+        begin = self._planned[which]
+        self._planned[which] = begin + len(keys)
+        self._indices.append((begin, int(indices[0])))
+        numbers = self._chunks.numbers(keys)
+        distinct, firsts = np.unique(numbers, return_index=True)
+        lasts = len(numbers) - 1 - np.unique(numbers[::-1], return_index=True)[1]
+        for number, first in zip(distinct.tolist(), firsts.tolist(), strict=True):
+            if number not in self._last:
+                heapq.heappush(self._queue, (begin + first, number, int(keys[first])))
+        for place in np.argsort(lasts, kind="stable").tolist():
+            number, last = int(distinct[place]), begin + int(lasts[place])
+            self._last[number] = last
+            self._ends.append((last, number))
+
+
+def _records_of(feed: Any, count: int) -> tuple[Int64Array, Int64Array]:
+    """The next indices and record keys of a feed of steps or of records, (n,) int64 each; empty after the last."""
+    got = feed.next(count)
+    if got is None:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    return got if isinstance(got, tuple) else (got.indices, got.keys)

@@ -1,0 +1,138 @@
+"""The feeder's process: plans which chunks a loader needs next, and fetches them into the cache.
+
+It ends with its trainer as a worker does: the kernel kills it when the trainer's thread that started it ends, and the
+closing of its channel ends it. It may be killed at any moment: the workers then fetch chunks themselves.
+"""
+
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+
+from loaderkit._chunk_cache.chunk_feed import ChunkFeed
+from loaderkit._runtime.transport import wire
+
+from . import messages
+from .coming_chunks import ComingChunks, Int64Array
+from .messages import Beginning
+
+_RECEIVED = 1 << 20  # bytes read from the channel at once
+# Chunks that a thread fetches together, and threads: while one writes its chunks to the disk, the others wait for the
+# server, with as many chunks in flight as a range reader has.
+_TOGETHER, _THREADS = 8, 4
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0  # after a failed fetch: workers raise the error if it lasts
+_LOOK_SECONDS = 1.0  # how often the room is asked for while it is full: other loaders may have ended
+
+
+class FeederProcess:
+    """What runs in the process: threads that fetch, and one that hears the trainer.
+
+    Args:
+        connection: to the trainer.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._changed = threading.Condition()
+        self._feed: ChunkFeed | None = None
+        self._coming: ComingChunks | None = None
+        self._number = -1  # of the stream's beginning
+        self._starting = False  # while workers may read records without their chunks
+
+    def listen(self) -> None:
+        """Handles messages until the channel ends, and then ends the process."""
+        received = bytearray()
+        while data := self._connection.recv(_RECEIVED):
+            received += data
+            for kind, body in wire.split(received):
+                with self._changed:
+                    self._handle(kind, body)
+                    self._changed.notify_all()
+
+    def _handle(self, kind: int, body: bytes) -> None:
+        if kind == wire.PREPARE:
+            pickle.loads(body).apply()
+        elif kind == messages.FEED:
+            self._feed = pickle.loads(body)
+            self._feed.evict_by(self._next_use)
+        elif kind == messages.BEGIN:
+            beginning: Beginning = pickle.loads(body)
+            assert self._feed is not None
+            self._number, self._starting = beginning.number, True
+            self._coming = ComingChunks(
+                beginning.feeds, self._feed, beginning.next_uses, most_ahead=beginning.records
+            )
+        elif kind == messages.GIVEN:
+            number, *given = wire.read_numbers(body)
+            if number == self._number and self._coming is not None:
+                self._coming.give(given)
+
+    def _next_use(self, numbers: Int64Array) -> Int64Array:
+        with self._changed:
+            assert self._coming is not None
+            return self._coming.next_use(numbers)
+
+    def fetch(self) -> None:
+        """Fetches chunks as they come due, without end; several threads do."""
+        pause = _PAUSE_SECONDS
+        while True:
+            keys = self._due()
+            assert self._feed is not None
+            try:
+                self._feed.fetch(keys)
+                pause = _PAUSE_SECONDS
+            except Exception:  # noqa: BLE001 - the worker that needs the chunk raises it
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _due(self) -> Int64Array:
+        while True:
+            with self._changed:
+                while self._coming is None or self._feed is None:
+                    self._changed.wait()
+                room = self._feed.room() // self._feed.chunk_bytes
+                keys = self._coming.due(_TOGETHER, room)
+                if keys.size:
+                    return keys
+                if self._starting:
+                    # It is ahead by as much as there is room for: from now on a chunk that isn't there is fetched.
+                    self._starting = False
+                    self._feed.allow_direct_reads(0)
+                self._changed.wait(_LOOK_SECONDS)
+
+
+def main(channel: int, trainer: int) -> None:
+    """Runs a feeder until its channel ends.
+
+    Args:
+        channel: descriptor of the feeder's end of the socket pair.
+        trainer: pid of the process that started this one.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.getppid() != trainer:
+        return  # the trainer has ended, and nothing tells of it any more
+    os.set_inheritable(channel, False)
+    process = FeederProcess(socket.socket(fileno=channel))
+    for k in range(_THREADS):
+        threading.Thread(target=process.fetch, name=f"loaderkit-fetch-{k}", daemon=True).start()
+    code = 0
+    try:
+        process.listen()
+    except ConnectionError:
+        pass  # the trainer has ended
+    except BaseException:  # noqa: BLE001 - prints it as the interpreter does, but doesn't wait for threads
+        traceback.print_exc()
+        code = 1
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def start() -> None:
+    """Runs a feeder with the arguments of the command of `start/launch.py`."""
+    channel, trainer = map(int, sys.argv[1:])
+    main(channel, trainer)

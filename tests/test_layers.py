@@ -38,13 +38,14 @@ IMPORTS = {
     "_runtime.transport": "errors _base _system _order _engine _runtime.memory",
     "_runtime.worker": "errors _base _system _order _engine sources transforms _runtime.memory _runtime.transport",
     "_runtime.start": "errors _base _system transforms _runtime.transport _runtime.worker",
+    "_runtime.feeder": "_base _system _chunk_cache _runtime.transport _runtime.start",
     "_runtime.executors": "errors _base _system _order _engine sources "
-    "_runtime.memory _runtime.transport _runtime.worker _runtime.start",
+    "_runtime.memory _runtime.transport _runtime.worker _runtime.start _runtime.feeder",
     "_runtime.cluster": "errors _order _plan",
     "_iterator": "errors _base _system _order _plan _engine _state samplers sources "
     "_runtime.executors _runtime.cluster",
-    "_loader": "errors _base _system _order _plan _state samplers sources transforms "
-    "_runtime.executors _runtime.worker _runtime.cluster _iterator",
+    "_loader": "errors _base _system _chunk_cache _order _plan _state samplers sources transforms "
+    "_runtime.executors _runtime.worker _runtime.feeder _runtime.cluster _iterator",
     "checkpoint": "_files",
     "interop": "_base",
     "interop.grain": "errors _base _system _storage _order _plan _engine _files samplers sources transforms "

@@ -208,7 +208,8 @@ class CachedSpans:
 
     def allow_direct_reads(self, nbytes: int) -> None:
         """Lets all processes of the loader read so many bytes of records without their chunks."""
-        if (cached := self._opened()) is not None:
+        cached = self._opened() if nbytes else self._cached
+        if cached is not None:
             cached.loader.start_budget = nbytes
 
     # --- fetching -----------------------------------------------------------------------------------------------

@@ -40,6 +40,10 @@ class ChunkFeed:
         """Bytes of all shards."""
         return self._spans.numbers.nbytes
 
+    def bytes_of(self, records: int) -> int:
+        """Bytes of so many records, on average."""
+        return self._spans.numbers.bytes_of(records)
+
     @property
     def limit(self) -> int:
         """The user's limit of the cache, in bytes."""

@@ -60,7 +60,11 @@ class ChunkNumbers:
     @property
     def mean_bytes(self) -> int:
         """Bytes of a chunk, on average."""
-        return max(1, self._index.nbytes * self._size // max(1, len(self._index)))
+        return max(1, self.bytes_of(self._size))
+
+    def bytes_of(self, records: int) -> int:
+        """Bytes of so many records, on average."""
+        return self._index.nbytes * records // max(1, len(self._index))
 
     def of(self, keys: Int64Array, shards: Int64Array | None = None) -> Int64Array:
         """The number of each record's chunk, (n,) int64.

@@ -5,9 +5,9 @@ at once. `StreamScheduler` serves the others, elements without a Batch among the
 by what is there. `RoundRobinScheduler` (interop/grain/_schedule/scheduler.py) lets several of them take turns.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -75,6 +75,8 @@ class SchedulerContext:
     reserves   whether outputs lie in the arena too, so that room for them is reserved with a task
     bulk       whether `pop` may return several ready batches at once
     new_id     returns the next task id
+    follow     takes the feeds of a new stream and the sampler's next uses, and gives feeds that tell a loader's feeder
+               how far they are; None where there is no feeder
     """
 
     slots: Slots | None
@@ -83,6 +85,7 @@ class SchedulerContext:
     outputs: Outputs
     pace: Pace
     new_id: Callable[[], int]
+    follow: Callable[[Sequence[Any], Any], Sequence[Any]] | None = None
 
 
 # Of the output of a task of several rows, so that rows are made while earlier ones are sent. Arrays of 32 MiB from one

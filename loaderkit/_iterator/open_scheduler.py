@@ -1,6 +1,9 @@
 """Makes the scheduler of a stream from a position on: of the plan's steps, or of its records."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from loaderkit._engine.grouping import Grouping
 from loaderkit._engine.row_scheduler import RowScheduler
@@ -13,6 +16,7 @@ from loaderkit._plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, S
 from loaderkit._plan.logical_streams import LogicalStreams
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit.samplers import ChunkSampler
 
 _LEAST_EMPTY_LIMIT = 100_000
 
@@ -48,8 +52,10 @@ def _row_scheduler(
     last = plan.operations[place].batch
     assert last is not None
     schedule = replace(plan.schedule, sampler=with_substitutions(plan.sampler, position.losses.ledger))
+    feed = StepFeed(schedule, position.segments, position.step, plan.num_records, plan.num_steps)
+    (followed,) = _followed(plan, [feed], context)
     return RowScheduler(
-        StepFeed(schedule, position.segments, position.step, plan.num_records, plan.num_steps),
+        followed,
         context,
         level=len(plan.batching.inner) + 1,
         group=plan.batching.group,
@@ -84,8 +90,9 @@ def _stream_scheduler(
     def sample() -> RecordFeed:
         return records(StreamIndices(LogicalStreams(1, 1, plan.start, plan.stop), 0, plan.start))
 
+    feeds = _followed(plan, [records(of) for of in indices.values()], context)
     return StreamScheduler(
-        {stream: records(of) for stream, of in indices.items()},
+        dict(zip(indices, feeds, strict=True)),
         context,
         groupings=_groupings(plan),
         start=start,
@@ -98,6 +105,20 @@ def _stream_scheduler(
         sample=sample if plan.asks_others else None,
         replacement=plan.replacement_search(position),
     )
+
+
+def _followed(plan: SeekablePlan, feeds: Sequence[Any], context: SchedulerContext) -> Sequence[Any]:
+    """The feeds, followed by the loader's feeder where there is one."""
+    if context.follow is None:
+        return feeds
+    sampler, shard = plan.sampler, plan.shard
+    if not isinstance(sampler, ChunkSampler):
+        return context.follow(feeds, None)
+    lanes, rest = divmod(sampler.lanes, shard.shard_count)
+    if rest or plan.batching.stride != sampler.batch or not isinstance(shard, ShardOptions):
+        return context.follow(feeds, sampler.next_uses)
+    own = range(shard.shard_index * lanes, (shard.shard_index + 1) * lanes)
+    return context.follow(feeds, partial(sampler.next_uses, lanes=own))
 
 
 def _groupings(plan: SeekablePlan) -> tuple[Grouping, ...]:

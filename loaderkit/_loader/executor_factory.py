@@ -1,6 +1,7 @@
 """How the executor of a loader is made: in this process, or a pool of workers."""
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.executors.inline import InlineExecutor
@@ -9,16 +10,25 @@ from loaderkit._runtime.worker.program import Program
 from loaderkit._system.file_identity import Files
 from loaderkit._system.resources import available_memory
 from loaderkit.errors import TransportError
+from loaderkit.samplers import ChunkSampler
 from loaderkit.sources.foreign_files import foreign_files
 
 from .program import program_of
 from .settings import LoaderSettings
 
+if TYPE_CHECKING:
+    from loaderkit._chunk_cache.chunk_feed import ChunkFeed
+    from loaderkit._runtime.feeder.feeder import Feeder
+
 _WITHOUT_WORKERS = "work in this process with worker_count=0 or in threads with worker_kind='thread'"
 
 
 def make_executor(
-    settings: LoaderSettings, program: Program, *, without_workers: str = _WITHOUT_WORKERS
+    settings: LoaderSettings,
+    program: Program,
+    *,
+    without_workers: str = _WITHOUT_WORKERS,
+    feeder: "Feeder | None" = None,
 ) -> Executor:
     """A new executor for a program. It is the caller's to shut down.
 
@@ -26,6 +36,7 @@ def make_executor(
         settings: how many workers there are, of which kind, and what they may take.
         program: what is run.
         without_workers: what the user can do with operations that can't be sent to workers, for the error.
+        feeder: fetches chunks into the source's cache; it ends with the executor.
 
     Raises TransportError where the program can't be sent to worker processes.
 
@@ -37,7 +48,7 @@ def make_executor(
     >>> executor.shut_down()
     """
     if settings.worker_count == 0:
-        return InlineExecutor(program, task_rows=settings.task_rows)
+        return InlineExecutor(program, task_rows=settings.task_rows, feeder=feeder)
     try:
         return WorkerPool(
             program,
@@ -46,6 +57,7 @@ def make_executor(
             restart_policy=settings.restart_policy,
             max_memory=memory_budget(settings.max_memory, available_memory()),
             task_rows=settings.task_rows,
+            feeder=feeder,
         )
     except TransportError as error:
         advice = f"Make it where it is used first, or {without_workers}."
@@ -73,6 +85,32 @@ def files_of_workers(settings: LoaderSettings) -> Files:
     return foreign_files(settings.source) if apart else {}
 
 
+def feeder_of(settings: LoaderSettings) -> "Feeder | None":
+    """A feeder for the cache of a loader's source, None where it has none; it starts with the first stream.
+
+    Raises ValueError where the cache is too small for the windows of the sampler.
+
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> feeder_of(LoaderSettings(source=[5, 6], sampler=SequentialSampler(2), operations=())) is None
+    True
+    """
+    feed: ChunkFeed | None = getattr(settings.source, "chunk_feed", None)
+    if feed is None:
+        return None
+    sampler, records = settings.sampler, len(settings.source)
+    if isinstance(sampler, ChunkSampler):
+        lanes = -(-sampler.lanes // settings.sharding.resolve().shard_count)
+        of_windows = feed.bytes_of(2 * lanes * sampler.window * sampler.chunk)
+        if feed.limit < min(of_windows, feed.nbytes):
+            raise ValueError(
+                f"limit: expected {of_windows} bytes or more, two windows of {sampler.window} chunks for each of "
+                f"{lanes} lanes, got {feed.limit}; ChunkSampler.over(source, cache_bytes=) chooses the window"
+            )
+    from loaderkit._runtime.feeder.feeder import Feeder  # loaders without a cache don't need it
+
+    return Feeder(feed, records)
+
+
 class LoaderExecutorFactory:
     """Makes the executors of a DataLoader and of its epochs, an ExecutorFactory.
 
@@ -94,4 +132,4 @@ class LoaderExecutorFactory:
 
     def make(self, program: Program) -> Executor:
         """A new executor for it."""
-        return make_executor(self._settings, program)
+        return make_executor(self._settings, program, feeder=feeder_of(self._settings))

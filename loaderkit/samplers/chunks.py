@@ -127,9 +127,8 @@ class ChunkSampler(EpochSampler):
         records = len(source)
         chunk = at_least(f"{type(source).__qualname__}.chunk_records", chunk, 1)
         lanes = at_least("lanes", lanes, 1, below=MAX_RECORDS)
-        nbytes = getattr(source, "nbytes", None)
-        # A chunk may be larger than usual where records are.
-        of_chunk = _CHUNK_BYTES if nbytes is None else max(1, nbytes * min(chunk, records) // max(records, 1))
+        # More than usual where records are large.
+        of_chunk = at_least("chunk_bytes", getattr(source, "chunk_bytes", _CHUNK_BYTES), 1)
         window = number_of_bytes("cache_bytes", cache_bytes) // (2 * lanes * of_chunk)
         if not window:
             raise ValueError(

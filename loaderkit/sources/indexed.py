@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index as as_index
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,8 @@ from .content import digest_of
 from .protocol import check_keys
 
 if TYPE_CHECKING:
+    from loaderkit._chunk_cache.cached_spans import CachedSpans
+    from loaderkit._chunk_cache.chunk_feed import ChunkFeed
     from loaderkit._chunk_cache.settings import Cache
 
 # Tasks ahead of the running one whose records a worker reads where a read waits for a server.
@@ -142,6 +144,23 @@ class IndexedDataSource:
     def chunk_records(self) -> int:
         """Records of about 1 MiB: what `ChunkSampler` should read together."""
         return self._index.chunk_records
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a chunk, on average."""
+        return max(1, self._index.nbytes * self._index.chunk_records // max(1, len(self._index)))
+
+    @property
+    def chunk_feed(self) -> "ChunkFeed | None":
+        """The chunks of the records, for the process that fetches them ahead; None without a cache."""
+        if isinstance(self._spans, DirectSpans):
+            return None
+        from loaderkit._chunk_cache.chunk_feed import ChunkFeed
+
+        return ChunkFeed(
+            cast("CachedSpans", self._spans),
+            None if self._selection is None else self._selection.index_keys,
+        )
 
     @property
     def read_ahead(self) -> int:

@@ -411,10 +411,10 @@ def test_keys_are_part_of_the_stream():
 class Chunked:
     """A source that says its chunks."""
 
-    def __init__(self, records, chunk_records, nbytes=None):
+    def __init__(self, records, chunk_records, chunk_bytes=None):
         self.records, self.chunk_records = records, chunk_records
-        if nbytes is not None:
-            self.nbytes = nbytes
+        if chunk_bytes is not None:
+            self.chunk_bytes = chunk_bytes
 
     def __len__(self):
         return self.records
@@ -428,18 +428,16 @@ class Chunked:
     cache=st.integers(1, 10**13),
 )
 def test_two_windows_of_each_lane_fit_in_the_cache(records, chunk, size, lanes, cache):
-    source = Chunked(records, chunk, nbytes=records * size)
+    source = Chunked(records, chunk, chunk_bytes=chunk * size)
     try:
         sampler = ChunkSampler.over(source, cache_bytes=cache, lanes=lanes, batch=lanes, seed=1)
     except ValueError:
-        assert 2 * lanes * min(chunk, records) * size > cache
+        assert 2 * lanes * chunk * size > cache
         return
     assert sampler.chunk == chunk
-    assert 2 * lanes * sampler.window * min(chunk, records) * size <= cache
+    assert 2 * lanes * sampler.window * chunk * size <= cache
     all_chunks = -(-records // chunk)
-    assert (
-        sampler.window == all_chunks or 2 * lanes * (sampler.window + 1) * min(chunk, records) * size > cache
-    )
+    assert sampler.window == all_chunks or 2 * lanes * (sampler.window + 1) * chunk * size > cache
 
 
 def test_over_passes_on_what_a_sampler_takes():

@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from loaderkit._base.tree import unflatten
 from loaderkit._engine.dispatcher import Dispatcher
@@ -30,6 +30,9 @@ from loaderkit._runtime.worker.task_runner import Output
 from loaderkit.errors import ChecksumError, IteratorClosedError
 from loaderkit.sources.naming import namer_of
 from loaderkit.sources.optional import column_reader, many_reader
+
+if TYPE_CHECKING:
+    from loaderkit._runtime.feeder.feeder import Feeder
 
 # Batches are delivered in bulk where the user may hold this many times AHEAD_NBYTES: each bulk then fits in memory with
 # room for those that the user still holds.
@@ -88,6 +91,7 @@ class Executor(abc.ABC):
         max_memory: bytes that the user may hold in the arena before batches are copied out of it.
         max_restarts: workers that may be lost at the same records before that is an error.
         task_rows: rows of a task, None to adapt.
+        feeder: of the loader; it ends with the executor. None where the source has no cache.
     """
 
     def __init__(
@@ -100,8 +104,10 @@ class Executor(abc.ABC):
         max_memory: int | None,
         max_restarts: int,
         task_rows: int | None,
+        feeder: "Feeder | None" = None,
     ) -> None:
         self.program = program
+        self._feeder = feeder
         self.record_name = namer_of(program.source)  # for messages
         self.lock = threading.RLock()
         self._arena = arena
@@ -120,6 +126,7 @@ class Executor(abc.ABC):
             outputs=self._outputs,
             pace=self._pace,
             new_id=itertools.count().__next__,
+            follow=None if feeder is None else feeder.follow,
         )
         self._objects: dict[int, Output] = {}  # outputs in this process: made here, or opened from the arena
         self._leased: set[int] = set()  # tasks whose output lies in a slot that a lease frees

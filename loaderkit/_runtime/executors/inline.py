@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.scheduler import Records, Replacement
@@ -12,6 +12,9 @@ from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
 
 from .executor import Executor, NextResult
+
+if TYPE_CHECKING:
+    from loaderkit._runtime.feeder.feeder import Feeder
 
 
 class _InlineContext:
@@ -47,9 +50,10 @@ class InlineExecutor(Executor):
     Args:
         program: what is run.
         task_rows: rows of a task, None to adapt.
+        feeder: as Executor says.
     """
 
-    def __init__(self, program: Program, *, task_rows: int | None) -> None:
+    def __init__(self, program: Program, *, task_rows: int | None, feeder: "Feeder | None" = None) -> None:
         super().__init__(
             program,
             workers=0,
@@ -58,6 +62,7 @@ class InlineExecutor(Executor):
             max_memory=None,
             max_restarts=0,
             task_rows=task_rows,
+            feeder=feeder,
         )
         self._task_context = _InlineContext(self._objects)
         self._runner = TaskRunner(program, self._task_context)
@@ -129,6 +134,8 @@ class InlineExecutor(Executor):
         self._free_released()
 
     def shut_down(self) -> None:
-        """Ends the reading threads, if there are any."""
+        """Ends the reading threads and the feeder, if there are any."""
         self.closed = True
         self._runner.reader.close()
+        if self._feeder is not None:
+            self._feeder.shut_down()

@@ -17,6 +17,7 @@ import socket
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from loaderkit._base.notes import repr_of
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
@@ -49,6 +50,9 @@ from .worker import (
 )
 from .worker_log import WorkerLog
 
+if TYPE_CHECKING:
+    from loaderkit._runtime.feeder.feeder import Feeder
+
 _log = logging.getLogger("loaderkit")
 
 
@@ -60,7 +64,7 @@ class WorkerPool(Executor):
         workers: how many.
         kind: "process" or "thread".
         restart_policy: how many lost and late workers are accepted.
-        max_memory, task_rows: as Executor says.
+        max_memory, task_rows, feeder: as Executor says.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class WorkerPool(Executor):
         restart_policy: RestartPolicy,
         max_memory: int | None,
         task_rows: int | None,
+        feeder: "Feeder | None" = None,
     ) -> None:
         self._packer = Packer()
         # Before anything is opened that would have to be closed again.
@@ -88,6 +93,7 @@ class WorkerPool(Executor):
             max_memory=max_memory,
             max_restarts=restart_policy.restarts,
             task_rows=task_rows,
+            feeder=feeder,
         )
         self._shared_arena = arena
         self._kind = kind
@@ -191,6 +197,8 @@ class WorkerPool(Executor):
         """Asks for the end of pump and workers; may be called from anywhere, the garbage collector included."""
         if os.getpid() == self._pid:
             self.closed = self._stopping = True
+            if self._feeder is not None:
+                self._feeder.stop()
             self.wake()
             if self._thread is None:  # not started, or ended after an idle time
                 self._close_resources()
@@ -204,6 +212,8 @@ class WorkerPool(Executor):
         if thread is not None:
             ended.wait()  # may be interrupted and called again; a join that was interrupted takes the thread for ended
             thread.join()
+        if self._feeder is not None:
+            self._feeder.shut_down()
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

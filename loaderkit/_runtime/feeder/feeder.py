@@ -119,19 +119,24 @@ class _Link:
         if self._stopping or os.getpid() != self._trainer:
             return
         self._feed.allow_direct_reads(self._feed.nbytes // _DIRECT_PART)
+        runs = self._thread is not None and self._thread.is_alive()
         try:
             beginning = Beginning(self._begun, feeds, next_uses, records)
-            message = b"" if self._thread is not None else self._first_messages()
+            message = b"" if runs else self._first_messages()
             message += wire.frame(messages.BEGIN, self._packer.dumps(beginning))
         except Exception as error:  # noqa: BLE001 - the user's sampler may raise anything when it is pickled
-            _log.info("no feeder fetches chunks ahead, its process can't have the sampler: %s", text_of(error))
+            _log.info(
+                "no feeder fetches chunks ahead, its process can't have the sampler: %s", text_of(error)
+            )
             self._feed.allow_direct_reads(0)
             return
         with self._lock:
+            if not runs:
+                self._unsent.clear()  # of a process that was killed
             self._unsent += message
             self._counts = counts
             self._begun += 1
-        if self._thread is None:
+        if not runs:
             thread = threading.Thread(target=self._run, name="loaderkit-feeder", daemon=True)
             try:
                 thread.start()
@@ -142,6 +147,7 @@ class _Link:
         self._wake.set()
 
     def _first_messages(self) -> bytes:
+        self._packer = Packer()
         feed = wire.frame(messages.FEED, self._packer.teach(self._feed))
         preparation = Preparation.of_this_process(self._packer.by_value)
         return wire.frame(wire.PREPARE, pickle.dumps(preparation)) + feed

@@ -24,7 +24,10 @@ _RECEIVED = 1 << 20  # bytes read from the channel at once
 # Chunks that a thread fetches together, and threads: while one writes its chunks to the disk, the others wait for the
 # server, with as many chunks in flight as a range reader has.
 _TOGETHER, _THREADS = 8, 4
-_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0  # after a failed fetch: workers raise the error if it lasts
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = (
+    0.1,
+    10.0,
+)  # after a failed fetch: workers raise the error if it lasts
 _LOOK_SECONDS = 1.0  # how often the room is asked for while it is full: other loaders may have ended
 
 

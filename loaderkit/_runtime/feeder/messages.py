@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-
 from .coming_chunks import NextUses
 
 # Kinds, after those of `transport/wire.py`. PREPARE is the same as a worker's.

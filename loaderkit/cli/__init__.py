@@ -5,7 +5,9 @@ import contextlib
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 from loaderkit._base.version import __version__
 
@@ -34,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        status = _run(given)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            status = _run(given)
         sys.stdout.flush()
     except BrokenPipeError:
         # What Python writes when it exits goes nowhere, rather than into a second error.
@@ -72,6 +76,18 @@ def _run(given: list[str]) -> int:
     except OSError as error:
         _say(name, error)
         return int(ExitStatus.UNREADABLE)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    # What the user can mend is in the message, not in a line of loaderkit.
+    print(f"loaderkit: warning: {message}", file=sys.stderr)
 
 
 def _say(name: str, error: Exception) -> None:

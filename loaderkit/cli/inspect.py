@@ -173,7 +173,7 @@ def _kind_of(value: Any) -> tuple[str, int]:
 def _print(out: Output, summary: Summary) -> None:
     first, *more = summary.names or ["no shard"]
     out.text(first + (f" and {len(more)} more" if more else ""), style="bold")
-    spread = _spread(summary.records_each)
+    spread = _spread(summary.records_each) if summary.names else dict.fromkeys(("min", "median", "max"), 0)
     same = spread["min"] == spread["max"]
     each = (
         f"{spread['min']:,}"

@@ -20,7 +20,7 @@ from .values import fields_of
 
 STRETCHES, STRETCH = 16, CHUNK  # neighbouring records are read, as labels are compared with their neighbours'
 
-RECORD_RULES = ("unreadable", "undecodable", "fields-differ", "unshuffled-labels")
+RECORD_RULES = ("unreadable", "undecodable", "fields-differ", "duplicate-key", "unshuffled-labels")
 
 
 def sampled_stretches(records: int) -> NDArray[np.int64]:
@@ -46,6 +46,8 @@ class RecordLint:
         self._decode = _decoder()
         self._fields: Counter[frozenset[str]] = Counter()
         self._first: dict[frozenset[str], int] = {}
+        self._first_with: dict[Any, int] = {}
+        self._duplicates: list[tuple[int, int]] = []
         self._label_numbers: dict[Any, int] = {}
         self._labels: list[int] = []
         self._keys: list[int] = []
@@ -66,6 +68,7 @@ class RecordLint:
             yield from self._undecodable(key, fields)
             self._note(key, fields)
         yield from self._differing()
+        yield from self._repeated()
         yield from self._unshuffled()
 
     def _undecodable(self, key: int, fields: dict[str, Any]) -> Iterator[Finding]:
@@ -91,6 +94,10 @@ class RecordLint:
         names = frozenset(fields)
         self._fields[names] += 1
         self._first.setdefault(names, key)
+        if (name := fields.get("__key__")) is not None and (
+            first := self._first_with.setdefault(name, key)
+        ) != key:
+            self._duplicates.append((first, key))
         if self._label is None:
             self._label = next((name for name in LABELS if name in fields), None)
         label = fields.get(self._label) if self._label is not None else None
@@ -108,6 +115,19 @@ class RecordLint:
         for names, count in self._fields.items():
             if names != usual:
                 yield fields_finding(self._opened.location(self._first[names]), count, set(names), set(usual))
+
+    def _repeated(self) -> Iterator[Finding]:
+        if self._duplicates:
+            first, again = self._duplicates[0]
+            count = len(self._duplicates)
+            yield Finding(
+                "duplicate-key",
+                "warning",
+                self._opened.location(again),
+                f"its key is that of {self._opened.location(first)}"
+                + (f"; so is that of {count - 1:,} more records that were read" if count > 1 else ""),
+                "source.find gives the first of them; give each record a key of its own where you look records up",
+            )
 
     def _unshuffled(self) -> Iterator[Finding]:
         runs = label_runs(np.array(self._labels, np.int64), np.array(self._keys, np.int64))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit import sources
-from loaderkit._record_index.find import find_index
+from loaderkit._record_index.find import cached_path, find_index, path_beside
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.shard_set import ShardSet
 from loaderkit._storage.names import file_parts, is_remote
@@ -174,9 +174,18 @@ def _opened(data: NamedData, index: RecordIndex | None) -> OpenedSource:
         return OpenedSource(data.format, sources.ArrayRecordDataSource(data.names))
     shards = data.shards()
     if index is None:
-        index = find_index(shards, SCANNED[data.format])
+        scanned = SCANNED[data.format]
+        _tell_of_indexing(shards, scanned.kind)
+        index = find_index(shards, scanned)
     source = indexed_source(data.format, data.names, index.path, data.storage_options)
     return OpenedSource(data.format, source, index, shown_names(shards))
+
+
+def _tell_of_indexing(shards: ShardSet, kind: str) -> None:
+    found = any(map(os.path.exists, (path_beside(shards), cached_path(shards, kind))))
+    if sys.stderr.isatty() and not (found or shards.remote):
+        count = len(shards.paths)
+        print(f"indexing {count:,} shard{'' if count == 1 else 's'}, once", file=sys.stderr)
 
 
 def _format_of(names: list[str], storage_options: dict[str, str] | None) -> str:

@@ -40,6 +40,11 @@ class Output:
         if self.as_json:
             print(json.dumps(value, allow_nan=False, default=str))
 
+    @property
+    def width(self) -> int | None:
+        """The columns of the terminal, None without one."""
+        return None if self._console is None else int(self._console.width)
+
     def text(self, line: str = "", style: str = "") -> None:
         """Prints a line. style: rich's name of a style, such as "bold", for terminals."""
         if self._console is not None:

@@ -16,6 +16,7 @@ from .printable import printable
 from .values import fields_of, value_json, value_text
 
 FIRST_RECORDS = 5
+NARROWEST = 20  # characters of a value on a narrow terminal
 LONGEST_VALUE = 200  # characters of a value, where --field didn't ask for it
 TOGETHER = 64  # records read at once
 
@@ -101,6 +102,8 @@ def _show(out: Output, key: int, location: str, fields: dict[str, Any], *, in_fu
     values = {name: value_json(value) for name, value in fields.items()} if out.as_json else {}
     out.document({"key": key, "location": location, "fields": values})
     most = None if in_full else LONGEST_VALUE
+    if most is not None and out.width is not None:
+        most = max(out.width - max(map(len, fields), default=0) - 4, NARROWEST)
     out.text(f"{key}  {location}", style="bold")
     out.facts([(name, value_text(value, most)) for name, value in fields.items()])
 

@@ -51,7 +51,7 @@ def lint(loaderkit, monkeypatch):
 
 
 def record(label, **more):
-    return {"__key__": "0", "cls": str(label).encode(), "json": b"{}", **more}
+    return {"cls": str(label).encode(), "json": b"{}", **more}
 
 
 def test_nothing_to_find(lint):
@@ -122,6 +122,14 @@ def test_records_that_cant_be_read(lint):
         ("unreadable", "s0[70]"),
     ]
     assert found[0]["problem"] == "the checksum is wrong"
+
+
+def test_keys_that_come_twice(lint):
+    """In one finding, as sets that number each shard from 0 on have many."""
+    shards = [[record(k % 7, __key__=f"{k:06d}") for k in range(50)] for _ in range(2)]
+    (found,) = lint(*shards)
+    assert (found["rule"], found["location"]) == ("duplicate-key", "s1[0]")
+    assert found["problem"] == "its key is that of s0[0]; so is that of 49 more records that were read"
 
 
 def test_uneven_shards(lint):

@@ -2,6 +2,7 @@
 
 import io
 import sys
+import warnings
 
 import pytest
 
@@ -22,6 +23,21 @@ def test_one_record_by_its_number(loaderkit, records):
     assert (last["key"], last["location"]) == (7, f"{records}/x-1.array_record[4]")
     assert last["fields"] == {"record": "record 1.4" * 41}
     assert loaderkit("show", records / "x-*.array_record", "--key", "8").status == 2
+
+
+def test_a_warning_is_a_line(loaderkit, tmp_path):
+    """Of files that are slow to read, without a line of code."""
+    from array_record.python.array_record_module import ArrayRecordWriter
+
+    writer = ArrayRecordWriter(str(tmp_path / "a.array_record"), "group_size:4")
+    for _ in range(8):
+        writer.write(b"record")
+    writer.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        ran = loaderkit("show", tmp_path / "a.array_record", "-n", "1")
+    assert ran.status == 0
+    assert ran.err.startswith("loaderkit: warning: ") and ran.err.count("\n") == 1
 
 
 def test_raw_bytes(loaderkit, records):

@@ -29,11 +29,19 @@ _SOURCES: Mapping[str, tuple[str, dict[str, Any]]] = {
 
 
 def indexed_source(
-    data_format: str, names: Sequence[str], index: str, storage_options: Mapping[str, Any] | None
+    data_format: str,
+    names: Sequence[str],
+    index: str,
+    storage_options: Mapping[str, Any] | None,
+    *,
+    verify: bool = False,
 ) -> Any:
     """The source that reads files of a format.
 
     data_format: a key of `SCANNED`. names: of the files. index: the index's file. storage_options: of the server.
+    verify: whether the checksums that the files have are checked at each read.
     """
     name, options = _SOURCES[data_format]
+    if verify and data_format == "tfrecord":
+        options = {**options, "verify": True}
     return getattr(sources, name)(names, index=index, storage_options=storage_options, **options)

@@ -134,10 +134,15 @@ def open_source(options: argparse.Namespace) -> Iterator[OpenedSource]:
 
 
 @contextlib.contextmanager
-def open_named(data: NamedData, index: RecordIndex | None = None) -> Iterator[OpenedSource]:
-    """The source of files that were named; index: theirs, None to find it, or to make it for local files."""
+def open_named(
+    data: NamedData, index: RecordIndex | None = None, *, verify: bool = False
+) -> Iterator[OpenedSource]:
+    """The source of files that were named.
+
+    index: theirs, None to find it, or to make it for local files. verify: whether the files' own checksums are checked.
+    """
     with usage_errors():
-        opened = _opened(data, index)
+        opened = _opened(data, index, verify=verify)
     with contextlib.closing(opened.source):
         if data.piped:
             opened.names = ["stdin"]
@@ -167,7 +172,7 @@ def usage_errors() -> Iterator[None]:
         raise UsageError(str(error)) from error
 
 
-def _opened(data: NamedData, index: RecordIndex | None) -> OpenedSource:
+def _opened(data: NamedData, index: RecordIndex | None, *, verify: bool) -> OpenedSource:
     if data.format == "array_record":
         if data.storage_options is not None:
             raise UsageError("--storage-option: expected files that loaderkit reads itself, got array_record")
@@ -177,7 +182,7 @@ def _opened(data: NamedData, index: RecordIndex | None) -> OpenedSource:
         scanned = SCANNED[data.format]
         _tell_of_indexing(shards, scanned.kind)
         index = find_index(shards, scanned)
-    source = indexed_source(data.format, data.names, index.path, data.storage_options)
+    source = indexed_source(data.format, data.names, index.path, data.storage_options, verify=verify)
     return OpenedSource(data.format, source, index, shown_names(shards))
 
 

@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -54,7 +53,8 @@ def run(options: argparse.Namespace) -> int:
         for begin in range(0, len(keys), TOGETHER):
             part = keys[begin : begin + TOGETHER]
             for key, record in zip(part.tolist(), opened.read(part)):
-                whole = options.raw and not options.field and not isinstance(record, Mapping)
+                # Of a tar's record one field is written, of others the record.
+                whole = options.raw and not options.field and opened.format != "tar"
                 fields = {"record": record} if whole else fields_of(record)
                 fields = _chosen(fields, options.field, opened.location(key))
                 if options.raw:

@@ -90,7 +90,7 @@ def _with_index(
             findings += shard.findings
             advance(1)
     if options.full and not findings:
-        with open_named(data, index) as opened:
+        with open_named(data, index, verify=True) as opened:
             findings += _unreadable(opened, out)
     return facts, findings
 

@@ -12,7 +12,12 @@ class Ran:
     """What a command printed, and its exit status."""
 
     def __init__(self, status, out, err):
-        self.status, self.out, self.err = status, out, err
+        self.status, self.raw, self.err = status, out, err.decode()
+
+    @property
+    def out(self):
+        """What it wrote to stdout, as text."""
+        return self.raw.decode()
 
     @property
     def documents(self):
@@ -30,7 +35,7 @@ def loaderkit(capfdbinary):
         except SystemExit as left:
             status = left.code
         out, err = capfdbinary.readouterr()
-        return Ran(int(status), out.decode(), err.decode())
+        return Ran(int(status), out, err)
 
     return run
 

@@ -41,7 +41,7 @@ def lint(loaderkit, monkeypatch):
 
     def run(*shards, more=()):
         opened = open_source.OpenedSource("jsonl", Shards(shards))
-        monkeypatch.setattr(open_source, "_opened", lambda data, index: opened)
+        monkeypatch.setattr(open_source, "_opened", lambda data, index, verify: opened)
         ran = loaderkit("lint", "x.txt", "--json", *more)
         (document,) = ran.documents
         assert ran.status == bool(document["findings"])

@@ -16,7 +16,7 @@ from loaderkit._system.limits import naming_limits
 from loaderkit._system.shared_memory import goes_to_a_worker
 
 from .range_reader import ObjectVersion
-from .read_plan import LOCAL_GAP, plan_reads, slices_of
+from .read_plan import LOCAL_ALONE, LOCAL_GAP, plan_reads, slices_of
 from .versions import OnOtherVersion, VersionCheck, ends_early
 
 # One pread gives at most 2 GiB less a page.
@@ -67,7 +67,7 @@ class LocalFiles:
 
         FileChangedError where a file was replaced, written to or truncated since it was indexed or first opened.
         """
-        plan = plan_reads(shards, begins, ends, max_gap=LOCAL_GAP)
+        plan = plan_reads(shards, begins, ends, max_gap=LOCAL_GAP, alone=LOCAL_ALONE)
         lengths = plan.ends - plan.begins
         pread, open_file = os.pread, self._open
         places = zip(plan.shards.tolist(), plan.begins.tolist(), lengths.tolist(), strict=True)

@@ -43,6 +43,23 @@ def test_ranges_are_joined_as_a_loop_joins_them(given, max_gap, max_bytes):
     )
 
 
+@given(RANGES, st.integers(0, 8), st.integers(1, 40), st.integers(1, 12))
+def test_large_ranges_are_read_alone(given, max_gap, max_bytes, alone):
+    """And every range lies in its read."""
+    ranges = [(shard, begin, begin + length) for shard, begin, length in given]
+    arrays = np.array(ranges, np.int64).reshape(-1, 3).T
+    plan = plan_reads(*arrays, max_gap=max_gap, max_bytes=max_bytes, alone=alone)
+    reads = np.stack((plan.shards, plan.begins, plan.ends), axis=1).tolist()
+    users = [0] * len(reads)
+    for (shard, begin, end), read, offset in zip(
+        ranges, plan.read.tolist(), plan.offset.tolist(), strict=True
+    ):
+        users[read] += 1
+        assert reads[read][0] == shard and reads[read][1] + offset == begin and end <= reads[read][2]
+    for (shard, begin, end), read in zip(ranges, plan.read.tolist(), strict=True):
+        assert end - begin < alone or (users[read] == 1 and reads[read] == [shard, begin, end])
+
+
 @given(RANGES.filter(bool))
 def test_no_limit_on_bytes_gives_the_fewest_reads(given):
     """A read for each stretch of a shard that has no hole above the gap."""

@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -49,7 +50,7 @@ class ImageSpec:
                 return picture
             pixels = np.array(picture)
         else:
-            pixels = Decode(upright=upright).map(data)
+            pixels = _decode(upright).map(data)
             if self.mode == "L":
                 import cv2
 
@@ -57,6 +58,11 @@ class ImageSpec:
         if self.channels_first and pixels.ndim == 3:
             pixels = np.ascontiguousarray(pixels.transpose(2, 0, 1))
         return pixels.astype(np.float32) / np.float32(255) if self.real else pixels
+
+
+@cache
+def _decode(upright: bool) -> Decode:
+    return Decode(upright=upright)
 
 
 def _by_pillow(data: bytes, mode: str, *, upright: bool) -> Any:

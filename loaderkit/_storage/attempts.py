@@ -18,6 +18,8 @@ T = TypeVar("T")
 ATTEMPTS = 5
 PAUSE_S = 0.2
 
+_JITTER = random.Random()  # the global generator is the user's
+
 
 def tried(
     work: Callable[[], T],
@@ -44,10 +46,10 @@ def tried(
             on_denied()
             on_denied = None
             continue
-        if refusal.reason is not Refusal.AGAIN or ended.is_set():
+        if refusal.reason not in (Refusal.AGAIN, Refusal.SLOW) or ended.is_set():
             break
         if attempt < ATTEMPTS:
-            ended.wait(PAUSE_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))
+            ended.wait(PAUSE_S * 2 ** (attempt - 1) * _JITTER.uniform(0.5, 1.5))
     raise refusal
 
 
@@ -65,8 +67,9 @@ def storage_error(name: str, asked: str, refusal: FetchError) -> OSError:
     if refusal.reason is Refusal.MISSING:
         return FileNotFoundError(errno.ENOENT, "no such object", name)
     tried_often = "" if refusal.attempts == 1 else f" after {refusal.attempts} attempts"
-    remedy = {
-        Refusal.DENIED: "; give credentials or skip_signature=True in storage_options, or links that are valid",
-        Refusal.AGAIN: "; where the server is slow, storage_options timeout='5m' allows a read more time",
-    }.get(refusal.reason, "")
+    remedy = ""
+    if refusal.reason is Refusal.DENIED:
+        remedy = "; give credentials or skip_signature=True in storage_options, or links that are valid"
+    elif refusal.reason is Refusal.SLOW:
+        remedy = "; where the server is slow, storage_options timeout='5m' allows a read more time"
     return StorageError(f"{name}: expected {asked}, got {refusal.cause}{tried_often}{remedy}")

@@ -31,7 +31,7 @@ def expand_braces(name: str) -> list[str]:
     begin, end = place
     rest = expand_braces(name[end + 1 :])
     inner = _alternatives(name[begin + 1 : end])
-    _check_count(len(inner) * len(rest), name)
+    _check_count(len(inner) * len(rest))
     return [name[:begin] + middle + tail for middle, tail in product(inner, rest)]
 
 
@@ -74,7 +74,7 @@ def _alternatives(inside: str) -> list[str]:
         elif letter == "," and (level == 0 or place == len(inside)):
             found += expand_braces(inside[begin:place])
             begin = place + 1
-    _check_count(len(found), inside)
+    _check_count(len(found))
     return found
 
 
@@ -92,7 +92,7 @@ def _sequence(inside: str) -> list[str]:
     padded = any(re.fullmatch(r"-?0\d+", number) for number in (first, last))
     width = max(len(first), len(last)) if padded else 0
     steps = _from_to(int(first), int(last), step)
-    _check_count(len(steps), inside)
+    _check_count(len(steps))
     return [f"{number:0{width}d}" for number in steps]
 
 
@@ -100,6 +100,9 @@ def _from_to(first: int, last: int, step: int) -> range:
     return range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
 
 
-def _check_count(count: int, name: str) -> None:
+def _check_count(count: int) -> None:
+    # The name isn't shown: the query of an address may hold a credential.
     if count > MOST_NAMES:
-        raise ValueError(f"paths: expected at most {MOST_NAMES:,} names in {name!r}, got {count:,}")
+        raise ValueError(
+            f"paths: expected at most {MOST_NAMES:,} names from the braces of one, got {count:,}"
+        )

@@ -14,6 +14,7 @@ class Refusal(Enum):
     """What can be done about a fetch that failed: the reason decides."""
 
     AGAIN = "it may succeed when it is tried again"
+    SLOW = "it took longer than is allowed; it may succeed when it is tried again"
     DENIED = "the server doesn't give the object to this user, or the link has expired"
     MISSING = "there is no such object"
     PAST_END = "the object ends before the range begins"

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import time
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -19,6 +20,9 @@ from .range_reader import ObjectVersion
 from .read_plan import LOCAL_ALONE, LOCAL_GAP, plan_reads, slices_of
 from .versions import OnOtherVersion, VersionCheck, ends_early
 
+# An open file that is written to in place gives other bytes: so often the files of a read are compared with what they
+# were. A comparison takes about as long as a read of 1 KB, so not each read has one.
+CHECK_S = 1.0
 # One pread gives at most 2 GiB less a page.
 _MOST_BYTES = 1 << 30
 
@@ -50,6 +54,7 @@ class LocalFiles:
     def _prepare(self) -> None:
         # The cache is safe for threads; a file that it drops is closed when its last read has ended.
         self._open = lru_cache(_most_open_files())(self._open_file)
+        self._check_at = 0.0
 
     @property
     def names(self) -> Sequence[str]:
@@ -80,6 +85,8 @@ class LocalFiles:
             for place in np.flatnonzero(got != lengths).tolist():
                 shard, begin, end = (int(each[place]) for each in (plan.shards, plan.begins, plan.ends))
                 found[place] = self._read_on(shard, begin, end)
+        if time.monotonic() > self._check_at:
+            self._check_written(plan.shards)
         return slices_of(plan, found, ends - begins)
 
     def will_need(
@@ -125,6 +132,12 @@ class LocalFiles:
             parts.append(part)
             begin += len(part)
         return b"".join(parts)
+
+    def _check_written(self, shards: NDArray[np.int64]) -> None:
+        for shard in np.unique(shards).tolist():
+            file = self._open(shard)
+            self._identities[shard].check(self._paths[shard], FileIdentity.of(file.descriptor))
+        self._check_at = time.monotonic() + CHECK_S
 
     def _open_file(self, shard: int) -> "_OpenFile":
         path = self._paths[shard]

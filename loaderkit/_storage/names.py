@@ -17,7 +17,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from reprlib import repr as _short
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
@@ -37,14 +36,17 @@ class FilePart:
     path: an absolute path, or the whole name of an object, query included; `redacted(path)` is what may be shown.
     version: what the listing said where a pattern of a server's objects was listed, else None.
 
-    >>> FilePart("data.array_record", 0, None).path
-    'data.array_record'
+    >>> FilePart("https://host/data.tar?signature=secret", 0, None)
+    FilePart('https://host/data.tar', 0, None)
     """
 
     path: str
     start: int
     stop: int | None
-    version: ObjectVersion | None = field(default=None, compare=False, repr=False)
+    version: ObjectVersion | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        return f"FilePart({redacted(self.path)!r}, {self.start}, {self.stop})"
 
 
 def is_remote(path: str) -> bool:
@@ -99,8 +101,7 @@ def file_parts(paths: Any, *, storage_options: Mapping[str, Any] | None = None) 
         storage_options: for listing the objects that match a pattern, as in `open_ranges`.
 
     >>> file_parts("gs://bucket/data@2")
-    [FilePart(path='gs://bucket/data-00000-of-00002', start=0, stop=None),
-     FilePart(path='gs://bucket/data-00001-of-00002', start=0, stop=None)]
+    [FilePart('gs://bucket/data-00000-of-00002', 0, None), FilePart('gs://bucket/data-00001-of-00002', 0, None)]
     """
     each = _each(paths)
     if not isinstance(each, Iterable):
@@ -147,7 +148,9 @@ def _parts_of(path: Any, options: Mapping[str, Any] | None) -> list[FilePart]:
         stop = None if path.take < 0 else path.skip + path.take
         return [FilePart(_absolute(os.fspath(path.filename)), path.skip, stop)]
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"paths: expected a str or a path, got {_short(path)}")
+        # What isn't a number may hold an address with a credential.
+        shown = repr(path) if isinstance(path, int | float | None) else f"a {type(path).__name__}"
+        raise TypeError(f"paths: expected a str or a path, got {shown}")
     written = os.fsdecode(path)
     if written.startswith("pipe:"):
         raise ValueError(

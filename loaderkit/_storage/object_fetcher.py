@@ -143,13 +143,20 @@ def _refusal_of(error: BaseException, options: Mapping[str, Any]) -> FetchError:
         if number == 416:
             return FetchError(Refusal.PAST_END, shown)
         return FetchError(Refusal.AGAIN if number >= 500 or number in _RETRIED else Refusal.FINAL, shown)
+    return _without_status(text, kind, options)
+
+
+def _without_status(text: str, kind: str, options: Mapping[str, Any]) -> FetchError:
+    """Of a fetch to which no server gave an HTTP status, or one of success."""
     if kind == "NotSupportedError" and "Range request not supported" in text:
         return FetchError(Refusal.NO_RANGES, "the whole object")
     if found := _OTHER_RANGE.search(text):
         return FetchError(Refusal.AGAIN, f"bytes {int(found[1]):,} to {int(found[2]):,}")
+    if "certificate" in text:
+        return FetchError(Refusal.FINAL, "a certificate that isn't trusted")
+    if "kind: Timeout" in text or "TimedOut" in text:
+        return FetchError(Refusal.SLOW, "no whole answer within the time allowed")
     for word, cause in (
-        ("kind: Timeout", "no whole answer within the time allowed"),
-        ("TimedOut", "no whole answer within the time allowed"),
         ("kind: Connect", "no connection"),
         ("IncompleteBody", "an answer that ended early"),
         ("error sending request", "a connection that broke"),

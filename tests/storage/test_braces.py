@@ -80,7 +80,7 @@ def test_braces_are_those_of_bash(names):
 def test_too_many_names_are_refused():
     """A range that was mistyped doesn't fill the memory."""
     with pytest.raises(
-        ValueError, match=r"expected at most 10,000,000 names in '1\.\.2000000000', got 2,000,000,000"
+        ValueError, match="expected at most 10,000,000 names from the braces of one, got 2,000,000,000"
     ):
         expand_braces("a-{1..2000000000}")
     with pytest.raises(ValueError, match="expected at most"):

@@ -28,8 +28,9 @@ def paths(tmp_path):
 
 
 @pytest.fixture
-def ranges(paths):
-    """A reader of the four."""
+def ranges(paths, monkeypatch):
+    """A reader of the four, which compares open files at its first read only."""
+    monkeypatch.setattr(local_files, "CHECK_S", 1000.0)
     reader = open_ranges(paths)
     yield reader
     reader.close()
@@ -87,6 +88,18 @@ def test_a_file_that_was_replaced_is_noticed(ranges, paths):
     later = pickle.loads(stored)
     assert read(later, (0, 0, 5)) == [DATA[0][:-6:-1]]
     later.close()
+
+
+def test_a_file_that_is_written_to_is_noticed(ranges, paths, monkeypatch):
+    """Also while it is open, within a second; its size may be the same."""
+    monkeypatch.setattr(local_files, "CHECK_S", 0.0)
+    assert read(ranges, (0, 0, 5), (1, 0, 1)) == [DATA[0][:5], DATA[1]]
+    with open(paths[0], "r+b") as file:
+        file.write(b"other")
+    os.utime(paths[0], ns=(0, 1))
+    assert read(ranges, (1, 0, 1)) == [DATA[1]]
+    with pytest.raises(FileChangedError, match=r"/a: .*it was written to at"):
+        read(ranges, (1, 0, 1), (0, 0, 5))
 
 
 def test_a_file_that_was_truncated_is_noticed(ranges, paths):

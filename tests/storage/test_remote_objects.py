@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from loaderkit import FileChangedError
-from loaderkit._storage import attempts, remote_objects
+from loaderkit._storage import attempts, object_client, remote_objects
+from loaderkit._storage.names import file_parts
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import StorageError
@@ -232,3 +233,26 @@ def test_many_threads_read_at_once(server, opened):
     for thread in threads:
         thread.join()
     assert not any(wrong)
+
+
+def test_a_forked_child_is_refused(server, opened, monkeypatch):
+    """obstore would wait there for threads that the child doesn't have."""
+    ranges = opened([server.url("a.bin")])
+    read(ranges, (0, 0, 5))
+    monkeypatch.setattr(object_client, "_PROCESSES", {1})
+    with pytest.raises(StorageError, match="got a process that was forked, in which obstore can't run"):
+        read(ranges, (0, 0, 5))
+    with pytest.raises(RuntimeError, match="forked"):
+        object_client.open_client("s3://box", {})
+
+
+def test_names_and_options_are_shown_nowhere(server, opened):
+    """Also where a name is no address, and where an option isn't one of the store's."""
+    with pytest.raises(TypeError) as caught:
+        file_parts([("https://me:secret@host/a?sig=secret",)])
+    assert_no_secrets(caught.value, opened([server.url("a.bin?secret")]))
+    assert "secret" not in repr(file_parts("https://me:secret@host/a?sig=secret"))
+    ranges = opened(["s3://box/a.tar"], storage_options={"regoin": "secret", "region": "us-east-1"})
+    with pytest.raises(StorageError, match="regoin") as caught:
+        read(ranges, (0, 0, 5))
+    assert_no_secrets(caught.value, ranges)

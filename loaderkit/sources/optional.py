@@ -71,9 +71,29 @@ def advised_chunk(source: Any) -> int | None:
 
 
 def _whole_number(source: Any, name: str) -> int | None:
-    value = getattr(source, name, None)
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return int(value) if whole and value >= 0 else None
+    value: Any = getattr(source, name, None)
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
+        return None
+    return int(value)
+
+
+class ColumnsDifferError(ValueError):
+    """Columns of several sources that aren't one: other leaves, dtypes or shapes. Their records can be read still."""
+
+
+def lacking(source: Any, name: str, *, needs: str) -> AttributeError:
+    """The error for an optional attribute that a combined source doesn't have, so that `hasattr` is False.
+
+    Args:
+        source: the combined source.
+        name: of the attribute.
+        needs: what it would take, for the text.
+
+    >>> lacking([], "take", needs="sources with `take`")
+    AttributeError('take: a list has it for sources with `take` only')
+    """
+    text = f"{name}: a {type(source).__name__} has it for {needs} only"
+    return AttributeError(text, name=name, obj=source)
 
 
 def _own(source: Any, name: str) -> Callable[..., Any] | None:

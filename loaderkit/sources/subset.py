@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .fingerprint import fingerprint_of
 from .naming import namer_of
-from .optional import column_reader
+from .optional import advised_calls, advised_chunk, column_reader, lacking, many_reader
 from .protocol import check_key, check_keys, read_record, read_records, require_methods, short_repr
 from .shared_arrays import SharedArrays
 
@@ -76,8 +76,32 @@ class SubsetDataSource:
     def __getitem__(self, record_key: SupportsIndex) -> Any:
         return read_record(self._source, self._keys[check_key(record_key, len(self), self)])
 
-    def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
+    @property
+    def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:
+        """Many records in one call; only where the source has `__getitems__`, else an AttributeError."""
+        if many_reader(self._source) is None:
+            raise lacking(self, "__getitems__", needs="a source with `__getitems__`")
+        return self._read_many
+
+    def _read_many(self, record_keys: ArrayLike) -> list[Any]:
         return read_records(self._source, self._source_keys(record_keys).tolist())
+
+    @property
+    def read_ahead(self) -> int:
+        """Calls in flight that pay, as the source says; 0 where it doesn't."""
+        return advised_calls(self._source)
+
+    @property
+    def chunk_records(self) -> int:
+        """Consecutive records that are read together, in the mean.
+
+        Only where the source has `chunk_records` and the keys ascend or descend, else an AttributeError.
+        """
+        chunk, keys = advised_chunk(self._source), self._keys
+        ordered = isinstance(keys, range) or not (np.diff(np.sign(np.diff(keys.keys))) != 0).any()
+        if chunk is None or not ordered:
+            raise lacking(self, "chunk_records", needs="keys in order of a source with `chunk_records`")
+        return max(1, chunk * len(keys) // (abs(keys[len(keys) - 1] - keys[0]) + 1))
 
     @property
     def take(self) -> Callable[..., Any]:
@@ -89,11 +113,7 @@ class SubsetDataSource:
         """
         theirs = column_reader(self._source)
         if theirs is None:
-            raise AttributeError(
-                f"take: expected a source with `take`, got {type(self._source).__name__}",
-                name="take",
-                obj=self,
-            )
+            raise lacking(self, "take", needs="a source with `take`")
 
         def take(record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> Any:
             return theirs(self._source_keys(record_keys), out=out)

@@ -16,6 +16,8 @@ from loaderkit.sources import (
     SubsetDataSource,
 )
 from loaderkit.sources.fingerprint import fingerprint_of
+from loaderkit.sources.optional import advised_calls, advised_chunk, column_reader, many_reader
+from loaderkit.sources.protocol import read_records
 
 PARTS = st.lists(
     st.lists(st.integers(), max_size=4) | st.builds(RangeDataSource, st.integers(0, 4)), min_size=1
@@ -30,7 +32,7 @@ def test_a_concatenation_is_the_parts_in_order(parts, data):
     assert len(source) == len(expected)
     assert list(source) == expected
     keys = data.draw(st.lists(st.integers(0, len(expected) - 1))) if expected else []
-    assert source.__getitems__(keys) == [expected[key] for key in keys]
+    assert read_records(source, keys) == [expected[key] for key in keys]
 
 
 def test_a_concatenation_reads_each_part_once():
@@ -48,8 +50,8 @@ def test_a_concatenation_reads_each_part_once():
             calls.append(keys)
             return [f"record {key}" for key in keys]
 
-    source = ConcatDataSource(["ab", Batched()])
-    assert source.__getitems__([4, 0, 2, 4]) == ["record 2", "a", "record 0", "record 2"]
+    source = ConcatDataSource([RangeDataSource(2), [], Batched()])
+    assert source.__getitems__([4, 0, 2, 4]) == ["record 2", 0, "record 0", "record 2"]
     assert calls == [[2, 0, 2]]
 
 
@@ -74,7 +76,7 @@ def test_a_subset_is_the_chosen_records(n, data):
             continue
         source = SubsetDataSource(records, chosen)
         assert list(source) == expected
-        assert source.__getitems__(range(len(expected))) == expected
+        assert read_records(source, range(len(expected))) == expected
 
 
 @given(st.lists(st.integers(0, 19), min_size=1))
@@ -103,13 +105,97 @@ def test_a_subset_has_columns_where_its_source_has():
     assert not hasattr(SubsetDataSource([1, 2, 3], 0.5), "take")
 
 
+class Remote:
+    """A source that advises: 4 calls in flight, chunks of 60 records."""
+
+    read_ahead, chunk_records = 4, 60
+
+    def __init__(self, records, chunk=60):
+        self.records, self.chunk_records = records, chunk
+
+    def __len__(self):
+        return len(self.records)
+
+    def __getitem__(self, key):
+        return self.records[key]
+
+    def __getitems__(self, keys):
+        return [self.records[key] for key in keys]
+
+
+def test_what_all_parts_offer_is_passed_on():
+    """Bulk reads and chunks where all non-empty parts have them, read-ahead where one asks for it."""
+    remote, local = Remote(range(600)), [*range(300)]
+    both = ConcatDataSource([remote, [], Remote(range(1200), 20)])
+    mixed = ConcatDataSource([remote, local])
+    assert many_reader(both)([599, 600, 1799]) == [599, 0, 1199]
+    assert (advised_calls(both), advised_calls(mixed), advised_calls(ConcatDataSource([local]))) == (4, 4, 0)
+    assert many_reader(mixed) is many_reader(SubsetDataSource(mixed, 0.5)) is None
+    assert not hasattr(mixed, "__getitems__") and not hasattr(mixed, "chunk_records")
+    # 10 chunks of 60 records and 60 of 20.
+    assert advised_chunk(both) == round(1800 / 70)
+    assert many_reader(SubsetDataSource(both, [5, 700]))([1, 0]) == [100, 5]
+    assert advised_calls(SubsetDataSource(both, [5])) == 4
+    chunks = {
+        (0, 600, 1): 60,
+        (0, 600, 4): 15,
+        (599, None, -2): 30,
+        (10, 20, 1): 60,
+    }
+    for cut, chunk in chunks.items():
+        assert advised_chunk(SubsetDataSource(remote, slice(*cut))) == chunk
+    assert advised_chunk(SubsetDataSource(remote, [0, 1, 2, 5, 9])) == 30
+    assert advised_chunk(SubsetDataSource(remote, [0, 5, 1])) is None
+    assert advised_chunk(SubsetDataSource(local, 0.5)) is None
+
+
+COLUMNS = [
+    {"x": np.arange(3), "y": np.arange(6.0).reshape(3, 2)},
+    {"x": np.arange(4) * 10, "y": np.ones((4, 2))},
+]
+
+
+@given(st.lists(st.integers(0, 6), max_size=12))
+def test_columns_of_a_concatenation_are_its_records_stacked(keys):
+    """With and without arrays to fill, of one part or of both."""
+    source = ConcatDataSource([[], *map(ArrayDataSource, COLUMNS)])
+    expected = {
+        name: np.array([source[key][name] for key in keys], column.dtype).reshape(-1, *column.shape[1:])
+        for name, column in COLUMNS[0].items()
+    }
+    out = [np.empty_like(column) for column in expected.values()]
+    for taken in (source.take(keys), source.take(np.array(keys, np.int64), out=out), dict(zip("xy", out))):
+        for name, column in expected.items():
+            assert taken[name].dtype == column.dtype
+            assert taken[name].tolist() == column.tolist()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [1, 2],
+        ArrayDataSource({"x": np.arange(3)}),
+        ArrayDataSource({"y": COLUMNS[0]["y"], "x": COLUMNS[0]["x"]}),
+        ArrayDataSource({**COLUMNS[0], "x": np.arange(3, dtype=np.int32)}),
+        ArrayDataSource({**COLUMNS[0], "y": np.zeros((3, 3))}),
+        SubsetDataSource([1, 2], 1.0),
+    ],
+    ids=["no columns", "fewer", "another order", "another dtype", "another shape", "a subset without"],
+)
+def test_unlike_columns_are_not_joined(other):
+    """Rows are read one by one then, as each part gives them."""
+    source = ConcatDataSource([ArrayDataSource(COLUMNS[0]), other])
+    assert column_reader(source) is column_reader(pickle.loads(pickle.dumps(source))) is None
+    assert list(map(str, source)) == list(map(str, [*ArrayDataSource(COLUMNS[0]), *other]))
+
+
 def test_a_subset_of_a_concatenation_of_subsets():
     """Sources are made of any sources."""
     evens = SubsetDataSource(RangeDataSource(10), slice(0, None, 2))
     words = InMemoryDataSource(["a", "b", "c"])
     source = SubsetDataSource(ConcatDataSource([evens, words, SubsetDataSource(evens, [4])]), [8, 5, 1])
     assert list(source) == [8, "a", 2]
-    assert source.__getitems__([2, 1]) == [2, "a"]
+    assert read_records(source, [2, 1]) == [2, "a"]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +204,7 @@ def test_a_subset_of_a_concatenation_of_subsets():
 def test_the_users_own_arrays_come_back_read_only(own):
     """A list gives its own arrays; through a source of ours they are read-only for operations."""
     for source in (ConcatDataSource([own]), SubsetDataSource(own, [1, 0]), SubsetDataSource(own, 1.0)):
-        for record in [*source, *source.__getitems__([0, 1])]:
+        for record in [*source, *read_records(source, [0, 1])]:
             arrays, _ = flatten(record)
             assert not any(array.flags.writeable for array in arrays)
     arrays, _ = flatten(list(own))
@@ -131,7 +217,7 @@ def test_they_travel(in_child):
     source = ConcatDataSource([SubsetDataSource(RangeDataSource(100_000), keys), InMemoryDataSource(["end"])])
 
     def look(source):
-        return source.__getitems__([5, 100_000, 99_999]), source[7], fingerprint_of(source)
+        return read_records(source, [5, 100_000, 99_999]), source[7], fingerprint_of(source)
 
     assert in_child(source, look) == look(source)
     assert source[5] == keys[5]
@@ -149,8 +235,8 @@ def test_fingerprints_hold_those_of_the_parts():
 @pytest.mark.parametrize("key", [3, -1, 2**70])
 def test_a_key_out_of_range(key):
     """IndexError with the key and the length of the whole, before any part is asked."""
-    concat = ConcatDataSource(["a", "bc"])
-    subset = SubsetDataSource("abcdef", [5, 0, 1])
+    concat = ConcatDataSource([RangeDataSource(1), RangeDataSource(2)])
+    subset = SubsetDataSource(RangeDataSource(6), [5, 0, 1])
     for source, name in ((concat, "ConcatDataSource"), (subset, "SubsetDataSource")):
         says = f"record_key: expected an int from 0 to 2, got {key}; {name}.* has 3 records"
         with pytest.raises(IndexError, match=says):

@@ -28,7 +28,7 @@ from loaderkit._engine.task import (
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.batch_layout import BatchLayout
-from loaderkit.sources.optional import column_reader
+from loaderkit.sources.optional import ColumnsDifferError, column_reader
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun, Singles
 from loaderkit.transforms.stack import Block, RowSpec, as_block, collect, write
@@ -242,7 +242,8 @@ class TaskRunner:
             made_at_once = self._column_rows.read(task, each)
             _, _, failed, _ = made_at_once
             # A failure is of all rows at once: where single records may be bad or read again, they are read so.
-            if failed is None or (self._bad_record_handler is None and not self.reader.retries):
+            by_record = self._bad_record_handler is not None or self.reader.retries
+            if failed is None or not (by_record or isinstance(failed.error, ColumnsDifferError)):
                 return made_at_once
         row_source = self._row_source(task, on_record_start)
         parts: list[RowsPart] = []

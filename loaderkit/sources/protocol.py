@@ -1,6 +1,6 @@
-"""The protocol of data sources: `len(source)` and `source[record_key]`, and optional methods.
+"""The protocol of data sources: `len(source)` and `source[record_key]`, and optional ones.
 
-A record_key is a row of the source, from 0 to len(source) - 1. The optional methods:
+A record_key is a row of the source, from 0 to len(source) - 1. The optional methods and attributes:
 
 * `__getitems__(record_keys: Sequence[int]) -> list`: many records in one call, in the order of the keys.
 * `take(record_keys, out=None) -> tree`: many records as columns; one array (n, ...) for each leaf, written to the
@@ -8,11 +8,15 @@ A record_key is a row of the source, from 0 to len(source) - 1. The optional met
 * `name(record_key) -> str`: a name for a record beside its key, such as its file's, or None. It is shown in errors, the
   quarantine file and `loader.records(step)`, and called only for that, in any process and thread, so it should be
   quick. It is recognised by having one argument.
+* `read_ahead: int`: calls in flight that pay, of `__getitems__` or `__getitem__`; a loader has so many in flight where
+  the user gave no `ReadOptions(num_threads=...)`. Local sources have 0 or none, remote ones 4.
+* `chunk_records: int`: how many consecutive records are read together, about 1 MiB of them; for `ChunkSampler.over`.
 * `fingerprint() -> dict`: what a saved state compares, JSON values only; the same data gives the same dict in every
   process and on every machine.
 """
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from os import PathLike
@@ -28,6 +32,16 @@ from .optional import many_reader
 from .tables import source_instead
 
 _LONGEST_PATH = 4096  # characters, Linux' limit: a longer str isn't a path
+# Of files, by the last of these in their names: "train-{00..63}.tar", "a.tfrecord-00000-of-00064", "b.csv@8".
+_SOURCE_OF = {
+    "tar": "TarDataSource",
+    "tfrecord": "TFRecordDataSource",
+    "jsonl": "JsonLinesDataSource",
+    "csv": "CsvDataSource",
+    "txt": "LinesDataSource",
+    "array_record": "ArrayRecordDataSource",
+}
+_KNOWN_FILES = re.compile(rf"\.({'|'.join(_SOURCE_OF)})(?![a-z])", re.IGNORECASE)
 # These hold the user's own objects, and reading one gives the object, not a copy.
 _PLAIN = (list, tuple, np.ndarray)
 
@@ -113,8 +127,15 @@ def _why_no_path(source: str | bytes | PathLike[Any], argument: str) -> str:
     if len(path) > _LONGEST_PATH:
         return f"{problem}; for files write lk.ArrayRecordDataSource(paths)"
     if os.path.isdir(path):
-        return f"{problem}; for its files write lk.ArrayRecordDataSource({os.path.join(path, '*')!r})"
-    return f"{problem}; for files write lk.ArrayRecordDataSource({path!r})"
+        kind = next(filter(None, map(_kind_of, sorted(os.listdir(path))[:1_000])), None)
+        files = os.path.join(path, "*" if kind is None else f"*.{kind}*")
+        return f"{problem}; for its files write lk.{_SOURCE_OF[kind or 'array_record']}({files!r})"
+    return f"{problem}; for files write lk.{_SOURCE_OF[_kind_of(path) or 'array_record']}({path!r})"
+
+
+def _kind_of(path: str) -> str | None:
+    kinds = _KNOWN_FILES.findall(path)
+    return str(kinds[-1]).lower() if kinds else None
 
 
 def short_repr(source: Any) -> str:

@@ -1,4 +1,4 @@
-"""The optional methods of a data source: `__getitems__`, `take`, `name`, `fingerprint`."""
+"""The optional methods of a data source: `__getitems__`, `take`, `name`, `fingerprint`; and how it advises to read."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from loaderkit._state.strict_json import find_problem
 from loaderkit.sources.fingerprint import fingerprint_of
 from loaderkit.sources.naming import has_names
-from loaderkit.sources.optional import column_reader, many_reader
+from loaderkit.sources.optional import advised_calls, advised_chunk, column_reader, many_reader
 
 from .conformance import Check, Skip, check, expect, expect_same
 from .snapshot import Snapshot, snapshot_of
@@ -156,6 +156,21 @@ def _names(samples: SourceSamples) -> None:
         name, again = samples.source.name(key), samples.source.name(key)
         expect(name is None or isinstance(name, str), f"name({key}) to be a str or None", repr(name))
         expect(name == again, f"name({key}) to be {name!r} again", repr(again))
+
+
+@check(
+    METHOD_CHECKS,
+    "reading advice",
+    "read_ahead is an int from 0 on and chunk_records one from 1 on",
+    "Give whole numbers, 0 calls for a local source, or leave them out: a loader passes over other values.",
+)
+def _reading_advice(samples: SourceSamples) -> None:
+    given = {name: getattr(samples.source, name, None) for name in ("read_ahead", "chunk_records")}
+    if all(value is None for value in given.values()):
+        raise Skip("the source has no read_ahead and no chunk_records")
+    used = {"read_ahead": advised_calls(samples.source), "chunk_records": advised_chunk(samples.source)}
+    for name, value in given.items():
+        expect(value is None or value == used[name], f"{name} to be a whole number", repr(value))
 
 
 @check(

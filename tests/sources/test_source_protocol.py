@@ -76,6 +76,32 @@ def test_a_folder_is_answered_with_its_files(kind, tmp_path):
     assert str(error.value).endswith(f"; for its files write lk.ArrayRecordDataSource('{tmp_path}/*')")
 
 
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("train-{000..063}.tar", "Tar"),
+        ("https://host/a.tar?token=x.y", "Tar"),
+        ("a.tfrecord-00000-of-00064", "TFRecord"),
+        ("a.TFRecord@8", "TFRecord"),
+        ("a.tar.jsonl", "JsonLines"),
+        ("b.csv[0:10]", "Csv"),
+        ("c.txt", "Lines"),
+        ("c.array_record", "ArrayRecord"),
+        ("c.csvs", "ArrayRecord"),
+    ],
+)
+def test_a_path_is_answered_with_the_source_of_its_files(path, source, tmp_path):
+    """By the last extension that is known; a folder's, by that of its first file that has one."""
+    with pytest.raises(TypeError) as error:
+        check_source(path)
+    assert str(error.value).endswith(f"; for files write lk.{source}DataSource({path!r})")
+    if "/" not in path and not path.endswith("s"):
+        (tmp_path / "README").touch()
+        (tmp_path / path).touch()
+        with pytest.raises(TypeError, match=rf"lk.{source}DataSource\('{tmp_path}/\*\.\w+\*'\)"):
+            check_source(tmp_path)
+
+
 def test_a_path_among_sources_is_no_source_either():
     """The same advice where sources are put together."""
     path = Path("part.array_record")

@@ -41,6 +41,8 @@ class Good:
     def record(self, key: int) -> Any:
         return {"key": key, "x": np.full(3, key, np.int64)}
 
+    read_ahead = 0
+
     def __getitems__(self, record_keys: Any) -> list[Any]:
         return [self[key] for key in record_keys]
 
@@ -185,6 +187,14 @@ class ClipsColumns(Good):
         return super().take(np.minimum(record_keys, LENGTH - 1), out)
 
 
+class FarAhead(Good):
+    read_ahead = 4.0
+
+
+class NoChunk(Good):
+    chunk_records = 0
+
+
 class NumberName(Good):
     def name(self, record_key: int) -> Any:
         return record_key
@@ -308,6 +318,8 @@ BROKEN: list[tuple[str, Callable[[], Any], str]] = [
     ("take into out", IgnoresOut, "a loader looks there"),
     ("take beyond the end", ClipsColumns, "expected an error for record_key 40, got {'key': array([ 0, 39])"),
     ("name", NumberName, "expected name(0) to be a str or None, got 0"),
+    ("reading advice", FarAhead, "expected read_ahead to be a whole number, got 4.0"),
+    ("reading advice", NoChunk, "expected chunk_records to be a whole number, got 0"),
     ("fingerprint", Dated, "when it is asked for again, got "),
     ("fingerprint", NoJson, "got TypeError: NoJson.fingerprint(): expected JSON values"),
     ("fingerprint", TooLarge, "fingerprint.hash: expected an integer of at most 64 bits"),

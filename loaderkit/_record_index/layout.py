@@ -62,6 +62,7 @@ class SectionWriter:
         header: JSON values.
         sections: all of them, with their shapes.
         partial: its name until it is whole; without one, a name beside `path`.
+        flushes: whether it is on the disk when the block ends, so that it survives a loss of power.
 
     In a `with` block: the file is there when the block ends, and nothing is where it ends by an exception.
 
@@ -85,8 +86,10 @@ class SectionWriter:
         header: Mapping[str, Any],
         sections: Sequence[SectionShape],
         partial: str | None = None,
+        *,
+        flushes: bool = True,
     ) -> None:
-        self._path = path
+        self._path, self._flushes = path, flushes
         self._partial = partial or f"{path}.{os.getpid()}-{os.urandom(4).hex()}.partial"
         self._shapes = {section.name: section for section in sections}
         self._header = dict(header)
@@ -150,7 +153,8 @@ class SectionWriter:
         rendered = self._rendered(with_digest=True)
         os.ftruncate(self._fd, self._file_bytes)
         self._write(MAGIC + len(rendered).to_bytes(8, "little") + rendered, 0)
-        os.fsync(self._fd)
+        if self._flushes:
+            os.fsync(self._fd)
         os.close(self._fd)
         self._fd = -1
         os.replace(self._partial, self._path)

@@ -108,7 +108,8 @@ def write_part(path: str, identity: PartIdentity, sample: bytes, scan: ShardScan
             "key_hash": (np.array([hash_of_key(key) for key in scan.keys], np.uint64), "<u8"),
         }
     shapes = [SectionShape(name, dtype, array.shape) for name, (array, dtype) in arrays.items()]
-    with SectionWriter(path, header, shapes) as writer:
+    # A flush takes some milliseconds a shard; a part that a loss of power damaged is noticed and made again.
+    with SectionWriter(path, header, shapes, flushes=False) as writer:
         for name, (array, _) in arrays.items():
             writer.append(name, array)
 

@@ -18,7 +18,7 @@ class ShardSet:
     """Shards in order, each once.
 
     paths: absolute paths or addresses, which may hold secrets. storage_options: of the storage. refresh: gives the
-    addresses again where they expire, as many and in the same order.
+    addresses again where they expire, as many and in the same order. shown: the names without userinfo and query.
 
     >>> ShardSet(["/data/train-000.tar", "/data/train-001.tar"]).index_name
     'train-2-1f48cd32.lkx'
@@ -29,15 +29,14 @@ class ShardSet:
     paths: Sequence[str]
     storage_options: Mapping[str, Any] | None = None
     refresh: Callable[[], Sequence[str]] | None = field(default=None, compare=False)
+    shown: Sequence[str] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shown", [redacted(path) for path in self.paths])
 
     def __repr__(self) -> str:
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
-        return f"ShardSet({redacted(self.paths[0])}{more})"
-
-    @property
-    def shown(self) -> list[str]:
-        """The names without userinfo and query."""
-        return [redacted(path) for path in self.paths]
+        return f"ShardSet({self.shown[0]}{more})"
 
     @property
     def base_names(self) -> list[str]:

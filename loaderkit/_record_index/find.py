@@ -225,7 +225,7 @@ def _make_once(
     format: Format,  # noqa: A002
     options: ScanOptions | None,
 ) -> RecordIndex:
-    with _locked_folder(f"{path}.parts"):
+    with locked_folder(f"{path}.parts"):
         if (found := _usable(path, shards, format, logs=True)) is not None:
             return found  # another process has just made it
         begun = time.monotonic()
@@ -247,7 +247,7 @@ def _make_once(
 
 
 @contextlib.contextmanager
-def _locked_folder(folder: str) -> Iterator[None]:
+def locked_folder(folder: str) -> Iterator[None]:
     """Makes the folder and locks it, where it can be locked; removes it at the end where it is empty.
 
     PermissionError where it can't be made.

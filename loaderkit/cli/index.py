@@ -6,7 +6,7 @@ import os
 import sys
 
 from loaderkit._record_index.build import build_index
-from loaderkit._record_index.find import cached_path, path_beside
+from loaderkit._record_index.find import cached_path, locked_folder, path_beside
 from loaderkit._record_index.part_file import ScanOptions
 from loaderkit._record_index.scan_shard import REMOTE_WINDOW
 from loaderkit._record_index.shard_set import ShardSet
@@ -65,12 +65,17 @@ def run(options: argparse.Namespace) -> int:
         if shards.remote:
             _announce(shards)
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-        with out.progress("shards", len(shards.paths)) as advance:
+        scan = ScanOptions(members=not options.spans_only, keys=options.keys, checksums=options.crc)
+        # Sources that make this index at their first use wait, too.
+        with (
+            locked_folder(f"{path}.parts"),
+            out.progress("shards", len(shards.paths)) as advance,
+        ):
             index = build_index(
                 shards,
                 SCANNED[data.format],
                 path,
-                options=ScanOptions(members=not options.spans_only, keys=options.keys, checksums=options.crc),
+                options=scan,
                 worker_count=options.processes,
                 on_progress=lambda done, nbytes: advance(1),
             )

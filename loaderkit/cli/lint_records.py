@@ -145,10 +145,8 @@ def runs_text(runs: LabelRuns) -> str:
     >>> runs_text(LabelRuns(100, 98, 0.1, 1.0))
     '98% of neighbouring records have the same label, 10% in a shuffled set; 100% of chunks of 64 have one label only'
     """
-    return (
-        f"{runs.share:.0%} of neighbouring records have the same label, {runs.expected:.0%} in a shuffled set; "
-        f"{runs.pure:.0%} of chunks of {CHUNK} have one label only"
-    )
+    pure = f"; {runs.pure:.0%} of chunks of {CHUNK} have one label only" if runs.pure else ""
+    return f"{runs.share:.0%} of neighbouring records have the same label, {runs.expected:.0%} in a shuffled set{pure}"
 
 
 def _decoder() -> ByExtension:

@@ -80,3 +80,39 @@ def test_the_mean_follows_a_change():
 def test_reads_in_flight_need_rows_ahead():
     pace = Pace(workers=1, task_rows=4, reads=64)
     assert pace.tasks_ahead() * pace.rows(1) >= 64
+
+
+def test_bulk_reads_in_flight_need_tasks_ahead():
+    """One task for each, and the one that is being done; no more than the buffer has room for."""
+    for rows, tasks in ((4, 6), (100, 6), (250, 3), (1000, 2)):
+        pace = Pace(workers=2, task_rows=rows, reads=500, calls=5, in_bulk=True)
+        assert pace.tasks_ahead() == tasks
+        assert pace.least_ahead(rows) == 2 * tasks * rows <= pace.rows_ahead(rows)
+        alone = Pace(workers=0, task_rows=rows, reads=500, calls=5, in_bulk=True)
+        # Half of a window that was full still has as many.
+        assert alone.rows_ahead(rows) // 2 >= (tasks - 1) * rows
+
+
+@given(st.integers(0, 3), st.booleans(), st.floats(1e-7, 1), st.floats(0, 1), st.integers(1, 512))
+def test_waiting_is_no_work_but_makes_no_endless_tasks(workers, in_bulk, row_work, row_wait, batch):
+    """A task has the rows for its work, at most those that last for 8 times as long, or a few of a bulk read."""
+    pace = Pace(workers=workers, task_rows=None, in_bulk=in_bulk)
+    for _ in range(3):
+        pace.saw(rows=10, seconds=10 * (row_work + row_wait), waited=10 * row_wait)
+    seconds = TASK_SECONDS if workers else ALONE_SECONDS
+    rows, least = pace.rows(batch), 1 if workers else batch
+    assert rows == least or rows * row_work <= seconds * (1 + 1e-6)
+    assert rows in (least, 16) or rows * (row_work + row_wait) <= 8 * seconds * (1 + 1e-6)
+    assert in_bulk or rows != 16 or rows == least or rows * (row_work + row_wait) <= 8 * seconds * (1 + 1e-6)
+    if in_bulk and 16 * row_work <= seconds:
+        assert rows >= 16 or rows * row_work > seconds * 15 / 16 - row_work
+
+
+def test_a_source_that_only_waits_keeps_tasks_of_a_useful_size():
+    """Calls of 20 ms whatever their size: rows grow to what lasts for the work, instead of falling to one."""
+    pace = Pace(workers=2, task_rows=None, in_bulk=True)
+    rows = pace.rows(64)
+    for _ in range(30):
+        pace.saw(rows=rows, seconds=0.02 + rows * 1e-5, waited=0.02)
+        rows = pace.rows(64)
+    assert rows > 1000

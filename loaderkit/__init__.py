@@ -57,6 +57,7 @@ __all__ = [
     "StorageError",
     "SubsetDataSource",
     "TFRecordDataSource",
+    "TarDataSource",
     "Transformation",
     "TransportError",
     "WorkerError",
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
     from loaderkit.sources import RangeDataSource as RangeDataSource
     from loaderkit.sources import SubsetDataSource as SubsetDataSource
     from loaderkit.sources import TFRecordDataSource as TFRecordDataSource
+    from loaderkit.sources import TarDataSource as TarDataSource
     from loaderkit.transforms import AsTuple as AsTuple
     from loaderkit.transforms import Batch as Batch
     from loaderkit.transforms import Filter as Filter
@@ -178,6 +180,7 @@ _NAMES = {
     "RangeDataSource": "loaderkit.sources",
     "SubsetDataSource": "loaderkit.sources",
     "TFRecordDataSource": "loaderkit.sources",
+    "TarDataSource": "loaderkit.sources",
     "AsTuple": "loaderkit.transforms",
     "Batch": "loaderkit.transforms",
     "Filter": "loaderkit.transforms",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .range import RangeDataSource as RangeDataSource
     from .subset import SubsetDataSource as SubsetDataSource
     from .tfrecord import TFRecordDataSource as TFRecordDataSource
+    from .tar import TarDataSource as TarDataSource
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
@@ -43,6 +44,7 @@ else:
         "RangeDataSource": "loaderkit.sources.range",
         "SubsetDataSource": "loaderkit.sources.subset",
         "TFRecordDataSource": "loaderkit.sources.tfrecord",
+        "TarDataSource": "loaderkit.sources.tar",
         "check_source": "loaderkit.sources.protocol",
         "column_reader": "loaderkit.sources.optional",
         "fingerprint_of": "loaderkit.sources.fingerprint",

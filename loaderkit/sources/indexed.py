@@ -50,6 +50,13 @@ class _Selection:
     def index_keys(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
         return keys + self.offsets[self.ends.searchsorted(keys, "right")]
 
+    def record_key(self, key: int) -> int:
+        """The first of the source's records that is this one of the index; -1 where none is."""
+        records = key - self.offsets
+        begins = np.concatenate(([0], self.ends[:-1]))
+        found = np.flatnonzero((begins <= records) & (records < self.ends))
+        return int(records[found[0]]) if len(found) else -1
+
 
 class IndexedDataSource:
     """The records of files, by an index of where each lies. A subclass gives the records' values.
@@ -109,6 +116,10 @@ class IndexedDataSource:
         keys = self._checked(record_keys)
         if self._selection is not None:
             keys = self._selection.index_keys(keys)
+        return self._read(keys)
+
+    def _read(self, keys: NDArray[np.int64]) -> list[Any]:
+        """The records with these index keys, (n,); a subclass may read less than their spans."""
         return self._decode(keys, self._spans.read(keys))
 
     def _checked(self, record_keys: ArrayLike) -> NDArray[np.int64]:
@@ -136,7 +147,10 @@ class IndexedDataSource:
             record_key: int in [-len(source), len(source)); IndexError otherwise.
         """
         keys = self._checked([_an_int(record_key)])
-        key = int(keys[0] if self._selection is None else self._selection.index_keys(keys)[0])
+        return self._place(int(keys[0] if self._selection is None else self._selection.index_keys(keys)[0]))
+
+    def _place(self, key: int) -> str:
+        """The file of an index key and the record's place in it."""
         shard = int(self._index.shard_ends.searchsorted(key, "right"))
         return f"{self._ranges.names[shard]}[{key - self._index.records_of(shard)[0]}]"
 

@@ -1,0 +1,225 @@
+"""Records of tar archives, grouped as webdataset groups them."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._base.field_names import field_choices
+from loaderkit._formats.scan import Malformed
+from loaderkit._formats.tar import TarFormat
+from loaderkit._formats.tar_record import TarRecord, parse_record, plain_keys
+from loaderkit._record_index.check import shard_changed
+from loaderkit._record_index.direct_spans import DirectSpans
+from loaderkit.errors import FileChangedError
+
+from .indexed import IndexedDataSource
+from .tar_places import MemberPlaces, chosen, places_of
+
+if TYPE_CHECKING:
+    from loaderkit._chunk_cache.settings import Cache
+
+# A value from this size on is read by itself: to copy it out of a longer read costs more than another read.
+READ_ALONE = 32 << 10
+
+
+class TarDataSource(IndexedDataSource):
+    """Records of tar archives, in the order of the archives: a dict of "__key__" and each field's bytes.
+
+    Consecutive members with one key are a record, as in webdataset: of "a/17.seg.png" the key is "a/17" and the field
+    "seg.png", in lower case. Directories, links, names without a dot and those like "__meta__" are skipped.
+
+    Args:
+        urls: names of archives: paths or addresses, patterns, braces ("train-{000..146}.tar"), "train@64.tar", parts as
+            "train.tar[0:100]", a sequence of these; or a function that gives them, called again where links expire.
+        fields: the fields of a record, "jpg cls" or ["jpg", "cls"]; "jpg;png" takes the first that a record has. Only
+            their bytes are read where that is less. A record that lacks one is a ValueError. None for all.
+        cache: keeps on the disk what is read from a server, and unpacked archives.
+        index: the index's name; without one it is found beside the archives or in the user's cache folder, and made at
+            first use for local archives.
+        storage_options: of the server: credentials, endpoint.
+
+    >>> import io, tarfile, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with tarfile.open(folder.name + "/train-0.tar", "w") as archive:
+    ...     for name, value in {"000.jpg": b"...", "000.cls": b"3", "001.jpg": b"....", "001.cls": b"5"}.items():
+    ...         member = tarfile.TarInfo(name)
+    ...         member.size = len(value)
+    ...         archive.addfile(member, io.BytesIO(value))
+    >>> with TarDataSource(folder.name + "/train-{0..0}.tar") as source:
+    ...     len(source), source[0]
+    (2, {'__key__': '000', 'jpg': b'...', 'cls': b'3'})
+    >>> with TarDataSource(folder.name + "/train-0.tar", fields="cls") as source:
+    ...     source.__getitems__([1, -2])
+    [{'__key__': '001', 'cls': b'5'}, {'__key__': '000', 'cls': b'3'}]
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        urls: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],
+        fields: str | Sequence[str] | None = None,
+        cache: "Cache | None" = None,
+        index: str | os.PathLike[str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._choices = None if fields is None else field_choices("fields", fields)
+        super().__init__(
+            urls, format=TarFormat(), index=index, cache=cache, storage_options=storage_options
+        )
+
+        self._raw = [field.encode("utf-8", "surrogateescape") for field in self._index.fields]
+        self._numbers = self._numbers_of_fields()
+
+    def _numbers_of_fields(self) -> list[list[int]]:
+        """For each field that was asked for the numbers that it may have in the index, in order of preference."""
+        known = {field: number for number, field in enumerate(self._index.fields)}
+        numbers = [[known[name] for name in names if name in known] for names in self._choices or ()]
+        if known and not all(numbers):
+            shown = ", ".join(map(repr, self._index.fields[:20]))
+            missing = ";".join((self._choices or ())[numbers.index([])])
+            raise ValueError(f"fields: expected fields that the archives have ({shown}), got {missing!r}")
+        return numbers
+
+    def find(self, key: str) -> int:
+        """The record_key of the record with this "__key__".
+
+        Args:
+            key: such as "train/000123". KeyError where no record has it, ValueError where the index has no keys.
+        """
+        place = self._index.find(key)
+        record_key = place if self._selection is None else self._selection.record_key(place)
+        if record_key < 0:  # it isn't among the parts that the source has
+            raise KeyError(key)
+        return record_key
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The data's identity, without times, folders and addresses, and the fields that were asked for."""
+        told = super().fingerprint()
+        return told if self._choices is None else {**told, "fields": list(map(";".join, self._choices))}
+
+    def _read(self, keys: NDArray[np.int64]) -> list[Any]:
+        if not (self._index.has_members and isinstance(self._spans, DirectSpans)):
+            return super()._read(keys)
+        places = self._places(keys)
+        sizes = places.end - places.begin
+        if self._choices is None and int(sizes.max(initial=0)) < READ_ALONE:
+            return self._from_spans(keys, places, self._spans.read(keys))
+        return self._from_parts(keys, places, sizes >= READ_ALONE)
+
+    def _decode(self, keys: NDArray[np.int64], spans: Sequence[bytes | memoryview]) -> list[Any]:
+        if self._index.has_members:
+            return self._from_spans(keys, self._places(keys), list(spans))
+        return [self._parsed(key, span) for key, span in zip(keys.tolist(), spans)]
+
+    def _places(self, keys: NDArray[np.int64]) -> MemberPlaces:
+        """The members that are wanted of these records."""
+        places = places_of(self._index.members_of(keys))
+        if self._choices is None:
+            return places
+        wanted, lacking = chosen(places, len(keys), self._numbers)
+        if lacking is not None:
+            key = keys[lacking : lacking + 1]
+            self._parsed(int(key[0]), self._spans.read(key)[0])  # says which
+        return places.only(wanted)
+
+    def _from_spans(
+        self, keys: NDArray[np.int64], places: MemberPlaces, spans: list[bytes | memoryview]
+    ) -> list[Any]:
+        """Cuts the values out of the spans, which it takes from the list: memory of one is used for the next values."""
+        heads: list[bytes | memoryview] = []
+        values: list[bytes | memoryview] = []
+        add_head, add_value, pop = heads.append, values.append, spans.pop
+        spans.reverse()
+        span, at = spans[-1], -1
+        for row, head, begin, end in places.lists():
+            if row != at:
+                span, at = pop(), row
+            add_value(span[begin:end])
+            add_head(span[head:begin])
+        return self._records_of(keys, places, heads, values)
+
+    def _from_parts(
+        self, keys: NDArray[np.int64], places: MemberPlaces, alone: NDArray[np.bool_]
+    ) -> list[Any]:
+        """Reads no other members. alone: (members,), those with a value that is a range of its own."""
+        shards, starts, _ = self._index.locate(keys)
+        shards, starts = shards[places.record], starts[places.record]
+        begins = np.concatenate((places.head, places.begin[alone]))
+        ends = np.concatenate((np.where(alone, places.begin, places.end), places.end[alone]))
+        starts, shards = np.concatenate((starts, starts[alone])), np.concatenate((shards, shards[alone]))
+        found = self._ranges.read(shards, starts + begins, starts + ends)
+        heads, values = found[: len(alone)], found[len(alone) :]
+        if not alone.all():
+            large = iter(values)
+            values = []
+            for place, (by_itself, length) in enumerate(zip(alone.tolist(), (places.begin - places.head).tolist())):
+                if by_itself:
+                    values.append(next(large))
+                else:
+                    part = heads[place]
+                    values.append(part[length:])
+                    heads[place] = part[:length]
+        return self._records_of(keys, places, heads, values)
+
+    def _records_of(
+        self,
+        keys: NDArray[np.int64],
+        places: MemberPlaces,
+        heads: list[bytes | memoryview],
+        values: list[bytes | memoryview],
+    ) -> list[dict[str, Any]]:
+        """The records, after a look at the headers that were read with the values."""
+        raw, known = self._raw, self._index.fields
+        fields, rows = places.field.tolist(), places.record.tolist()
+        sizes = places.end - places.begin
+        names = plain_keys(heads, rows, sizes, [raw[field] for field in fields], len(keys))
+        records: list[dict[str, Any]] = [{"__key__": name} for name in names]
+        for row, field, value in zip(rows, fields, values):
+            records[row][known[field]] = value if type(value) is bytes else bytes(value)
+        if None in names:
+            rest = [row for row, name in enumerate(names) if name is None]
+            for row, span in zip(rest, self._spans.read(keys[rest])):
+                records[row] = self._parsed(int(keys[row]), span)
+        return records
+
+    def _parsed(self, key: int, span: bytes | memoryview) -> dict[str, Any]:
+        """A record by its headers alone; an error where they don't say what the index does."""
+        try:
+            found = parse_record(span)
+        except Malformed as error:
+            raise self._other_bytes(key, error.offset, error.problem) from error
+        if self._index.has_members and found.places != (places := self._indexed_places(key)):
+            begin = min(place for place, _ in {*found.places.values()} ^ {*places.values()})
+            raise self._other_bytes(key, begin, f"the record {found.key!r} has its members at other places")
+        wanted = list(found.places)
+        if self._choices is not None:
+            wanted = [self._chosen_name(key, found, names) for names in self._choices]
+        values = {
+            field: bytes(span[begin : begin + size])
+            for field, (begin, size) in ((field, found.places[field]) for field in wanted)
+        }
+        return {"__key__": found.key, **values}
+
+    def _chosen_name(self, key: int, found: TarRecord, names: Sequence[str]) -> str:
+        for name in names:
+            if name in found.places:
+                return name
+        here = ", ".join(map(repr, found.places))
+        raise ValueError(
+            f"record {found.key!r} of {self._place(key)}: expected the field {';'.join(names)!r}, got {here}; "
+            f"leave such records out by lk.SubsetDataSource, or ask for what they all have"
+        )
+
+    def _indexed_places(self, key: int) -> dict[str, tuple[int, int]]:
+        members = self._index.members_of(np.array([key]))
+        names = [self._index.fields[field] for field in members.field.tolist()]
+        return dict(zip(names, zip(members.begin.tolist(), members.size.tolist())))
+
+    def _other_bytes(self, key: int, offset: int, problem: str) -> FileChangedError:
+        (shard,), (start,), _ = self._index.locate(np.array([key]))
+        return shard_changed(
+            self._ranges.names[int(shard)], int(start) + offset, f"{problem}, where the index has a record"
+        )

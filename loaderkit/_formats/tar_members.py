@@ -126,34 +126,49 @@ class MemberReader:
                     at += (size + 1023) & -BLOCK
                     continue
             if window[at + 156] == 0 and window.count(0, at, at + BLOCK) == BLOCK:
+                if self._span:
+                    raise Malformed(base + at, "expected a tar header, got the end mark", COPY_AGAIN)
                 self._ended = True
                 return base + at + BLOCK, 0
-            header = window[at : at + BLOCK]
-            headers.append(header)
-            offsets.append(base + at)
-            try:
-                size = number(header[124:136])
-            except ValueError:
-                problem = f"expected a size in the header, got {header[124:136]!r}"
-                raise Malformed(base + at, problem, COPY_AGAIN) from None
-            if header[156] not in _EXTENDED:
-                at += self._member(header, base + at, size, members)
-                continue
-            if size > MOST_EXTENDED:
-                problem = f"expected an extended header of at most {MOST_EXTENDED} bytes, got {size}"
-                raise Malformed(base + at, problem, COPY_AGAIN)
-            behind = at + BLOCK + padded(size)
-            if base + behind > self._size:
-                return base + behind, 0
-            if behind > len(window):
-                headers.pop()
-                offsets.pop()
-                return base + at, behind - at
-            if self._extended is None and header[156] != _GLOBAL:
-                self._extended = base + at
-            self._extend(header[156], window[at + BLOCK : at + BLOCK + size], base + at + BLOCK)
-            at = behind
+            at, least = self._unusual(window, base, at, headers, offsets, members)
+            if least:
+                return base + at, least
         return base + at, 0
+
+    def _unusual(
+        self,
+        window: bytes,
+        base: int,
+        at: int,
+        headers: list[bytes],
+        offsets: list[int],
+        members: list[Member],
+    ) -> tuple[int, int]:
+        """Reads any header but a plain one, as `_walk` does; gives where the next one lies in the window."""
+        header, offset = window[at : at + BLOCK], base + at
+        headers.append(header)
+        offsets.append(offset)
+        try:
+            size = number(header[124:136])
+        except ValueError:
+            problem = f"expected a size in the header, got {header[124:136]!r}"
+            raise Malformed(offset, problem, COPY_AGAIN) from None
+        if header[156] not in _EXTENDED:
+            return at + self._member(header, offset, size, members), 0
+        if size > MOST_EXTENDED:
+            problem = f"expected an extended header of at most {MOST_EXTENDED} bytes, got {size}"
+            raise Malformed(offset, problem, COPY_AGAIN)
+        behind = at + BLOCK + padded(size)
+        if base + behind > self._size:
+            return behind, 0
+        if behind > len(window):
+            headers.pop()
+            offsets.pop()
+            return at, behind - at
+        if self._extended is None and header[156] != _GLOBAL:
+            self._extended = offset
+        self._extend(header[156], window[at + BLOCK : at + BLOCK + size], offset + BLOCK)
+        return behind, 0
 
     def _member(self, header: bytes, offset: int, size: int, members: list[Member]) -> int:
         """Adds a member if it is a regular one; gives its bytes, its header included."""

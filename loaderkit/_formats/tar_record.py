@@ -110,7 +110,11 @@ def _keys_of_alike(names: Sequence[bytes], fields: Sequence[bytes], count: int) 
         # As many lines as names, each with this ending and no other dot but in "./" at its beginning.
         if not text.count(b"\n") - 1 == text.count(ending) == count or b"\0" in text:
             return None
-        if text.count(b".") != count * ending.count(b".") + folders or b"/." in text or b"\n" + ending in text:
+        if (
+            text.count(b".") != count * ending.count(b".") + folders
+            or b"/." in text
+            or b"\n" + ending in text
+        ):
             return None
         found = text_of(text.replace(ending, b"\n")).split("\n")[1:-1]
         if keys is not None and keys != found:

@@ -13,6 +13,7 @@ from loaderkit._formats.tar import TarFormat
 from loaderkit._formats.tar_record import TarRecord, parse_record, plain_keys
 from loaderkit._record_index.check import shard_changed
 from loaderkit._record_index.direct_spans import DirectSpans
+from loaderkit._record_index.layout import torn
 from loaderkit.errors import FileChangedError
 
 from .indexed import IndexedDataSource
@@ -44,7 +45,12 @@ class TarDataSource(IndexedDataSource):
     >>> import io, tarfile, tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> with tarfile.open(folder.name + "/train-0.tar", "w") as archive:
-    ...     for name, value in {"000.jpg": b"...", "000.cls": b"3", "001.jpg": b"....", "001.cls": b"5"}.items():
+    ...     for name, value in {
+    ...         "000.jpg": b"...",
+    ...         "000.cls": b"3",
+    ...         "001.jpg": b"....",
+    ...         "001.cls": b"5",
+    ...     }.items():
     ...         member = tarfile.TarInfo(name)
     ...         member.size = len(value)
     ...         archive.addfile(member, io.BytesIO(value))
@@ -66,9 +72,7 @@ class TarDataSource(IndexedDataSource):
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._choices = None if fields is None else field_choices("fields", fields)
-        super().__init__(
-            urls, format=TarFormat(), index=index, cache=cache, storage_options=storage_options
-        )
+        super().__init__(urls, format=TarFormat(), index=index, cache=cache, storage_options=storage_options)
 
         self._raw = [field.encode("utf-8", "surrogateescape") for field in self._index.fields]
         self._numbers = self._numbers_of_fields()
@@ -101,6 +105,8 @@ class TarDataSource(IndexedDataSource):
         return told if self._choices is None else {**told, "fields": list(map(";".join, self._choices))}
 
     def _read(self, keys: NDArray[np.int64]) -> list[Any]:
+        if not len(keys):
+            return []
         if not (self._index.has_members and isinstance(self._spans, DirectSpans)):
             return super()._read(keys)
         places = self._places(keys)
@@ -116,7 +122,10 @@ class TarDataSource(IndexedDataSource):
 
     def _places(self, keys: NDArray[np.int64]) -> MemberPlaces:
         """The members that are wanted of these records."""
-        places = places_of(self._index.members_of(keys))
+        try:
+            places = places_of(self._index.members_of(keys))
+        except (IndexError, ValueError, MemoryError) as error:  # large sections aren't checked when it is opened
+            raise torn(self._index.path, f"its members can't be found: {error}") from error
         if self._choices is None:
             return places
         wanted, lacking = chosen(places, len(keys), self._numbers)
@@ -155,7 +164,9 @@ class TarDataSource(IndexedDataSource):
         if not alone.all():
             large = iter(values)
             values = []
-            for place, (by_itself, length) in enumerate(zip(alone.tolist(), (places.begin - places.head).tolist())):
+            for place, (by_itself, length) in enumerate(
+                zip(alone.tolist(), (places.begin - places.head).tolist())
+            ):
                 if by_itself:
                     values.append(next(large))
                 else:
@@ -192,7 +203,7 @@ class TarDataSource(IndexedDataSource):
         except Malformed as error:
             raise self._other_bytes(key, error.offset, error.problem) from error
         if self._index.has_members and found.places != (places := self._indexed_places(key)):
-            begin = min(place for place, _ in {*found.places.values()} ^ {*places.values()})
+            begin = min(place for _, (place, _) in {*found.places.items()} ^ {*places.items()})
             raise self._other_bytes(key, begin, f"the record {found.key!r} has its members at other places")
         wanted = list(found.places)
         if self._choices is not None:

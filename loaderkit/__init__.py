@@ -119,8 +119,8 @@ if TYPE_CHECKING:
     from loaderkit.sources import RandomAccessDataSource as RandomAccessDataSource
     from loaderkit.sources import RangeDataSource as RangeDataSource
     from loaderkit.sources import SubsetDataSource as SubsetDataSource
-    from loaderkit.sources import TFRecordDataSource as TFRecordDataSource
     from loaderkit.sources import TarDataSource as TarDataSource
+    from loaderkit.sources import TFRecordDataSource as TFRecordDataSource
     from loaderkit.transforms import AsTuple as AsTuple
     from loaderkit.transforms import Batch as Batch
     from loaderkit.transforms import Filter as Filter

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .protocol import read_records as read_records
     from .range import RangeDataSource as RangeDataSource
     from .subset import SubsetDataSource as SubsetDataSource
-    from .tfrecord import TFRecordDataSource as TFRecordDataSource
     from .tar import TarDataSource as TarDataSource
+    from .tfrecord import TFRecordDataSource as TFRecordDataSource
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 

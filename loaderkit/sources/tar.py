@@ -123,9 +123,16 @@ class TarDataSource(IndexedDataSource):
     def _places(self, keys: NDArray[np.int64]) -> MemberPlaces:
         """The members that are wanted of these records."""
         try:
-            places = places_of(self._index.members_of(keys))
-        except (IndexError, ValueError, MemoryError) as error:  # large sections aren't checked when it is opened
+            members = self._index.members_of(keys)
+            if (np.diff(members.first) < 1).any() or members.field.max() >= len(self._raw):
+                raise ValueError("a record has no members, or one of no field")
+        except (
+            IndexError,
+            ValueError,
+            MemoryError,
+        ) as error:  # large sections aren't checked when it is opened
             raise torn(self._index.path, f"its members can't be found: {error}") from error
+        places = places_of(members)
         if self._choices is None:
             return places
         wanted, lacking = chosen(places, len(keys), self._numbers)

@@ -1,6 +1,6 @@
-"""What tests of other rooms see of a DataLoader: its executor and its plan, by one name each.
+"""What tests of other rooms see of a DataLoader and of an index, by one name each.
 
-Only these functions know where a loader keeps them. Settings have functions of the package: `settings_of` and
+Only these functions know where they are kept. Settings have functions of the package: `settings_of` and
 `variant_of` in loaderkit/_loader/loader.py.
 """
 
@@ -22,3 +22,11 @@ def was_iterated(loader: lk.DataLoader) -> bool:
 def plan_of(loader: lk.DataLoader) -> Any:
     """The plan that an iterator of the loader has."""
     return loader._plan()
+
+
+def change_section(source: Any, name: str) -> Any:
+    """A section of the index of a source over files, put there as an array that can be written to. No file changes."""
+    index = source._index
+    index._file.sections[name] = index._file.sections[name].copy()
+    index._starts = index._file.sections["starts"]
+    return index._file.sections[name]

@@ -19,6 +19,7 @@ class Refusal(Enum):
     MISSING = "there is no such object"
     PAST_END = "the object ends before the range begins"
     NO_RANGES = "the server gives whole objects only"
+    TOO_LARGE = "the object has more bytes than are fetched at once"
     FINAL = "it fails each time"
 
 

@@ -77,7 +77,7 @@ class ObstoreFetcher:
             answer = obstore.get(client, path, options=options)
             version = _version_of(answer.meta)
             if max_bytes is not None and version.size > max_bytes:
-                raise FetchError(Refusal.FINAL, f"a whole object of {version.size:,} bytes")
+                raise FetchError(Refusal.TOO_LARGE, f"a whole object of {version.size:,} bytes")
             data = memoryview(answer.bytes())
             begin, end = answer.range
             if len(data) != end - begin:

@@ -4,11 +4,13 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from loaderkit.errors import StorageError
 
 from .attempts import storage_error, tried
 from .fetch_threads import THREADS
@@ -23,6 +25,9 @@ Refresh = Callable[[], Sequence[str]]
 
 # A server that ignores ranges sends a whole object for each: up to this size that is slow, above it is refused.
 MAX_WHOLE_BYTES = 64 << 20
+# obstore's reads end by its timeouts. Of fsspec's file systems some have none: without any answer for this time the
+# read is given up, longer than the others' timeouts of some minutes.
+MOST_PATIENCE_S = 900.0
 
 
 class RemoteObjects:
@@ -126,6 +131,9 @@ class RemoteObjects:
                 self._leave = weakref.finalize(self, THREADS.leave)
                 self._leave.atexit = False
         answers: SimpleQueue[tuple[int, Fetched | BaseException]] = SimpleQueue()
+        patience = (
+            None if all(_by_obstore(self._addresses[piece[1]]) for piece in pieces) else MOST_PATIENCE_S
+        )
         ended = threading.Event()
         try:
             THREADS.submit(
@@ -136,7 +144,13 @@ class RemoteObjects:
             )
             found: list[Any] = [None] * len(pieces)
             for _ in pieces:
-                place, answer = answers.get()
+                try:
+                    place, answer = answers.get(timeout=patience)
+                except Empty:
+                    raise StorageError(
+                        f"{self._shown[pieces[0][1]]}: expected an answer, got none for {patience:g} s from the "
+                        "library that fsspec calls; give it a timeout in storage_options, so that it is tried again"
+                    ) from None
                 if isinstance(answer, BaseException):
                     raise answer
                 found[place] = (answer.data, answer.version)
@@ -182,22 +196,23 @@ class RemoteObjects:
     def _fetch(self, shard: int, begin: int, end: int, name: str) -> Fetched:
         fetcher = self._fetcher(name)
         known = self._versions.expected(shard)
-        if known is not None and (begin, end) == (0, known.size):
-            # A range that is the whole object costs some servers more than the object.
-            answer = fetcher.fetch_whole(name, max(known.size, MAX_WHOLE_BYTES))
-        elif shard in self._whole:
-            answer = self._cut(fetcher.fetch_whole(name, MAX_WHOLE_BYTES), begin, end)
-        else:
-            try:
+        try:
+            if known is not None and (begin, end) == (0, known.size):
+                # A range that is the whole object costs some servers more than the object.
+                answer = fetcher.fetch_whole(name, known.size)
+            elif shard in self._whole:
+                answer = self._cut(fetcher.fetch_whole(name, MAX_WHOLE_BYTES), begin, end)
+            else:
                 answer = fetcher.fetch(name, begin, end)
-            except FetchError as error:
-                if error.reason is Refusal.PAST_END:
-                    answer = Fetched(b"", fetcher.version(name))
-                elif error.reason is Refusal.NO_RANGES:
-                    answer = self._cut(fetcher.fetch_whole(name, MAX_WHOLE_BYTES), begin, end)
-                    self._whole.add(shard)
-                else:
-                    raise
+        except FetchError as error:
+            if error.reason is Refusal.NO_RANGES:
+                answer = self._cut(fetcher.fetch_whole(name, MAX_WHOLE_BYTES), begin, end)
+                self._whole.add(shard)
+            elif error.reason in (Refusal.PAST_END, Refusal.TOO_LARGE) and shard not in self._whole:
+                # The object isn't the expected one: its version says so to the caller.
+                answer = Fetched(b"", fetcher.version(name))
+            else:
+                raise
         short = len(answer.data) != end - begin and answer.version.size >= end
         if short and (known is None or answer.version.size == known.size):
             raise FetchError(Refusal.AGAIN, f"an answer of {len(answer.data):,} bytes")
@@ -211,7 +226,7 @@ class RemoteObjects:
         return self._fetcher(name).version(name)
 
     def _fetcher(self, name: str) -> ObjectFetcher:
-        by_obstore = name.partition("://")[0].lower() in SCHEMES
+        by_obstore = _by_obstore(name)
         with self._lock:
             fetcher = self._fetchers.get(by_obstore)
             if fetcher is None:
@@ -239,6 +254,10 @@ class RemoteObjects:
                 )
             self._addresses = names
             self._renewed += 1
+
+
+def _by_obstore(name: str) -> bool:
+    return name.partition("://")[0].lower() in SCHEMES
 
 
 class _Shown(Sequence[str]):

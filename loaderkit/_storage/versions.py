@@ -84,7 +84,8 @@ class VersionCheck:
                 self._on_other(ranges, shard, seen)
             finally:
                 self._asked.discard(shard)
-        self._known[shard] = (size, tags | {seen.tag})
+        # An answer without a tag says nothing of the next one's.
+        self._known[shard] = (size, tags | {seen.tag} if seen.tag else tags)
 
     def __getstate__(self) -> tuple[object, ...]:
         # What was seen first holds for this run only.

@@ -1,13 +1,14 @@
 """Ranges of what fsspec knows, by its file system in memory, and by one that fails."""
 
 import os
+import threading
 
 import fsspec
 import numpy as np
 import pytest
 
 from loaderkit import FileChangedError
-from loaderkit._storage import attempts
+from loaderkit._storage import attempts, remote_objects
 from loaderkit._storage.names import file_parts
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit.errors import StorageError
@@ -78,6 +79,18 @@ def test_a_failing_file_system(memory, monkeypatch):
         assert "secret" not in str(caught.value)
     finally:
         ranges.close()
+
+
+def test_a_file_system_that_never_answers(memory, monkeypatch):
+    """It is given up, and its threads end when it answers at last."""
+    answers = threading.Event()
+    monkeypatch.setattr(remote_objects, "MOST_PATIENCE_S", 0.05)
+    monkeypatch.setattr(type(memory), "cat_file", lambda *_, **__: answers.wait() and DATA[5:10])
+    ranges = open_ranges(["memory://box/train-0.tar"])
+    with pytest.raises(StorageError, match=r"got none for 0\.05 s from the library that fsspec calls"):
+        read(ranges, (0, 5, 10))
+    answers.set()
+    ranges.close()
 
 
 def test_a_scheme_that_nothing_knows():

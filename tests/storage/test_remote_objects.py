@@ -170,10 +170,13 @@ def test_another_version_than_the_expected(server, opened, tmp_path):
     assert asked == [(0, "new", [A[:5]])]
     with pytest.raises(FileChangedError, match="it had 2,999 bytes and has 3,000 now"):
         read(ranges, (1, 10, 20))
+    (tmp_path / "b.bin").write_bytes(B + b"more")
+    with pytest.raises(FileChangedError, match="it had 2,999 bytes and has 3,004 now"):
+        read(ranges, (1, 0, 2999))
     (tmp_path / "a.bin").write_bytes(A[:100])
     with pytest.raises(FileChangedError, match="it had 5,000 bytes and has 100 now"):
         read(ranges, (0, 4000, 4100))
-    with pytest.raises(FileChangedError, match=r"b.bin: .*it ends at byte 3,000, before byte 3,100"):
+    with pytest.raises(FileChangedError, match=r"b.bin: .*it ends at byte 3,004, before byte 3,100"):
         read(opened([server.url("b.bin")]), (0, 2990, 3100))
 
 

@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -127,16 +127,21 @@ class CachedSpans:
         """The spans of the records with these keys, (n,) each in [0, records), in the order given."""
         shards, begins, ends = self._index.locate(keys)
         numbers = self.numbers.of(keys, shards).tolist()
-        spans = list(zip(begins.tolist(), ends.tolist(), strict=True))
-        chunks = self._present(dict.fromkeys(numbers))
-        data: list[bytes | memoryview | None] = [None] * len(numbers)
-        missing: dict[int, list[int]] = {}  # places of the keys of each chunk that isn't there
-        for place, (number, (begin, end)) in enumerate(zip(numbers, spans, strict=True)):
-            chunk = chunks.get(number)
-            data[place] = None if chunk is None else chunk.read(begin, end)
-            if data[place] is None:
-                missing.setdefault(number, []).append(place)
-        if missing:
+        chunks = self._present(numbers)
+        sizes = (ends - begins).tolist()
+        # This runs for each record: the calls of a loop of preads, and little more.
+        pread = os.pread
+        data: list[bytes | memoryview | None] = [
+            None if chunk is None else pread(chunk.descriptor, size, begin - chunk.begin)
+            for chunk, size, begin in zip(chunks, sizes, begins.tolist(), strict=True)
+        ]
+        if None in chunks or list(map(len, data)) != sizes:  # type: ignore[arg-type]  # None comes first
+            missing: dict[
+                int, list[int]
+            ] = {}  # places of the keys of each chunk that isn't there, or was cut
+            for place, number in enumerate(numbers):
+                if (span := data[place]) is None or len(span) != sizes[place]:
+                    missing.setdefault(number, []).append(place)
             self._read_missing(keys, (shards, begins, ends), missing, data)
         return data  # type: ignore[return-value]  # every place is filled
 
@@ -214,25 +219,29 @@ class CachedSpans:
 
     # --- fetching -----------------------------------------------------------------------------------------------
 
-    def _present(self, numbers: Iterable[int]) -> dict[int, ChunkFile]:
-        """The chunks that are in the cache."""
-        found: dict[int, ChunkFile] = {}
-        absent: list[int] = []
+    def _present(self, numbers: list[int]) -> list[ChunkFile | None]:
+        """The chunks of these numbers, None for each that isn't in the cache."""
+        known = self._chunks
         with self._lock:
-            for number in numbers:
-                chunk = self._chunks.get(number)
-                if chunk is None:
-                    absent.append(number)
-                else:
-                    self._chunks.move_to_end(number)
-                    found[number] = chunk
-        if absent and (cached := self._opened()) is not None:
-            for number in absent:
-                chunk = open_chunk(cached.folder.path(self._key, number), number, self._key)
+            chunks = list(map(known.get, numbers))
+            if (
+                len(known) > self._most_open // 2
+            ):  # else none will be closed soon, so their order is of no matter
+                for number, chunk in zip(numbers, chunks, strict=True):
+                    if chunk is not None:
+                        known.move_to_end(number)
+        if None in chunks and (cached := self._opened()) is not None:
+            found: dict[int, ChunkFile | None] = {}
+            for place, (number, chunk) in enumerate(zip(numbers, chunks, strict=True)):
                 if chunk is not None:
-                    found[number] = chunk
-                    self._keep(number, chunk)
-        return found
+                    continue
+                if number not in found:
+                    opened = open_chunk(cached.folder.path(self._key, number), number, self._key)
+                    found[number] = opened
+                    if opened is not None:
+                        self._keep(number, opened)
+                chunks[place] = found[number]
+        return chunks
 
     def _keep(self, number: int, chunk: ChunkFile) -> None:
         with self._lock:

@@ -1,25 +1,28 @@
 """One chunk on disk: its bytes, and a footer that says which chunk it is and whether it is whole.
 
-    payload | magic, number, begin, length, key, boot, crc32 of the payload | crc32 of the footer before it
+    payload | magic, number, begin, length, key, boot, kind, checksum of the payload | crc32 of the footer before it
 
     number   of the chunk among those of the index, as chunk_numbers.py counts them
     begin    where the payload begins in its shard, in bytes
     key      digest of the index and of the size of its chunks
     boot     id of the system's boot in which the file was written, or checked last
+    kind     of the checksum: CRC32C where google_crc32c is installed, which takes 0.07 ms for 1 MiB, else zlib's CRC32,
+             which takes 0.6 ms; a file whose checksum can't be computed here is fetched again
 
 A file gets its name by a rename when it is complete, without fsync. A process that is killed leaves a temporary file;
 only the crash of a system can leave a torn file under a chunk's name, so the checksum of the payload is computed once
-after each boot: 1 MiB takes zlib 0.7 ms, as long as two reads of 100 KB from the page cache. The footer and the size
-are checked at every opening.
+after each boot. The footer and the size are checked at every opening.
 """
 
 import contextlib
 import fcntl
+import functools
 import os
 import secrets
 import struct
 import zlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from loaderkit._system.descriptors import above_standard
@@ -27,10 +30,11 @@ from loaderkit._system.descriptors import above_standard
 from .boot import boot_id
 
 MAGIC = b"LKCHUNK1"
-_FIELDS = struct.Struct("<8sQQQ32s16sI")
+_FIELDS = struct.Struct("<8sQQQ32s16sII")
 _CRC = struct.Struct("<I")
 FOOTER_BYTES = _FIELDS.size + _CRC.size
 TEMPORARY = ".tmp"
+_CRC32C, _CRC32 = 1, 2  # kinds of checksums
 _PIECE = 1 << 20  # bytes of a payload that are checked at once
 
 
@@ -38,7 +42,7 @@ _PIECE = 1 << 20  # bytes of a payload that are checked at once
 class Footer:
     """What a file says of itself.
 
-    >>> Footer.read(Footer(7, 0, 100, bytes(32), bytes(16), 0).packed()).number
+    >>> Footer.read(Footer(7, 0, 100, bytes(32), bytes(16), 1, 0).packed()).number
     7
     """
 
@@ -47,11 +51,14 @@ class Footer:
     length: int
     key: bytes
     boot: bytes
-    crc: int
+    kind: int
+    checksum: int
 
     def packed(self) -> bytes:
         """Its bytes at the file's end."""
-        fields = _FIELDS.pack(MAGIC, self.number, self.begin, self.length, self.key, self.boot, self.crc)
+        fields = _FIELDS.pack(
+            MAGIC, self.number, self.begin, self.length, self.key, self.boot, self.kind, self.checksum
+        )
         return fields + _CRC.pack(zlib.crc32(fields))
 
     @classmethod
@@ -122,19 +129,33 @@ def open_chunk(path: str, number: int, key: bytes) -> ChunkFile | None:
     return ChunkFile(descriptor, footer.begin, footer.length)
 
 
+@functools.cache
+def _checksums() -> dict[int, Callable[[int, bytes], int]]:
+    """What continues a checksum with the bytes that follow, by kind; the first is for new files."""
+    found: dict[int, Callable[[int, bytes], int]] = {}
+    with contextlib.suppress(ImportError):
+        import google_crc32c
+
+        found[_CRC32C] = google_crc32c.extend
+    found[_CRC32] = lambda checksum, data: zlib.crc32(data, checksum)
+    return found
+
+
 def _is_whole(descriptor: int, footer: Footer | None) -> bool:
     assert footer is not None
     boot = boot_id()
     if boot and footer.boot == boot:
         return True
-    crc = 0
+    extend = _checksums().get(footer.kind)
+    if extend is None:
+        return False
+    checksum = 0
     for low in range(0, footer.length, _PIECE):
-        crc = zlib.crc32(os.pread(descriptor, min(_PIECE, footer.length - low), low), crc)
-    if crc != footer.crc:
+        checksum = extend(checksum, os.pread(descriptor, min(_PIECE, footer.length - low), low))
+    if checksum != footer.checksum:
         return False
     if boot:
-        checked = Footer(footer.number, footer.begin, footer.length, footer.key, boot, footer.crc)
-        os.pwrite(descriptor, checked.packed(), footer.length)
+        os.pwrite(descriptor, replace(footer, boot=boot).packed(), footer.length)
     return True
 
 
@@ -146,7 +167,9 @@ def write_chunk(path: str, number: int, begin: int, payload: bytes | memoryview,
     os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary, descriptor = _new_temporary(path)
     try:
-        footer = Footer(number, begin, len(payload), key, boot_id() or bytes(16), zlib.crc32(payload))
+        kind, extend = next(iter(_checksums().items()))
+        checksum = extend(0, bytes(payload))
+        footer = Footer(number, begin, len(payload), key, boot_id() or bytes(16), kind, checksum)
         _write_all(descriptor, payload)
         _write_all(descriptor, footer.packed())
         os.rename(temporary, path)

@@ -31,8 +31,9 @@ from .messages import Beginning
 _MODULE = "loaderkit._runtime.feeder.main"
 # How often the process is told how far the stream is: at 2 GB/s it is 100 MB, a part of any window.
 _TELL_SECONDS = 0.05
-# Bytes that may be read twice, because a record's chunk wasn't there at a start or after a seek: one in so many.
-_DIRECT_PART = 20
+# Bytes of the data that may be read twice, because a record's chunk wasn't there at a start or after a seek: one in so
+# many. With the bytes between records that are read together it was 4 % of 300 MB of records of 100 KB.
+_DIRECT_PART = 32
 _log = logging.getLogger("loaderkit")
 
 

@@ -115,7 +115,8 @@ class _RowEnds:
             raise _lone_return(size - 1)
 
     def _are_inside(self, places: NDArray[np.int64], quotes: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return (np.searchsorted(quotes, places) + self._inside) % 2 == 1
+        inside: NDArray[np.bool_] = (np.searchsorted(quotes, places) + self._inside) % 2 == 1
+        return inside
 
     def _wrong_quotes(
         self, data: NDArray[np.uint8], quotes: NDArray[np.int64], at: int

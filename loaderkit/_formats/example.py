@@ -58,7 +58,8 @@ def _entry(data: bytes, begin: int, end: int) -> tuple[str, Values | None]:
                 ) from None
         elif wire == _BYTES and number == 2:
             spans.append((at, stop))
-    kind, lists = 0, []
+    kind = 0
+    lists: list[tuple[int, int]] = []
     for begin, end in spans:
         for number, wire, at, stop in _fields(data, begin, end):
             if wire == _BYTES and _BYTES_LIST <= number <= _INT64_LIST:

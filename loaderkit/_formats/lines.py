@@ -105,7 +105,7 @@ def _are_empty(
     begins: NDArray[np.int64], ends: NDArray[np.int64], window: bytes, at: int
 ) -> NDArray[np.bool_]:
     lengths = ends - begins
-    empty = lengths == 1
+    empty: NDArray[np.bool_] = lengths == 1
     two = np.flatnonzero(lengths == 2)
     empty[two] = np.frombuffer(window, np.uint8)[ends[two] - (at + 2)] == _RETURN
     return empty

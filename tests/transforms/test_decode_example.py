@@ -108,6 +108,7 @@ def test_integers_that_do_not_fit_their_dtype():
         ({"x": (int, (0,))}, ValueError, "numbers above 0"),
         ({"x": (bytes, (2, 2))}, ValueError, r"the shape \(\) or \(n,\)"),
         ({"x": (int, (), 0.5)}, ValueError, "expected a default of int64"),
+        ({"x": (int, (None,), 0)}, ValueError, "expected a default of int64"),
         ({"x": (np.uint8, (), 256)}, ValueError, "expected a default of uint8"),
         ({"x": (int, (2,), [1, 2, 3])}, ValueError, "expected a default of int64"),
         ({"x": (bytes, (), "text")}, ValueError, "expected a default of bytes"),

@@ -9,7 +9,7 @@ from loaderkit._formats.example import Values, parse_example
 from loaderkit._formats.scan import Malformed
 from loaderkit.transforms.base import Map
 
-from .feature_spec import feature_spec
+from .feature_spec import FeatureSpec, feature_spec
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,7 @@ class Example(Map):
     def __post_init__(self) -> None:
         if self.features is None:
             return
-        if not isinstance(self.features, Mapping) or not all(isinstance(name, str) for name in self.features):
-            raise TypeError(
-                f"features: expected a dict of a feature's name -> dtype, (dtype, shape) or (dtype, shape, default), "
-                f"got {_short(self.features)}"
-            )
-        specs = {name: feature_spec(name, spec) for name, spec in self.features.items()}
-        object.__setattr__(self, "features", specs)
+        object.__setattr__(self, "features", _specs(self.features))
 
     def map(self, element: Any) -> dict[str, Any]:
         """The features by name."""
@@ -67,3 +61,12 @@ class Example(Map):
         if self.features is None:
             return dict(found)
         return {name: spec.of(name, found) for name, spec in self.features.items()}
+
+
+def _specs(features: Any) -> dict[str, FeatureSpec]:
+    if not isinstance(features, Mapping) or not all(isinstance(name, str) for name in features):
+        raise TypeError(
+            "features: expected a dict of a feature's name -> dtype, (dtype, shape) or (dtype, shape, default), "
+            f"got {_short(features)}"
+        )
+    return {name: feature_spec(name, spec) for name, spec in features.items()}

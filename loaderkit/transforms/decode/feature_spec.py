@@ -126,7 +126,7 @@ def _dtype(name: str, dtype: Any) -> str:
         raise TypeError(
             f"features[{name!r}]: expected bytes, str, or a dtype of integers, floats or bool, got {_short(dtype)}"
         )
-    return found.name
+    return str(found.name)
 
 
 def _shape(name: str, shape: Any, texts: bool) -> tuple[int | None, ...]:
@@ -162,15 +162,16 @@ def _text_default(name: str, default: Any, dtype: str, shape: tuple[int | None, 
 
 
 def _default(name: str, default: Any, dtype: str, shape: tuple[int | None, ...]) -> Any:
+    numbers: NDArray[Any] | None
     given = np.asarray(default)
     taken = "iub" if _KINDS[np.dtype(dtype).kind] == "integers" else "iuf"
     # A shape with None takes as many values as the default has.
     free = None in shape and given.ndim == len(shape)
     whole = given.shape[:1] + shape[1:] if free else shape
     try:
-        if given.dtype.kind not in taken and given.size:
-            raise ValueError("another kind")
-        numbers = np.broadcast_to(given.astype(dtype), [index(n) for n in whole])
+        if None in whole or (given.dtype.kind not in taken and given.size):
+            raise ValueError("another shape or kind")
+        numbers = np.broadcast_to(given.astype(dtype), [n for n in whole if n is not None])
     except (TypeError, ValueError):
         numbers = None
     if numbers is None or (taken == "iub" and (numbers != given).any()):

@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from .checksums import all_masked, crc32c_of_integer, crc32c_of_integers, data_crc32c, masked, span_checksums
 from .scan import Malformed, ReadAt, ShardScan
 
-_HEAD, _TAIL = 12, 4  # a length in 8 bytes and its checksum in 4; a checksum in 4
-FRAME = _HEAD + _TAIL
+HEAD, TAIL = (
+    12,
+    4,
+)  # in front of the data its length in 8 bytes and a checksum in 4; behind it a checksum in 4
+FRAME = HEAD + TAIL
 _LENGTH, _HEADER = struct.Struct("<Q"), struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 # While records are small, whole windows are read: 1 MiB holds 5,000 records of 200 bytes, so that what a window costs
@@ -42,11 +45,11 @@ class TFRecordFormat:
         found = array("Q")  # where each record begins
         at, window_size = 0, _PAGE
         while at < size:
-            window, first = read(at, max(window_size, _HEAD)), len(found)
+            window, first = read(at, max(window_size, HEAD)), len(found)
             after = _follow(window, at, found)
             if after == at:
                 raise Malformed(
-                    at, f"expected the {_HEAD} bytes before a record, got {len(window)}", _TRUNCATED
+                    at, f"expected the {HEAD} bytes before a record, got {len(window)}", _TRUNCATED
                 )
             if len(found) - first == 1:
                 length, stored = _HEADER.unpack_from(window)
@@ -70,7 +73,7 @@ class TFRecordFormat:
 def _follow(window: bytes, base: int, found: "array[int]") -> int:
     """Appends where each record begins of which the window has the head; gives where the next one does."""
     append, unpack = found.append, _LENGTH.unpack_from
-    at, last = 0, len(window) - _HEAD
+    at, last = 0, len(window) - HEAD
     while at <= last:
         append(base + at)
         at += unpack(window, at)[0] + FRAME
@@ -123,9 +126,9 @@ def data_of(span: bytes | memoryview, *, verify: bool = False) -> bytes:
     length = _LENGTH.unpack_from(span)[0] if len(span) >= FRAME else None
     if length != len(span) - FRAME:
         raise Malformed(0, f"expected a record of {len(span) - FRAME} bytes of data, got the length {length}")
-    data = bytes(span[_HEAD:-_TAIL])
-    if verify and masked(data_crc32c()(data)) != _CHECKSUM.unpack_from(span, len(span) - _TAIL)[0]:
-        raise Malformed(_HEAD, "the checksum of the data is wrong", _DAMAGED)
+    data = bytes(span[HEAD:-TAIL])
+    if verify and masked(data_crc32c()(data)) != _CHECKSUM.unpack_from(span, len(span) - TAIL)[0]:
+        raise Malformed(HEAD, "the checksum of the data is wrong", _DAMAGED)
     return data
 
 
@@ -136,7 +139,37 @@ def data_of_all(spans: Sequence[bytes | memoryview], *, verify: bool = False) ->
         spans: the records' bytes.
         verify: as in `data_of`.
     """
-    unpack = _LENGTH.unpack_from
-    if verify or [unpack(span)[0] for span in spans] != [len(span) - FRAME for span in spans]:
+    if verify or not have_lengths(spans, [len(span) - FRAME for span in spans]):
         return [data_of(span, verify=verify) for span in spans]
-    return [bytes(span[_HEAD:-_TAIL]) for span in spans]
+    return [bytes(span[HEAD:-TAIL]) for span in spans]
+
+
+def have_lengths(heads: Sequence[bytes | memoryview], lengths: Sequence[int]) -> bool:
+    """Whether these are the heads of records with data of these lengths.
+
+    Args:
+        heads: (n,), the first 12 bytes of records, or more.
+        lengths: (n,).
+
+    >>> have_lengths([struct.pack("<QI", 3, 0)], [3])
+    True
+    """
+    unpack = _LENGTH.unpack_from
+    return [unpack(head)[0] for head in heads] == lengths
+
+
+def have_checksums(data: Sequence[bytes], tails: Sequence[bytes | memoryview]) -> bool:
+    """Whether the checksums behind the data of records are right.
+
+    Args:
+        data: (n,), of each record.
+        tails: (n,), the last 4 bytes of each record.
+
+    >>> (
+    ...     have_checksums([b"abc"], [bytes.fromhex("6e57f121")]),
+    ...     have_checksums([b"abd"], [bytes.fromhex("6e57f121")]),
+    ... )
+    (True, False)
+    """
+    crc32c, unpack = data_crc32c(), _CHECKSUM.unpack
+    return all(masked(crc32c(one)) == unpack(tail)[0] for one, tail in zip(data, tails))

@@ -10,8 +10,18 @@ from numpy.typing import NDArray
 
 from loaderkit._formats.checksums import data_crc32c
 from loaderkit._formats.scan import Malformed
-from loaderkit._formats.tfrecord import TFRecordFormat, data_of, data_of_all
+from loaderkit._formats.tfrecord import (
+    FRAME,
+    HEAD,
+    TAIL,
+    TFRecordFormat,
+    data_of,
+    data_of_all,
+    have_checksums,
+    have_lengths,
+)
 from loaderkit._record_index.check import shard_changed
+from loaderkit._record_index.direct_spans import DirectSpans
 from loaderkit.errors import DataFormatError
 
 from .indexed import IndexedDataSource
@@ -19,6 +29,11 @@ from .record_place import record_place
 
 if TYPE_CHECKING:
     from loaderkit._chunk_cache.settings import Cache
+
+# From this mean size on the data of local records is read without their heads, which another read gives: a copy of it
+# out of the whole record costs more. Measured in calls of 256, us a record: 40 instead of 74 for 32 KiB, 100 instead of
+# 209 for 100 KB, and 18 instead of 27 for 8 KiB, but in calls of 32 there 16 instead of 12.
+READ_ALONE = 32 << 10
 
 
 class TFRecordDataSource(IndexedDataSource):
@@ -64,6 +79,27 @@ class TFRecordDataSource(IndexedDataSource):
         super().__init__(
             paths, format=TFRecordFormat(), index=index, cache=cache, storage_options=storage_options
         )
+
+    def _read(self, keys: NDArray[np.int64]) -> list[Any]:
+        if isinstance(self._spans, DirectSpans) and not self._ranges.waits:
+            shards, begins, ends = self._index.locate(keys)
+            if int((ends - begins).sum()) >= READ_ALONE * len(keys) > 0:
+                found = self._read_alone(shards, begins, ends)
+                if found is not None:
+                    return found
+        return super()._read(keys)
+
+    def _read_alone(
+        self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> list[bytes] | None:
+        """The data of records, without their heads and tails; None where one of them is wrong."""
+        heads = self._ranges.read(shards, begins, begins + HEAD)
+        if not have_lengths(heads, (ends - begins - FRAME).tolist()):
+            return None
+        data = [*map(bytes, self._ranges.read(shards, begins + HEAD, ends - TAIL))]
+        if self._verify and not have_checksums(data, self._ranges.read(shards, ends - TAIL, ends)):
+            return None
+        return data
 
     def _decode(self, keys: NDArray[np.int64], spans: Sequence[bytes | memoryview]) -> list[Any]:
         try:

@@ -10,7 +10,7 @@ from loaderkit.errors import FileChangedError, StorageError
 
 from .open_source import OpenedSource
 
-TOGETHER = 64  # records of one read
+TOGETHER = 256  # records of one read; fewer cost more of Python for each
 
 
 def read_each(

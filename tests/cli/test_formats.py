@@ -7,11 +7,8 @@ import sys
 import pytest
 from small_archives import tar_of, tfrecord_of
 
-import loaderkit as lk
-
 # tf.train.Example with image = JPEG's first bytes, label = [7, 10], by its wire format
 EXAMPLE = bytes.fromhex("0a250a120a05696d61676512090a070a05ffd8ff41420a0f0a056c6162656c12061a040a02070a")
-needs_tar = pytest.mark.skipif("TarDataSource" not in dir(lk), reason="needs lk.TarDataSource")
 
 
 @pytest.fixture
@@ -34,7 +31,7 @@ EACH = [
     ("csv", "x.csv"),
     ("tsv", "x.tsv"),
     ("tfrecord", "x.tfrecord-?????-of-00001"),
-    pytest.param("tar", "x.tar", marks=needs_tar),
+    ("tar", "x.tar"),
 ]
 FIRST = {
     "jsonl": {"id": 0, "label": "dog", "text": "a\nb 0"},
@@ -122,7 +119,6 @@ def test_lines_that_arent_json(loaderkit, data):
     assert "bad.jsonl" in shown.err
 
 
-@needs_tar
 def test_records_of_tars_by_name_and_field(loaderkit, tars):
     """--find needs keys in the index, and says so."""
     refused = loaderkit("show", tars, "--find", "000041")
@@ -135,7 +131,6 @@ def test_records_of_tars_by_name_and_field(loaderkit, tars):
     assert loaderkit("show", tars, "--key", "2", "-f", "txt", "--raw").out == "ttt"
 
 
-@needs_tar
 def test_fields_of_all_records_of_tars(loaderkit, data):
     """The index says them without a read."""
     records = [(f"{k:06d}", {"cls": b"%d" % (k % 3), "txt": b"t"}) for k in range(3000)]

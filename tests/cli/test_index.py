@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from small_archives import tar_of
 
-import loaderkit as lk
 from loaderkit._record_index.record_index import RecordIndex
 
 ROOT = Path(__file__).parents[2]
@@ -84,7 +83,6 @@ def test_a_malformed_shard_is_named(loaderkit, tars, tmp_path):
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".lkx", ".tar", ".tar", ".tar"]
 
 
-@pytest.mark.skipif("TarDataSource" not in dir(lk), reason="needs lk.TarDataSource")
 def test_verify_finds_nothing_in_what_was_indexed(loaderkit, tars):
     """Also not in a copy with other times."""
     loaderkit("index", tars)

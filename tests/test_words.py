@@ -43,8 +43,8 @@ PLAIN = """
     standard start state stateful status steps stop storage store stored streams strict strided structure subset
     substituted summary supervisor system table tables tar target targets tasks testing text texts tf tfrecord
     thread threads timeout to totals train training transformation transforms transport tree tuple turn
-    unpickler unreadable up usage user values vector verdict verify version versions view wait waiting warning
-    watch watched whole window windowed with workers writer yields
+    unpacking unpickler unreadable up usage user values vector verdict verify version versions view wait waiting
+    warning watch watched whole window windowed with workers writer yields
 """
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")

@@ -14,10 +14,12 @@ from loaderkit._formats.tar_record import TarRecord, parse_record, plain_keys
 from loaderkit._record_index.check import shard_changed
 from loaderkit._record_index.direct_spans import DirectSpans
 from loaderkit._record_index.layout import torn
+from loaderkit._storage.names import is_remote
 from loaderkit.errors import FileChangedError
 
 from .indexed import IndexedDataSource
 from .tar_places import MemberPlaces, chosen, places_of
+from .tar_unpacking import unpacked_names
 
 if TYPE_CHECKING:
     from loaderkit._chunk_cache.settings import Cache
@@ -37,7 +39,8 @@ class TarDataSource(IndexedDataSource):
             "train.tar[0:100]", a sequence of these; or a function that gives them, called again where links expire.
         fields: the fields of a record, "jpg cls" or ["jpg", "cls"]; "jpg;png" takes the first that a record has. Only
             their bytes are read where that is less. A record that lacks one is a ValueError. None for all.
-        cache: keeps on the disk what is read from a server, and unpacked archives.
+        cache: keeps on the disk what is read from a server. An archive compressed by gzip (.tgz, .tar.gz) is unpacked
+            into its folder, once; without a cache it is refused.
         index: the index's name; without one it is found beside the archives or in the user's cache folder, and made at
             first use for local archives.
         storage_options: of the server: credentials, endpoint.
@@ -72,7 +75,10 @@ class TarDataSource(IndexedDataSource):
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._choices = None if fields is None else field_choices("fields", fields)
-        super().__init__(urls, format=TarFormat(), index=index, cache=cache, storage_options=storage_options)
+        names = unpacked_names(urls, cache, storage_options)
+        if names is not urls and not any(map(is_remote, names)):
+            cache = None  # all of them lie in its folder
+        super().__init__(names, format=TarFormat(), index=index, cache=cache, storage_options=storage_options)
 
         self._raw = [field.encode("utf-8", "surrogateescape") for field in self._index.fields]
         self._numbers = self._numbers_of_fields()

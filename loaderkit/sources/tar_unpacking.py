@@ -1,0 +1,137 @@
+"""Archives compressed by gzip are unpacked once into the folder of a cache; nothing is extracted from them."""
+
+import contextlib
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from loaderkit._record_index.shard_set import ShardSet, base_name
+from loaderkit._storage.names import redacted
+from loaderkit._storage.range_reader import RangeReader
+from loaderkit._system.descriptors import above_standard
+from loaderkit.errors import DataFormatError
+
+from .indexed import data_parts
+
+if TYPE_CHECKING:
+    from loaderkit._chunk_cache.settings import Cache
+
+FOLDER = "loaderkit-unpacked"
+_ENDINGS = (".tgz", ".tar.gz")
+_PIECE = 4 << 20  # bytes read, and bytes unpacked, at once
+_LOCK_SECONDS = 3600.0  # unpacking takes 10 s a gigabyte
+
+
+def unpacked_names(urls: Any, cache: "Cache | None", storage_options: Mapping[str, Any] | None) -> Any:
+    """The names with each .tgz or .tar.gz replaced by its unpacked archive; `urls` itself where there is none.
+
+    Args:
+        urls, storage_options: as `TarDataSource` takes them.
+        cache: its folder gets the archives. Without one a .tgz is a DataFormatError that says what to do.
+
+    Raises DataFormatError for a damaged archive, ValueError where the unpacked ones exceed the cache's limit.
+    """
+    parts = data_parts(urls, storage_options)
+    if not any(redacted(part.path).endswith(_ENDINGS) for part in parts):
+        return urls
+    names = []
+    for part in parts:
+        path, shown = part.path, redacted(part.path)
+        if shown.endswith(_ENDINGS):
+            if cache is None:
+                raise DataFormatError(
+                    f"{shown}: expected a tar archive, got one compressed by gzip, in which no record can be found "
+                    f"without unpacking all before it; unpack it: loaderkit convert {shown} NEW.tar, or give "
+                    "cache=lk.Cache(folder, limit=...), where it is unpacked once"
+                )
+            path = _unpacked(path, cache, storage_options)
+        cut = part.start or part.stop is not None
+        names.append(f"{path}[{part.start}:{'' if part.stop is None else part.stop}]" if cut else path)
+    return names
+
+
+def _unpacked(path: str, cache: "Cache", storage_options: Mapping[str, Any] | None) -> str:
+    """The unpacked archive, made if it isn't there."""
+    from loaderkit._chunk_cache.chunk_folder import lock_within
+
+    shown = redacted(path)
+    with closing(ShardSet([path], storage_options).open()) as ranges:
+        version = ranges.version(0)
+        told = f"{shown}\n{version.size}\n{version.tag}".encode("utf-8", "surrogateescape")
+        root = os.path.join(cache.folder, FOLDER)
+        folder = os.path.join(root, hashlib.sha256(told).hexdigest()[:16])
+        stem = base_name(shown)
+        for ending in _ENDINGS:
+            stem = stem.removesuffix(ending)
+        target = os.path.join(folder, f"{stem}.tar")
+        os.makedirs(folder, exist_ok=True)
+        with lock_within(f"{folder}.lock", _LOCK_SECONDS):
+            if not os.path.exists(target):
+                # Another process's, which died. One that works without a lock notices when it renames.
+                for left in os.listdir(folder):
+                    if left.endswith(".partial"):
+                        os.unlink(os.path.join(folder, left))
+                _unpack(ranges, version.size, target, shown, cache.limit - _bytes_in(root), cache)
+    return target
+
+
+def _unpack(ranges: RangeReader, size: int, target: str, shown: str, room: int, cache: "Cache") -> None:
+    partial = f"{target}.{os.getpid()}-{os.urandom(4).hex()}.partial"
+    with above_standard():
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with open(descriptor, "wb") as file:
+            for piece in _inflated(ranges, size, shown):
+                if (room := room - len(piece)) < 0:
+                    raise ValueError(
+                        f"cache: expected a limit with room for {shown} unpacked, got {cache.limit} bytes for all in "
+                        f"{cache.folder}; raise the limit, delete {FOLDER} there, or write it as a .tar: "
+                        f"loaderkit convert {shown} NEW.tar"
+                    )
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(partial)
+
+
+def _inflated(ranges: RangeReader, size: int, shown: str) -> Iterator[bytes]:
+    """The content, of one gzip member or several behind each other."""
+    inflate = zlib.decompressobj(wbits=31)
+    for begin in range(0, size, _PIECE):
+        end = min(begin + _PIECE, size)
+        (read,) = ranges.read(np.array([0]), np.array([begin]), np.array([end]))
+        data = bytes(read)
+        while data:
+            if inflate.eof:
+                data = data.lstrip(b"\0")  # zeros may pad the end
+                if not data:
+                    break
+                inflate = zlib.decompressobj(wbits=31)
+            try:
+                yield inflate.decompress(data, _PIECE)
+            except zlib.error as error:
+                raise DataFormatError(
+                    f"{shown}: at byte {end - len(data)} or behind it: expected data compressed by gzip: {error}; copy "
+                    "the shard again"
+                ) from error
+            data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+    if not inflate.eof:
+        raise DataFormatError(f"{shown}: at byte {size}: the archive is truncated; copy the shard again")
+
+
+def _bytes_in(root: str) -> int:
+    """Of all unpacked archives in a cache's folder, and of those that are being unpacked."""
+    total = 0
+    for folder, _, names in os.walk(root):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.stat(os.path.join(folder, name)).st_size
+    return total

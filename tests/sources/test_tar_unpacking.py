@@ -1,0 +1,87 @@
+"""Archives compressed by gzip: refused with what to do, or unpacked once into a cache's folder."""
+
+import gzip
+import io
+import os
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import loaderkit as lk
+from loaderkit.errors import DataFormatError
+
+
+@pytest.fixture
+def packed(tmp_path) -> Path:
+    path = tmp_path / "data" / "train-0.tgz"
+    path.parent.mkdir()
+    with tarfile.open(path, "w:gz") as archive:
+        for name in ["000.txt", "../001.txt", "/002.txt"]:
+            member = tarfile.TarInfo(name)
+            member.size = 3
+            archive.addfile(member, io.BytesIO(b"abc"))
+    return path
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_refused_without_a_cache(packed):
+    with pytest.raises(
+        DataFormatError, match=r"train-0.tgz: .*: loaderkit convert .*tgz NEW.tar, or give cache="
+    ):
+        lk.TarDataSource(packed)
+
+
+def test_unpacked_once(packed, tmp_path):
+    """By several at once, too; nothing of the archive's names is written, and nothing but the cache's folder."""
+    cache = lk.Cache(tmp_path / "cache", limit="1MB")
+    with ThreadPoolExecutor(4) as threads:
+        sources = list(threads.map(lambda _: lk.TarDataSource(f"{packed}[1:]", cache=cache), range(4)))
+    for source in sources:
+        assert source.__getitems__([0, 1]) == [
+            {"__key__": "../001", "txt": b"abc"},
+            {"__key__": "/002", "txt": b"abc"},
+        ]
+        source.close()
+    (made,) = [name for name in files_in(tmp_path / "cache") if name.endswith(".tar")]
+    assert made.endswith("/train-0.tar")
+    assert gzip.decompress(packed.read_bytes()) == (tmp_path / "cache" / made).read_bytes()
+    inode = os.stat(tmp_path / "cache" / made).st_ino
+    lk.TarDataSource(packed, cache=cache).close()
+    assert os.stat(tmp_path / "cache" / made).st_ino == inode
+    assert files_in(packed.parent) == ["train-0.tgz"]
+    assert not [name for name in files_in(tmp_path) if "partial" in name or "001" in name]
+
+
+def test_the_limit(packed, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"cache: expected a limit with room for .*tgz unpacked, got 5000 bytes"
+    ):
+        lk.TarDataSource(packed, cache=lk.Cache(tmp_path / "cache", limit=5000))
+    assert not [name for name in files_in(tmp_path / "cache") if not name.endswith(".lock")]
+
+
+@pytest.mark.parametrize("length", [0, 5, 60, -9])
+def test_truncated_or_damaged(packed, tmp_path, length):
+    data = packed.read_bytes()
+    packed.write_bytes(data[:length])
+    cache = lk.Cache(tmp_path / "cache", limit="1MB")
+    with pytest.raises(DataFormatError, match=r"train-0.tgz: at byte \d+: the archive is truncated"):
+        lk.TarDataSource(packed, cache=cache)
+    packed.write_bytes(data[:40] + b"\xff" * 20 + data[60:])
+    with pytest.raises(
+        DataFormatError, match=r"train-0.tgz: at byte \d+ or behind it: .*copy the shard again"
+    ):
+        lk.TarDataSource(packed, cache=cache)
+
+
+def test_several_gzip_members(packed, tmp_path):
+    """As pigz and cat make them, and with zeros behind them."""
+    data = gzip.decompress(packed.read_bytes())
+    packed.write_bytes(gzip.compress(data[:700]) + gzip.compress(data[700:]) + b"\0" * 9)
+    with lk.TarDataSource(packed, cache=lk.Cache(tmp_path / "cache", limit="1MB")) as source:
+        assert [record["__key__"] for record in source] == ["000", "../001", "/002"]

@@ -59,7 +59,11 @@ IMPORTS = {
     "__main__": "cli",
 }
 # The fronts of rooms import what a name needs when it is asked for; these rooms do so in a function of their own.
-IMPORTS_WHEN_CALLED = {"_iterator": {"_files"}, "cli": {"demo"}, "_record_index": {"_loader", "samplers"}}
+IMPORTS_WHEN_CALLED = {
+    "_iterator": {"_files"},
+    "cli": {"demo"},
+    "_record_index": {"_loader", "_runtime.worker", "samplers"},
+}
 PURE_ROOMS = {"errors", "_base", "_order", "_plan", "_engine", "_state", "_formats"}
 
 # What has effects, or an answer that the arguments alone don't decide.

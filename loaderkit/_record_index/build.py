@@ -11,9 +11,11 @@ from contextlib import closing
 from typing import Any
 
 from loaderkit._formats.scan import Format
-from loaderkit._storage.range_reader import RangeReader
+from loaderkit._storage.range_reader import ObjectVersion, RangeReader
 from loaderkit._system.resources import available_cpus
 
+from .counted_index import write_counts
+from .foreign import record_counts
 from .merge import merge_parts
 from .part_file import ScanOptions
 from .record_index import RecordIndex
@@ -22,6 +24,8 @@ from .shard_set import ShardSet
 
 # Starting worker processes takes as long as the scan of some 100 MB.
 INLINE_BYTES = 256 * 10**6
+
+VERSIONS_AT_ONCE = 32  # requests in flight, as many as a reader of objects has
 
 # Takes the number of shards that are done, and their bytes.
 OnProgress = Callable[[int, int], None]
@@ -54,7 +58,7 @@ def build_index(
             worker_count = 0 if _is_small(shards, ranges) else available_cpus()
         parts: list[str] = []
         nbytes = 0
-        for scanned in _scanned(scans, min(worker_count, len(scans))):
+        for scanned in _read_all(scans, min(worker_count, len(scans))):
             parts.append(scanned.part)
             nbytes += scanned.nbytes
             if on_progress is not None:
@@ -99,15 +103,63 @@ def _is_small(shards: ShardSet, ranges: RangeReader) -> bool:
     return not shards.remote and sum(ranges.version(s).size for s in range(len(shards.paths))) < INLINE_BYTES
 
 
-def _scanned(scans: ShardScans, worker_count: int) -> Iterator[ScannedShard]:
-    if not worker_count:
-        yield from map(scans.__getitem__, range(len(scans)))
+def _read_all(source: Any, worker_count: int, threads: int = 0) -> Iterator[Any]:
+    """The records of a source in order, read by worker processes, or by threads of this one."""
+    if not (worker_count or threads):
+        yield from map(source.__getitem__, range(len(source)))
         return
     from loaderkit._loader.loader import DataLoader
+    from loaderkit._runtime.worker.reading import ReadOptions
     from loaderkit.samplers.epochs import IndexSampler
 
     loader = DataLoader(
-        data_source=scans, sampler=IndexSampler(len(scans), num_epochs=1), worker_count=worker_count
+        data_source=source,
+        sampler=IndexSampler(len(source), num_epochs=1),
+        worker_count=worker_count,
+        read_options=ReadOptions(num_threads=threads, prefetch_buffer_size=2 * threads) if threads else None,
     )
-    with iter(loader) as scanned:
-        yield from scanned
+    with iter(loader) as records:
+        yield from records
+
+
+def build_counts(
+    shards: ShardSet,
+    format: Format,  # noqa: A002 - the sources' argument has this name
+    destination: str,
+    *,
+    source: str | None = None,
+) -> RecordIndex:
+    """Makes an index of counts: the shards aren't read, and each is scanned when its first record is.
+
+    Args:
+        shards: to be indexed. A server is asked for the size of each.
+        format: reads them.
+        destination: the index's file.
+        source: the file that says how many records each has, as `record_counts` takes it.
+    """
+    counts = record_counts(shards, source)
+    with closing(shards.open()) as ranges:
+        versions = list(_read_all(ShardVersions(ranges), 0, VERSIONS_AT_ONCE if shards.remote else 0))
+    write_counts(shards, format, counts, versions, destination)
+    return RecordIndex(destination)
+
+
+class ShardVersions:
+    """A data source with a record for each shard: its version.
+
+    Args:
+        ranges: reads the shards.
+    """
+
+    def __init__(self, ranges: RangeReader) -> None:
+        self._ranges = ranges
+
+    def __len__(self) -> int:
+        return len(self._ranges.names)
+
+    def __getitem__(self, shard: int) -> ObjectVersion:
+        return self._ranges.version(shard)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """For the loader, which asks for one; no state is saved."""
+        return {"shards": len(self)}

@@ -22,6 +22,7 @@ from loaderkit.errors import DataFormatError, FileChangedError, StorageError
 
 from .build import build_index
 from .check import has_sample
+from .counted_index import CountedIndex
 from .fetch import fetch_index
 from .part_file import ScanOptions
 from .record_index import RecordIndex
@@ -75,10 +76,24 @@ def find_index(
     DataFormatError for a damaged one, where it isn't made again; FileChangedError where a shard has another size;
     ValueError for an index of other data.
     """
-    if index is not None:
-        found = _opened(index, shards)
-        _check_belongs(found, shards, format)
+    found = _found(shards, format, index, options)
+    if not found.counts:
         return found
+    writable = os.access(os.path.dirname(found.path), os.W_OK)
+    folder = found.path if writable else cached_path(shards, format.kind)
+    return CountedIndex(found.path, shards, format, f"{folder}.parts")
+
+
+def _found(
+    shards: ShardSet,
+    format: Format,  # noqa: A002
+    index: str | None,
+    options: ScanOptions | None,
+) -> RecordIndex:
+    if index is not None:
+        named = _opened(index, shards)
+        _check_belongs(named, shards, format)
+        return named
     if shards.remote:
         return _find_remote(shards, format)
     for path in _candidates(shards, format.kind):

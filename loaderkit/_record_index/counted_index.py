@@ -1,0 +1,130 @@
+"""An index of counts: it knows how many records each shard has, and scans a shard when its first record is read."""
+
+import hashlib
+import os
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._base.canonical_json import canonical
+from loaderkit._formats.scan import Format
+from loaderkit._storage.range_reader import ObjectVersion
+from loaderkit.errors import DataFormatError
+
+from .check import ShardCheck
+from .layout import SectionFile, SectionShape, SectionWriter
+from .part_file import ScanOptions
+from .record_index import RecordIndex
+from .scan_shard import scan_shard
+from .shard_set import ShardSet
+
+_SPANS_ONLY = ScanOptions(members=False)
+_OPEN_PARTS = 128  # each holds a descriptor
+
+
+class CountedIndex(RecordIndex):
+    """An index of counts with its shards, so that it can say where their records lie.
+
+    A chunk has the records of a mean shard, as a shard is read whole for its scan.
+
+    Args:
+        path: the index's file.
+        shards: of the index, in order.
+        format: scans them.
+        folder: keeps what the scans found, for all processes and later runs.
+    """
+
+    def __init__(self, path: str, shards: ShardSet, format: Format, folder: str) -> None:  # noqa: A002
+        super().__init__(path)
+        self._set, self._format, self._folder = shards, format, folder
+        check = ShardCheck(self)
+        self._ranges = shards.open(expected=self.shard_versions, on_other_version=check)
+        self._tags: dict[int, str] = {}  # by shard: that of the first reading
+        self._scanning = threading.Lock()
+        self._starts_cached = lru_cache(_OPEN_PARTS)(self._scanned)
+
+    def is_version(self, shard: int, tag: str) -> bool:
+        """Whether the shard had this tag when this process first read it: a count says nothing of the bytes."""
+        return self._tags.setdefault(shard, tag) == tag
+
+    def _scanned(self, shard: int) -> NDArray[Any]:
+        os.makedirs(self._folder, exist_ok=True)
+        found = scan_shard(self._format, self._ranges, shard, _SPANS_ONLY, self._folder)
+        starts = SectionFile(found.part).sections["starts"]
+        first, end = self.records_of(shard)
+        if len(starts) - 1 != end - first:
+            raise DataFormatError(
+                f"{self._set.shown[shard]}: expected {end - first:,} records, as its count says, got "
+                f"{len(starts) - 1:,}; make an index without --counts"
+            )
+        return starts
+
+    def starts_of(self, shard: int) -> NDArray[np.int64]:
+        """As of any index; the shard is scanned where it wasn't yet."""
+        with self._scanning:
+            starts = self._starts_cached(shard)
+        return starts.astype(np.int64) * self.unit
+
+    def locate(
+        self, keys: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """As of any index; shards are scanned where they weren't yet."""
+        shards = self.shard_ends.searchsorted(keys, "right")
+        begins, ends = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
+        for shard in np.unique(shards).tolist():
+            here = shards == shard
+            starts, places = self.starts_of(shard), keys[here] - self.records_of(shard)[0]
+            begins[here], ends[here] = starts[places], starts[places + 1]
+        return shards, begins, ends
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CountedIndex, (self.path, self._set, self._format, self._folder)
+
+
+def write_counts(
+    shards: ShardSet,
+    format: Format,  # noqa: A002
+    counts: Sequence[int],
+    versions: Sequence[ObjectVersion],
+    destination: str,
+) -> None:
+    """Writes an index of counts.
+
+    Args:
+        shards: one at least.
+        format: of the shards.
+        counts, versions: of each shard.
+        destination: the index's file.
+    """
+    sizes = [version.size for version in versions]
+    told = [[name, size, count] for name, size, count in zip(shards.base_names, sizes, counts)]
+    identity = hashlib.sha256(canonical([format.kind, format.unit, "counts", told]).encode())
+    header = {
+        "kind": format.kind,
+        "unit": format.unit,
+        "records": sum(counts),
+        "shards": len(counts),
+        "bytes": sum(sizes),
+        "chunk_records": max(1, sum(counts) // len(counts)),
+        "fields": [],
+        "members_each": None,
+        "counts": True,
+        "data_digest": f"sha256:{identity.hexdigest()[:32]}",
+    }
+    sections: dict[str, NDArray[Any]] = {
+        "shard_end": np.cumsum(counts, dtype="<i8"),
+        "shard_size": np.array(sizes, "<i8"),
+        "shard_sample": np.zeros((len(counts), 16), "|u1"),
+    }
+    for name, texts in (("shard_name", shards.shown), ("shard_tag", [version.tag for version in versions])):
+        encoded = [text.encode("utf-8", "surrogateescape") for text in texts]
+        sections[f"{name}_end"] = np.cumsum([len(text) for text in encoded], dtype="<i8")
+        sections[name] = np.frombuffer(b"".join(encoded), "|u1")
+    shapes = [SectionShape(name, array.dtype.str, array.shape) for name, array in sections.items()]
+    with SectionWriter(destination, header, shapes) as writer:
+        for name, array in sections.items():
+            writer.append(name, array)

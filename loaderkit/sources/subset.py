@@ -104,6 +104,12 @@ class SubsetDataSource:
         return max(1, chunk * len(keys) // (abs(keys[len(keys) - 1] - keys[0]) + 1))
 
     @property
+    def chunk_feed(self) -> Any:
+        """The chunks of the records, as the source has them; None where it has no cache."""
+        feed = getattr(self._source, "chunk_feed", None)
+        return None if feed is None else feed.of_keys(self._source_keys)
+
+    @property
     def take(self) -> Callable[..., Any]:
         """Many records as columns; only where the source has `take`, else an AttributeError, so `hasattr` is False.
 

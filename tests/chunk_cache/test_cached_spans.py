@@ -110,6 +110,7 @@ def test_chunks_of_another_index_are_not_taken(tmp_path):
 
 
 def test_an_evicted_chunk_stays_readable(tmp_path):
+    """Streaming's issue 475: a reader found half a shard after an eviction."""
     index = make_index()
     spans, ranges = reader(tmp_path, index)
     expected = read(spans, range(100))
@@ -182,6 +183,7 @@ def test_a_full_disk_is_told_once_and_records_are_read_without_the_cache(tmp_pat
 
 
 def test_the_limit_is_kept_and_only_chunks_are_deleted(tmp_path):
+    """Streaming's issue 988: an eviction deleted the original shards."""
     index = make_index(records=400, chunk=4)
     limit = total_bytes(index) // 4
     own = tmp_path / "shard.tar"

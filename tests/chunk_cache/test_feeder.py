@@ -82,6 +82,12 @@ def feeder_pid(besides=None):
     return None
 
 
+def wait_for_chunks(folder, count):
+    deadline = time.monotonic() + 20
+    while len(list(folder.rglob("*.chunk"))) < count and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def gone(pid):
     deadline = time.monotonic() + 10
     while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
@@ -107,9 +113,7 @@ def test_it_fetches_ahead_of_the_reader_up_to_its_room(tmp_path):
     with loader(source, sampler()) as running:
         iterator = iter(running)
         first = next(iterator)
-        deadline = time.monotonic() + 20
-        while len(list(tmp_path.rglob("*.chunk"))) < 15 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for_chunks(tmp_path, 15)
         chunks = len(list(tmp_path.rglob("*.chunk")))
         rest = list(iterator)
         left = len(list(tmp_path.rglob("*.chunk")))
@@ -118,13 +122,14 @@ def test_it_fetches_ahead_of_the_reader_up_to_its_room(tmp_path):
     assert np.array_equal(np.stack([first, *rest]), expected(sampler()))
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_killed_at_any_moment_it_changes_nothing(tmp_path, workers):
-    source = Records(INDEX, tmp_path, limit=1 << 20, seconds=0.002)
+@pytest.mark.parametrize(("workers", "chunks"), [(0, 0), (1, 9), (0, 35)])
+def test_killed_at_any_moment_it_changes_nothing(tmp_path, workers, chunks):
+    source = Records(INDEX, tmp_path, limit=1 << 20, seconds=0.01)
     with loader(source, sampler(), workers) as running:
         iterator = iter(running)
         found = [next(iterator) for _ in range(3)]
         pid = feeder_pid()
+        wait_for_chunks(tmp_path, chunks)
         os.kill(pid, signal.SIGKILL)
         found += list(iterator)
         assert np.array_equal(np.stack(found), expected(sampler()))
@@ -147,6 +152,21 @@ def test_a_seek_begins_anew(tmp_path):
         assert np.array_equal(np.stack(list(iterator)), expected(sampler())[1:])
 
 
+def test_a_resume_in_mid_epoch_begins_with_a_cold_cache(tmp_path):
+    """Litdata's issues 248 and 452: a resumed loader gave other records, or none."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    with loader(Records(INDEX, tmp_path / "first", limit=1 << 20), sampler()) as running:
+        iterator = iter(running)
+        for _ in range(70):
+            next(iterator)
+        state = iterator.get_state()
+    with loader(Records(INDEX, tmp_path / "second", limit=12_000), sampler(), workers=1) as running:
+        iterator = iter(running)
+        iterator.set_state(state)
+        assert np.array_equal(np.stack(list(iterator)), expected(sampler())[70:])
+
+
 def test_any_sampler_is_followed_and_other_pipelines_too(tmp_path):
     source = Records(INDEX, tmp_path, limit=1 << 20)
     order = lk.IndexSampler(1000, shuffle=True, num_epochs=1, seed=3)
@@ -157,6 +177,18 @@ def test_any_sampler_is_followed_and_other_pipelines_too(tmp_path):
     values = expected(sampler())
     assert len(found) > 300 and not any(value % 2 for value in found)
     assert values.size
+
+
+def test_a_subset_has_the_chunks_of_its_source(tmp_path):
+    records = Records(INDEX, tmp_path, limit=1 << 20)
+    source = lk.SubsetDataSource(records, np.arange(1, 1000, 2))
+    feed = source.chunk_feed
+    assert np.array_equal(feed.numbers(np.arange(500)), records.chunk_feed.numbers(np.arange(1, 1000, 2)))
+    order = lk.IndexSampler(500, shuffle=True, num_epochs=1, seed=3)
+    with loader(source, order) as running:
+        found = np.concatenate(list(running))
+    odd = np.array([span[0] for span in Ranges(INDEX).spans(np.arange(1, 1000, 2))])
+    assert np.array_equal(found, odd[order.record_keys(np.arange(500))])
 
 
 def test_a_loader_that_is_dropped_leaves_no_process(tmp_path):

@@ -48,6 +48,7 @@ def test_processes_fetch_a_chunk_once(tmp_path):
 
 @pytest.mark.parametrize("seconds", [0.02, 0.1, 0.3])
 def test_what_killed_processes_leave_is_whole_or_nothing(tmp_path, seconds):
+    """Streaming's issue 717: what a killed run had left kept the next one from starting."""
     in_processes(lambda seed: read_all(tmp_path, seed, seconds=0.001), range(3), kill_after=seconds)
     (codes,) = in_processes(lambda seed: read_all(tmp_path, seed), [9])
     assert codes == 0

@@ -70,6 +70,27 @@ def test_a_damaged_record_is_an_error_with_verify(folder):
 
 
 @pytest.mark.parametrize("verify", [False, True])
+def test_large_records(folder, verify):
+    """They are read without their heads, in any order and side by side; a wrong checksum is found all the same."""
+    path = folder / "large.tfrecord"
+    records = [bytes([k]) * 40_000 for k in range(9)]
+    data = bytearray(tfrecord(records))
+    path.write_bytes(data)
+    with lk.TFRecordDataSource(path, verify=verify) as source:
+        keys = [8, 3, 4, 5, 0, 3]
+        found = source.__getitems__(keys)
+        assert found == [records[key] for key in keys] and {type(record) for record in found} == {bytes}
+    data[3 * 40_016 + 100] ^= 1
+    path.write_bytes(data)
+    with lk.TFRecordDataSource(path, verify=verify) as source:
+        if verify:
+            with pytest.raises(lk.DataFormatError, match=r"at byte 120060, in record 3: .* checksum"):
+                source.__getitems__(keys)
+        else:
+            assert source.__getitems__(keys)[2:5] == [records[4], records[5], records[0]]
+
+
+@pytest.mark.parametrize("verify", [False, True])
 def test_an_index_that_lies_is_an_error(folder, verify):
     """A file of the same size and time that holds other records, which the samples of the index don't show."""
     path = folder / "big.tfrecord"

@@ -5,14 +5,18 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
-# The peers, and the distribution and module that each of them needs; a peer without them is always installed.
-LIBRARIES: dict[str, tuple[str, str] | None] = {
+# The peers, and the distribution and modules that each of them needs; a peer without them is always installed.
+LIBRARIES: dict[str, tuple[str, ...] | None] = {
     "bare": None,
     "loaderkit": None,
     "grain": ("grain", "grain"),
     "torch": ("torch", "torch"),
     "tfdata": ("tensorflow", "tensorflow"),
     "hf": ("datasets", "datasets"),
+    "webdataset": ("webdataset", "webdataset"),
+    "obstore": ("obstore", "obstore"),
+    "litdata": ("litdata", "litdata"),
+    "streaming": ("mosaicml-streaming with all it imports", "streaming", "transformers", "torchvision"),
 }
 
 
@@ -38,7 +42,7 @@ class Contender:
 def installed(peer: str) -> bool:
     """Whether the peer's library can be imported."""
     library = LIBRARIES[peer]
-    return library is None or find_spec(library[1]) is not None
+    return library is None or all(find_spec(module) is not None for module in library[1:])
 
 
 def bare(name: str = "bare loop", **options: Any) -> Contender:

@@ -20,6 +20,10 @@ LIBRARIES = (
     "torch",
     "tensorflow",
     "datasets",
+    "webdataset",
+    "obstore",
+    "litdata",
+    "mosaicml-streaming",
     "cloudpickle",
     "psutil",
 )

@@ -41,7 +41,7 @@ def run_block(name: str, line: int, code: str, namespace: dict[str, object]) -> 
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_the_blocks_of_a_document_run_in_order(document, tmp_path, monkeypatch):
+def test_the_blocks_of_a_document_run_in_order(document, tmp_path, monkeypatch, object_runtime):
     """What a document shows works as it is pasted, and gives the output it prints."""
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}

@@ -1,4 +1,4 @@
-"""Our spelling of what Grain and PyTorch call otherwise: arguments, methods, and names of the package.
+"""Our spelling of what Grain, PyTorch and WebDataset call otherwise: arguments, methods, and names of the package.
 
 A script that was written for them gets it in the error, instead of "unexpected keyword argument".
 """
@@ -104,6 +104,37 @@ ATTRIBUTES: Mapping[str, str] = {
     "DistributedSampler": "shard_options=lk.ShardByJaxProcess() of lk.DataLoader",
     "default_collate": "lk.Batch",
     "get_worker_info": "nothing: which worker runs a record never shows in the data",
+    # WebDataset's pipelines; its shuffle, decode and batched are methods there
+    "WebDataset": "lk.TarDataSource",
+    "WebLoader": "lk.DataLoader",
+    "DataPipeline": "operations=[...] of lk.DataLoader",
+    "ShardListDataset": "lk.TarDataSource",
+    "SimpleShardList": "lk.TarDataSource, which takes the names of all shards",
+    "ResampledShards": "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None)",
+    "RandomMix": "lk.ConcatDataSource, in which every record has the same weight",
+    "RoundRobin": "lk.ConcatDataSource",
+    "ShardWriter": "webdataset's own, or tarfile of the standard library: lk.TarDataSource reads what they write",
+    "TarWriter": "webdataset's own, or tarfile of the standard library: lk.TarDataSource reads what they write",
+    "split_by_node": "shard_options=lk.ShardByJaxProcess() of lk.DataLoader",
+    "split_by_worker": "nothing: all workers share the rows of each batch",
+    "single_node_only": "nothing: without shard_options each process reads everything",
+    "warn_and_continue": 'on_record_error="replace" or "skip" of lk.DataLoader',
+    "ignore_and_continue": 'on_record_error="replace" or "skip" of lk.DataLoader',
+    "to_tuple": "lk.AsTuple",
+    "autodecode": "lk.decode.ByExtension",
+    "Decoder": "lk.decode.ByExtension",
+    "imagehandler": 'lk.decode.ByExtension("rgb8")',
+    "handle_extension": 'lk.decode.ByExtension(handlers={"seg.png": function})',
+    "map_dict": "lk.Map",
+    "map_tuple": "lk.Map",
+    "rename": "lk.Map",
+    "select": "lk.Filter",
+    "batched": "lk.Batch",
+    "unbatched": "lk.FlatMap",
+    # tf.data's file readers
+    "TFRecordDataset": "lk.TFRecordDataSource",
+    "TextLineDataset": "lk.LinesDataSource",
+    "CsvDataset": "lk.CsvDataSource",
 }
 
 
@@ -172,7 +203,7 @@ def refusing_foreign_arguments(function: _Function) -> _Function:
 
 
 def foreign_attribute(name: str) -> str | None:
-    """What to write instead of a name that Grain's or PyTorch's package has; None for an unknown name.
+    """What to write instead of a name that another library has; None for an unknown name.
 
     Args:
         name: the attribute that was looked up in our package.

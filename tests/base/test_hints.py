@@ -48,6 +48,8 @@ def test_every_keyword_of_a_call_is_named() -> None:
         ("RandomMapTransform", "lk.RandomMap"),
         ("FilterTransform", "lk.Filter"),
         ("PyGrainCheckpointSave", "lk.CheckpointSave"),
+        ("WebDataset", "lk.TarDataSource"),
+        ("TFRecordDataset", "lk.TFRecordDataSource"),
         ("Map", None),
         ("nonsense", None),
     ],

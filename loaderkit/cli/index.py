@@ -5,15 +5,17 @@ import contextlib
 import os
 import sys
 
-from loaderkit._record_index.build import build_index
+from loaderkit._formats.scan import Format
+from loaderkit._record_index.build import build_counts, build_index
 from loaderkit._record_index.find import cached_path, locked_folder, path_beside
 from loaderkit._record_index.part_file import ScanOptions
+from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.scan_shard import REMOTE_WINDOW
 from loaderkit._record_index.shard_set import ShardSet
 
 from .exit_status import ExitStatus, UsageError
 from .formats import SCANNED
-from .open_source import add_source_arguments, named_data, shown_name
+from .open_source import add_source_arguments, named_data, shown_name, usage_errors
 from .output import Output, add_output_argument
 from .printable import printable, size_text
 
@@ -39,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keys", action="store_true", help="keep the records' keys, for `loaderkit show --find`"
     )
     parser.add_argument("--crc", action="store_true", help="keep a checksum of each record; reads every byte")
+    parser.add_argument(
+        "--counts",
+        metavar="FILE",
+        help="read no shard: take the records of each from wids' index or Energon's .info.json, or with the word stats "
+        "from img2dataset's NAME_stats.json beside each; a shard is scanned when its first record is read",
+    )
     add_workers_argument(parser)
     add_output_argument(parser)
 
@@ -62,23 +70,11 @@ def run(options: argparse.Namespace) -> int:
     with named_data(options) as data:
         shards = data.shards()
         path = options.output or _default_path(shards, SCANNED[data.format].kind)
-        if shards.remote:
-            _announce(shards)
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-        scan = ScanOptions(members=not options.spans_only, keys=options.keys, checksums=options.crc)
-        # Sources that make this index at their first use wait, too.
-        with (
-            locked_folder(f"{path}.parts"),
-            out.progress("shards", len(shards.paths)) as advance,
-        ):
-            index = build_index(
-                shards,
-                SCANNED[data.format],
-                path,
-                options=scan,
-                worker_count=options.processes,
-                on_progress=lambda done, nbytes: advance(1),
-            )
+        if options.counts is not None:
+            index = _count(options, shards, SCANNED[data.format], path)
+        else:
+            index = _build(options, shards, SCANNED[data.format], path, out)
     nbytes = os.path.getsize(path)
     out.document(
         {
@@ -107,6 +103,35 @@ def run(options: argparse.Namespace) -> int:
     if shards.remote and options.output is None and path_beside(shards):
         out.text(f"for other machines put a copy to {path_beside(shards)}")
     return ExitStatus.DONE
+
+
+def _count(options: argparse.Namespace, shards: ShardSet, data_format: Format, path: str) -> RecordIndex:
+    if options.spans_only or options.keys or options.crc:
+        raise UsageError(
+            "--counts: expected alone, got --spans-only, --keys or --crc, which need a pass over the data"
+        )
+    with usage_errors():
+        return build_counts(
+            shards, data_format, path, source=None if options.counts == "stats" else options.counts
+        )
+
+
+def _build(
+    options: argparse.Namespace, shards: ShardSet, data_format: Format, path: str, out: Output
+) -> RecordIndex:
+    if shards.remote:
+        _announce(shards)
+    scan = ScanOptions(members=not options.spans_only, keys=options.keys, checksums=options.crc)
+    # Sources that make this index at their first use wait, too.
+    with locked_folder(f"{path}.parts"), out.progress("shards", len(shards.paths)) as advance:
+        return build_index(
+            shards,
+            data_format,
+            path,
+            options=scan,
+            worker_count=options.processes,
+            on_progress=lambda done, nbytes: advance(1),
+        )
 
 
 def _default_path(shards: ShardSet, kind: str) -> str:

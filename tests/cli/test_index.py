@@ -1,5 +1,6 @@
 """`loaderkit index` and `loaderkit verify`."""
 
+import json
 import os
 import signal
 import subprocess
@@ -45,6 +46,21 @@ def test_what_an_index_holds(loaderkit, tars, tmp_path):
     assert loaderkit("index", tars, "--spans-only", "--crc", "-o", tmp_path / "sub" / "my.lkx").status == 0
     index = RecordIndex(str(tmp_path / "sub/my.lkx"))
     assert (index.has_members, index.has_keys, index.checksums is None) == (False, False, False)
+
+
+def test_counts(loaderkit, tars, tmp_path):
+    """No shard is read; the source gives the same records."""
+    (tmp_path / "wids.json").write_text(
+        json.dumps({"shardlist": [{"url": f"x-00{n}.tar", "nsamples": 20} for n in range(3)]})
+    )
+    (made,) = loaderkit("index", tars, "--counts", "wids.json", "--json").documents
+    assert (made["records"], made["members"], index_of(tmp_path).counts) == (60, False, True)
+    (shown,) = loaderkit("show", tars, "-n", "1", "--json").documents
+    assert shown
+    assert loaderkit("verify", "--full", tars).status == 0
+    assert loaderkit("index", tars, "--counts", "wids.json", "--keys").status == 2
+    (tmp_path / "wids.json").write_text('{"shardlist": []}')
+    assert loaderkit("index", tars, "--counts", "wids.json").status == 2
 
 
 def test_a_folder_that_cant_be_written_to(loaderkit, tars, tmp_path, monkeypatch):

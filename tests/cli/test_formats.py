@@ -5,6 +5,8 @@ import json
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from small_archives import tar_of, tfrecord_of
 
 # tf.train.Example with image = JPEG's first bytes, label = [7, 10], by its wire format
@@ -144,3 +146,20 @@ def test_fields_of_all_records_of_tars(loaderkit, data):
         ("empty-value", "t.tar[78]"),
     ]
     assert document["records_read"] == 1024
+
+
+@settings(max_examples=15)
+@given(
+    st.sampled_from(["tar", "tfrecord", "jsonl", "csv", "txt", "array_record", ""]),
+    st.binary(max_size=1200),
+    st.integers(0, 10**4),
+)
+def test_damaged_files_end_with_a_status(loaderkit, data, kind, junk, at):
+    """Whatever a file holds: no traceback."""
+    base = next(data.glob(f"x.{kind}*"), None) if kind else None
+    content = base.read_bytes() if base else b""
+    at = min(at, len(content))
+    path = data / f"damaged.{kind}".rstrip(".")
+    path.write_bytes(content[:at] + junk + content[at + len(junk) :])
+    for command in ("inspect", "lint"):
+        assert loaderkit(command, path.name).status in (0, 1, 2, 3)

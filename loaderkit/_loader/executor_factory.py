@@ -1,5 +1,6 @@
 """How the executor of a loader is made: in this process, or a pool of workers."""
 
+import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from loaderkit._chunk_cache.chunk_feed import ChunkFeed
     from loaderkit._runtime.feeder.feeder import Feeder
 
+_WITHOUT_END = 1 << 62  # bytes
 _WITHOUT_WORKERS = "work in this process with worker_count=0 or in threads with worker_kind='thread'"
 
 
@@ -88,7 +90,8 @@ def files_of_workers(settings: LoaderSettings) -> Files:
 def feeder_of(settings: LoaderSettings) -> "Feeder | None":
     """A feeder for the cache of a loader's source, None where it has none; it starts with the first stream.
 
-    Raises ValueError where the cache is too small for the windows of the sampler.
+    Raises ValueError where the cache is too small for the windows of the sampler; warns where a full shuffle makes it
+    useless.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> feeder_of(LoaderSettings(source=[5, 6], sampler=SequentialSampler(2), operations=())) is None
@@ -106,6 +109,15 @@ def feeder_of(settings: LoaderSettings) -> "Feeder | None":
                 f"limit: expected {of_windows} bytes or more, two windows of {sampler.window} chunks for each of "
                 f"{lanes} lanes, got {feed.limit}; ChunkSampler.over(source, cache_bytes=) chooses the window"
             )
+    elif getattr(sampler, "shuffle", False) and feed.limit < feed.nbytes:
+        warnings.warn(
+            f"the cache has room for {feed.limit} of {feed.nbytes} bytes, and {type(sampler).__qualname__} shuffles "
+            "all records: a chunk would be fetched for each, so what the cache lacks is read without it. Use "
+            "ChunkSampler.over(source, cache_bytes=), or a larger limit",
+            stacklevel=2,
+        )
+        feed.allow_direct_reads(_WITHOUT_END)
+        return None
     from loaderkit._runtime.feeder.feeder import Feeder  # loaders without a cache don't need it
 
     return Feeder(feed, records)

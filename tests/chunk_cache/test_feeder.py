@@ -229,6 +229,17 @@ def test_a_cache_below_two_windows_is_an_error_at_the_start(tmp_path):
     iter(loader(source, own_lanes, shard_options=lk.ShardOptions(0, 2))).close()
 
 
+def test_a_full_shuffle_of_more_than_the_cache_fetches_no_chunk_for_each_record(tmp_path):
+    source = Records(INDEX, tmp_path, limit=20_000)
+    order = lk.IndexSampler(1000, shuffle=True, num_epochs=2, seed=3)
+    with loader(source, order) as running:
+        with pytest.warns(UserWarning, match=r"room for 20000 of 40\d\d\d bytes, and IndexSampler shuffles"):
+            iterator = iter(running)
+        found = np.concatenate(list(iterator))
+    assert np.array_equal(found, expected(order).ravel())
+    assert source.nbytes_read() <= 2 * 40_000
+
+
 def test_a_server_that_fails_is_the_workers_error(tmp_path):
     class Failing(Ranges):
         def read(self, shards, begins, ends):

@@ -69,8 +69,8 @@ class CsvDataSource(TextDataSource):
         self._parser = RowParser(format_)
         super().__init__(paths, format=format_, index=index, cache=cache, storage_options=storage_options)
         counts = np.diff(self._index.shard_ends, prepend=0)
-        self._first = int(counts.argmax() if not counts.any() else (counts > 0).argmax())
-        self._header = self._read_header(self._first)
+        self._first = int((counts > 0).argmax())
+        (self._header,) = self._read_headers(np.array([self._first]))
         self._checked_headers = counts == 0  # those whose columns are known, or don't matter
         self._checked_headers[self._first] = True
         self._chosen = None if columns is None else self._choose(columns)
@@ -89,37 +89,44 @@ class CsvDataSource(TextDataSource):
             raise ValueError(f"columns: expected some of {self._header}, got {missing}")
         return [(name, places[name]) for name in dict.fromkeys(columns)]
 
-    def _read_header(self, shard: int) -> list[str]:
-        """The names of a file's columns; [] for an empty file."""
-        first, end = self._index.records_of(shard)
-        if first < end:
-            shards, ends, _ = self._index.locate(np.array([first]))
+    def _read_headers(self, shards: NDArray[np.int64]) -> list[list[str]]:
+        """The names of the columns of files, read together; [] for an empty file."""
+        last = self._index.shard_ends[shards] - 1
+        firsts = np.where(shards > 0, self._index.shard_ends[shards - 1], 0)
+        if (
+            firsts > last
+        ).any():  # a file without records, of which none but the first one's header is asked for
+            ends = self._index.starts_of(int(shards[0]))[:1]
         else:
-            shards, ends = np.array([shard]), self._index.starts_of(shard)[:1]
-        (data,) = self._ranges.read(shards, np.zeros(1, np.int64), ends)
+            _, ends, _ = self._index.locate(firsts)
+        found = self._ranges.read(shards, np.zeros(len(shards), np.int64), ends)
+        return [self._header_of(shard, bytes(data)) for shard, data in zip(shards.tolist(), found)]
+
+    def _header_of(self, shard: int, data: bytes) -> list[str]:
         file = self._ranges.names[shard]
         try:
-            text = str(bytes(data).removeprefix(BOM).lstrip(b"\r\n"), self._encoding)
+            text = str(data.removeprefix(BOM).lstrip(b"\r\n"), self._encoding)
             header = self._parser.values(text) if text else []
-        except UnicodeDecodeError as error:
-            problem = f"expected columns' names in {self._encoding}, got {bytes(data)!r} ({error.reason})"
-            raise DataFormatError(f"{file}: at byte {error.start}, in the header: {problem}") from error
+        except ValueError as error:
+            problem = f"expected the columns' names in {self._encoding}, got {data[:200]!r} ({error})"
+            raise DataFormatError(f"{file}: at byte 0, in the header: {problem}") from error
         if len(set(header)) < len(header):
             twice = next(name for place, name in enumerate(header) if name in header[:place])
-            raise DataFormatError(
-                f"{file}: in the header: expected a name for each column, got {twice!r} twice"
-            )
+            problem = f"expected a name for each column, got {twice!r} twice"
+            raise DataFormatError(f"{file}: at byte 0, in the header: {problem}")
         return header
 
     def _check_headers(self, shards: NDArray[np.int64]) -> None:
         """Reads the headers of files of which no record was read before."""
-        for shard in np.unique(shards[~self._checked_headers[shards]]).tolist():
-            header = self._read_header(shard)
+        unknown = np.unique(shards[~self._checked_headers[shards]])
+        if not len(unknown):
+            return
+        for shard, header in zip(unknown.tolist(), self._read_headers(unknown)):
             if header != self._header:
                 names = self._ranges.names
                 raise DataFormatError(
-                    f"{names[shard]}: in the header: expected the columns of {names[self._first]}, {self._header}, "
-                    f"got {header}; make a source of each and join them with ConcatDataSource"
+                    f"{names[shard]}: at byte 0, in the header: expected the columns of {names[self._first]}, "
+                    f"{self._header}, got {header}; make a source of each and join them with ConcatDataSource"
                 )
             self._checked_headers[shard] = True
 

@@ -162,7 +162,7 @@ def test_headers_that_differ(tmp_path):
         assert source[0] == {"a": "1", "b": "2"}
         with pytest.raises(
             lk.DataFormatError,
-            match=r"part-2.txt: in the header: expected the columns of .*part-1.txt, \['a', 'b'\], got \['a', 'c'\]",
+            match=r"2.txt: at byte 0, in the header: expected the columns of .*1.txt, \['a', 'b'\], got \['a', 'c'\]",
         ):
             source.__getitems__([0, 1])
 
@@ -171,6 +171,7 @@ def test_headers_that_differ(tmp_path):
     ("text", "arguments", "error", "problem"),
     [
         ("a,a\n1,2\n", {}, lk.DataFormatError, "got 'a' twice"),
+        ("a,\xff\n1,2\n", {"encoding": "ascii"}, lk.DataFormatError, "at byte 0, in the header: .* in ascii"),
         ("a,b\n1,2\n", {"columns": ["c"]}, ValueError, r"columns: expected some of \['a', 'b'\], got \['c'\]"),
         ("a,b\n1,2\n", {"columns": "a"}, TypeError, "columns: expected a list of names, got 'a'"),
         ("a,b\n1,2\n", {"delimiter": "::"}, ValueError, "delimiter: expected one ASCII character"),

@@ -1,9 +1,11 @@
 """A billion records in 100,000 shards: what an opening and a lookup take doesn't grow with them."""
 
 import numpy as np
+import pytest
 
 from benchmarks.large_index import make_large_index, measure_large_index
 from loaderkit._record_index.record_index import RecordIndex
+from loaderkit.errors import DataFormatError
 
 
 def test_a_billion_records(tmp_path):
@@ -21,3 +23,18 @@ def test_a_billion_records(tmp_path):
     assert index.shard_names[99_999] == "train-099999.tar"
     assert sum(1 for _ in index.shard_names) == sum(1 for _ in index.shard_versions) == 10**5
     assert measure_large_index(large, calls=200)["memory_mib"] < 64
+
+
+def test_a_damaged_place_is_noticed(tmp_path):
+    """In a section that opening doesn't compare: an error at the record, none at others, all of them by `check`."""
+    large = make_large_index(f"{tmp_path}/large.lkx", shards=100, records_each=10**4, filled=100)
+    index = RecordIndex(large.path)
+    starts = next(offset for shape, offset, _ in index._file._sections if shape.name == "starts")
+    with open(large.path, "r+b") as file:
+        file.seek(starts + 4 * 500)
+        file.write(b"\xff\xff\xff\xff")
+    assert index.locate(np.array([0, 501, 9999]))[1].tolist() == [0, 501_000, 9_999_000]
+    with pytest.raises(DataFormatError, match=r"large\.lkx: .*ends before it begins.*make the index again"):
+        index.locate(np.array([0, 500]))
+    with pytest.raises(DataFormatError, match="section starts"):
+        index.check()

@@ -24,7 +24,7 @@ from .tar_unpacking import unpacked_names
 if TYPE_CHECKING:
     from loaderkit._chunk_cache.settings import Cache
 
-# A value from this size on is read by itself: to copy it out of a longer read costs more than another read.
+# A value from this size on is a range of its own, as local files are then read without a copy (`LOCAL_ALONE`).
 READ_ALONE = 32 << 10
 
 

@@ -9,8 +9,8 @@ from .scan import Malformed, ReadAt
 from .tar_header import BLOCK, COPY_AGAIN, checksums_hold, cut, name_of, number, padded, pax_records
 
 # Where headers lie near each other one read gives many of them; where they are far apart a read gives one header and
-# what lies beside it, and the values aren't read. Members of 10 KB in the page cache take 6.0 us each with windows of 64
-# KiB and 7.2 us with short ones.
+# what lies beside it, and the values aren't read. Members of 10 KB in the page cache take 6.0 us each with windows of
+# 64 KiB and 7.2 us with short ones.
 WINDOW, SHORT_WINDOW, NEAR = 64 << 10, 2 << 10, 16 << 10
 # A check of one header takes 25 us, of 256 together 0.27 us each.
 CHECKED_TOGETHER = 256

@@ -116,8 +116,8 @@ def test_truncated_bytes_are_never_other_values(features, data):
 
 
 def test_deep_groups_end():
-    """A million groups within each other are skipped without recursion; one that isn't closed is malformed."""
-    many = 1_000_000
+    """100,000 groups within each other are skipped without recursion; one that isn't closed is malformed."""
+    many = 100_000
     assert parse_example(b"\x0b" * many + b"\x0c" * many) == {}
     with pytest.raises(Malformed):
         parse_example(b"\x0b" * many)

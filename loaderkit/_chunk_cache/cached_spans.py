@@ -9,6 +9,7 @@ import secrets
 import threading
 import time
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -104,6 +105,7 @@ class CachedSpans:
         self._not_before = 0.0  # when chunks are written again, after they couldn't be
         self._warned = False
         self._check_limit()
+        _spans.add(self)
 
     def _check_limit(self) -> None:
         if not len(self._index):
@@ -357,12 +359,28 @@ class CachedSpans:
                 stacklevel=2,
             )
 
+    def begin_in_child(self) -> None:
+        """Makes this the reader of a loader of its own, in a process that was forked from its own."""
+        self._lock = threading.Lock()  # another thread may have held it
+        self._name, self._cached = secrets.token_hex(8), None
+
     def close(self) -> None:
         """Closes files and connections; a later read opens them again."""
         with self._lock:
             self._chunks.clear()
             self._cached = None  # threads that still read keep what they use
         self._ranges.close()
+
+
+_spans: weakref.WeakSet[CachedSpans] = weakref.WeakSet()  # of this process, for its forks
+
+
+def _begin_in_child() -> None:
+    for spans in _spans:
+        spans.begin_in_child()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
 
 
 def _copy(index: ChunkedIndex, ranges: RangeReader, cache: Cache, name: str) -> CachedSpans:

@@ -115,3 +115,16 @@ def test_a_pickle_is_small(folder):
     packed = pickle.dumps(BlocksDataSource(folder / "train-?.blocks"))
     assert len(packed) < 2000
     assert pickle.loads(packed).__getitems__([5, 0]) == [RECORDS[5], RECORDS[0]]
+
+
+def test_names_may_come_from_a_function(folder):
+    """As where links expire; it gives the same records as the names themselves."""
+    source = BlocksDataSource(lambda: [f"{folder}/train-3.blocks", f"{folder}/train-0.blocks[1:]"])
+    assert source.__getitems__(range(len(source))) == [*SHARDS[3], *SHARDS[0][1:]]
+
+
+def test_an_index_alone_is_no_data(folder):
+    """A pattern that matches nothing else is refused."""
+    BlocksDataSource(folder / "train-0.blocks")
+    with pytest.raises(FileNotFoundError, match="expected files of records, got an index"):
+        BlocksDataSource(folder / "*.lkx")

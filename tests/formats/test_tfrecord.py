@@ -129,7 +129,7 @@ def test_a_span_of_other_bytes_is_malformed(span):
 
 @pytest.mark.parametrize(
     ("compressed", "command"),
-    [(gzip.compress(b"x" * 100), "gzip -d"), (zlib.compress(b"x" * 100), "pigz -dz")],
+    [(gzip.compress(b"x" * 100, mtime=0), "gzip -d"), (zlib.compress(b"x" * 100), "pigz -dz")],
 )
 def test_compressed_files_are_refused(compressed, command):
     """With the command that unpacks them."""

@@ -101,7 +101,7 @@ def test_json_lines_of_other_bytes(tmp_path):
     ):
         source[1]
     for name, data, text in [
-        ("a.jsonl.gz", gzip.compress(b"1\n"), "gzip -d"),
+        ("a.jsonl.gz", gzip.compress(b"1\n", mtime=0), "gzip -d"),
         ("b.jsonl", "1\n".encode("utf-16"), "UTF-8"),
     ]:
         (tmp_path / name).write_bytes(data)

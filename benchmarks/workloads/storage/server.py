@@ -83,14 +83,26 @@ def batches_of(source: lk.RandomAccessDataSource) -> Iterator[int]:
             yield sum(map(len, batch["jpg"]))
 
 
-def ours(server: Server, names: list[str], records: int, set_bytes: int) -> Metrics:
+def remote_index(server: Server, names: list[str], path: Path) -> str:
+    """The index as `loaderkit index` makes it of the shards on the server, with their ETags."""
+    from loaderkit._formats.tar import TarFormat
+    from loaderkit._record_index.build import build_index
+    from loaderkit._record_index.shard_set import ShardSet
+
+    if not path.exists():
+        build_index(
+            ShardSet([server.address + name for name in names]), TarFormat(), str(path), worker_count=0
+        )
+    return str(path)
+
+
+def ours(server: Server, names: list[str], records: int, set_bytes: int, index: str) -> Metrics:
     """Two epochs through a cache that is empty at first."""
     with TemporaryDirectory() as folder, ExitStack() as stack:
         urls = [server.address + name for name in names]
         before = server.sent()
         begin = time.perf_counter()
-        # The index lies beside the shards, where `local` made it.
-        source = lk.TarDataSource(urls, cache=lk.Cache(folder, limit="10GB"))
+        source = lk.TarDataSource(urls, cache=lk.Cache(folder, limit="10GB"), index=index)
         batches = batches_of(source)
         stack.callback(batches.close)  # type: ignore[attr-defined]
         steps = records // min(BATCH, records)
@@ -161,15 +173,14 @@ def measure(contender: Contender, size: Size) -> Metrics:
             return {WARM: epochs(begin)[WARM]}
     if contender.name == LOCAL.name:
         return local(paths, records)
-    hasattr(lk, "TarDataSource") and lk.TarDataSource(
-        [str(path) for path in paths]
-    )  # makes the index, if it isn't there
     with serving(paths[0].parent, LATENCY_S) as server:
         if contender.name == OBSTORE.name:
             cold, first = timed(in_order(server.address, paths))
             return {COLD: cold, TRIPS: first / LATENCY_S}
-        set_bytes = sum(path.stat().st_size for path in paths)
-        return ours(server, [path.name for path in paths], records, set_bytes)
+        set_bytes, names = sum(path.stat().st_size for path in paths), [path.name for path in paths]
+        return ours(
+            server, names, records, set_bytes, remote_index(server, names, size.folder / "server.lkx")
+        )
 
 
 BENCHMARKS = (

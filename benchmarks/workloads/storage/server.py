@@ -68,7 +68,7 @@ def in_order(address: str, paths: list[Path]) -> Iterator[int]:
         )
 
 
-def batches_of(source: lk.RandomAccessDataSource) -> Iterator[int]:
+def batches_of(source: lk.TarDataSource) -> Iterator[int]:
     """Bytes of each batch, without end."""
     records = len(source)
     sampler = lk.ChunkSampler(

@@ -74,7 +74,7 @@ def webdataset_calls(paths: list[Path]) -> Iterator[int]:
             yield taken
 
 
-def loader_calls(source: lk.RandomAccessDataSource, records: int) -> Iterator[int]:
+def loader_calls(source: lk.TarDataSource, records: int) -> Iterator[int]:
     """Batches of the loader, in this process."""
     loader = lk.DataLoader(
         data_source=source,

@@ -3,7 +3,9 @@
 import contextlib
 import errno
 import os
+import stat
 import time
+import weakref
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -52,8 +54,10 @@ class LocalFiles:
         self._prepare()
 
     def _prepare(self) -> None:
-        # The cache is safe for threads; a file that it drops is closed when its last read has ended.
-        self._open = lru_cache(_most_open_files())(self._open_file)
+        # The cache is safe for threads; a file that it drops is closed when its last read has ended. It doesn't hold
+        # the reader, whose files so are closed with its last reference, without waiting for the garbage collector.
+        reader = weakref.proxy(self)
+        self._open = lru_cache(_most_open_files())(lambda shard: reader._open_file(shard))
         self._check_at = 0.0
 
     @property
@@ -62,8 +66,10 @@ class LocalFiles:
         return self._paths
 
     def version(self, shard: int) -> ObjectVersion:
-        """Size and time of a file now; FileNotFoundError where it is missing."""
-        return _version_of(FileIdentity.of(self._paths[shard]))
+        """Size and time of a file now; FileNotFoundError where it is missing, OSError where it is no regular file."""
+        path = self._paths[shard]
+        _check_regular(path, os.stat(path).st_mode)
+        return _version_of(FileIdentity.of(path))
 
     def read(
         self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
@@ -157,15 +163,20 @@ class _OpenFile:
     def __init__(self, path: str) -> None:
         self.descriptor = -1
         with naming_limits(path), above_standard():
-            self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        if os.path.isdir(path):
-            raise IsADirectoryError(
-                errno.EISDIR, "a folder, not a file; write folder/* for the files in it", path
-            )
+            # Opening a named pipe would wait for what writes to it.
+            self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        _check_regular(path, os.fstat(self.descriptor).st_mode)
 
     def __del__(self) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
+
+
+def _check_regular(path: str, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "a folder, not a file; write folder/* for the files in it", path)
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.ESPIPE, "a pipe or a device, in which no record can be found by its place", path)
 
 
 def _version_of(identity: FileIdentity) -> ObjectVersion:

@@ -1,5 +1,6 @@
 """Ranges of local files, and files that change while they are read."""
 
+import gc
 import os
 import pickle
 import threading
@@ -178,3 +179,27 @@ def test_what_is_no_file(tmp_path):
         read(open_ranges([str(tmp_path)]), (0, 0, 5))
     with pytest.raises(ValueError, match=r"got 1 of the former and 1 of the latter; .*ConcatDataSource"):
         open_ranges([str(tmp_path), "s3://bucket/a.tar"])
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="counts descriptors in /proc")
+def test_files_are_closed_with_the_reader(paths):
+    """With its last reference, without the garbage collector."""
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    gc.disable()
+    try:
+        for _ in range(3):
+            read(open_ranges(paths), (0, 0, 5), (3, 0, 5))
+        assert len(os.listdir("/proc/self/fd")) == before
+    finally:
+        gc.enable()
+
+
+def test_a_pipe_in_the_place_of_a_file(ranges, paths):
+    """It isn't waited for."""
+    os.unlink(paths[1])
+    os.mkfifo(paths[1])
+    with pytest.raises(OSError, match=r"a pipe or a device.*/b"):
+        read(ranges, (1, 0, 1))
+    with pytest.raises(OSError, match=r"a pipe or a device.*/b"):
+        ranges.version(1)

@@ -11,7 +11,7 @@ from loaderkit._system.descriptors import above_standard
 from loaderkit.errors import DataFormatError
 
 from .record_index import RecordIndex
-from .shard_set import ShardSet
+from .shard_set import ShardSet, shortened
 
 _PIECE = 8 << 20  # bytes of one request, and those that are in memory
 
@@ -27,7 +27,7 @@ def fetch_index(name: ShardSet, folder: str) -> RecordIndex:
         version = ranges.version(0)
         shown = name.shown[0]
         told = hashlib.sha256(f"{shown} {version.size} {version.tag}".encode("utf-8", "surrogateescape"))
-        stem = name.base_names[0].removesuffix(".lkx")[:100]
+        stem = shortened(name.base_names[0].removesuffix(".lkx"))
         path = os.path.join(folder, f"{stem}-{told.hexdigest()[:16]}.fetched.lkx")
         with contextlib.suppress(FileNotFoundError, DataFormatError):
             return RecordIndex(path)

@@ -26,7 +26,7 @@ from .counted_index import CountedIndex
 from .fetch import fetch_index
 from .part_file import ScanOptions
 from .record_index import RecordIndex
-from .shard_set import ShardSet, base_name
+from .shard_set import ShardSet, distinct_names, shortened
 
 _log = logging.getLogger("loaderkit")
 
@@ -48,7 +48,7 @@ def cache_folder() -> str:
 def cached_path(shards: ShardSet, kind: str) -> str:
     """The file of their index in the cache folder: one for each set of whole names and kind of format."""
     told = "\n".join([kind, *shards.shown]).encode("utf-8", "surrogateescape")
-    stem = shards.index_name.removesuffix(".lkx")[:100]
+    stem = shortened(shards.index_name.removesuffix(".lkx"))
     return os.path.join(cache_folder(), f"{stem}-{hashlib.sha256(told).hexdigest()[:16]}.lkx")
 
 
@@ -149,9 +149,10 @@ def other_set(index: RecordIndex, shards: ShardSet, format: Format) -> str:  # n
         return f"it is of the format {index.kind}, not {format.kind}"
     if index.shards != len(shards.paths):
         return f"it is of {index.shards} files, not {len(shards.paths)}"
-    for shard, (was, now) in enumerate(zip(index.shard_names, shards.base_names)):
-        if base_name(was) != now:
-            return f"its file {shard} is {base_name(was)}, not {now}"
+    names = zip(distinct_names(list(index.shard_names)), distinct_names(shards.shown))
+    for shard, (was, now) in enumerate(names):
+        if was != now:
+            return f"its file {shard} is {was}, not {now}"
     return ""
 
 
@@ -217,14 +218,17 @@ def _open_beside(shards: ShardSet, _: str) -> RecordIndex:
 
 
 def _make_local(shards: ShardSet, format: Format, options: ScanOptions | None) -> RecordIndex:  # noqa: A002
+    with contextlib.closing(shards.open()) as ranges:
+        for shard in range(len(shards.paths)):
+            ranges.version(shard)  # an error for a shard that is missing, before any folder is made
     *beside, cached = _candidates(shards, format.kind)
     for path in beside:
-        # Where another program's index of the same file lies there, such as one of another format, it stays.
-        if not _foreign(path, shards, format):
-            with contextlib.suppress(PermissionError):
+        with contextlib.suppress(PermissionError), locked_folder(f"{path}.parts"):
+            # Where another program's index of the same file lies there, such as one of another format, it stays.
+            if not _foreign(path, shards, format):
                 return _make_once(path, shards, format, options)
-    os.makedirs(os.path.dirname(cached), exist_ok=True)
-    return _make_once(cached, shards, format, options)
+    with locked_folder(f"{cached}.parts"):
+        return _make_once(cached, shards, format, options)
 
 
 def _foreign(path: str, shards: ShardSet, format: Format) -> bool:  # noqa: A002
@@ -240,17 +244,16 @@ def _make_once(
     format: Format,  # noqa: A002
     options: ScanOptions | None,
 ) -> RecordIndex:
-    with locked_folder(f"{path}.parts"):
-        if (found := _usable(path, shards, format, logs=True)) is not None:
-            return found  # another process has just made it
-        begun = time.monotonic()
-        try:
-            index = build_index(shards, format, path, options=options)
-        except FileNotFoundError:
-            # Without locks another process may have finished first, and removed the parts.
-            if (found := _usable(path, shards, format)) is None:
-                raise
-            return found
+    if (found := _usable(path, shards, format, logs=True)) is not None:
+        return found  # another process has just made it
+    begun = time.monotonic()
+    try:
+        index = build_index(shards, format, path, options=options)
+    except FileNotFoundError:
+        # Without locks another process may have finished first, and removed the parts.
+        if (found := _usable(path, shards, format)) is None:
+            raise
+        return found
     _log.info(
         "made the index %s of %d files with %d records in %.1f s",
         path,
@@ -270,14 +273,19 @@ def locked_folder(folder: str) -> Iterator[None]:
     while True:
         try:
             os.makedirs(folder, exist_ok=True)
-            with above_standard():
-                descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue  # removed by a process that has just finished
+        except FileExistsError:
+            if os.path.lexists(folder) and not os.path.isdir(folder):
+                raise
+            continue  # removed meanwhile, as below
         except OSError as error:
             if error.errno in _READ_ONLY:
                 raise PermissionError(error.errno, "the folder can't be written to", folder) from error
             raise
+        try:
+            with above_standard():
+                descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # removed by a process that has just finished
         try:
             with contextlib.suppress(OSError):  # a file system without locks
                 fcntl.flock(descriptor, fcntl.LOCK_EX)

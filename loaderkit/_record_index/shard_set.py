@@ -50,17 +50,19 @@ class ShardSet:
 
     @property
     def index_name(self) -> str:
-        """The file name of their index: NAME.lkx for one shard, else PREFIX-COUNT-HASH.lkx.
+        """The file name of their index: NAME.lkx for one shard with a name of at most 180 bytes, else
+        PREFIX-COUNT-HASH.lkx.
 
-        PREFIX is what the base names begin with, up to the numbers; HASH are 8 digits of a sha256 of the base names.
+        PREFIX is what the base names begin with, up to the numbers; HASH are 8 digits of a sha256 of the names, by
+        which another order is another set.
         """
         names = self.base_names
-        if len(names) == 1:
+        if len(names) == 1 and shortened(names[0]) == names[0]:
             return f"{names[0]}.lkx"
         low, high = min(names), max(names)
         same = next((i for i, (a, b) in enumerate(zip(low, high)) if a != b), len(low))
-        prefix = re.sub(r"[-_.0-9]+$", "", low[:same]) or "data"
-        told = "\n".join(names).encode("utf-8", "surrogateescape")
+        prefix = shortened(re.sub(r"[-_.0-9]+$", "", low[:same])) or "data"
+        told = "\n".join(distinct_names(self.shown)).encode("utf-8", "surrogateescape")
         return f"{prefix}-{len(names)}-{hashlib.sha256(told).hexdigest()[:8]}.lkx"
 
     @property
@@ -99,3 +101,30 @@ def base_name(shown: str) -> str:
     ('train-0.tar', 'x.tar')
     """
     return shown.rstrip("/").rpartition("/")[2]
+
+
+def distinct_names(shown: Sequence[str]) -> Sequence[str]:
+    """The names without folders; where one comes twice, the names below the folder that holds all of them.
+
+    They are the same for a set that was moved or copied as a whole.
+
+    >>> distinct_names(["/data/a/0.tar", "/data/b/1.tar"]), distinct_names(["/data/a/0.tar", "/data/b/0.tar"])
+    (['0.tar', '1.tar'], ['a/0.tar', 'b/0.tar'])
+    """
+    names = [base_name(name) for name in shown]
+    if len(set(names)) == len(names):
+        return names
+    parts = [name.rstrip("/").split("/") for name in shown]
+    different = (len(set(level)) > 1 for level in zip(*parts))
+    same = next((place for place, differs in enumerate(different) if differs), 0)
+    return ["/".join(each[same:]) for each in parts]
+
+
+def shortened(name: str) -> str:
+    """A file's name of at most 180 bytes, so that the 255 of most file systems hold what is appended to it, too.
+
+    >>> shortened("a.tar"), len(shortened("\N{GREEK SMALL LETTER MU}" * 100))
+    ('a.tar', 90)
+    """
+    content = name.encode("utf-8", "surrogateescape")
+    return name if len(content) <= 180 else content[:180].decode("utf-8", "ignore")

@@ -1,5 +1,6 @@
 """Where the index of a set is looked for, when it is used and when it is made again."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,6 +11,9 @@ import pytest
 from index_data import BlocksDataSource, blocks, make_index
 
 from loaderkit._record_index import shard_set
+from loaderkit._record_index.find import locked_folder
+from loaderkit._record_index.record_index import RecordIndex
+from loaderkit._record_index.shard_set import ShardSet
 from loaderkit._storage.names import redacted
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import DataFormatError, FileChangedError, StorageError
@@ -262,3 +266,81 @@ def test_eight_processes_at_once(shard, cache_home):
     assert [child.returncode for child in children] == [0] * 8
     assert b"".join(outputs).count(b"scan") == 1
     assert sorted(os.listdir(shard.parent)) == ["x.blocks", "x.blocks.lkx"]
+
+
+@pytest.mark.parametrize("place", ["missing/deep/x.blocks", "dangling/x.blocks", "/proc/missing/x.blocks"])
+def test_a_file_in_no_folder(tmp_path, cache_home, place):
+    """It is missing; no folder is made for its index, and none is waited for."""
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"x\.blocks"):
+        BlocksDataSource(tmp_path / place)
+    assert os.listdir(tmp_path) == ["dangling"] and not os.listdir(cache_home)
+
+
+def test_a_folder_for_parts_that_cannot_be_made(tmp_path):
+    """An error, where the parent is no folder or isn't there."""
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "file").write_bytes(b"")
+    for place in ("dangling/x.parts", "file/x.parts", "file"):
+        with pytest.raises(OSError, match=place.partition("/")[0]), locked_folder(str(tmp_path / place)):
+            pass
+
+
+def test_what_is_no_regular_file(tmp_path):
+    """A pipe without a writer isn't waited for."""
+    os.mkfifo(tmp_path / "x.blocks")
+    with pytest.raises(OSError, match=r"a pipe or a device.*x\.blocks"):
+        BlocksDataSource(tmp_path / "x.blocks")
+    with pytest.raises(IsADirectoryError, match=r"write folder/\*"):
+        BlocksDataSource(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a" * 255, "日" * 85, "b" * 181, "b\udce9" * 120])
+def test_long_names(tmp_path, scans, name):
+    """The index's name is a shorter one."""
+    paths = [tmp_path / name, tmp_path / (name[:-1] + "c")]
+    for path in paths:
+        path.write_bytes(blocks(RECORDS))
+    for _ in range(2):
+        assert BlocksDataSource(paths[0])[2] == "c" and len(BlocksDataSource(paths)) == 6
+    assert len(scans) == 3
+    assert len(list(tmp_path.glob("*.lkx"))) == 2
+
+
+def test_names_that_come_twice_in_another_order(tmp_path):
+    """Files of one name, size and time in two folders: each order has an index of its own, also by name."""
+    paths = []
+    for folder, records in (("a", ["2aaaaaaaaaaaaaaaaaaaaa", "b"]), ("b", ["c", "2ddddddddddddddddddd"])):
+        (tmp_path / folder).mkdir()
+        paths.append(tmp_path / folder / "0.blocks")
+        paths[-1].write_bytes(blocks(records))
+        os.utime(paths[-1], ns=(5, 5))
+    there, back = BlocksDataSource(paths), BlocksDataSource(paths[::-1])
+    assert there.__getitems__(range(4)) == back.__getitems__([2, 3, 0, 1])
+    (index, _) = tmp_path.glob("*.lkx")
+    with pytest.raises(ValueError, match=r"its file 0 is [ab]/0\.blocks, not [ab]/0\.blocks"):
+        [BlocksDataSource(order, index=index) for order in (paths, paths[::-1])]
+
+
+def test_two_formats_at_once(shard, monkeypatch, cache_home):
+    """The index that another program makes of the same file meanwhile, of its own format, stays."""
+    from index_data import Blocks
+
+    from loaderkit._record_index import find
+
+    real = find.locked_folder
+
+    @contextlib.contextmanager
+    def locked(folder):
+        with real(folder):
+            if folder.startswith(str(shard.parent)):
+                make_index(shard.parent / "made", [shard])
+                other = RecordIndex(str(shard.parent / "made" / "set.lkx"))
+                assert other.kind == "blocks"
+                os.replace(other.path, f"{shard}.lkx")
+            yield
+
+    monkeypatch.setattr(find, "locked_folder", locked)
+    found = find.find_index(ShardSet([str(shard)]), Blocks(kind="others"))
+    assert found.kind == "others" and found.path.startswith(str(cache_home))
+    assert RecordIndex(f"{shard}.lkx").kind == "blocks"

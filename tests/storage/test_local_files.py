@@ -132,8 +132,20 @@ def test_another_version_than_the_indexed_one(paths):
     with pytest.raises(FileChangedError, match=r"/d: .*it had 100,000 bytes and has 40,000 now"):
         read(accepting, (3, 0, 5))
     accepting.close()
+    refusing = open_ranges(paths, expected=[ObjectVersion(now.size, "mtime_ns:1")] * 4)
     with pytest.raises(FileChangedError, match="its version was 'mtime_ns:1' and is 'mtime_ns:"):
-        read(open_ranges(paths, expected=[ObjectVersion(now.size, "mtime_ns:1")] * 4), (0, 0, 5))
+        read(refusing, (0, 0, 5))
+
+    def refuse(reader, shard, seen):
+        decide(reader, shard, seen)
+        raise FileChangedError("other bytes")
+
+    refusing = open_ranges(
+        paths, expected=[ObjectVersion(now.size, "mtime_ns:1")] * 4, on_other_version=refuse
+    )
+    for _ in range(2):  # a loader reads again what failed
+        with pytest.raises(FileChangedError, match="other bytes"):
+            read(refusing, (0, 0, 5))
     same = open_ranges(paths, expected=[now, None, None, None])
     assert read(same, (0, 0, 5), (1, 0, 1)) == [DATA[0][:5], DATA[1]]
     same.close()
@@ -203,3 +215,21 @@ def test_a_pipe_in_the_place_of_a_file(ranges, paths):
         read(ranges, (1, 0, 1))
     with pytest.raises(OSError, match=r"a pipe or a device.*/b"):
         ranges.version(1)
+
+
+def test_each_file_is_compared_by_itself(paths, monkeypatch):
+    """A comparison of one file doesn't put off that of another."""
+    clock = [1000.0]
+    monkeypatch.setattr(local_files.time, "monotonic", lambda: clock[0])
+    ranges = open_ranges(paths)
+    read(ranges, (0, 0, 5), (3, 0, 5))
+    with open(paths[3], "r+b") as file:
+        file.write(b"other")
+    os.utime(paths[3], ns=(5, 5))
+    clock[0] += 0.9 * local_files.CHECK_S
+    read(ranges, (3, 0, 5))
+    clock[0] += 0.2 * local_files.CHECK_S
+    read(ranges, (0, 0, 5))
+    with pytest.raises(FileChangedError, match=r"/d: .*it was written to at"):
+        read(ranges, (3, 0, 5))
+    ranges.close()

@@ -183,7 +183,9 @@ class _OpenFile:
 
 def _check_regular(path: str, mode: int) -> None:
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, "a folder, not a file; write folder/* for the files in it", path)
+        raise IsADirectoryError(
+            errno.EISDIR, "a folder, not a file; write folder/* for the files in it", path
+        )
     if not stat.S_ISREG(mode):
         raise OSError(errno.ESPIPE, "a pipe or a device, in which no record can be found by its place", path)
 

@@ -92,7 +92,7 @@ def test_a_file_that_was_replaced_is_noticed(ranges, paths):
 
 
 def test_a_file_that_is_written_to_is_noticed(ranges, paths, monkeypatch):
-    """Also while it is open, within a second; its size may be the same."""
+    """Also while it is open; its size may be the same."""
     monkeypatch.setattr(local_files, "CHECK_S", 0.0)
     assert read(ranges, (0, 0, 5), (1, 0, 1)) == [DATA[0][:5], DATA[1]]
     with open(paths[0], "r+b") as file:

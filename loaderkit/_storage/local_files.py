@@ -1,6 +1,5 @@
 """Ranges of local files, read in the calling thread."""
 
-import contextlib
 import errno
 import os
 import stat
@@ -98,23 +97,6 @@ class LocalFiles:
         if (self._check_at[plan.shards] < now).any():
             self._check_written(plan.shards[self._check_at[plan.shards] < now], now)
         return slices_of(plan, found, ends - begins)
-
-    def will_need(
-        self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> None:
-        """Tells the system that these ranges are read soon, so that it fetches them from the disk meanwhile.
-
-        Files that can't be opened are passed over: the read says what is wrong with them.
-        """
-        if not hasattr(os, "posix_fadvise"):
-            return
-        plan = plan_reads(shards, begins, ends, max_gap=LOCAL_GAP)
-        for shard, begin, end in zip(
-            plan.shards.tolist(), plan.begins.tolist(), plan.ends.tolist(), strict=True
-        ):
-            with contextlib.suppress(OSError):
-                file = self._open(shard)
-                os.posix_fadvise(file.descriptor, begin, end - begin, os.POSIX_FADV_WILLNEED)
 
     def close(self) -> None:
         """Closes the files; a later read opens them again."""

@@ -178,13 +178,6 @@ def test_few_files_are_open_at_once(tmp_path, monkeypatch):
     ranges.close()
 
 
-def test_what_is_read_soon_is_told_to_the_system(ranges, paths):
-    """Files that aren't there are passed over: the read says so."""
-    os.unlink(paths[1])
-    ranges.will_need(np.array([0, 1]), np.array([0, 0]), np.array([10, 1]))
-    assert read(ranges, (0, 5, 10)) == [DATA[0][5:10]]
-
-
 def test_what_is_no_file(tmp_path):
     """A folder, and a set of local and remote names."""
     with pytest.raises(IsADirectoryError, match=r"write folder/\* for the files in it"):

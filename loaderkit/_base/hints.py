@@ -150,6 +150,26 @@ METHODS: Mapping[str, str] = {
     "set_epoch": "loader.epoch(e)",
 }
 
+# method of a data source in other libraries -> what to write instead
+SOURCE_METHODS: Mapping[str, str] = {
+    "shuffle": "lk.IndexSampler(len(source), shuffle=True, seed=0) as sampler= of lk.DataLoader",
+    "decode": 'lk.decode.ByExtension("rgb8") among the operations of lk.DataLoader',
+    "map": "lk.Map(function) among the operations of lk.DataLoader",
+    "to_tuple": 'lk.AsTuple("jpg cls") among the operations of lk.DataLoader',
+    "map_dict": "lk.Map(function) among the operations of lk.DataLoader",
+    "map_tuple": "lk.Map(function) among the operations of lk.DataLoader",
+    "rename": "lk.Map(function) among the operations of lk.DataLoader",
+    "select": "lk.Filter(function) among the operations of lk.DataLoader",
+    "filter": "lk.Filter(function) among the operations of lk.DataLoader",
+    "batched": "lk.Batch(32) among the operations of lk.DataLoader",
+    "batch": "lk.Batch(32) among the operations of lk.DataLoader",
+    "unbatched": "lk.FlatMap(function) among the operations of lk.DataLoader",
+    "repeat": "num_epochs=None of lk.IndexSampler",
+    "with_epoch": "loader.epoch(e)",
+    "prefetch": "prefetch_batches=... of lk.DataLoader",
+    "shard": "shard_options=lk.ShardOptions(index, count) of lk.DataLoader",
+}
+
 
 def refuse_foreign_keywords(callable_name: str, keywords: Mapping[str, Any]) -> None:
     """Raises TypeError for unknown keyword arguments, with our spelling of those that other libraries have.
@@ -225,7 +245,25 @@ def refuse_foreign_method(owner: object, name: str) -> Never:
     Traceback (most recent call last):
     AttributeError: 'list' object has no attribute 'state_dict'; use instead: get_state() of iter(loader)
     """
-    advice = f"; use instead: {METHODS[name]}" if name in METHODS else ""
+    _refuse_attribute(owner, name, METHODS)
+
+
+def refuse_foreign_source_method(owner: object, name: str) -> Never:
+    """Raises AttributeError for a method that a source doesn't have, with ours in its place if known.
+
+    Args:
+        owner: the source.
+        name: the attribute that was looked up.
+
+    >>> refuse_foreign_source_method([], "repeat")
+    Traceback (most recent call last):
+    AttributeError: 'list' object has no attribute 'repeat'; use instead: num_epochs=None of lk.IndexSampler
+    """
+    _refuse_attribute(owner, name, SOURCE_METHODS)
+
+
+def _refuse_attribute(owner: object, name: str, known: Mapping[str, str]) -> Never:
+    advice = f"; use instead: {known[name]}" if name in known else ""
     raise AttributeError(
         f"{type(owner).__name__!r} object has no attribute {name!r}{advice}", name=name, obj=owner
     )

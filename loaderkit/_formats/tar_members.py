@@ -252,6 +252,6 @@ def _not_a_header(offset: int, got: bytes) -> Malformed:
             return Malformed(
                 0,
                 f"expected a tar archive, got one compressed by {name}",
-                "unpack it: loaderkit convert SHARD NEW.tar",
+                f"unpack it once: `{name} -dc SHARD > NEW.tar`",
             )
     return Malformed(offset, f"expected a tar header with a right checksum, got {got[:12]!r}", COPY_AGAIN)

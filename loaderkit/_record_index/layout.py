@@ -189,7 +189,7 @@ class SectionFile:
         with file:
             size = os.fstat(file.fileno()).st_size
             try:
-                self.header = _read_header(file.read, size)
+                self.header = _read_header(path, file.read, size)
                 self._sections = [_section_of(entry, size) for entry in self.header.pop("sections")]
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise torn(path, str(error)) from None
@@ -237,10 +237,16 @@ def _aligned(position: int) -> int:
     return -(-position // ALIGNMENT) * ALIGNMENT
 
 
-def _read_header(read: Any, size: int) -> dict[str, Any]:
+def _read_header(path: str, read: Any, size: int) -> dict[str, Any]:
     prefix = read(_PREFIX)
+    if not prefix:
+        raise ValueError("it is empty")
     if prefix[:8] != MAGIC:
-        raise ValueError(f"it begins with {prefix[:8]!r}, not with {MAGIC!r}")
+        # It may be a file of records, so the advice isn't to remove it.
+        raise DataFormatError(
+            f"{path}: expected an index of loaderkit, which begins with {MAGIC!r}, got a file that begins with "
+            f"{prefix[:8]!r}; give index= the file that `loaderkit index` wrote, or make a new one by this command"
+        )
     length = int.from_bytes(prefix[8:], "little")
     if len(prefix) < _PREFIX or not 2 <= length <= min(size - _PREFIX, _LONGEST_HEADER):
         raise ValueError(f"its header should have {length} bytes, and the file has {size}")

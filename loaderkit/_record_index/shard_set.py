@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loaderkit._storage.names import is_remote, redacted
-from loaderkit._storage.open_ranges import open_ranges
+from loaderkit._storage.names import redacted
+from loaderkit._storage.open_ranges import all_remote, open_ranges
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader
 from loaderkit._storage.versions import OnOtherVersion
 
@@ -32,6 +32,7 @@ class ShardSet:
     shown: Sequence[str] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        all_remote(self.paths)  # a ValueError here, before an index is looked for
         object.__setattr__(self, "shown", [redacted(path) for path in self.paths])
 
     def __repr__(self) -> str:
@@ -45,8 +46,8 @@ class ShardSet:
 
     @property
     def remote(self) -> bool:
-        """Whether one of them isn't a local file."""
-        return any(is_remote(path) for path in self.paths)
+        """Whether they are objects of servers."""
+        return all_remote(self.paths)
 
     @property
     def index_name(self) -> str:

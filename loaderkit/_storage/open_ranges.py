@@ -10,6 +10,21 @@ from .remote_objects import Refresh, RemoteObjects
 from .versions import OnOtherVersion
 
 
+def all_remote(names: Sequence[str]) -> bool:
+    """Whether the files are objects of servers, False where they are local; ValueError where some are of each kind.
+
+    >>> all_remote(["/data/0.tar", "/data/1.tar"]), all_remote(["s3://bucket/0.tar"])
+    (False, True)
+    """
+    remote = sum(map(is_remote, names))
+    if 0 < remote < len(names):
+        raise ValueError(
+            f"paths: expected local files or objects of servers, got {len(names) - remote} of the former and {remote} "
+            "of the latter; make a source of each and join them with ConcatDataSource"
+        )
+    return remote > 0
+
+
 def open_ranges(
     names: Sequence[str],
     *,
@@ -44,14 +59,8 @@ def open_ranges(
     ...     ranges.close()
     [<memory at ...>, <memory at ...>]
     """
-    remote = sum(map(is_remote, names))
-    if not remote:
+    if not all_remote(names):
         return LocalFiles(names, expected=expected, on_other_version=on_other_version)
-    if remote < len(names):
-        raise ValueError(
-            f"paths: expected local files or objects of servers, got {len(names) - remote} of the former and {remote} "
-            "of the latter; make a source of each and join them with ConcatDataSource"
-        )
     return RemoteObjects(
         names,
         storage_options=storage_options,

@@ -6,6 +6,7 @@ from typing import Literal
 
 from .exit_status import ExitStatus
 from .output import Output
+from .printable import counted
 
 Severity = Literal["error", "warning"]
 SHOWN = 10  # findings of one rule, as text; --json has all
@@ -50,9 +51,5 @@ def report(
         out.text(nothing)
     else:
         errors = sum(finding.severity == "error" for finding in findings)
-        out.text(f"{_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}")
+        out.text(f"{counted(errors, 'error')}, {counted(len(findings) - errors, 'warning')}")
     return ExitStatus.FINDINGS if findings else ExitStatus.DONE
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -8,6 +8,7 @@ import sys
 from loaderkit._formats.scan import Format
 from loaderkit._record_index.build import build_counts, build_index
 from loaderkit._record_index.find import cached_path, locked_folder, path_beside
+from loaderkit._record_index.layout import MAGIC
 from loaderkit._record_index.part_file import ScanOptions
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.scan_shard import REMOTE_WINDOW
@@ -17,7 +18,7 @@ from .exit_status import ExitStatus, UsageError
 from .formats import SCANNED
 from .open_source import add_source_arguments, named_data, shown_name, usage_errors
 from .output import Output, add_output_argument
-from .printable import printable, size_text
+from .printable import counted, printable, size_text
 
 ASKED_SIZES = 16  # of the shards on a server; each is a round trip
 
@@ -70,6 +71,7 @@ def run(options: argparse.Namespace) -> int:
     with named_data(options) as data:
         shards = data.shards()
         path = options.output or _default_path(shards, SCANNED[data.format].kind)
+        _refuse_other_file(path)
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         if options.counts is not None:
             index = _count(options, shards, SCANNED[data.format], path)
@@ -134,6 +136,19 @@ def _build(
         )
 
 
+def _refuse_other_file(path: str) -> None:
+    """UsageError where the path is of something else than an index, such as a file of the data."""
+    if os.path.isdir(path):
+        raise UsageError(f"--output: expected the name of a file, got the folder {shown_name(path)}")
+    if os.path.isfile(path) and os.path.getsize(path):
+        with open(path, "rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                raise UsageError(
+                    f"--output: expected a new file or an index, got {shown_name(path)}, which is neither and would be "
+                    "lost; give another name"
+                )
+
+
 def _default_path(shards: ShardSet, kind: str) -> str:
     beside = path_beside(shards)
     if beside and not shards.remote and os.access(shards.folder, os.W_OK):
@@ -150,8 +165,8 @@ def _announce(shards: ShardSet) -> None:
     requests = max(count, round(total / REMOTE_WINDOW))
     about = "" if len(some) == count else "about "
     print(
-        f"loaderkit index: {count:,} shards with {about}{size_text(total)} on a server, "
-        f"at most {requests:,} requests; what lies within large members of tars is left out: "
+        f"loaderkit index: {counted(count, 'shard')} with {about}{size_text(total)} on a server, "
+        f"at most {counted(requests, 'request')}; what lies within large members of tars is left out: "
         f"{printable(shards.shown[0])}",
         file=sys.stderr,
     )

@@ -24,6 +24,7 @@ from loaderkit.sources.indexed import data_parts
 from .data_format import FORMATS, SNIFFED_BYTES, format_by_content, format_by_name
 from .exit_status import UsageError
 from .formats import SCANNED, indexed_source
+from .printable import counted
 
 PIPE = "-"
 
@@ -113,7 +114,8 @@ class NamedData:
         if self.format not in SCANNED:
             raise UsageError(f"SRC: expected files that need an index, got {self.format}, which has its own")
         parts = data_parts(self.names, self.storage_options)
-        return ShardSet(list(dict.fromkeys(part.path for part in parts)), self.storage_options)
+        with usage_errors():
+            return ShardSet(list(dict.fromkeys(part.path for part in parts)), self.storage_options)
 
 
 @contextlib.contextmanager
@@ -190,7 +192,7 @@ def _tell_of_indexing(shards: ShardSet, kind: str) -> None:
     found = any(map(os.path.exists, (path_beside(shards), cached_path(shards, kind))))
     if sys.stderr.isatty() and not (found or shards.remote):
         count = len(shards.paths)
-        print(f"indexing {count:,} shard{'' if count == 1 else 's'}, once", file=sys.stderr)
+        print(f"indexing {counted(count, 'shard')}, once", file=sys.stderr)
 
 
 def _format_of(names: list[str], storage_options: dict[str, str] | None) -> str:

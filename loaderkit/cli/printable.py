@@ -44,3 +44,12 @@ def shortened(text: str, most: int) -> str:
     'a lon...'
     """
     return text if len(text) <= most else text[: max(most - 3, 0)] + "..."
+
+
+def counted(number: int, what: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "shard"), counted(2000, "shard")
+    ('1 shard', '2,000 shards')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

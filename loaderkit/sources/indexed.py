@@ -8,11 +8,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index as as_index
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, Never, Self, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loaderkit._base.hints import refuse_foreign_source_method
 from loaderkit._base.integers import not_an_int
 from loaderkit._formats.scan import Format
 from loaderkit._record_index.check import ShardCheck
@@ -205,6 +206,11 @@ class IndexedDataSource:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    if not TYPE_CHECKING:  # where it would make every misspelled name an attribute
+
+        def __getattr__(self, name: str) -> Never:
+            refuse_foreign_source_method(self, name)
+
     def __repr__(self) -> str:
         names = self._ranges.names
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
@@ -239,7 +245,12 @@ def _span_reader(index: RecordIndex, ranges: RangeReader, cache: "Cache | None")
     if cache is None:
         return DirectSpans(index, ranges)
     from loaderkit._chunk_cache.cached_spans import open_spans
+    from loaderkit._chunk_cache.settings import Cache
 
+    given: object = cache  # of any type, whatever the annotation says
+    if not isinstance(given, Cache):
+        got = type(given).__name__
+        raise TypeError(f'cache: expected lk.Cache, got {got}; write cache=lk.Cache(folder, limit="200GB")')
     return open_spans(index, ranges, cache)
 
 
@@ -267,4 +278,18 @@ def _an_int(record_key: SupportsIndex) -> int:
     try:
         return as_index(record_key)
     except TypeError:
-        raise not_an_int("record_key", record_key) from None
+        raise not_an_int("record_key", record_key, _advice(record_key)) from None
+
+
+def _advice(record_key: object) -> str:
+    """What to write instead of a key that other libraries take."""
+    if isinstance(record_key, slice):
+        return "for a part write lk.SubsetDataSource(source, range(start, stop))"
+    if isinstance(record_key, str):
+        return (
+            "records have numbers; source[n] is a dict of fields, and a tar source with an index made by "
+            "`loaderkit index --keys` has source.find(name)"
+        )
+    if isinstance(record_key, list | tuple | np.ndarray):
+        return "for several records write source.__getitems__(keys)"
+    return ""

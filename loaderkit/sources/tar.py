@@ -1,7 +1,7 @@
 """Records of tar archives, grouped as webdataset groups them."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,6 +75,9 @@ class TarDataSource(IndexedDataSource):
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._choices = None if fields is None else field_choices("fields", fields)
+        given: object = urls  # of any type, whatever the annotation says
+        if isinstance(given, Iterator):
+            urls = list(given)  # they are read twice
         names = unpacked_names(urls, cache, storage_options)
         if names is not urls and not any(map(is_remote, names)):
             cache = None  # all of them lie in its folder

@@ -46,8 +46,8 @@ def unpacked_names(urls: Any, cache: "Cache | None", storage_options: Mapping[st
             if cache is None:
                 raise DataFormatError(
                     f"{shown}: expected a tar archive, got one compressed by gzip, in which no record can be found "
-                    f"without unpacking all before it; unpack it: loaderkit convert {shown} NEW.tar, or give "
-                    "cache=lk.Cache(folder, limit=...), where it is unpacked once"
+                    f"without unpacking all before it; unpack it once: `gunzip {shown}`, or give "
+                    "cache=lk.Cache(folder, limit=...), where it is unpacked at first use"
                 )
             path = _unpacked(path, cache, storage_options)
         cut = part.start or part.stop is not None
@@ -90,8 +90,7 @@ def _unpack(ranges: RangeReader, size: int, target: str, shown: str, room: int, 
                 if (room := room - len(piece)) < 0:
                     raise ValueError(
                         f"cache: expected a limit with room for {shown} unpacked, got {cache.limit} bytes for all in "
-                        f"{cache.folder}; raise the limit, delete {FOLDER} there, or write it as a .tar: "
-                        f"loaderkit convert {shown} NEW.tar"
+                        f"{cache.folder}; raise the limit, delete {FOLDER} there, or unpack it: `gunzip {shown}`"
                     )
                 file.write(piece)
             file.flush()

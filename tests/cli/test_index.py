@@ -48,6 +48,22 @@ def test_what_an_index_holds(loaderkit, tars, tmp_path):
     assert (index.has_members, index.has_keys, index.checksums is None) == (False, False, False)
 
 
+def test_no_file_of_the_data_is_written_over(loaderkit, tars, tmp_path):
+    """An index is, by a newer one."""
+    data = (tmp_path / "x-000.tar").read_bytes()
+    for name, words in (("x-000.tar", "which is neither and would be lost"), (".", "got the folder")):
+        refused = loaderkit("index", tars, "-o", name)
+        assert refused.status == 2 and words in refused.err
+    assert (tmp_path / "x-000.tar").read_bytes() == data
+    for _ in range(2):
+        assert loaderkit("index", tars, "-o", "my.lkx").status == 0
+
+
+def test_local_and_remote_files_together(loaderkit, tars):
+    refused = loaderkit("index", "x-000.tar", "https://host/x-001.tar")
+    assert refused.status == 2 and "got 1 of the former and 1 of the latter" in refused.err
+
+
 def test_counts(loaderkit, tars, tmp_path):
     """No shard is read; the source gives the same records."""
     (tmp_path / "wids.json").write_text(

@@ -53,6 +53,54 @@ def test_keys_mean_what_they_mean_to_a_list(tmp_path_factory, keys, dtype):
         assert [source[key] for key in keys] == expected
 
 
+@pytest.mark.parametrize(
+    ("key", "advice"),
+    [
+        ("0", "source[n] is a dict of fields"),
+        (slice(0, 5), "write lk.SubsetDataSource(source, range(start, stop))"),
+        ([1, 2], "write source.__getitems__(keys)"),
+        (np.array([1, 2]), "write source.__getitems__(keys)"),
+    ],
+)
+def test_a_key_of_another_library_gets_advice(folder, key, advice):
+    with BlocksDataSource(folder / "train-0.blocks") as source, pytest.raises(TypeError) as error:
+        source[key]
+    assert "record_key: expected an int, got" in str(error.value) and advice in str(error.value)
+
+
+def test_a_method_of_another_library_gets_advice(folder):
+    """And any other name doesn't."""
+    with BlocksDataSource(folder / "train-0.blocks") as source:
+        with pytest.raises(AttributeError, match=r"'shuffle'; use instead: lk.IndexSampler\("):
+            source.shuffle(1000)
+        with pytest.raises(AttributeError, match=r"no attribute 'take_all'$"):
+            _ = source.take_all
+        assert not hasattr(source, "take")
+
+
+def test_a_cache_that_is_no_cache(folder):
+    with pytest.raises(TypeError, match=r"cache: expected lk.Cache, got str; write cache=lk.Cache"):
+        BlocksDataSource(folder / "train-0.blocks", cache="folder")
+
+
+def test_local_and_remote_files_together(folder):
+    """Before an index is looked for."""
+    with pytest.raises(ValueError, match="got 1 of the former and 1 of the latter; make a source of each"):
+        BlocksDataSource([folder / "train-0.blocks", "https://host/train-1.blocks"])
+
+
+def test_a_folder_is_named(folder):
+    with pytest.raises(IsADirectoryError, match=r"write folder/\* for the files in it") as error:
+        BlocksDataSource(folder)
+    assert error.value.filename == str(folder)
+
+
+def test_an_index_that_is_data_is_not_to_be_removed(folder):
+    with pytest.raises(lk.DataFormatError, match=r"expected an index of loaderkit, .* got a file") as error:
+        BlocksDataSource(folder / "train-0.blocks", index=folder / "train-2.blocks")
+    assert "remove" not in str(error.value)
+
+
 @pytest.mark.parametrize("key", ["0", 1.0, None])
 def test_a_key_that_is_no_int_is_a_type_error(folder, key):
     """As for the other sources."""

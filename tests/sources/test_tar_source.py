@@ -97,6 +97,14 @@ def test_an_index_of_spans_only(tmp_path):
         ]
 
 
+def test_names_that_are_given_one_by_one(tmp_path):
+    """By a generator."""
+    for number in range(2):
+        write_tar(tmp_path / f"{number}.tar", [(f"{number}.cls", b"3")])
+    with lk.TarDataSource(tmp_path / f"{number}.tar" for number in range(2)) as source:
+        assert [record["__key__"] for record in source] == ["0", "1"]
+
+
 def test_fields(tmp_path):
     """Only those; the first of a choice; an error that names the record where it has none of them."""
     path = write_tar(tmp_path / "train.tar", shapes(5))

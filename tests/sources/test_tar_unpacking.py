@@ -30,9 +30,7 @@ def files_in(folder: Path) -> list[str]:
 
 
 def test_refused_without_a_cache(packed):
-    with pytest.raises(
-        DataFormatError, match=r"train-0.tgz: .*: loaderkit convert .*tgz NEW.tar, or give cache="
-    ):
+    with pytest.raises(DataFormatError, match=r"train-0.tgz: .*: `gunzip .*train-0.tgz`, or give cache="):
         lk.TarDataSource(packed)
 
 

@@ -47,8 +47,8 @@ def open_ranges(
             threads, and travels to workers.
         expected: by shard, what was seen when it was indexed. None, or None at a shard, takes the first version seen.
         on_other_version: called with the reader, the shard and the version seen where the size is the expected one and
-            the tag isn't. It returns to accept that version, or raises FileChangedError; None refuses. Another size is
-            always a FileChangedError.
+            the tag isn't, or the storage gives none. It returns to accept that version, or raises FileChangedError;
+            None refuses another tag. Another size is always a FileChangedError.
 
     >>> import tempfile
     >>> import numpy as np

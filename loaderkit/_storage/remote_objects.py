@@ -252,6 +252,11 @@ class RemoteObjects:
                 raise ValueError(
                     f"urls: expected {len(self._addresses)} names, as at the first call, got {len(names)}"
                 )
+            for was, now in zip(self._shown, map(redacted, names)):
+                if was.rpartition("/")[2] != now.rpartition("/")[2]:
+                    raise ValueError(
+                        f"urls: expected the names of the first call in their order, {was!r}, got {now!r}"
+                    )
             self._addresses = names
             self._renewed += 1
 

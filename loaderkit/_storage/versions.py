@@ -19,8 +19,8 @@ class VersionCheck:
         names: of the shards, as they may be shown.
         expected: by shard; None, or None at a shard, takes the first version that is seen.
         on_other_version: called with the reader, the shard and the version seen where the size is the expected one
-            and the tag isn't. It returns to accept that version and raises FileChangedError to refuse it, and may
-            read the shard with the reader meanwhile; None refuses.
+            and the tag isn't, or the storage gives none. It returns to accept that version and raises FileChangedError
+            to refuse it, and may read the shard with the reader meanwhile; None refuses another tag.
     """
 
     def __init__(
@@ -74,17 +74,17 @@ class VersionCheck:
             raise other_shard(self._names[shard], f"it had {size:,} bytes and has {seen.size:,} now")
         if shard in self._asked:  # on_other_version reads the shard to decide
             return
-        if seen.tag and seen.tag not in tags and "" not in tags:
-            if self._on_other is None:
-                raise other_shard(
-                    self._names[shard], f"its version was {min(tags)!r} and is {seen.tag!r} now"
-                )
+        is_first = known is None and self._given is not None and self._given[shard] is not None
+        # An answer without a tag says nothing: it is accepted where another one was.
+        other = seen.tag not in tags and "" not in tags if seen.tag else is_first
+        if other and self._on_other is not None:
             self._asked.add(shard)
             try:
                 self._on_other(ranges, shard, seen)
             finally:
                 self._asked.discard(shard)
-        # An answer without a tag says nothing of the next one's.
+        elif other and seen.tag:
+            raise other_shard(self._names[shard], f"its version was {min(tags)!r} and is {seen.tag!r} now")
         self._known[shard] = (size, tags | {seen.tag} if seen.tag else tags)
 
     def __getstate__(self) -> tuple[object, ...]:

@@ -6,7 +6,7 @@ source has parts of files, or a file twice.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import index as as_index
 from typing import TYPE_CHECKING, Any, Never, Self, SupportsIndex, cast
 
@@ -83,6 +83,9 @@ class IndexedDataSource:
         storage_options: Mapping[str, Any] | None = None,
         scan_options: ScanOptions | None = None,
     ) -> None:
+        if not isinstance(storage_options, Mapping | None):
+            got = type(storage_options).__name__
+            raise TypeError(f"storage_options: expected a dict of option -> value, got a {got}")
         parts = data_parts(paths, storage_options)
         names = list(dict.fromkeys(part.path for part in parts))
         shards = ShardSet(
@@ -222,7 +225,7 @@ class _Refresh:
     """Asks the user's function for the addresses again."""
 
     paths: Callable[[], Any]
-    storage_options: Mapping[str, Any] | None
+    storage_options: Mapping[str, Any] | None = field(repr=False)
 
     def __call__(self) -> list[str]:
         return list(dict.fromkeys(part.path for part in data_parts(self.paths, self.storage_options)))

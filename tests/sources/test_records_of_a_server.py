@@ -4,6 +4,7 @@ import pytest
 from formats.records import tfrecord
 
 import loaderkit as lk
+from loaderkit.sources.indexed import _Refresh
 
 LINES = [f'{{"n": {k}}}' for k in range(200)]
 DATA = {
@@ -37,3 +38,31 @@ def test_records_of_a_server(range_server, tmp_path, kind, monkeypatch):
             assert source.__getitems__(keys) == [expected[key] for key in keys]
             assert source[3] == expected[3] and source.fingerprint() == fingerprint
             assert "secret" not in repr(source) + source.name(3)
+
+
+@pytest.mark.parametrize("tagged", [True, False])
+def test_other_bytes_on_a_server(range_server, tmp_path, monkeypatch, tagged):
+    """Refused at each read, also where the server says no ETag."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    served = tmp_path / "served"
+    served.mkdir()
+    (served / "a.txt").write_bytes(b"one\ntwo\n")
+    len(lk.LinesDataSource(served / "a.txt"))
+    server = range_server(served)
+    if not tagged:
+        server.etags["a.txt"] = ""
+    with lk.LinesDataSource(server.url("a.txt")) as source:
+        assert source[1] == "two"
+    (served / "a.txt").write_bytes(b"six\nten\n")
+    with lk.LinesDataSource(server.url("a.txt")) as source:
+        for _ in range(2):
+            with pytest.raises(lk.FileChangedError, match=r"a\.txt: at byte 0: .* its bytes aren't"):
+                source[1]
+
+
+def test_arguments_of_a_server(range_server, tmp_path, monkeypatch):
+    """Options that are no dict are refused; no repr shows any."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    with pytest.raises(TypeError, match="storage_options: expected a dict of option -> value, got a str"):
+        lk.LinesDataSource("s3://box/a.txt", storage_options="secret")  # type: ignore[arg-type]
+    assert "secret" not in repr(_Refresh(list, {"token": "secret"}))

@@ -199,6 +199,19 @@ def test_links_that_expire_are_asked_anew(server, opened):
     assert "second" not in str(caught.value)
 
 
+def test_fresh_links_in_another_order(server, opened):
+    """Refused: the places of records are of the first order."""
+    server.token = "second"
+    ranges = opened(
+        [server.url(f"{name}.bin?token=first") for name in "ab"],
+        refresh=lambda: [server.url(f"{name}.bin?token=second") for name in "ba"],
+    )
+    with pytest.raises(
+        ValueError, match=r"names of the first call in their order, .*a\.bin', got .*b\.bin'$"
+    ):
+        read(ranges, (0, 0, 5))
+
+
 def test_a_large_range_comes_in_pieces(server, opened, tmp_path, monkeypatch):
     """Each tried again by itself."""
     monkeypatch.setattr(remote_objects, "MAX_READ_BYTES", 1000)

@@ -337,17 +337,20 @@ class CachedSpans:
     def _opened(self) -> _OpenCache | None:
         """The folder of the cache, None while it can't be written."""
         cached = self._cached
-        if cached is None and time.monotonic() >= self._not_before:
-            with self._lock:
-                if self._cached is None:
-                    try:
-                        folder = ChunkFolder(self._cache.folder)
-                        delete_dead(folder)
-                        self._cached = _OpenCache(folder, LiveLoader(folder, self._name, self._key))
-                    except OSError as error:
-                        self._say_full(error)
-                cached = self._cached
-        return cached
+        if cached is not None and cached.loader.is_there:
+            return cached
+        if time.monotonic() < self._not_before:
+            return None
+        with self._lock:
+            if self._cached is cached:  # else another thread has just opened it
+                self._cached = None
+                try:
+                    folder = ChunkFolder(self._cache.folder)
+                    delete_dead(folder)
+                    self._cached = _OpenCache(folder, LiveLoader(folder, self._name, self._key))
+                except OSError as error:
+                    self._say_full(error)
+            return self._cached
 
     def _say_full(self, error: OSError) -> None:
         self._not_before = time.monotonic() + _FULL_SECONDS

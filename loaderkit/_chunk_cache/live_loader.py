@@ -51,8 +51,9 @@ class LiveLoader:
 
     def __init__(self, folder: ChunkFolder, name: str, key: bytes) -> None:
         self.name, self.key = name, key
-        path = f"{folder.loaders}/{name}"
+        self._path = path = f"{folder.loaders}/{name}"
         self._descriptor = _opened(path)
+        self._inode = os.fstat(self._descriptor).st_ino
         with above_standard():
             self._appending = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         if os.fstat(self._descriptor).st_size < _HEADER_BYTES:
@@ -62,6 +63,14 @@ class LiveLoader:
     def add(self, number: int, nbytes: int) -> None:
         """Says that the loader has put a chunk into the cache."""
         os.write(self._appending, _ENTRY.pack(number, nbytes))
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file is still where other loaders look for it; the cache may be deleted or replaced meanwhile."""
+        try:
+            return os.stat(self._path).st_ino == self._inode
+        except OSError:
+            return False
 
     @property
     def room(self) -> int:
@@ -98,7 +107,11 @@ class LiveLoader:
 
 def other_loaders(folder: ChunkFolder, name: str) -> Iterator[tuple[bytes, Entries]]:
     """The key and the entries of each other live loader; the files of dead ones are deleted."""
-    for found in sorted(os.listdir(folder.loaders)):
+    try:
+        names = sorted(os.listdir(folder.loaders))
+    except OSError:  # the cache was deleted
+        return
+    for found in names:
         path = f"{folder.loaders}/{found}"
         if found == name:
             continue

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -269,3 +270,18 @@ def test_wrong_types():
         Cache(b"x", limit=1)
     with pytest.raises(ValueError, match=r"^folder: expected a path, got ''"):
         Cache("", limit=1)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_cache_that_is_deleted_or_replaced_is_made_again(tmp_path, replaced):
+    ranges = Ranges(make_index())
+    spans = open_spans(ranges.index, ranges, Cache(tmp_path / "cache", 1 << 20))
+    spans.read(np.arange(50))
+    if replaced:
+        (tmp_path / "cache").rename(tmp_path / "old")
+    else:
+        shutil.rmtree(tmp_path / "cache")
+    assert spans.share() > 0
+    assert [bytes(span) for span in spans.read(np.arange(100))] == ranges.spans(range(100))
+    assert list((tmp_path / "cache").rglob("*.chunk"))
+    assert len(list((tmp_path / "cache").rglob("loaders/*"))) == 1  # by which others see that it lives

@@ -5,6 +5,7 @@ import itertools
 import os
 import queue
 import random
+import signal
 import threading
 from collections import Counter
 from typing import Any
@@ -469,3 +470,19 @@ def test_calls_of_a_worker_process_overlap(tmp_path):
     options = {"worker_count": 1, "read_options": lk.ReadOptions(num_threads=2), "task_rows": 4}
     with numbers(8, data_source=Pipes(8), **options) as loader:
         assert list(loader) == [*range(8)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_reads_ahead_with_threads_of_its_own():
+    """Those of its parent don't run there: it would wait without end for what they had begun."""
+    options = {"running": {"num_threads": 2, "prefetch_buffer_size": 8}, "task_rows": 4}
+    with loader_of(Bulk(), lk.Batch(4), **options) as loader, iter(loader) as it:
+        expected = elements(loader_of(Bulk(), lk.Batch(4), running={"num_threads": 0}))
+        assert next(it).tolist() == expected[0]
+        if not (child := os.fork()):
+            signal.alarm(int(PATIENCE_S))
+            same = [next(it).tolist() for _ in range(5)] == expected[1:6]
+            os._exit(0 if same and [batch.tolist() for batch in loader] == expected else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert [batch.tolist() for batch in it] == expected[1:]

@@ -83,9 +83,9 @@ class FeederProcess:
         """Fetches chunks as they come due, without end; several threads do."""
         pause = _PAUSE_SECONDS
         while True:
-            keys = self._due()
-            assert self._feed is not None
             try:
+                keys = self._due()
+                assert self._feed is not None
                 self._feed.fetch(keys)
                 pause = _PAUSE_SECONDS
             except Exception:  # noqa: BLE001 - the worker that needs the chunk raises it

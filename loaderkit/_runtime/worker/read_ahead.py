@@ -6,6 +6,7 @@ down doesn't wait for reads in flight.
 """
 
 import itertools
+import os
 import queue
 import threading
 import time
@@ -61,6 +62,10 @@ class ReadAhead:
         self._read = read
         self._bound = records
         self._call_records = call_records
+        self._start(threads)
+
+    def _start(self, threads: int) -> None:
+        self._process = os.getpid()
         self._jobs: _Jobs = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=_work, args=(self._jobs,), name=f"loaderkit-read-{k}", daemon=True)
@@ -84,6 +89,10 @@ class ReadAhead:
 
     def begin(self, task: int, keys: list[int]) -> None:
         """Queues the reads of a task, unless they are; as many as the bound allows start at once."""
+        if (
+            os.getpid() != self._process
+        ):  # forked by the user: it has none of the threads, and no read will end
+            self._start(len(self._threads))
         if task in self._begun or not keys:
             return
         calls = -(-len(keys) // self._call_records)

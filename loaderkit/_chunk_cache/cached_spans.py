@@ -37,8 +37,9 @@ Int64Array = NDArray[np.int64]
 _FETCH_BYTES = 64 << 20
 # Open chunks of a process: a window's, but a part only of the descriptors that it may have.
 _MOST_OPEN, _LEAST_OPEN, _PART_OF_DESCRIPTORS = 1024, 3, 8
-# How long a fetch by another process is waited for. It may be stopped, and then the work is done twice.
-_WAIT_SECONDS = 30.0
+# How long a fetch by another process is waited for. It may be stopped, and then the work is done twice. A feeder that
+# is stopped holds up to 32 of the locks, an eighth of all chunks: after the first wait in vain the next are shorter.
+_WAIT_SECONDS, _NEXT_WAIT_SECONDS = 30.0, 1.0
 # How long nothing is written after the disk took no more, and after other loaders had the whole limit.
 _FULL_SECONDS, _CROWDED_SECONDS = 30.0, 1.0
 
@@ -101,7 +102,10 @@ class CachedSpans:
         if descriptors == resource.RLIM_INFINITY:
             descriptors = _MOST_OPEN * _PART_OF_DESCRIPTORS
         self._most_open = max(_LEAST_OPEN, min(_MOST_OPEN, descriptors // _PART_OF_DESCRIPTORS))
+        # Chunks that one call uses at once: several threads read, and each has locks open, too.
+        self._together = max(1, self._most_open // 2)
         self._cached: _OpenCache | None = None
+        self._stopped: set[str] = set()  # locks that were waited for in vain, and not seen free since
         self._not_before = 0.0  # when chunks are written again, after they couldn't be
         self._warned = False
         self._check_limit()
@@ -127,6 +131,8 @@ class CachedSpans:
 
     def read(self, keys: Int64Array) -> list[bytes | memoryview]:
         """The spans of the records with these keys, (n,) each in [0, records), in the order given."""
+        if len(keys) > (most := self._together):
+            return [span for low in range(0, len(keys), most) for span in self.read(keys[low : low + most])]
         shards, begins, ends = self._index.locate(keys)
         numbers = self.numbers.of(keys, shards).tolist()
         chunks = self._present(numbers)
@@ -138,9 +144,8 @@ class CachedSpans:
             for chunk, size, begin in zip(chunks, sizes, begins.tolist(), strict=True)
         ]
         if None in chunks or list(map(len, data)) != sizes:  # type: ignore[arg-type]  # None comes first
-            missing: dict[
-                int, list[int]
-            ] = {}  # places of the keys of each chunk that isn't there, or was cut
+            # Places of the keys of each chunk that isn't there, or was cut.
+            missing: dict[int, list[int]] = {}
             for place, number in enumerate(numbers):
                 if (span := data[place]) is None or len(span) != sizes[place]:
                     missing.setdefault(number, []).append(place)
@@ -226,9 +231,7 @@ class CachedSpans:
         known = self._chunks
         with self._lock:
             chunks = list(map(known.get, numbers))
-            if (
-                len(known) > self._most_open // 2
-            ):  # else none will be closed soon, so their order is of no matter
+            if len(known) > self._most_open // 2:  # else none is closed soon, and their order is of no matter
                 for number, chunk in zip(numbers, chunks, strict=True):
                     if chunk is not None:
                         known.move_to_end(number)
@@ -259,17 +262,20 @@ class CachedSpans:
             wanted: a key of each chunk, by the chunk's number.
             take: is called once for each.
         """
-        left, deadline, pause = dict(wanted), time.monotonic() + _WAIT_SECONDS, 0.001
+        left, deadline, pause = dict(wanted), self._end_of_wait(), 0.001
         while left:
             before = len(left)
             for number, chunk in self._fetch_some(left, alone=time.monotonic() > deadline).items():
                 del left[number]
                 take(number, chunk)
             if len(left) < before:
-                deadline, pause = time.monotonic() + _WAIT_SECONDS, 0.001
+                deadline, pause = self._end_of_wait(), 0.001
             elif left:  # others have all the locks
                 time.sleep(pause)
                 pause = min(2 * pause, 0.02)
+
+    def _end_of_wait(self) -> float:
+        return time.monotonic() + (_NEXT_WAIT_SECONDS if self._stopped else _WAIT_SECONDS)
 
     def _fetch_some(self, left: dict[int, int], *, alone: bool) -> dict[int, _Chunk]:
         """The first chunks whose locks are free, about as many as _FETCH_BYTES; none where others have all locks.
@@ -287,7 +293,7 @@ class CachedSpans:
             locks: dict[str, bool] = {}
             nbytes = 0
             for number, key in left.items():
-                if nbytes >= _FETCH_BYTES:
+                if nbytes >= _FETCH_BYTES or len(spans) + len(found) >= self._together:
                     break
                 if cached is not None:
                     lock = cached.folder.lock_of(self._key, number)
@@ -298,15 +304,17 @@ class CachedSpans:
                         self._keep(number, chunk)
                         found[number] = chunk
                         continue
-                    if not (locks[lock] or alone):
+                    if locks[lock]:
+                        self._stopped.discard(lock)
+                    elif alone:
+                        self._stopped.add(lock)
+                    elif lock not in self._stopped:
                         continue
                 spans[number] = self.numbers.span(key)
                 nbytes += spans[number][2] - spans[number][1]
             if spans:
-                shards, begins, ends = (
-                    np.array(each, np.int64) for each in zip(*spans.values(), strict=True)
-                )
-                payloads = self._ranges.read(shards, begins, ends)
+                wanted = np.array(list(spans.values()), np.int64).T
+                payloads = self._ranges.read(wanted[0], wanted[1], wanted[2])
                 for (number, (_, begin, _)), payload in zip(spans.items(), payloads, strict=True):
                     found[number] = self._stored(number, begin, payload) or _ChunkInMemory(payload, begin)
         return found

@@ -133,6 +133,23 @@ def test_few_descriptors_are_enough(tmp_path, monkeypatch):
     assert ranges.nbytes == total_bytes(index)
 
 
+def test_a_call_over_many_chunks_has_few_of_them_open(tmp_path, monkeypatch):
+    """Else a batch takes the descriptors that the reader of the shards needs, and those of the user."""
+    monkeypatch.setattr(cached_spans, "_MOST_OPEN", 8)
+    most = []
+
+    class Counting(Ranges):
+        def read(self, shards, begins, ends):
+            most.append(len(os.listdir("/proc/self/fd")))
+            return super().read(shards, begins, ends)
+
+    ranges = Counting(make_index(chunk=1))
+    spans = open_spans(ranges.index, ranges, Cache(tmp_path, 1 << 20))
+    before = len(os.listdir("/proc/self/fd"))
+    assert [bytes(span) for span in spans.read(np.arange(100))] == ranges.spans(range(100))
+    assert max(most) <= before + 2 + 8 + 8  # the loader's file, open chunks, locks and chunks of the call
+
+
 def test_threads_read_the_same_records(tmp_path):
     index = make_index()
     spans, ranges = reader(tmp_path, index, limit=2 * total_bytes(index))

@@ -13,7 +13,6 @@ import loaderkit as lk
 from loaderkit._chunk_cache.cached_spans import CachedSpans
 from loaderkit._chunk_cache.chunk_feed import ChunkFeed
 from loaderkit._chunk_cache.settings import Cache
-from loaderkit._runtime.feeder import main
 
 
 class Records:
@@ -261,33 +260,3 @@ def test_next_uses_keep_what_the_next_epoch_begins_with(tmp_path):
         found = np.stack(list(running))
     assert np.array_equal(found, expected(order))
     assert source.nbytes_read() < 4 * 40_000
-
-
-def test_it_goes_on_after_an_error_of_the_cache(monkeypatch):
-    """Such as that of a disk that failed for a moment: each of its threads asks again."""
-    monkeypatch.setattr(main, "_PAUSE_SECONDS", 0.0)
-    fetched = []
-
-    class Feed:
-        chunk_bytes = 1
-        asked = 0
-
-        def room(self):
-            self.asked += 1
-            if self.asked == 1:
-                raise OSError("it fails once")
-            return 1
-
-        def fetch(self, keys):
-            fetched.append(keys.tolist())
-            raise SystemExit  # ends the loop
-
-    class Coming:
-        def due(self, count, room):
-            return np.array([7])
-
-    process = main.FeederProcess(None)
-    process._feed, process._coming = Feed(), Coming()
-    with pytest.raises(SystemExit):
-        process.fetch()
-    assert fetched == [[7]]

@@ -82,6 +82,28 @@ def test_a_stopped_holder_of_a_lock_is_not_waited_for_long(tmp_path, monkeypatch
         os.close(descriptor)
 
 
+def test_a_stopped_holder_of_several_locks_is_waited_for_once(tmp_path, monkeypatch):
+    """A feeder holds up to 32: with 30 s for each of their chunks a loader would stand still for minutes."""
+    slept = []
+    monkeypatch.setattr("loaderkit._chunk_cache.cached_spans._NEXT_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("loaderkit._chunk_cache.cached_spans._WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("loaderkit._chunk_cache.cached_spans.time.sleep", slept.append)
+    folder = chunk_folder.ChunkFolder(str(tmp_path))
+    held = [os.open(f"{folder.root}/locks/{k:02x}", os.O_RDWR | os.O_CREAT) for k in range(256)]
+    for descriptor in held:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    spans = open_spans(INDEX, Ranges(INDEX), Cache(tmp_path, 1 << 30))
+    spans.read(np.arange(6))
+    assert slept
+    slept.clear()
+    spans.read(np.arange(60, 66))  # another chunk, of another lock
+    assert len(slept) <= 1
+    spans.read(np.arange(6 * 40, 6 * 41))
+    assert len(slept) <= 2
+    for descriptor in held:
+        os.close(descriptor)
+
+
 def test_without_flock_each_host_has_a_folder_of_its_own(tmp_path, monkeypatch):
     def refused(*_):
         raise OSError(38, "Function not implemented")

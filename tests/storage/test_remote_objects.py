@@ -13,6 +13,7 @@ from loaderkit._storage import attempts, object_client, remote_objects
 from loaderkit._storage.names import file_parts
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.range_reader import ObjectVersion
+from loaderkit._storage.versions import VersionCheck
 from loaderkit.errors import StorageError
 
 A, B = os.urandom(5000), os.urandom(3000)
@@ -210,6 +211,22 @@ def test_fresh_links_in_another_order(server, opened):
         ValueError, match=r"names of the first call in their order, .*a\.bin', got .*b\.bin'$"
     ):
         read(ranges, (0, 0, 5))
+
+
+def test_what_has_no_tag_is_asked_about_once():
+    """Where a version is expected: nothing else tells one content of this size from another."""
+    asked = []
+    check = VersionCheck(
+        "ab", [ObjectVersion(5, "was"), None], lambda ranges, shard, seen: asked.append((shard, seen.tag))
+    )
+    for tag in ("", "", "was", "new", "", "new"):
+        for shard in (0, 1):
+            check.check(None, shard, ObjectVersion(5, tag))  # type: ignore[arg-type]
+    assert asked == [(0, ""), (0, "new")]
+    silent = VersionCheck("a", [ObjectVersion(5, "was")], None)
+    silent.check(None, 0, ObjectVersion(5, ""))  # type: ignore[arg-type]
+    with pytest.raises(FileChangedError, match="its version was 'was' and is 'new' now"):
+        silent.check(None, 0, ObjectVersion(5, "new"))  # type: ignore[arg-type]
 
 
 def test_a_large_range_comes_in_pieces(server, opened, tmp_path, monkeypatch):

@@ -3,12 +3,12 @@
 A chunk that isn't there is fetched once: its lock says that another process is at it.
 """
 
+import logging
 import os
 import resource
 import secrets
 import threading
 import time
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -31,6 +31,7 @@ from .live_loader import LiveLoader, delete_dead
 from .settings import Cache
 
 Int64Array = NDArray[np.int64]
+_log = logging.getLogger("loaderkit")
 
 # Bytes fetched by one call, so that a batch over many chunks needs no more memory; with chunks of 1 MiB it is twice
 # what is in flight at once.
@@ -364,10 +365,10 @@ class CachedSpans:
         self._not_before = time.monotonic() + _FULL_SECONDS
         if not self._warned:
             self._warned = True
-            warnings.warn(
-                f"cache {self._cache.folder}: it can't be written ({error.strerror or error}); records are read "
-                f"without it, and it is tried again every {_FULL_SECONDS:.0f} s",
-                stacklevel=2,
+            # Not `warnings`: where these are errors, that of the cache would be taken for one of the record.
+            _log.warning(
+                "cache %s: it can't be written (%s); records are read without it, and it is tried again every %.0f s",
+                *(self._cache.folder, error.strerror or error, _FULL_SECONDS),
             )
 
     def begin_in_child(self) -> None:

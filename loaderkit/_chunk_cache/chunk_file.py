@@ -18,6 +18,7 @@ import contextlib
 import fcntl
 import functools
 import os
+import re
 import secrets
 import struct
 import zlib
@@ -33,7 +34,7 @@ MAGIC = b"LKCHUNK1"
 _FIELDS = struct.Struct("<8sQQQ32s16sII")
 _CRC = struct.Struct("<I")
 FOOTER_BYTES = _FIELDS.size + _CRC.size
-TEMPORARY = ".tmp"
+_TEMPORARY = re.compile(r"[0-9a-f]+\.chunk\.[0-9]+\.[0-9a-f]{12}\.tmp")  # as `_new_temporary` names them
 _CRC32C, _CRC32 = 1, 2  # kinds of checksums
 _PIECE = 1 << 20  # bytes of a payload that are checked at once
 
@@ -186,7 +187,7 @@ def write_chunk(path: str, number: int, begin: int, payload: bytes | memoryview,
 def _new_temporary(path: str) -> tuple[str, int]:
     """A new file beside a path, locked: one that isn't has lost its writer, and `remove_stale` may delete it."""
     while True:
-        temporary = f"{path}.{os.getpid()}.{secrets.token_hex(6)}{TEMPORARY}"
+        temporary = f"{path}.{os.getpid()}.{secrets.token_hex(6)}.tmp"
         with above_standard():
             descriptor = os.open(
                 temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644
@@ -206,6 +207,15 @@ def _write_all(descriptor: int, data: bytes | memoryview) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file's name is one of those that chunks have while they are written.
+
+    >>> is_temporary("1f.chunk.4242.0123456789ab.tmp"), is_temporary("notes.tmp")
+    (True, False)
+    """
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 def remove_stale(path: str) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from loaderkit._system.descriptors import above_standard
 
-from .chunk_file import TEMPORARY, footer_of, remove_stale
+from .chunk_file import footer_of, is_temporary, remove_stale
 from .chunk_folder import ChunkFolder, lock_within
 from .live_loader import Entries, LiveLoader, other_loaders
 
@@ -176,7 +176,7 @@ def _stored(folder: ChunkFolder) -> Iterator[_StoredChunk]:
                     with contextlib.suppress(OSError, ValueError):
                         stat = file.stat(follow_symlinks=False)
                         yield _StoredChunk(file.path, key.name, int(name, 16), stat.st_size, stat.st_mtime_ns)
-                elif file.name.endswith(TEMPORARY):
+                elif is_temporary(file.name):
                     remove_stale(file.path)
 
 

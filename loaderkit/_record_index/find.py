@@ -279,7 +279,12 @@ def locked_folder(folder: str) -> Iterator[None]:
             continue  # removed meanwhile, as below
         except OSError as error:
             if error.errno in _READ_ONLY:
-                raise PermissionError(error.errno, "the folder can't be written to", folder) from error
+                raise PermissionError(
+                    error.errno,
+                    "no folder for the index can be written to: set XDG_CACHE_HOME to one, or make the index once by "
+                    "`loaderkit index SHARDS -o FILE` and give index=",
+                    folder,
+                ) from error
             raise
         try:
             with above_standard():

@@ -81,5 +81,13 @@ def open_client(address: str, options: Mapping[str, Any]) -> "ObjectStore":
         client.setdefault("allow_http", True)
     retries: Any = {"max_retries": 0, "retry_timeout": timedelta(seconds=0)}
     make: Any = stores.from_url  # a kind of store for each scheme, with options of its own
-    store: ObjectStore = make(address, client_options=client, retry_config=retries, **own)
+    try:
+        store: ObjectStore = make(address, client_options=client, retry_config=retries, **own)
+    except Exception as error:
+        if own and "does not accept any configuration" in str(error):
+            raise ValueError(
+                "storage_options: expected options of a web client, such as timeout and default_headers, got "
+                f"{', '.join(sorted(own))}"
+            ) from None
+        raise
     return store

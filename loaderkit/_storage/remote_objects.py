@@ -1,5 +1,6 @@
 """Ranges of objects on servers: planned together, fetched at once, each tried again by itself, each answer compared."""
 
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,8 @@ from .object_client import SCHEMES
 from .range_reader import ObjectVersion
 from .read_plan import MAX_READ_BYTES, REMOTE_GAP, plan_reads, slices_of
 from .versions import OnOtherVersion, VersionCheck, ends_early
+
+_log = logging.getLogger("loaderkit")
 
 Refresh = Callable[[], Sequence[str]]
 
@@ -207,6 +210,12 @@ class RemoteObjects:
         except FetchError as error:
             if error.reason is Refusal.NO_RANGES:
                 answer = self._cut(fetcher.fetch_whole(name, MAX_WHOLE_BYTES), begin, end)
+                if not self._whole:
+                    _log.warning(
+                        "%s: the server ignores ranges, so each read of a record fetches a whole file; copy the files "
+                        "to a disk, or use a server that answers ranges",
+                        self._shown[shard],
+                    )
                 self._whole.add(shard)
             elif error.reason in (Refusal.PAST_END, Refusal.TOO_LARGE) and shard not in self._whole:
                 # The object isn't the expected one: its version says so to the caller.

@@ -83,8 +83,9 @@ class IndexedDataSource:
         storage_options: Mapping[str, Any] | None = None,
         scan_options: ScanOptions | None = None,
     ) -> None:
-        if not isinstance(storage_options, Mapping | None):
-            got = type(storage_options).__name__
+        options: object = storage_options  # of any type, whatever the annotation says
+        if not isinstance(options, Mapping | None):
+            got = type(options).__name__
             raise TypeError(f"storage_options: expected a dict of option -> value, got a {got}")
         parts = data_parts(paths, storage_options)
         names = list(dict.fromkeys(part.path for part in parts))

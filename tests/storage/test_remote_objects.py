@@ -138,6 +138,22 @@ def test_a_server_without_ranges(server, opened):
         remote_objects.MAX_WHOLE_BYTES = was
 
 
+def test_a_server_without_ranges_is_told_once(server, opened, caplog):
+    server.always("whole")
+    ranges = opened([server.url("a.bin"), server.url("b.bin")])
+    for shard in (0, 1, 0):
+        read(ranges, (shard, 10, 20))
+    (told,) = caplog.messages
+    assert told.startswith(server.url("a.bin")) and "ignores ranges" in told
+
+
+def test_options_that_a_web_client_does_not_have(server, opened):
+    """Their names are told, and not what they say."""
+    reader = opened([server.url("a.bin")], storage_options={"regoin": "secret"})
+    with pytest.raises(StorageError, match=r"expected options of a web client.* got regoin$"):
+        reader.version(0)
+
+
 def test_a_whole_object_is_asked_without_a_range(server, opened):
     """Some servers answer that faster; its size is known from the first answer."""
     ranges = opened([server.url("b.bin")], expected=[ObjectVersion(3000, "")])

@@ -60,6 +60,7 @@ class LocalFiles:
         self._open = lru_cache(_most_open_files())(
             lambda shard: reader._open_file(shard)  # noqa: PLW0108 - a bound method would hold the reader
         )
+        _READERS.add(self)
         self._check_at = np.zeros(len(self._paths))  # by shard: when its next comparison is due
 
     @property
@@ -135,7 +136,7 @@ class LocalFiles:
 
     def _open_file(self, shard: int) -> "_OpenFile":
         path = self._paths[shard]
-        opened = _OpenFile(path)
+        opened = _opened(path)
         now = FileIdentity.of(opened.descriptor)
         self._identities.setdefault(shard, now).check(path, now)
         if self._versions is not None:
@@ -161,6 +162,30 @@ class _OpenFile:
     def __del__(self) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
+
+
+# Each has a share of the limit of open files; many of them may hold all, as the sources of a mixture do.
+_READERS: weakref.WeakSet[LocalFiles] = weakref.WeakSet()
+
+
+def _opened(path: str) -> _OpenFile:
+    """The file; where too many are open, the readers of this process close theirs first."""
+    try:
+        return _OpenFile(path)
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+    for reader in _readers():
+        reader.close()
+    return _OpenFile(path)
+
+
+def _readers() -> list[LocalFiles]:
+    while True:
+        try:
+            return list(_READERS)
+        except RuntimeError:  # another thread has made a reader meanwhile
+            continue
 
 
 def _check_regular(path: str, mode: int) -> None:

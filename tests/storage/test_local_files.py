@@ -3,6 +3,7 @@
 import gc
 import os
 import pickle
+import resource
 import threading
 
 import numpy as np
@@ -226,3 +227,24 @@ def test_each_file_is_compared_by_itself(paths, monkeypatch):
     with pytest.raises(FileChangedError, match=r"/d: .*it was written to at"):
         read(ranges, (3, 0, 5))
     ranges.close()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="counts descriptors in /proc")
+def test_many_readers_within_the_limit(tmp_path):
+    """Together they may have more files than can be open: then they close theirs."""
+    paths = [str(tmp_path / str(i)) for i in range(10)]
+    for path in paths:
+        with open(path, "wb") as file:
+            file.write(path.encode())
+    readers = [open_ranges(paths) for _ in range(4)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 15, hard))
+    try:
+        for _ in range(2):
+            for ranges in readers:
+                places = [(shard, 0, len(path)) for shard, path in enumerate(paths)]
+                assert [each.decode() for each in read(ranges, *places)] == paths
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    for ranges in readers:
+        ranges.close()

@@ -11,10 +11,12 @@ import pytest
 from index_data import BlocksDataSource, blocks, make_index
 
 from loaderkit._record_index import shard_set
+from loaderkit._record_index.check import has_sample, sample_ranges
 from loaderkit._record_index.find import locked_folder
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.shard_set import ShardSet
 from loaderkit._storage.names import redacted
+from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import DataFormatError, FileChangedError, StorageError
 
@@ -344,3 +346,17 @@ def test_two_formats_at_once(shard, monkeypatch, cache_home):
     found = find.find_index(ShardSet([str(shard)]), Blocks(kind="others"))
     assert found.kind == "others" and found.path.startswith(str(cache_home))
     assert RecordIndex(f"{shard}.lkx").kind == "blocks"
+
+
+@pytest.mark.parametrize("piece", [0, 7, 15])
+def test_other_bytes_at_any_sampled_place(tmp_path, piece):
+    """A large shard of the same size: its first, last and middle pieces are compared."""
+    path = tmp_path / "x.blocks"
+    path.write_bytes(blocks(["k" * 140] * 900))
+    size = path.stat().st_size
+    index = make_index(tmp_path / "made", [path])
+    with open(path, "r+b") as file:
+        file.seek(sample_ranges(size)[piece][1] - 1)
+        file.write(b"x")
+    with contextlib.closing(open_ranges([str(path)])) as ranges:
+        assert not has_sample(index, 0, ranges)

@@ -254,4 +254,7 @@ def _not_a_header(offset: int, got: bytes) -> Malformed:
                 f"expected a tar archive, got one compressed by {name}",
                 f"unpack it once: `{name} -dc SHARD > NEW.tar`",
             )
+    if offset == 0 and got[:12].strip(b"\0"):
+        remedy = f"if it is a tar archive at all, {COPY_AGAIN}; else use the source of its format"
+        return Malformed(0, f"expected a tar header with a right checksum, got {got[:12]!r}", remedy)
     return Malformed(offset, f"expected a tar header with a right checksum, got {got[:12]!r}", COPY_AGAIN)

@@ -153,6 +153,13 @@ def test_joined_by_cat():
         records_of(archive_of([("0.jpg", b"")]) + archive_of([("1.jpg", b"")]))
 
 
+def test_another_format():
+    with pytest.raises(
+        Malformed, match=r"got b'<html>404</h'; if it is a tar archive at all, .*; else use the source"
+    ):
+        records_of(b"<html>404</html>" * 64)
+
+
 def test_compressed():
     with pytest.raises(Malformed, match=r"compressed by gzip; unpack it once: `gzip -dc SHARD > NEW.tar`"):
         records_of(gzip.compress(SHARD))

@@ -97,7 +97,8 @@ class InlineExecutor(Executor):
                 self._assigned.insert(batches, assignment)
             else:
                 self._assigned.append(assignment)
-                reader.begin(assignment.task.id, assignment.task.keys)
+                if reader.reads_ahead:
+                    reader.begin(assignment.task.id, assignment.task.keys)
 
     def _recall(self, tasks: Mapping[Hashable, Sequence[tuple[int, int]]]) -> None:
         recalled = set(tasks.get(0, ()))

@@ -101,6 +101,8 @@ class TaskRunner:
             on_record_start: called with each record right before it is read, one after the other; None reads all at
                 once.
         """
+        if not self.reader.reads_ahead:
+            return self._do(task, on_record_start)
         try:
             return self._do(task, on_record_start)
         finally:

@@ -169,3 +169,11 @@ def test_other_characters_are_refused(arguments, error):
     """By name."""
     with pytest.raises(error, match=r"delimiter|quotechar"):
         CsvFormat(**arguments)
+
+
+@pytest.mark.parametrize("window", range(3, 13))
+def test_text_behind_a_closing_quote(window):
+    """Found wherever a window ends."""
+    with pytest.raises(Malformed, match="at byte 7: expected a delimiter or the end of the row") as raised:
+        rows(b'a,b\n"x"y,1\n', CsvFormat(), window)
+    assert raised.value.offset == 7

@@ -5,6 +5,7 @@ import io
 import itertools
 import tarfile
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from webdataset import tariterators
 
 from loaderkit._formats.scan import Malformed, ShardScan
 from loaderkit._formats.tar import TarFormat
+from loaderkit._formats.tar_record import plain_keys
 
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "pax": tarfile.PAX_FORMAT, "gnu": tarfile.GNU_FORMAT}
 
@@ -163,3 +165,25 @@ def test_another_format():
 def test_compressed():
     with pytest.raises(Malformed, match=r"compressed by gzip; unpack it once: `gzip -dc SHARD > NEW.tar`"):
         records_of(gzip.compress(SHARD))
+
+
+def test_names_that_hold_no_key():
+    """Alone and beside others: the record's bytes are parsed then."""
+    heads = []
+    for name in (b"./.jpg", b"./a.jpg"):
+        header = tarfile.TarInfo(name.decode()).tobuf(tarfile.USTAR_FORMAT)
+        heads.append(header)
+    sizes = np.zeros(2, np.int64)
+    assert plain_keys(heads, [0, 1], sizes, [b"jpg"] * 2, 2) == [None, "./a"]
+    assert plain_keys(heads[:1] * 2, [0, 1], sizes, [b"jpg"] * 2, 2) == [None, None]
+
+
+def test_an_extended_header_without_a_member():
+    """The end mark behind it is an error at its place."""
+    header = tarfile.TarInfo("k" * 150 + ".jpg").tobuf(tarfile.PAX_FORMAT)
+    whole = archive_of([("a.jpg", b"1")])
+    data = whole[:1024] + header[:-512] + bytes(1024)
+    with pytest.raises(
+        Malformed, match="at byte 1024: expected a member behind the extended header, got none"
+    ):
+        scan_of(data)

@@ -13,8 +13,10 @@ from .tar_members import MemberReader
 
 # Bytes of a header that are looked at: the size, then those of a regular member with a short name, and the magic.
 _CHECKED = np.array([*range(124, 135), 156, 345, *range(257, 262)])
-_SHIFTS = np.arange(30, -1, -3)
-_EXPECTED = np.frombuffer(b"0\0ustar", np.uint8)
+_LEAST = np.frombuffer(b"0" * 12 + b"\0ustar", np.uint8)
+_MOST = np.array([7] * 11 + [0] * 7, np.uint8)
+# What each byte adds to the size.
+_PLACES = np.array([*8 ** np.arange(10, -1, -1), *[0] * 7])
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,6 @@ def plain_keys(
     for place in odd:
         plain[place] &= _keeps_name(heads[place])
     names: list[bytes] = np.ascontiguousarray(headers[:, :100]).view("S100").ravel().tolist()
-    if plain.all() and (alike := _keys_of_alike(names, fields, count)) is not None:
-        return list(alike)
     keys = [b""] * count
     bad: set[int] = set()
     for record, good, name, field in zip(records, plain.tolist(), names, fields):
@@ -97,15 +97,31 @@ def plain_keys(
     return [None if record in bad else text_of(key) for record, key in enumerate(keys)]
 
 
-def _keys_of_alike(names: Sequence[bytes], fields: Sequence[bytes], count: int) -> list[str] | None:
-    """The keys where all records have the same fields in the same order; found in all names at once."""
-    each = len(fields) // count
-    if list(fields) != list(fields[:each]) * count:
+def keys_of_alike(
+    heads: Sequence[bytes | memoryview], sizes: NDArray[np.int64], fields: Sequence[bytes]
+) -> list[str] | None:
+    """`plain_keys` of records that have the same fields in the same order, found in all names at once; or None.
+
+    Args:
+        heads: (members,) as in `plain_keys`.
+        sizes: (members,) expected.
+        fields: of each record, such as b"jpg".
+    """
+    blocks, each = b"".join(heads), len(fields)
+    if len(blocks) != BLOCK * len(heads):
         return None
-    keys: list[str] | None = None
-    for place in range(each):
-        text = b"\n" + b"\n".join(names[place::each]) + b"\n"
-        ending = b"." + fields[place] + b"\n"
+    headers = np.frombuffer(blocks, np.uint8).reshape(-1, BLOCK)
+    if not _are_plain(headers, sizes).all():
+        return None
+    count = len(heads) // each
+    keys: bytes | None = None
+    for place, field in enumerate(fields):
+        text = b"\n" + _lines_of(headers[place::each, :100])
+        ending = b"." + field + b"\n"
+        if keys is not None:
+            if text != keys.replace(b"\n", ending)[len(ending) - 1 :]:
+                return None
+            continue
         folders = text.count(b"\n./")
         # As many lines as names, each with this ending and no other dot but in "./" at its beginning.
         if not text.count(b"\n") - 1 == text.count(ending) == count or b"\0" in text:
@@ -116,19 +132,28 @@ def _keys_of_alike(names: Sequence[bytes], fields: Sequence[bytes], count: int) 
             or b"\n" + ending in text
         ):
             return None
-        found = text_of(text.replace(ending, b"\n")).split("\n")[1:-1]
-        if keys is not None and keys != found:
-            return None
-        keys = found
-    return keys
+        keys = text.replace(ending, b"\n")
+    return None if keys is None else text_of(keys).split("\n")[1:-1]
+
+
+def _lines_of(names: NDArray[np.uint8]) -> bytes:
+    """The names as lines, each up to its first NUL or with NULs inside; names: (n, 100) bytes, padded by NULs."""
+    length = len(names[0].tobytes().partition(b"\0")[0])
+    if length < names.shape[1] and names[:, :length].all() and not names[:, length].any():  # all as long
+        lines = names[:, : length + 1].copy()
+        lines[:, length] = ord("\n")
+        return lines.tobytes()
+    return b"\n".join(np.ascontiguousarray(names).view("S100").ravel().tolist()) + b"\n"
 
 
 def _are_plain(headers: NDArray[np.uint8], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which headers are of regular members with a name of up to 100 bytes and the expected size."""
-    expected = np.empty((len(headers), len(_CHECKED)), np.uint8)
-    expected[:, :11] = ((sizes[:, None] >> _SHIFTS) & 7) + ord("0")
-    expected[:, 11:] = _EXPECTED
-    plain: NDArray[np.bool_] = (headers[:, _CHECKED] == expected).all(1)
+    checked = headers.take(_CHECKED, 1)
+    checked -= _LEAST  # a smaller byte is a large one then
+    allowed = checked <= _MOST
+    plain: NDArray[np.bool_] = checked.astype(np.int64) @ _PLACES == sizes
+    if not allowed.all():
+        plain &= allowed.all(1)
     return plain
 
 

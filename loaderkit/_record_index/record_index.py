@@ -176,27 +176,30 @@ class RecordIndex:
         """The first record of a shard, and the one after its last."""
         return int(self._shard_end[shard - 1]) if shard else 0, int(self._shard_end[shard])
 
-    def members_of(self, keys: NDArray[np.int64]) -> MemberRanges:
+    def members_of(self, keys: NDArray[np.int64], starts: NDArray[np.int64] | None = None) -> MemberRanges:
         """Where the members of records lie.
 
         Args:
             keys: (n,) int64 in [0, records). ValueError where the index has no members.
+            starts: (n,) int64, where the records begin in their shards, if the caller has located them.
         """
         sections = self._file.sections
         if not self.has_members:
             raise ValueError(f"{self.path}: expected an index with members, got one of spans only")
         each = self._members_each
+        if starts is None:
+            _, starts, _ = self.locate(keys)
         if each is None:
             lows = sections["member_first"][keys]
             counts = sections["member_first"][keys + 1] - lows
+            first = np.zeros(len(keys) + 1, np.int64)
+            np.cumsum(counts, out=first[1:])
+            places = np.arange(first[-1]) + np.repeat(lows - first[:-1], counts)
         else:
-            lows = keys * each
-            counts = np.full(len(keys), each, np.int64)
-        first = np.zeros(len(keys) + 1, np.int64)
-        np.cumsum(counts, out=first[1:])
-        places = np.arange(first[-1]) + np.repeat(lows - first[:-1], counts)
-        _, begins, _ = self.locate(keys)
-        begin = sections["member_block"][places].astype(np.int64) * self.unit - np.repeat(begins, counts)
+            counts = np.int64(each)
+            first = np.arange(len(keys) + 1) * each
+            places = (keys[:, None] * each + np.arange(each)).ravel()
+        begin = sections["member_block"][places].astype(np.int64) * self.unit - np.repeat(starts, counts)
         size = sections["member_size"][places].astype(np.int64)
         return MemberRanges(first, begin, size, sections["member_field"][places])
 

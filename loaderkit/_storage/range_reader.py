@@ -1,6 +1,6 @@
 """The contract of what reads bytes: ranges of the shards of one set, wherever they lie."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,6 +53,15 @@ class RangeReader(Protocol):
 
         The arrays are (n,) each. Ranges that lie near each other are read together, and many are in flight at once.
         FileChangedError where a shard isn't the one that was expected, StorageError where a read fails for good.
+        """
+        ...
+
+    def read_each(
+        self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> Iterator[bytes | memoryview]:
+        """What `read` gives, one at a time: where each is dropped before the next is taken, memory is used again.
+
+        Local ranges are read together only where they follow each other in the order given.
         """
         ...
 

@@ -3,7 +3,7 @@
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -103,6 +103,12 @@ class RemoteObjects:
         for place, several in parts.items():
             found[place] = b"".join(several)
         return slices_of(plan, found, ends - begins)
+
+    def read_each(
+        self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> Iterator[bytes | memoryview]:
+        """What `read` gives, one at a time."""
+        return iter(self.read(shards, begins, ends))
 
     def close(self) -> None:
         """Ends the connections, and the threads where no other reader uses them; a later read begins again."""

@@ -1,7 +1,8 @@
 """Records of tar archives, grouped as webdataset groups them."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from loaderkit._base.field_names import field_choices
 from loaderkit._formats.scan import Malformed
 from loaderkit._formats.tar import TarFormat
-from loaderkit._formats.tar_record import TarRecord, parse_record, plain_keys
+from loaderkit._formats.tar_record import TarRecord, keys_of_alike, parse_record, plain_keys
 from loaderkit._record_index.check import shard_changed
 from loaderkit._record_index.direct_spans import DirectSpans
 from loaderkit._record_index.layout import torn
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # A value from this size on is a range of its own, as local files are then read without a copy (`LOCAL_ALONE`).
 READ_ALONE = 32 << 10
+# Members of a record with more between them, on average, are read apart: two reads are quicker from 4 KiB on.
+BETWEEN = 4 << 10
 
 
 class TarDataSource(IndexedDataSource):
@@ -118,60 +121,97 @@ class TarDataSource(IndexedDataSource):
             return []
         if not (self._index.has_members and isinstance(self._spans, DirectSpans)):
             return super()._read(keys)
-        places = self._places(keys)
-        sizes = places.end - places.begin
-        if self._choices is None and int(sizes.max(initial=0)) < READ_ALONE:
-            return self._from_spans(keys, places, self._spans.read(keys))
-        return self._from_parts(keys, places, sizes >= READ_ALONE)
+        if bool((keys[1:] >= keys[:-1]).all()):
+            return self._read_ascending(keys)
+        order = keys.argsort()  # the order on the disk
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        records = self._read_ascending(keys[order])
+        return [records[place] for place in rank.tolist()]
+
+    def _read_ascending(self, keys: NDArray[np.int64]) -> list[Any]:
+        shards, starts, ends = self._index.locate(keys)
+        places = self._places(keys, starts, ends)
+        alone = places.end - places.begin >= READ_ALONE
+        if not alone.any():
+            begins, ends = places.head[places.first[:-1]], places.end[places.first[1:] - 1]
+            if self._choices is None or not self._has_much_between(places, ends - begins):
+                found = self._ranges.read_each(shards, starts + begins, starts + ends)
+                return self._from_ranges(keys, places, begins, found)
+        return self._from_parts(keys, places, alone, shards, starts)
+
+    @staticmethod
+    def _has_much_between(places: MemberPlaces, lengths: NDArray[np.int64]) -> bool:
+        """Whether the wanted members of a record are better read apart; lengths: (records,), from first to last."""
+        return int(lengths.sum() - (places.end - places.head).sum()) > BETWEEN * len(lengths)
 
     def _decode(self, keys: NDArray[np.int64], spans: Sequence[bytes | memoryview]) -> list[Any]:
         if self._index.has_members:
-            return self._from_spans(keys, self._places(keys), list(spans))
+            _, starts, ends = self._index.locate(keys)
+            return self._from_ranges(keys, self._places(keys, starts, ends), None, spans)
         return [self._parsed(key, span) for key, span in zip(keys.tolist(), spans)]
 
-    def _places(self, keys: NDArray[np.int64]) -> MemberPlaces:
-        """The members that are wanted of these records."""
+    def _places(
+        self, keys: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> MemberPlaces:
+        """The members that are wanted of these records, which begin and end there in their shards."""
         try:
-            members = self._index.members_of(keys)
-            if (np.diff(members.first) < 1).any() or members.field.max() >= len(self._raw):
+            members = self._index.members_of(keys, starts)
+            first = members.first
+            if (first[1:] <= first[:-1]).any() or members.field.max() >= len(self._raw):
                 raise ValueError("a record has no members, or one of no field")
+            places = places_of(members)
+            if (places.end[first[1:] - 1] > ends - starts).any():
+                raise ValueError("a member ends behind its record")
         except (
             IndexError,
             ValueError,
             MemoryError,
         ) as error:  # large sections aren't checked when it is opened
             raise torn(self._index.path, f"its members can't be found: {error}") from error
-        places = places_of(members)
         if self._choices is None:
             return places
         wanted, lacking = chosen(places, len(keys), self._numbers)
         if lacking is not None:
             key = keys[lacking : lacking + 1]
             self._parsed(int(key[0]), self._spans.read(key)[0])  # says which
-        return places.only(wanted)
+        return places.only(wanted, len(self._numbers))
 
-    def _from_spans(
-        self, keys: NDArray[np.int64], places: MemberPlaces, spans: list[bytes | memoryview]
+    def _from_ranges(
+        self,
+        keys: NDArray[np.int64],
+        places: MemberPlaces,
+        begins: NDArray[np.int64] | None,
+        ranges: Iterable[bytes | memoryview],
     ) -> list[Any]:
-        """Cuts the values out of the spans, which it takes from the list: memory of one is used for the next values."""
-        heads: list[bytes | memoryview] = []
-        values: list[bytes | memoryview] = []
-        add_head, add_value, pop = heads.append, values.append, spans.pop
-        spans.reverse()
-        span, at = spans[-1], -1
-        for row, head, begin, end in places.lists():
-            if row != at:
-                span, at = pop(), row
-            add_value(span[begin:end])
-            add_head(span[head:begin])
-        return self._records_of(keys, places, heads, values)
+        """Cuts the values out of one range of each record; begins: (records,), of the ranges in the spans, or None."""
+        head, begin, end = places.head, places.begin, places.end
+        counts = np.diff(places.first)
+        if begins is not None and begins.any():
+            begins = np.repeat(begins, counts)
+            head, begin, end = head - begins, begin - begins, end - begins
+        cuts = zip(head.tolist(), begin.tolist(), end.tolist())
+        # A range is cut before the next one is read: its bytes are in the processor's cache, and its memory is free
+        # for another. It takes 0.4 us a record of 10 KB less than cutting after all reads.
+        parts = [
+            part
+            for span, count in zip(ranges, counts.tolist())
+            for start, value, stop in islice(cuts, count)
+            for part in (span[start:value], span[value:stop])
+        ]
+        return self._records_of(keys, places, parts[::2], parts[1::2])
 
     def _from_parts(
-        self, keys: NDArray[np.int64], places: MemberPlaces, alone: NDArray[np.bool_]
+        self,
+        keys: NDArray[np.int64],
+        places: MemberPlaces,
+        alone: NDArray[np.bool_],
+        shards: NDArray[np.int64],
+        starts: NDArray[np.int64],
     ) -> list[Any]:
         """Reads no other members. alone: (members,), those with a value that is a range of its own."""
-        shards, starts, _ = self._index.locate(keys)
-        shards, starts = shards[places.record], starts[places.record]
+        record = places.record
+        shards, starts = shards[record], starts[record]
         begins = np.concatenate((places.head, places.begin[alone]))
         ends = np.concatenate((np.where(alone, places.begin, places.end), places.end[alone]))
         starts, shards = np.concatenate((starts, starts[alone])), np.concatenate((shards, shards[alone]))
@@ -200,10 +240,20 @@ class TarDataSource(IndexedDataSource):
     ) -> list[dict[str, Any]]:
         """The records, after a look at the headers that were read with the values."""
         raw, known = self._raw, self._index.fields
-        fields, rows = places.field.tolist(), places.record.tolist()
+        records: list[dict[str, Any]]
         sizes = places.end - places.begin
+        if (common := places.common_fields()) is not None:
+            keys_of_all = keys_of_alike(heads, sizes, [raw[field] for field in common])
+            if keys_of_all is not None:
+                records = [{"__key__": name} for name in keys_of_all]
+                for place, field in enumerate(common):
+                    name = known[field]
+                    for record, value in zip(records, values[place :: len(common)]):
+                        record[name] = value if value.__class__ is bytes else bytes(value)
+                return records
+        fields, rows = places.field.tolist(), places.record.tolist()
         names = plain_keys(heads, rows, sizes, [raw[field] for field in fields], len(keys))
-        records: list[dict[str, Any]] = [{"__key__": name} for name in names]
+        records = [{"__key__": name} for name in names]
         for row, field, value in zip(rows, fields, values):
             records[row][known[field]] = value if type(value) is bytes else bytes(value)
         if None in names:

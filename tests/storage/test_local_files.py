@@ -56,7 +56,27 @@ def test_ranges_are_slices_of_the_files(tmp_path_factory, given):
         (folder / name).write_bytes(data)
     places = [(shard, min(ends), max(ends)) for shard, *ends in given]
     ranges = open_ranges([str(folder / name) for name in "abcd"])
-    assert read(ranges, *places) == [DATA[shard][begin:end] for shard, begin, end in places]
+    expected = [DATA[shard][begin:end] for shard, begin, end in places]
+    assert read(ranges, *places) == expected
+    assert [*map(bytes, ranges.read_each(*np.array(places, np.int64).reshape(-1, 3).T))] == expected
+    ranges.close()
+
+
+@pytest.mark.parametrize("step", [1000, 20_000])
+def test_a_file_that_changes_under_single_reads_is_an_error(paths, monkeypatch, step):
+    """Whether ranges follow each other and are read together, or are read singly: cut short, and written to."""
+    monkeypatch.setattr(local_files, "CHECK_S", 0.0)
+    begins = np.arange(0, 5 * step, step)
+    places = np.zeros(5, np.int64), begins, begins + 1000
+    ranges = open_ranges(paths)
+    assert b"".join(ranges.read_each(*places)) == b"".join(DATA[0][at : at + 1000] for at in begins)
+    with open(paths[0], "r+b") as file:
+        file.write(b"other")
+    with pytest.raises(FileChangedError, match="written to"):
+        list(ranges.read_each(*places))
+    os.truncate(paths[0], 4 * step + 10)
+    with pytest.raises(FileChangedError):
+        list(ranges.read_each(*places))
     ranges.close()
 
 

@@ -192,6 +192,8 @@ def _find_remote(shards: ShardSet, format: Format) -> RecordIndex:  # noqa: A002
             if not (difference := other_set(found, shards, format)):
                 return found
             difference = f" of these files ({redacted(found.path)}: {difference})"
+    with contextlib.closing(shards.open()) as ranges:
+        ranges.version(0)  # where the name is wrong, that is the error
     raise FileNotFoundError(
         errno.ENOENT,
         f"paths: expected files on a server with an index, got none{difference}; make it once with {command(shards)}, "

@@ -215,6 +215,13 @@ def test_remote_data_without_an_index_is_refused(objects, index):
     assert "word" not in str(caught.value)
 
 
+def test_an_object_that_is_not_there(objects):
+    """A wrong name is told as one: an index can't be made of it."""
+    with pytest.raises(FileNotFoundError, match=r"no such object.*x\.blocks") as caught:
+        BlocksDataSource("https://host/x.blocks")
+    assert "loaderkit index" not in str(caught.value)
+
+
 def test_a_server_that_answers_nothing(objects):
     """Its own error comes, not one about an index."""
     objects["https://host/x.blocks"] = objects["https://host/x.blocks.lkx"] = None

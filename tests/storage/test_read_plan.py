@@ -68,3 +68,10 @@ def test_no_limit_on_bytes_gives_the_fewest_reads(given):
     for shard in set(plan.shards.tolist()):
         mine = plan.shards == shard
         assert (plan.begins[mine][1:] > plan.ends[mine][:-1]).all()
+
+
+def test_ranges_within_a_large_one():
+    """They are read by themselves, to their own end."""
+    begins, ends = np.array([0, 10, 15]), np.array([100, 20, 18])
+    plan = plan_reads(np.zeros(3, np.int64), begins, ends, max_gap=0, alone=50)
+    assert (plan.begins.tolist(), plan.ends.tolist(), plan.read.tolist()) == ([0, 10], [100, 20], [0, 1, 1])

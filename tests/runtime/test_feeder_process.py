@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from loaderkit._runtime.feeder import main
+from loaderkit._runtime.feeder.coming_chunks import ComingChunks
 
 
 def test_it_goes_on_after_an_error_of_the_cache(monkeypatch):
@@ -34,3 +35,50 @@ def test_it_goes_on_after_an_error_of_the_cache(monkeypatch):
     with pytest.raises(SystemExit):
         process.fetch()
     assert fetched == [[7]]
+
+
+class Numbers:
+    """Record keys in order, chunks of ten."""
+
+    def __init__(self, records):
+        self.left = [np.arange(records)]
+
+    def next(self, most):
+        return (self.left[0], self.left.pop()) if self.left else None
+
+    def numbers(self, keys):
+        return keys // 10
+
+
+def test_chunks_that_were_given_out_make_room_for_the_next():
+    feed = Numbers(100)
+    coming = ComingChunks([feed], feed, None, most_ahead=100)
+    assert coming.due(8, room=3).tolist() == [0, 10, 20]
+    assert coming.due(8, room=3).tolist() == []
+    coming.give([20])  # the records of two chunks
+    assert coming.due(8, room=3).tolist() == [30, 40]
+
+
+def test_records_are_read_without_their_chunks_until_it_is_ahead():
+    allowed = []
+
+    class Feed(Numbers):
+        chunk_bytes = 1
+
+        def room(self):
+            return 3
+
+        def fetch(self, keys):
+            pass
+
+        def allow_direct_reads(self, nbytes):
+            allowed.append(nbytes)
+            raise SystemExit  # ends the loop
+
+    feed = Feed(100)
+    process = main.FeederProcess(None)
+    process._feed, process._coming = feed, ComingChunks([feed], feed, None, most_ahead=100)
+    process._starting = True
+    with pytest.raises(SystemExit):
+        process.fetch()
+    assert allowed == [0]

@@ -105,10 +105,11 @@ class LocalFiles:
     ) -> Iterator[bytes | memoryview]:
         """What `read` gives, one at a time, so that a range may be read into the memory of the one before the last.
 
-        Where a quarter of the ranges lie behind the one before, all are read as `read` does.
+        Where a quarter of the ranges lie behind the one before, and both are small, all are read as `read` does.
         """
-        between = begins[1:] - ends[:-1]
-        if 4 * np.count_nonzero((between >= 0) & (between <= _NEAR)) > len(begins):
+        between, small = begins[1:] - ends[:-1], ends - begins < LOCAL_ALONE
+        near = (between >= 0) & (between <= _NEAR) & small[1:] & small[:-1]
+        if 4 * np.count_nonzero(near) > len(begins):
             return iter(self.read(shards, begins, ends))
         return self._read_singly(shards, begins, ends)
 

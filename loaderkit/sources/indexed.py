@@ -130,6 +130,10 @@ class IndexedDataSource:
     def _checked(self, record_keys: ArrayLike) -> NDArray[np.int64]:
         """The keys in [0, records), negative ones counted from the end, as lists have them."""
         keys = np.asarray(record_keys)
+        if keys.dtype == np.int64 and keys.ndim == 1 and len(keys):
+            largest = int(keys.view(np.uint64).max())  # as unsigned, a key below 0 is very large
+            if largest < self._records:
+                return keys
         if keys.dtype.kind == "i" and keys.ndim == 1:
             below = keys < 0
             if below.any():

@@ -211,24 +211,24 @@ class TarDataSource(IndexedDataSource):
     ) -> list[Any]:
         """Reads no other members. alone: (members,), those with a value that is a range of its own."""
         record = places.record
-        shards, starts = shards[record], starts[record]
-        begins = np.concatenate((places.head, places.begin[alone]))
-        ends = np.concatenate((np.where(alone, places.begin, places.end), places.end[alone]))
-        starts, shards = np.concatenate((starts, starts[alone])), np.concatenate((shards, shards[alone]))
-        found = self._ranges.read(shards, starts + begins, starts + ends)
-        heads, values = found[: len(alone)], found[len(alone) :]
-        if not alone.all():
-            large = iter(values)
-            values = []
-            for place, (by_itself, length) in enumerate(
-                zip(alone.tolist(), (places.begin - places.head).tolist())
-            ):
-                if by_itself:
-                    values.append(next(large))
-                else:
-                    part = heads[place]
-                    values.append(part[length:])
-                    heads[place] = part[:length]
+        # For each member what lies before its value, with the value where that isn't a range of its own.
+        begins = np.column_stack((places.head, places.begin)).ravel()
+        ends = np.column_stack((np.where(alone, places.begin, places.end), places.end)).ravel()
+        needed = np.column_stack((np.ones_like(alone), alone)).ravel()
+        member = np.repeat(record, 2)[needed]
+        shards, starts = shards[member], starts[member]
+        found = iter(self._ranges.read_each(shards, starts + begins[needed], starts + ends[needed]))
+        heads, values = [], []
+        for by_itself, length in zip(alone.tolist(), (places.begin - places.head).tolist()):
+            part = next(found)
+            if by_itself:
+                heads.append(part)
+                values.append(next(found))
+            else:
+                heads.append(part[:length])
+                values.append(part[length:])
+        for _ in found:  # the files are compared after the last range
+            pass
         return self._records_of(keys, places, heads, values)
 
     def _records_of(

@@ -11,8 +11,8 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from loaderkit._record_index.span_reader import SpanReader
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit._system.platform import IN_WORKER
 
-from .chunk_file import ChunkFile, open_chunk, write_chunk
+from .chunk_file import ChunkFile, ChunkInMemory, open_chunk, write_chunk
 from .chunk_folder import ChunkFolder, lock_without_waiting
 from .chunk_numbers import ChunkedIndex, ChunkNumbers
 from .eviction import NextUse, reserve, share_of
@@ -58,18 +58,7 @@ def open_spans(index: ChunkedIndex, ranges: RangeReader, cache: Cache) -> SpanRe
     return CachedSpans(index, ranges, cache)
 
 
-@dataclass(frozen=True, slots=True)
-class _ChunkInMemory:
-    """A fetched chunk that couldn't be stored."""
-
-    payload: bytes | memoryview
-    begin: int
-
-    def read(self, begin: int, end: int) -> bytes | None:
-        return bytes(self.payload[begin - self.begin : end - self.begin])
-
-
-_Chunk = ChunkFile | _ChunkInMemory
+_Chunk = ChunkFile | ChunkInMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +96,7 @@ class CachedSpans:
         self._together = max(1, self._most_open // 2)
         self._cached: _OpenCache | None = None
         self._stopped: set[str] = set()  # locks that were waited for in vain, and not seen free since
+        self._fetching: set[int] = set()  # chunks that threads of this process fetch
         self._not_before = 0.0  # when chunks are written again, after they couldn't be
         self._warned = False
         self._check_limit()
@@ -192,20 +182,24 @@ class CachedSpans:
 
     # --- chunks -------------------------------------------------------------------------------------------------
 
-    def fetch(self, keys: Int64Array) -> None:
+    def fetch(self, keys: Int64Array) -> Int64Array:
         """Puts the chunks of records into the cache, those that aren't there.
 
         Args:
             keys: (n,) int64; one of each chunk is enough.
+
+        Returns those of the keys, (m,) int64, whose chunks weren't fetched, as others have their locks.
         """
         wanted = dict(zip(self.numbers.of(keys).tolist(), keys.tolist(), strict=True))
         cached = self._opened()
         if cached is None or time.monotonic() < self._not_before:
-            return
+            return np.empty(0, np.int64)
         for number in list(wanted):
             if os.path.exists(cached.folder.path(self._key, number)):
                 del wanted[number]
-        self._fetch(wanted, lambda number, chunk: None)
+        for number, _ in self._fetch_some(dict(wanted), alone=False):
+            del wanted[number]
+        return np.array(list(wanted.values()), np.int64)
 
     # --- the loader's share -------------------------------------------------------------------------------------
 
@@ -266,9 +260,10 @@ class CachedSpans:
         left, deadline, pause = dict(wanted), self._end_of_wait(), 0.001
         while left:
             before = len(left)
-            for number, chunk in self._fetch_some(left, alone=time.monotonic() > deadline).items():
-                del left[number]
-                take(number, chunk)
+            with closing(self._fetch_some(dict(left), alone=time.monotonic() > deadline)) as fetched:
+                for number, chunk in fetched:
+                    del left[number]
+                    take(number, chunk)
             if len(left) < before:
                 deadline, pause = self._end_of_wait(), 0.001
             elif left:  # others have all the locks
@@ -278,23 +273,26 @@ class CachedSpans:
     def _end_of_wait(self) -> float:
         return time.monotonic() + (_NEXT_WAIT_SECONDS if self._stopped else _WAIT_SECONDS)
 
-    def _fetch_some(self, left: dict[int, int], *, alone: bool) -> dict[int, _Chunk]:
+    def _fetch_some(self, left: dict[int, int], *, alone: bool) -> Generator[tuple[int, _Chunk]]:
         """The first chunks whose locks are free, about as many as _FETCH_BYTES; none where others have all locks.
 
-        No lock is waited for, so processes that want each other's chunks can't wait for each other.
+        Each is written when it comes, while the others are in flight. No lock is waited for, so processes that want
+        each other's chunks can't wait for each other.
 
         Args:
             left: a key of each chunk, by the chunk's number.
             alone: whether locks of others count as free.
         """
         cached = self._opened()
-        found: dict[int, _Chunk] = {}
         spans: dict[int, tuple[int, int, int]] = {}
         with ExitStack() as held:
             locks: dict[str, bool] = {}
             nbytes = 0
+            held.callback(self._fetching.difference_update, spans)
             for number, key in left.items():
-                if nbytes >= _FETCH_BYTES or len(spans) + len(found) >= self._together:
+                if number in self._fetching:  # another thread is at it
+                    continue
+                if nbytes >= _FETCH_BYTES or max(len(spans), len(locks)) >= self._together:
                     break
                 if cached is not None:
                     lock = cached.folder.lock_of(self._key, number)
@@ -303,7 +301,7 @@ class CachedSpans:
                     chunk = open_chunk(cached.folder.path(self._key, number), number, self._key)
                     if chunk is not None:  # another process has just stored it
                         self._keep(number, chunk)
-                        found[number] = chunk
+                        yield number, chunk
                         continue
                     if locks[lock]:
                         self._stopped.discard(lock)
@@ -311,14 +309,15 @@ class CachedSpans:
                         self._stopped.add(lock)
                     elif lock not in self._stopped:
                         continue
+                    self._fetching.add(number)
                 spans[number] = self.numbers.span(key)
                 nbytes += spans[number][2] - spans[number][1]
             if spans:
                 wanted = np.array(list(spans.values()), np.int64).T
-                payloads = self._ranges.read(wanted[0], wanted[1], wanted[2])
-                for (number, (_, begin, _)), payload in zip(spans.items(), payloads, strict=True):
-                    found[number] = self._stored(number, begin, payload) or _ChunkInMemory(payload, begin)
-        return found
+                numbers = list(spans)
+                for place, payload in self._ranges.read_as_they_come(wanted[0], wanted[1], wanted[2]):
+                    number, begin = numbers[place], int(wanted[1, place])
+                    yield number, self._stored(number, begin, payload) or ChunkInMemory(payload, begin)
 
     def _stored(self, number: int, begin: int, payload: bytes | memoryview) -> ChunkFile | None:
         """Writes a chunk; None where the disk or the other loaders leave no room for it."""
@@ -374,6 +373,7 @@ class CachedSpans:
     def begin_in_child(self) -> None:
         """Makes this the reader of a loader of its own, in a process that was forked from its own."""
         self._lock = threading.Lock()  # another thread may have held it
+        self._fetching = set()
         self._name, self._cached = secrets.token_hex(8), None
 
     def close(self) -> None:

@@ -57,12 +57,14 @@ class ChunkFeed:
         """The number of each record's chunk, (n,) int64."""
         return self._spans.numbers.of(self._mapped(record_keys))
 
-    def fetch(self, record_keys: Int64Array) -> None:
+    def fetch(self, record_keys: Int64Array) -> Int64Array:
         """Puts the chunks of records into the cache; one record of each is enough.
 
-        Raises what a read of the shards raises.
+        Gives those of the keys whose chunks others fetch at the moment. Raises what a read of the shards raises.
         """
-        self._spans.fetch(self._mapped(record_keys))
+        keys = self._mapped(record_keys)
+        left = self._spans.fetch(keys)
+        return record_keys[np.isin(keys, left)]
 
     def first_keys(self, numbers: Int64Array) -> Int64Array | None:
         """The first record key of each chunk, (n,) int64; None where record keys aren't those of the index."""

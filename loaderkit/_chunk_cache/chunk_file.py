@@ -26,6 +26,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
+
 from loaderkit._system.descriptors import above_standard
 
 from .boot import boot_id
@@ -99,6 +101,21 @@ class ChunkFile:
         self._close(self.descriptor)
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkInMemory:
+    """A fetched chunk that couldn't be stored.
+
+    payload: its bytes. begin: where they begin in their shard.
+    """
+
+    payload: bytes | memoryview
+    begin: int
+
+    def read(self, begin: int, end: int) -> bytes | None:
+        """The bytes begin to end of the shard."""
+        return bytes(self.payload[begin - self.begin : end - self.begin])
+
+
 def footer_of(descriptor: int) -> Footer | None:
     """The footer of an open file; None where it has none, or the file isn't as long as the footer says."""
     size = os.fstat(descriptor).st_size
@@ -131,13 +148,14 @@ def open_chunk(path: str, number: int, key: bytes) -> ChunkFile | None:
 
 
 @functools.cache
-def _checksums() -> dict[int, Callable[[int, bytes], int]]:
+def _checksums() -> dict[int, Callable[[int, bytes | memoryview], int]]:
     """What continues a checksum with the bytes that follow, by kind; the first is for new files."""
-    found: dict[int, Callable[[int, bytes], int]] = {}
+    found: dict[int, Callable[[int, bytes | memoryview], int]] = {}
     with contextlib.suppress(ImportError):
         import google_crc32c
 
-        found[_CRC32C] = google_crc32c.extend
+        # It takes no memoryview, but an array of its bytes.
+        found[_CRC32C] = lambda checksum, data: google_crc32c.extend(checksum, np.frombuffer(data, np.uint8))
     found[_CRC32] = lambda checksum, data: zlib.crc32(data, checksum)
     return found
 
@@ -165,11 +183,14 @@ def write_chunk(path: str, number: int, begin: int, payload: bytes | memoryview,
 
     Raises OSError where the disk doesn't take it; then nothing is left under its name.
     """
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary, descriptor = _new_temporary(path)
+    try:
+        temporary, descriptor = _new_temporary(path)
+    except FileNotFoundError:  # the first chunk in its folder
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary, descriptor = _new_temporary(path)
     try:
         kind, extend = next(iter(_checksums().items()))
-        checksum = extend(0, bytes(payload))
+        checksum = extend(0, payload)
         footer = Footer(number, begin, len(payload), key, boot_id() or bytes(16), kind, checksum)
         _write_all(descriptor, payload)
         _write_all(descriptor, footer.packed())

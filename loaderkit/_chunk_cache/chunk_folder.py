@@ -2,7 +2,7 @@
 
     loaderkit-chunks/               all that a cache makes; nothing else of the user's folder is looked at
       chunks/KEY/XX/NUMBER.chunk    chunks of one index
-      locks/XX                      256 lock files, made when needed and never deleted
+      locks/XXX                     4,096 lock files, made when needed and never deleted
       loaders/ID                    a file for each live loader
       evict.lock
 
@@ -22,7 +22,9 @@ from loaderkit._system.descriptors import above_standard
 from .boot import boot_id
 
 _NAME = "loaderkit-chunks"
-_LOCKS = 256
+_FOLDERS = 256
+# Chunks that share a lock wait for each other. With 64 in flight, one in 64 meets a lock that is held for another.
+_LOCKS = 4_096
 # File systems on which a lock may not hold between hosts, or not at all. Those that a program serves (fuse) may be
 # remote as well.
 _NETWORK = {
@@ -65,11 +67,11 @@ class ChunkFolder:
 
     def path(self, key: bytes, number: int) -> str:
         """The file of a chunk."""
-        return f"{self.chunks}/{key.hex()}/{number % _LOCKS:02x}/{number:x}.chunk"
+        return f"{self.chunks}/{key.hex()}/{number % _FOLDERS:02x}/{number:x}.chunk"
 
     def lock_of(self, key: bytes, number: int) -> str:
         """The lock file of a chunk; several chunks share one."""
-        return f"{self._locks}/{(number + key[0]) % _LOCKS:02x}"
+        return f"{self._locks}/{(number + key[0]) % _LOCKS:03x}"
 
     @property
     def eviction_lock(self) -> str:

@@ -65,6 +65,16 @@ class RangeReader(Protocol):
         """
         ...
 
+    def read_as_they_come(
+        self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> Iterator[tuple[int, bytes | memoryview]]:
+        """The same ranges in the order in which they come: the place of each among those given, and its bytes.
+
+        The others are in flight while one is used. What has come and wasn't taken yet is kept, so memory for all
+        ranges may be needed.
+        """
+        ...
+
     def close(self) -> None:
         """Closes files and connections; a later read opens them again."""
         ...

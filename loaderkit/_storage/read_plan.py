@@ -13,6 +13,9 @@ LOCAL_GAP, REMOTE_GAP = 16 << 10, 256 << 10
 # A local range of this size is a read of its own, so that its bytes needn't be copied out of a longer read: a read of
 # 100 KB and a copy of it take 24 us or, where both lie in fresh memory, 115 us of CPU time, two reads 22 us.
 LOCAL_ALONE = 32 << 10
+# Where each range of a server is used as it comes, one of this size is a read of its own: joined, eight chunks of 1 MiB
+# would come together, and late.
+REMOTE_ALONE = 256 << 10
 # A larger read gives no more bandwidth, and loses more where it has to be tried again.
 MAX_READ_BYTES = 8 << 20
 

@@ -3,7 +3,8 @@
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -19,12 +20,14 @@ from .fetching import Fetched, FetchError, ObjectFetcher, Refusal
 from .names import redacted
 from .object_client import SCHEMES
 from .range_reader import ObjectVersion
-from .read_plan import MAX_READ_BYTES, REMOTE_GAP, plan_reads, slices_of
+from .read_plan import MAX_READ_BYTES, REMOTE_ALONE, REMOTE_GAP, ReadPlan, plan_reads, slices_of
 from .versions import OnOtherVersion, VersionCheck, ends_early
 
 _log = logging.getLogger("loaderkit")
 
 Refresh = Callable[[], Sequence[str]]
+# A read's number, its shard, and the bytes begin to end of it.
+Piece = tuple[int, int, int, int]
 
 # A server that ignores ranges sends a whole object for each: up to this size that is slow, above it is refused.
 MAX_WHOLE_BYTES = 64 << 20
@@ -82,26 +85,10 @@ class RemoteObjects:
         it is missing, StorageError where a range can't be read after the retries.
         """
         plan = plan_reads(shards, begins, ends, max_gap=REMOTE_GAP)
-        reads = list(zip(plan.shards.tolist(), plan.begins.tolist(), plan.ends.tolist(), strict=True))
-        # A read of more than max_bytes is a single large range: its pieces come at once and are tried again singly.
-        pieces = [
-            (place, shard, at, min(at + MAX_READ_BYTES, end))
-            for place, (shard, begin, end) in enumerate(reads)
-            for at in range(begin, end, MAX_READ_BYTES)
-        ]
-        fetched = self._fetch_all(pieces)
-        found: list[bytes | memoryview] = [b""] * len(reads)
-        parts: dict[int, list[bytes | memoryview]] = {}
-        for (place, shard, begin, end), (data, version) in zip(pieces, fetched, strict=True):
-            self._versions.check(self, shard, version)
-            if len(data) != end - begin:
-                raise ends_early(self._shown[shard], version.size, end)
-            if begin == reads[place][1] and end == reads[place][2]:
-                found[place] = data
-            else:
-                parts.setdefault(place, []).append(data)
-        for place, several in parts.items():
-            found[place] = b"".join(several)
+        found: list[bytes | memoryview] = [b""] * len(plan.begins)
+        with closing(self._reads(plan)) as reads:
+            for number, data in reads:
+                found[number] = data
         return slices_of(plan, found, ends - begins)
 
     def read_each(
@@ -109,6 +96,24 @@ class RemoteObjects:
     ) -> Iterator[bytes | memoryview]:
         """What `read` gives, one at a time."""
         return iter(self.read(shards, begins, ends))
+
+    def read_as_they_come(
+        self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> Iterator[tuple[int, bytes | memoryview]]:
+        """The place of each range among those given, and its bytes, as they come; it takes and raises what `read` does.
+
+        What has come and wasn't taken yet is kept.
+        """
+        plan = plan_reads(shards, begins, ends, max_gap=REMOTE_GAP, alone=REMOTE_ALONE)
+        ranges: dict[int, list[int]] = {}
+        for place, number in enumerate(plan.read.tolist()):
+            ranges.setdefault(number, []).append(place)
+        with closing(self._reads(plan)) as reads:
+            for number, data in reads:
+                for place in ranges[number]:
+                    begin = int(plan.offset[place])
+                    end = begin + int(ends[place] - begins[place])
+                    yield place, data if end - begin == len(data) else memoryview(data)[begin:end]
 
     def close(self) -> None:
         """Ends the connections, and the threads where no other reader uses them; a later read begins again."""
@@ -131,9 +136,36 @@ class RemoteObjects:
         self._shown = _Shown(self._addresses)
         self._prepare()
 
-    def _fetch_all(
-        self, pieces: list[tuple[int, int, int, int]]
-    ) -> list[tuple[bytes | memoryview, ObjectVersion]]:
+    def _reads(self, plan: ReadPlan) -> Generator[tuple[int, bytes | memoryview]]:
+        """The number of each read and its bytes, as they come."""
+        reads = list(zip(plan.shards.tolist(), plan.begins.tolist(), plan.ends.tolist(), strict=True))
+        # A read of more than max_bytes is a single large range: its pieces come at once and are tried again singly.
+        pieces = [
+            (number, shard, at, min(at + MAX_READ_BYTES, end))
+            for number, (shard, begin, end) in enumerate(reads)
+            for at in range(begin, end, MAX_READ_BYTES)
+        ]
+        for number, (_, begin, end) in enumerate(reads):
+            if begin == end:
+                yield number, b""
+        parts: dict[int, dict[int, bytes | memoryview]] = {}
+        with closing(self._fetched(pieces)) as answers:
+            for (number, shard, begin, end), answer in answers:
+                self._versions.check(self, shard, answer.version)
+                if len(answer.data) != end - begin:
+                    raise ends_early(self._shown[shard], answer.version.size, end)
+                _, first, last = reads[number]
+                if (begin, end) == (first, last):
+                    yield number, answer.data
+                    continue
+                mine = parts.setdefault(number, {})
+                mine[begin] = answer.data
+                if len(mine) == -(-(last - first) // MAX_READ_BYTES):
+                    yield number, b"".join(mine[at] for at in sorted(mine))
+                    del parts[number]
+
+    def _fetched(self, pieces: list[Piece]) -> Generator[tuple[Piece, Fetched]]:
+        """Each piece and its answer, as they come."""
         with self._lock:
             if self._leave is None:
                 THREADS.enter()
@@ -151,7 +183,6 @@ class RemoteObjects:
                     for place, piece in enumerate(pieces)
                 ]
             )
-            found: list[Any] = [None] * len(pieces)
             for _ in pieces:
                 try:
                     place, answer = answers.get(timeout=patience)
@@ -162,15 +193,15 @@ class RemoteObjects:
                     ) from None
                 if isinstance(answer, BaseException):
                     raise answer
-                found[place] = (answer.data, answer.version)
-            return found
+                yield pieces[place], answer
+                del answer  # its bytes aren't kept while the next ones are waited for
         finally:
             ended.set()
 
     def _fetch_piece(
         self,
         place: int,
-        piece: tuple[int, int, int, int],
+        piece: Piece,
         ended: threading.Event,
         answers: "SimpleQueue[tuple[int, Fetched | BaseException]]",
     ) -> None:

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from loaderkit._chunk_cache import cached_spans, chunk_file
 from loaderkit._chunk_cache.cached_spans import open_spans
+from loaderkit._chunk_cache.chunk_folder import ChunkFolder, lock_without_waiting
+from loaderkit._chunk_cache.chunk_numbers import ChunkNumbers
 from loaderkit._chunk_cache.settings import Cache
 
 
@@ -308,3 +310,32 @@ def test_a_cache_that_is_deleted_or_replaced_is_made_again(tmp_path, replaced):
     assert [bytes(span) for span in spans.read(np.arange(100))] == ranges.spans(range(100))
     assert list((tmp_path / "cache").rglob("*.chunk"))
     assert len(list((tmp_path / "cache").rglob("loaders/*"))) == 1  # by which others see that it lives
+
+
+def test_a_chunk_is_written_while_others_are_in_flight(tmp_path):
+    index, stored = make_index(), []
+
+    class OneByOne(Ranges):
+        def read_as_they_come(self, *arrays):
+            for place in reversed(range(len(arrays[0]))):
+                stored.append(len(list(tmp_path.rglob("*.chunk"))))
+                yield place, self.read(*(array[place : place + 1] for array in arrays))[0]
+
+    spans = open_spans(index, OneByOne(index), Cache(tmp_path, 1 << 20))
+    assert [bytes(span) for span in spans.read(np.arange(100))] == Ranges(index).spans(np.arange(100))
+    assert stored == list(range(len(stored))) and len(stored) > 10
+
+
+def test_a_fetch_ahead_does_not_wait_for_what_others_fetch(tmp_path):
+    index = make_index()
+    spans, ranges = reader(tmp_path, index)
+    keys = np.arange(100)
+    numbers = ChunkNumbers(index)
+    one = numbers.of(keys[50:51])
+    with lock_without_waiting(ChunkFolder(str(tmp_path)).lock_of(numbers.key, int(one[0]))):
+        left = spans.fetch(keys)
+    assert numbers.of(left).tolist() == one.tolist()
+    assert not spans.fetch(keys).size
+    calls = ranges.calls
+    spans.read(keys)
+    assert ranges.calls == calls

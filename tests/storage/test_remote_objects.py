@@ -66,6 +66,24 @@ def test_ranges_of_several_objects(server, opened):
     assert ranges.waits
 
 
+def test_ranges_as_they_come(server, opened, monkeypatch):
+    """Large ones by requests of their own, joined ones each with its bytes; the first before the last is answered."""
+    monkeypatch.setattr("loaderkit._storage.remote_objects.REMOTE_ALONE", 500)
+    monkeypatch.setattr("loaderkit._storage.remote_objects.MAX_READ_BYTES", 800)
+    places = [(0, 0, 700), (0, 700, 2700), (1, 10, 10), (1, 30, 40), (1, 50, 60)]
+    ranges = opened([server.url("a.bin"), server.url("b.bin")], storage_options=QUICK)
+    arrays = np.array(places, np.int64).T
+    found = dict(ranges.read_as_they_come(*arrays))
+    assert [bytes(found[place]) for place in range(5)] == [(A, B)[s][low:high] for s, low, high in places]
+    asked = [(r.begin, r.end) for r in server.requests if r.name == "a.bin"]
+    assert sorted(asked) == [(0, 700), (700, 1500), (1500, 2300), (2300, 2700)]
+    server.always("hang", name="b.bin")
+    each = ranges.read_as_they_come(*arrays[:, [0, 3]])
+    place, data = next(each)
+    assert (place, bytes(data)) == (0, A[:700])
+    each.close()
+
+
 @pytest.mark.parametrize("act", ["500", "503", "429", "close", "short", "less", "lie", "whole", "hang"])
 def test_a_fault_is_tried_again(server, opened, act):
     """Once, and only the request that failed."""

@@ -13,6 +13,8 @@ import threading
 import time
 import traceback
 
+import numpy as np
+
 from loaderkit._chunk_cache.chunk_feed import ChunkFeed
 from loaderkit._runtime.transport import wire
 
@@ -21,9 +23,9 @@ from .coming_chunks import ComingChunks, Int64Array
 from .messages import Beginning
 
 _RECEIVED = 1 << 20  # bytes read from the channel at once
-# Chunks that a thread fetches together, and threads: while one writes its chunks to the disk, the others wait for the
-# server, with as many chunks in flight as a range reader has.
-_TOGETHER, _THREADS = 8, 4
+# Bytes and chunks that a thread fetches together, and threads: while the last chunks of one come and are written, those
+# of the other are in flight, as many as a range reader has.
+_TOGETHER_BYTES, _TOGETHER, _THREADS = 32 << 20, 32, 2
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = (
     0.1,
     10.0,
@@ -80,13 +82,18 @@ class FeederProcess:
             return self._coming.next_use(numbers)
 
     def fetch(self) -> None:
-        """Fetches chunks as they come due, without end; several threads do."""
+        """Fetches chunks as they come due, without end; several threads do.
+
+        A chunk that a worker fetches at the moment is asked for once more with the next ones, and isn't waited for.
+        """
         pause = _PAUSE_SECONDS
+        again = np.empty(0, np.int64)
         while True:
             try:
                 keys = self._due()
                 assert self._feed is not None
-                self._feed.fetch(keys)
+                left = self._feed.fetch(np.concatenate((again, keys)))
+                again = left[np.isin(left, keys)]
                 pause = _PAUSE_SECONDS
             except Exception:  # noqa: BLE001 - the worker that needs the chunk raises it
                 time.sleep(pause)
@@ -98,7 +105,8 @@ class FeederProcess:
                 while self._coming is None or self._feed is None:
                     self._changed.wait()
                 room = self._feed.room() // self._feed.chunk_bytes
-                keys = self._coming.due(_TOGETHER, room)
+                together = max(1, min(_TOGETHER, _TOGETHER_BYTES // self._feed.chunk_bytes))
+                keys = self._coming.due(together, room)
                 if keys.size:
                     return keys
                 if self._starting:

@@ -200,6 +200,7 @@ def test_a_loader_that_is_dropped_leaves_no_process(tmp_path):
     assert gone(pid)
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 def test_a_trainer_that_is_killed_leaves_no_process(tmp_path):
     source = Records(INDEX, tmp_path, limit=1 << 20)
     reader, writer = os.pipe()

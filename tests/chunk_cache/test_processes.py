@@ -13,6 +13,9 @@ from loaderkit._chunk_cache.boot import boot_id
 from loaderkit._chunk_cache.cached_spans import open_spans
 from loaderkit._chunk_cache.settings import Cache
 
+# JAX may be loaded by another test of the same process; the forked ones don't use it.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+
 INDEX = make_index(records=600, shards=5, chunk=6, size=200)
 EXPECTED = Ranges(INDEX).spans(range(600))
 

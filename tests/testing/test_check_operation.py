@@ -309,6 +309,9 @@ JPEGS = [photograph(1), photograph(2)]
 PIXELS = [{"image": np.arange(12 * 16 * 3, dtype=np.uint8).reshape(12, 16, 3) + key} for key in (1, 2)]
 FLOATS = [{"image": element["image"].astype(np.float32)} for element in PIXELS]
 KEY: dict[str, Any] = {"key": "image"}
+FIELDS = [{"__key__": f"{at}", "jpg": element["image"], "cls": b"3"} for at, element in enumerate(JPEGS)]
+# One feature, x, an Int64List of 5.
+EXAMPLE = bytes([0x0A, 12, 0x0A, 10, 0x0A, 1, ord("x"), 0x12, 5, 0x1A, 3, 0x0A, 1, 5])
 OWN: dict[str, tuple[Any, list[Any]]] = {
     "Map": (lk.Map(lambda e: {"y": e["x"] * 2}), ELEMENTS),
     "a function": (lambda e: {"y": e["x"] * 2}, ELEMENTS),
@@ -332,6 +335,9 @@ OWN: dict[str, tuple[Any, list[Any]]] = {
     "Normalize": (image.Normalize((0.5, 0.5, 0.5), (0.2, 0.2, 0.2), **KEY), PIXELS),
     "Normalize floats": (image.Normalize((0.5, 0.5, 0.5), (0.2, 0.2, 0.2), **KEY), FLOATS),
     "HWCToCHW": (image.HWCToCHW(**KEY), PIXELS),
+    "AsTuple": (lk.AsTuple("png;jpg", "cls"), FIELDS),
+    "ByExtension": (lk.decode.ByExtension("rgb8"), FIELDS),
+    "Example": (lk.decode.Example({"x": np.int64}), [EXAMPLE]),
 }
 
 
@@ -359,8 +365,8 @@ def test_the_operations_of_loaderkit_give_the_same_in_a_worker_process():
 
 def test_every_public_operation_is_among_them():
     """A new one joins them."""
-    operations = {name for name in dir(lk.transforms) if name not in ("Transformation", "image")}
-    assert operations | {*dir(image)} <= {*OWN}
+    operations = {name for name in dir(lk.transforms) if name not in ("Transformation", "image", "decode")}
+    assert operations | {*dir(image)} | {*dir(lk.decode)} <= {*OWN}
 
 
 def test_what_was_checked_and_what_was_not_is_reported():

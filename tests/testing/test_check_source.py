@@ -1,7 +1,10 @@
 """check_source: every check finds a source that breaks its rule alone, and the sources of loaderkit keep all rules."""
 
+import io
 import operator
 import os
+import struct
+import tarfile
 import threading
 import time
 from collections.abc import Callable
@@ -10,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 import cloudpickle
+import google_crc32c
 import numpy as np
 import pytest
 
@@ -442,6 +446,15 @@ def test_progress_is_a_line_for_each_check(capsys):
     assert lines[0] == f"check_source 1/{len(NAMES)}: length" and len(lines) == len(NAMES)
 
 
+def tfrecord(record: bytes) -> bytes:
+    def masked(data: bytes) -> bytes:
+        crc = google_crc32c.value(data)
+        return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+    length = struct.pack("<Q", len(record))
+    return length + masked(length) + record + masked(record)
+
+
 def own_sources(folder: Any) -> dict[str, Any]:
     from array_record.python.array_record_module import ArrayRecordWriter
 
@@ -452,7 +465,23 @@ def own_sources(folder: Any) -> dict[str, Any]:
         writer.close()
     np.save(folder / "x.npy", np.arange(60.0).reshape(20, 3))
     columns = {"x": np.arange(60.0).reshape(20, 3), "y": np.arange(20, dtype=np.uint8)}
+    with tarfile.open(folder / "a.tar", "w") as archive:
+        for key in range(20):
+            for field, value in {"txt": f"text {key}".encode(), "cls": b"3"}.items():
+                member = tarfile.TarInfo(f"{key:03}.{field}")
+                member.size = len(value)
+                archive.addfile(member, io.BytesIO(value))
+    (folder / "a.tfrecord").write_bytes(b"".join(map(tfrecord, [b"one", b"", b"three"])))
+    (folder / "a.txt").write_text("one\n\nthree\n")
+    (folder / "a.jsonl").write_text('{"x": [1, 2]}\n{"x": []}\n')
+    (folder / "a.csv").write_text('x,y\n1,"a\nb"\n2,c\n')
     return {
+        "TarDataSource": lk.TarDataSource(folder / "a.tar"),
+        "some fields of a tar": lk.TarDataSource(folder / "a.tar", fields="cls"),
+        "TFRecordDataSource": lk.TFRecordDataSource(folder / "a.tfrecord"),
+        "LinesDataSource": lk.LinesDataSource(folder / "a.txt[0:2]"),
+        "JsonLinesDataSource": lk.JsonLinesDataSource(folder / "a.jsonl"),
+        "CsvDataSource": lk.CsvDataSource(folder / "a.csv"),
         "ArrayRecordDataSource": lk.ArrayRecordDataSource(str(folder / "*.array_record")),
         "ArrayDataSource": lk.ArrayDataSource(columns),
         "of a memmap": lk.ArrayDataSource(np.load(folder / "x.npy", mmap_mode="r")),

@@ -13,7 +13,7 @@ from loaderkit._formats.scan import Malformed
 from loaderkit._formats.tar import TarFormat
 from loaderkit._formats.tar_record import TarRecord, keys_of_alike, parse_record, plain_keys
 from loaderkit._record_index.check import shard_changed
-from loaderkit._record_index.direct_spans import DirectSpans
+from loaderkit._record_index.direct_spans import DirectSpans, in_disk_order
 from loaderkit._record_index.layout import torn
 from loaderkit._storage.names import is_remote
 from loaderkit.errors import FileChangedError
@@ -121,13 +121,9 @@ class TarDataSource(IndexedDataSource):
             return []
         if not (self._index.has_members and isinstance(self._spans, DirectSpans)):
             return super()._read(keys)
-        if bool((keys[1:] >= keys[:-1]).all()):
-            return self._read_ascending(keys)
-        order = keys.argsort()  # the order on the disk
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        records = self._read_ascending(keys[order])
-        return [records[place] for place in rank.tolist()]
+        keys, rank = in_disk_order(keys)
+        records = self._read_ascending(keys)
+        return records if rank is None else [records[place] for place in rank]
 
     def _read_ascending(self, keys: NDArray[np.int64]) -> list[Any]:
         shards, starts, ends = self._index.locate(keys)

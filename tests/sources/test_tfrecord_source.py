@@ -69,48 +69,53 @@ def test_a_damaged_record_is_an_error_with_verify(folder):
             source.__getitems__([1, 0])
 
 
+@pytest.mark.parametrize("size", [5_000, 40_000])
 @pytest.mark.parametrize("verify", [False, True])
-def test_large_records(folder, verify):
+def test_large_records(folder, verify, size):
     """They are read without their heads, in any order and side by side; a wrong checksum is found all the same."""
     path = folder / "large.tfrecord"
-    records = [bytes([k]) * 40_000 for k in range(9)]
+    records = [bytes([k]) * size for k in range(9)]
     data = bytearray(tfrecord(records))
     path.write_bytes(data)
     with lk.TFRecordDataSource(path, verify=verify) as source:
-        keys = [8, 3, 4, 5, 0, 3]
+        keys = [8, 3, 4, 6, 0, 3]
         found = source.__getitems__(keys)
         assert found == [records[key] for key in keys] and {type(record) for record in found} == {bytes}
-    data[3 * 40_016 + 100] ^= 1
+    data[3 * (size + 16) + 100] ^= 1
     path.write_bytes(data)
     with lk.TFRecordDataSource(path, verify=verify) as source:
         if verify:
-            with pytest.raises(lk.DataFormatError, match=r"at byte 120060, in record 3: .* checksum"):
+            with pytest.raises(
+                lk.DataFormatError, match=rf"at byte {3 * (size + 16) + 12}, in record 3: .* checksum"
+            ):
                 source.__getitems__(keys)
         else:
-            assert source.__getitems__(keys)[2:5] == [records[4], records[5], records[0]]
+            assert source.__getitems__(keys)[2:5] == [records[4], records[6], records[0]]
 
 
+@pytest.mark.parametrize("size", [20_000, 50_000])
 @pytest.mark.parametrize("verify", [False, True])
-def test_an_index_that_lies_is_an_error(folder, verify):
+def test_an_index_that_lies_is_an_error(folder, verify, size):
     """A file of the same size and time that holds other records, which the samples of the index don't show."""
     path = folder / "big.tfrecord"
-    records = [bytes([k]) * 50_000 for k in range(10)]
+    records = [bytes([k]) * size for k in range(10)]
     path.write_bytes(tfrecord(records))
     with lk.TFRecordDataSource(path, verify=verify) as source:
         assert source[3] == records[3]
         stat = path.stat()
         data = bytearray(path.read_bytes())
-        assert data[3 * 50_016 : 3 * 50_016 + 2] == (50_000).to_bytes(2, "little")
-        data[3 * 50_016] ^= 1
+        begin = 3 * (size + 16)
+        assert data[begin : begin + 2] == size.to_bytes(2, "little")
+        data[begin] ^= 1
         source.close()
         with path.open("r+b") as file:
             file.write(data)
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
         assert source[2] == records[2]
         with pytest.raises(
-            lk.FileChangedError, match=r"big.tfrecord: at byte 150048: .*record 3: .*length 50001"
+            lk.FileChangedError, match=rf"big.tfrecord: at byte {begin}: .*record 3: .*length {size + 1}"
         ):
-            source.__getitems__([2, 3, 4])
+            source.__getitems__([2, 5, 3])
 
 
 @pytest.mark.parametrize("cut", [5, 15, 20])

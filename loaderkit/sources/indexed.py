@@ -243,7 +243,9 @@ def data_parts(paths: Any, storage_options: Mapping[str, Any] | None = None) -> 
         paths, storage_options: as `file_parts` takes them. FileNotFoundError where only indexes are left.
     """
     found = file_parts(paths, storage_options=storage_options)
-    parts = [part for part in found if not part.path.endswith((".lkx", ".lkx.parts"))]
+    parts = [
+        part for part in found if not part.path.endswith(".lkx") and ".lkx.parts/" not in f"{part.path}/"
+    ]
     if not parts:
         raise FileNotFoundError(f"paths: expected files of records, got an index: {redacted(found[0].path)}")
     return parts

@@ -76,6 +76,7 @@ def test_a_killed_holder_of_a_lock_holds_nothing(tmp_path):
 
 def test_a_stopped_holder_of_a_lock_is_not_waited_for_long(tmp_path, monkeypatch):
     monkeypatch.setattr("loaderkit._chunk_cache.cached_spans._WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("loaderkit._chunk_cache.cached_spans._NEXT_WAIT_SECONDS", 0.01)
     folder = chunk_folder.ChunkFolder(str(tmp_path))
     held = [os.open(f"{folder.root}/locks/{k:03x}", os.O_RDWR | os.O_CREAT) for k in range(512)]
     for descriptor in held:

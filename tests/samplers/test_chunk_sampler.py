@@ -7,7 +7,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import loaderkit as lk
@@ -301,6 +301,7 @@ def test_seeds_and_epochs_choose_other_orders(sampler, seed):
     assert len({tuple(order) for epochs in orders for order in epochs}) == 6
 
 
+@settings(max_examples=max(5, settings.default.max_examples // 6))  # each makes all checks
 @given(samplers(most=40))
 def test_check_sampler_passes(sampler):
     """It keeps what loaderkit relies on; another process is asked once, with all other samplers."""

@@ -50,6 +50,7 @@ class ComingChunks:
         # Place of the first need, number, one of its record keys: planned and not handed out to be fetched.
         self._queue: list[tuple[int, int, int]] = []
         self._last: dict[int, int] = {}  # place of the last planned need, of each chunk that is still needed
+        self._fetched: set[int] = set()  # handed out to be fetched, and still needed
         self._ends: deque[tuple[int, int]] = deque()  # last places and numbers, a block after the other
         self._indices: deque[tuple[int, int]] = deque()  # place and index at the start of each block
         self._index = 0  # about where the reader stands
@@ -63,6 +64,7 @@ class ComingChunks:
             place, number = self._ends.popleft()
             if self._last.get(number) == place:
                 del self._last[number]
+                self._fetched.discard(number)
                 self._used.pop(number, None)  # in the order of use
                 self._used[number] = place
         while self._indices and self._indices[0][0] <= reached:
@@ -73,13 +75,14 @@ class ComingChunks:
 
         Args:
             count: 1 or more.
-            room: chunks that the cache has room for; those that are still needed count.
+            room: chunks that the cache has room for; those that were handed out and are still needed count.
         """
         self._plan()
         keys: list[int] = []
-        while self._queue and len(keys) < count and len(self._last) - len(self._queue) < room:
+        while self._queue and len(keys) < count and len(self._fetched) < room:
             _, number, key = heapq.heappop(self._queue)
-            if number in self._last:
+            if number in self._last and number not in self._fetched:  # else it is passed, or it is there
+                self._fetched.add(number)
                 keys.append(key)
         return np.array(keys, np.int64)
 

@@ -12,7 +12,7 @@ from loaderkit.samplers import IndexSampler
 from loaderkit.sources import RandomAccessDataSource
 from loaderkit.sources.protocol import check_source
 from loaderkit.transforms.base import Batch
-from loaderkit.transforms.operations import Operation
+from loaderkit.transforms.operations import Operation, as_operations
 
 from .loader import DataLoader
 
@@ -69,7 +69,7 @@ def load(
     if drop_remainder and batch_size is None:
         raise ValueError("drop_remainder: expected False without a batch_size, got True; give batch_size too")
     check_source(source)
-    operations = [*transformations]
+    operations: list[Operation] = [*as_operations(transformations)]
     if batch_size is not None:
         operations.append(Batch(batch_size, drop_remainder=drop_remainder))
     return DataLoader(

@@ -69,4 +69,8 @@ class JsonLinesDataSource(TextDataSource):
     def _expected(self) -> str:
         return "a JSON value in one line"
 
+    @property
+    def _advice(self) -> str:
+        return "; if the file is one JSON document, write each of its values in a line of its own"
+
     _record = staticmethod(_parsed)

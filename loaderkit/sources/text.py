@@ -43,6 +43,11 @@ class TextDataSource(IndexedDataSource):
     _encoding = "utf-8"
 
     @property
+    def _advice(self) -> str:
+        """What the user may do about a text that isn't what is expected."""
+        return ""
+
+    @property
     def _expected(self) -> str:
         """What a record is, for errors."""
         raise NotImplementedError
@@ -74,5 +79,5 @@ class TextDataSource(IndexedDataSource):
         except (ValueError, RecursionError) as error:
             before = text[: getattr(error, "pos", 0)].encode(self._encoding)
             place = record_place(self._index, self._ranges, key)
-            problem = f"expected {self._expected}, got {_short(text)} ({error})"
+            problem = f"expected {self._expected}, got {_short(text)} ({error}){self._advice}"
             raise DataFormatError(place.says(problem, len(before))) from error

@@ -361,3 +361,9 @@ def test_load_is_a_loader_in_one_call():
     assert iter(found).get_state() == iter(long).get_state()
     assert [batch.tolist() for batch in found] == [batch.tolist() for batch in long]
     assert [next(it) for it in [iter(lk.load([5, 6]))] for _ in range(3)] == [5, 6, 5]
+
+
+def test_load_says_what_to_write_instead_of_a_single_operation():
+    """It would be unpacked as a list."""
+    with pytest.raises(TypeError, match=r"expected a list of operations, got AsTuple .*; write \[AsTuple"):
+        lk.load([{"cls": 1}], transformations=lk.AsTuple("cls"))

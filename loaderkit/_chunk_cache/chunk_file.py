@@ -85,9 +85,8 @@ class ChunkFile:
     """
 
     __slots__ = ("begin", "descriptor", "length")
-    _close: ClassVar = staticmethod(
-        os.close
-    )  # in place of a global, which may be gone when the interpreter ends
+    # In place of a global, which may be gone when the interpreter ends.
+    _close: ClassVar = staticmethod(os.close)
 
     def __init__(self, descriptor: int, begin: int, length: int) -> None:
         self.descriptor, self.begin, self.length = descriptor, begin, length

@@ -45,9 +45,8 @@ class LiveLoader:
     Raises OSError where the file can't be made.
     """
 
-    _close: ClassVar = staticmethod(
-        os.close
-    )  # in place of a global, which may be gone when the interpreter ends
+    # In place of a global, which may be gone when the interpreter ends.
+    _close: ClassVar = staticmethod(os.close)
 
     def __init__(self, folder: ChunkFolder, name: str, key: bytes) -> None:
         self.name, self.key = name, key

@@ -159,11 +159,8 @@ class TarDataSource(IndexedDataSource):
             places = places_of(members)
             if (places.end[first[1:] - 1] > ends - starts).any():
                 raise ValueError("a member ends behind its record")
-        except (
-            IndexError,
-            ValueError,
-            MemoryError,
-        ) as error:  # large sections aren't checked when it is opened
+        except (IndexError, ValueError, MemoryError) as error:
+            # Large sections aren't checked when the index is opened.
             raise torn(self._index.path, f"its members can't be found: {error}") from error
         if self._choices is None:
             return places

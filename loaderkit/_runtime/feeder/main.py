@@ -26,10 +26,8 @@ _RECEIVED = 1 << 20  # bytes read from the channel at once
 # Bytes and chunks that a thread fetches together, and threads: while the last chunks of one come and are written, those
 # of the other are in flight, as many as a range reader has.
 _TOGETHER_BYTES, _TOGETHER, _THREADS = 32 << 20, 32, 2
-_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = (
-    0.1,
-    10.0,
-)  # after a failed fetch: workers raise the error if it lasts
+# After a failed fetch, doubled each time: workers raise the error if it lasts.
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
 _LOOK_SECONDS = 1.0  # how often the room is asked for while it is full: other loaders may have ended
 
 

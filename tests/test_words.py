@@ -23,8 +23,8 @@ PLAIN = """
     crops csv curves data dataset decisions decode decoders delivery demo descriptors device differ difference
     digits direct directory discarded distinct document domain drop each end ends engine entry epoch epochs
     error errors event eviction example exceptions executor executors exit experiment experimental extension
-    factory facts failed failure feature feeds fetch fetched fetcher fetching field file files filter filters
-    find finder finding findings fingerprint fingerprints finished first flat flip float folder followed footer
+    factory facts failed failure feature feeds fetch fetched fetcher fetching field files filter filters find
+    finder finding findings fingerprint fingerprints finished first flat flip float folder followed footer
     forbidden foreign format formats from fsspec generators geometry give global globals grain group groups
     handler header hints html hwc identity image importable indexed indices inline inner input inspect installed
     integers interop item iterator jax joiner jpeg json keys kill known label labels later launch lazy leaf
@@ -32,7 +32,7 @@ PLAIN = """
     losses lost made main make malformed map mapped masks mean member members memory merge messages metadata
     method miscounted mismatch missing mixing modules multiprocessing name named names naming no normalize notes
     numbers object objects obstore on open opened operation operations optional options order outputs package
-    packer padding page parameters parser part parts passed permutation pickler pickling pipeline pixels place
+    packer padding page parameters parser parts passed permutation pickler pickling pipeline pixels place
     placement places plain plan platform plus policy pool positions preview printable process progress protocol
     purity python question queued raised random range ranges read reader reading reads ready records reducers
     refresh refusal region release remote replacement report requested resample resize resized resources restart

@@ -472,6 +472,7 @@ def test_calls_of_a_worker_process_overlap(tmp_path):
         assert list(loader) == [*range(8)]
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX may be loaded by another test
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_reads_ahead_with_threads_of_its_own():

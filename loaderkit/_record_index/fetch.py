@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from loaderkit._storage.range_reader import RangeReader
-from loaderkit._system.descriptors import above_standard
+from loaderkit._system.whole_file import whole_file
 from loaderkit.errors import DataFormatError
 
 from .record_index import RecordIndex
@@ -41,17 +41,7 @@ def fetch_index(name: ShardSet, folder: str) -> RecordIndex:
 
 
 def _fetch(ranges: RangeReader, size: int, path: str) -> None:
-    partial = f"{path}.{os.getpid()}-{os.urandom(4).hex()}.partial"
-    try:
-        with above_standard():
-            file = open(partial, "xb")  # noqa: SIM115 - in the next line
-        with file:
-            for begin in range(0, size, _PIECE):
-                begins, ends = np.array([begin]), np.array([min(begin + _PIECE, size)])
-                file.writelines(ranges.read(np.zeros(1, np.int64), begins, ends))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(partial)
+    with whole_file(path) as file:
+        for begin in range(0, size, _PIECE):
+            begins, ends = np.array([begin]), np.array([min(begin + _PIECE, size)])
+            file.writelines(ranges.read(np.zeros(1, np.int64), begins, ends))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.file_identity import FileIdentity
-from loaderkit._system.limits import naming_limits
+from loaderkit._system.limits import most_open_files, naming_limits
 from loaderkit._system.shared_memory import goes_to_a_worker
 
 from .range_reader import ObjectVersion
@@ -60,7 +60,7 @@ class LocalFiles:
         # The cache is safe for threads; a file that it drops is closed when its last read has ended. It doesn't hold
         # the reader, whose files so are closed with its last reference, without waiting for the garbage collector.
         reader = weakref.proxy(self)
-        self._open = lru_cache(_most_open_files())(
+        self._open = lru_cache(most_open_files())(
             lambda shard: reader._open_file(shard)  # noqa: PLW0108 - a bound method would hold the reader
         )
         _READERS.add(self)
@@ -237,12 +237,3 @@ def _check_regular(path: str, mode: int) -> None:
 
 def _version_of(identity: FileIdentity) -> ObjectVersion:
     return ObjectVersion(identity.nbytes, f"mtime_ns:{identity.modified_ns}")
-
-
-def _most_open_files() -> int:
-    # A quarter of the limit leaves descriptors for other sources and for the program. With fewer files open than there
-    # are, a shuffled read often opens a file again, so there are 16 at least.
-    import resource
-
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(16, limit // 4) if limit > 0 else 1024

@@ -1,4 +1,4 @@
-"""Limits of this process, for errors: open files, threads and processes, address space.
+"""Limits of this process, for errors and for how many files are open: open files, threads and processes, address space.
 
 The system's own message ("can't start new thread", "Resource temporarily unavailable") names no limit, and the same
 message may come from several. So our errors add the limits that it may come from, with their present values.
@@ -29,6 +29,19 @@ def with_limits(error: BaseException) -> str:
     '[Errno 2] No such file'
     """
     return (text_of(error) or type(error).__qualname__) + limits_behind(error)
+
+
+def most_open_files() -> int:
+    """How many files a data source keeps open.
+
+    A quarter of the limit leaves descriptors for other sources and for the program. With fewer files open than there
+    are, a shuffled read often opens a file again, so there are 16 at least.
+
+    >>> most_open_files() >= 16
+    True
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(16, limit // 4) if limit > 0 else 1024
 
 
 @contextlib.contextmanager

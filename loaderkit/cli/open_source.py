@@ -19,7 +19,7 @@ from loaderkit._record_index.find import cached_path, find_index, path_beside
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.shard_set import ShardSet
 from loaderkit._storage.names import file_parts, is_remote
-from loaderkit.sources.indexed import data_parts
+from loaderkit.sources.indexed import data_parts, distinct_paths
 
 from .data_format import FORMATS, SNIFFED_BYTES, format_by_content, format_by_name
 from .exit_status import UsageError
@@ -115,7 +115,7 @@ class NamedData:
             raise UsageError(f"SRC: expected files that need an index, got {self.format}, which has its own")
         parts = data_parts(self.names, self.storage_options)
         with usage_errors():
-            return ShardSet(list(dict.fromkeys(part.path for part in parts)), self.storage_options)
+            return ShardSet(distinct_paths(parts), self.storage_options)
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from loaderkit._storage.names import FilePart, file_parts, is_remote
 from loaderkit._system.file_identity import FileIdentity
+from loaderkit._system.limits import most_open_files
 from loaderkit._system.shared_memory import goes_to_a_worker
 
 from .array_record_reader import open_reader, unreadable
@@ -101,7 +102,7 @@ class ArrayRecordDataSource:
         # Remote readers are all kept: they hold no descriptor, and opening one again costs a round trip. The cache is
         # safe for threads; a reader that it drops closes when its last read has ended.
         sizes = {file.path: file.nbytes for file in self._files}
-        self._reader = lru_cache(None if remote else _most_open_files())(
+        self._reader = lru_cache(None if remote else most_open_files())(
             partial(open_reader, options=self._options, identities=self._identities, sizes=sizes)
         )
 
@@ -271,12 +272,3 @@ def _worth_a_list(file: _File, count: int) -> bool:
     if file.nbytes is None or file.group_size > 1:  # remote, or records are compressed in groups
         return True
     return count >= max(LISTED_RECORDS, LISTED_SHARE * file.total)
-
-
-def _most_open_files() -> int:
-    # A quarter of the limit leaves descriptors for other sources and for the program. With fewer readers than files, a
-    # shuffled read often opens a file again, so there are 16 at least.
-    import resource
-
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(16, limit // 4) if limit > 0 else 1024

@@ -5,7 +5,7 @@ source has parts of files, or a file twice.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index as as_index
 from typing import TYPE_CHECKING, Any, Never, Self, SupportsIndex, cast
@@ -71,6 +71,7 @@ class IndexedDataSource:
         cache: keeps what was read from a server on the disk.
         storage_options: of the server: credentials, endpoint.
         scan_options: what an index that is made holds.
+        parts: what `paths` means, where the subclass has looked already; a function isn't called again.
     """
 
     def __init__(
@@ -82,13 +83,15 @@ class IndexedDataSource:
         cache: "Cache | None" = None,
         storage_options: Mapping[str, Any] | None = None,
         scan_options: ScanOptions | None = None,
+        parts: Sequence[FilePart] | None = None,
     ) -> None:
         options: object = storage_options  # of any type, whatever the annotation says
         if not isinstance(options, Mapping | None):
             got = type(options).__name__
             raise TypeError(f"storage_options: expected a dict of option -> value, got a {got}")
-        parts = data_parts(paths, storage_options)
-        names = list(dict.fromkeys(part.path for part in parts))
+        if parts is None:
+            parts = data_parts(paths, storage_options)
+        names = distinct_paths(parts)
         shards = ShardSet(
             names, storage_options, _Refresh(paths, storage_options) if callable(paths) else None
         )
@@ -233,7 +236,7 @@ class _Refresh:
     storage_options: Mapping[str, Any] | None = field(repr=False)
 
     def __call__(self) -> list[str]:
-        return list(dict.fromkeys(part.path for part in data_parts(self.paths, self.storage_options)))
+        return distinct_paths(data_parts(self.paths, self.storage_options))
 
 
 def data_parts(paths: Any, storage_options: Mapping[str, Any] | None = None) -> list[FilePart]:
@@ -249,6 +252,11 @@ def data_parts(paths: Any, storage_options: Mapping[str, Any] | None = None) -> 
     if not parts:
         raise FileNotFoundError(f"paths: expected files of records, got an index: {redacted(found[0].path)}")
     return parts
+
+
+def distinct_paths(parts: Iterable[FilePart]) -> list[str]:
+    """The files of these parts, each once, in the order of the parts."""
+    return list(dict.fromkeys(part.path for part in parts))
 
 
 def _span_reader(index: RecordIndex, ranges: RangeReader, cache: "Cache | None") -> SpanReader:

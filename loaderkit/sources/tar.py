@@ -1,7 +1,7 @@
 """Records of tar archives, grouped as webdataset groups them."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,9 @@ from loaderkit._record_index.layout import torn
 from loaderkit._storage.names import is_remote
 from loaderkit.errors import FileChangedError
 
-from .indexed import IndexedDataSource
+from .indexed import IndexedDataSource, data_parts
 from .tar_places import MemberPlaces, chosen, places_of
-from .tar_unpacking import unpacked_names
+from .tar_unpacking import unpacked_parts
 
 if TYPE_CHECKING:
     from loaderkit._chunk_cache.settings import Cache
@@ -78,13 +78,20 @@ class TarDataSource(IndexedDataSource):
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._choices = None if fields is None else field_choices("fields", fields)
-        given: object = urls  # of any type, whatever the annotation says
-        if isinstance(given, Iterator):
-            urls = list(given)  # they are read twice
-        names = unpacked_names(urls, cache, storage_options)
-        if names is not urls and not any(map(is_remote, names)):
-            cache = None  # all of them lie in its folder
-        super().__init__(names, format=TarFormat(), index=index, cache=cache, storage_options=storage_options)
+        named = data_parts(urls, storage_options)
+        parts = unpacked_parts(named, cache, storage_options)
+        if parts is not named:
+            urls = [part.path for part in parts]  # new links of a .tgz aren't asked for: it is unpacked
+            if not any(map(is_remote, urls)):
+                cache = None  # all of them lie in its folder
+        super().__init__(
+            urls,
+            parts=parts,
+            format=TarFormat(),
+            index=index,
+            cache=cache,
+            storage_options=storage_options,
+        )
 
         self._raw = [field.encode("utf-8", "surrogateescape") for field in self._index.fields]
         self._numbers = self._numbers_of_fields()

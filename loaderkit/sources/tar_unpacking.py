@@ -4,19 +4,18 @@ import contextlib
 import hashlib
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from loaderkit._record_index.shard_set import ShardSet, base_name
-from loaderkit._storage.names import redacted
+from loaderkit._storage.names import FilePart, redacted
 from loaderkit._storage.range_reader import RangeReader
-from loaderkit._system.descriptors import above_standard
+from loaderkit._system.whole_file import whole_file
 from loaderkit.errors import DataFormatError
-
-from .indexed import data_parts
 
 if TYPE_CHECKING:
     from loaderkit._chunk_cache.settings import Cache
@@ -27,19 +26,21 @@ _PIECE = 4 << 20  # bytes read, and bytes unpacked, at once
 _LOCK_SECONDS = 3600.0  # unpacking takes 10 s a gigabyte
 
 
-def unpacked_names(urls: Any, cache: "Cache | None", storage_options: Mapping[str, Any] | None) -> Any:
-    """The names with each .tgz or .tar.gz replaced by its unpacked archive; `urls` itself where there is none.
+def unpacked_parts(
+    parts: Sequence[FilePart], cache: "Cache | None", storage_options: Mapping[str, Any] | None
+) -> Sequence[FilePart]:
+    """The files with each .tgz or .tar.gz replaced by its unpacked archive; `parts` itself where there is none.
 
     Args:
-        urls, storage_options: as `TarDataSource` takes them.
+        parts: of files.
+        storage_options: as `TarDataSource` takes them.
         cache: its folder gets the archives. Without one a .tgz is a DataFormatError that says what to do.
 
     Raises DataFormatError for a damaged archive, ValueError where the unpacked ones exceed the cache's limit.
     """
-    parts = data_parts(urls, storage_options)
     if not any(redacted(part.path).endswith(_ENDINGS) for part in parts):
-        return urls
-    names = []
+        return parts
+    unpacked = []
     for part in parts:
         path, shown = part.path, redacted(part.path)
         if shown.endswith(_ENDINGS):
@@ -50,9 +51,8 @@ def unpacked_names(urls: Any, cache: "Cache | None", storage_options: Mapping[st
                     "cache=lk.Cache(folder, limit=...), where it is unpacked at first use"
                 )
             path = _unpacked(path, cache, storage_options)
-        cut = part.start or part.stop is not None
-        names.append(f"{path}[{part.start}:{'' if part.stop is None else part.stop}]" if cut else path)
-    return names
+        unpacked.append(replace(part, path=path))
+    return unpacked
 
 
 def _unpacked(path: str, cache: "Cache", storage_options: Mapping[str, Any] | None) -> str:
@@ -81,24 +81,14 @@ def _unpacked(path: str, cache: "Cache", storage_options: Mapping[str, Any] | No
 
 
 def _unpack(ranges: RangeReader, size: int, target: str, shown: str, room: int, cache: "Cache") -> None:
-    partial = f"{target}.{os.getpid()}-{os.urandom(4).hex()}.partial"
-    with above_standard():
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        with open(descriptor, "wb") as file:
-            for piece in _inflated(ranges, size, shown):
-                if (room := room - len(piece)) < 0:
-                    raise ValueError(
-                        f"cache: expected a limit with room for {shown} unpacked, got {cache.limit} bytes for all in "
-                        f"{cache.folder}; raise the limit, delete {FOLDER} there, or unpack it: `gunzip {shown}`"
-                    )
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(partial)
+    with whole_file(target) as file:
+        for piece in _inflated(ranges, size, shown):
+            if (room := room - len(piece)) < 0:
+                raise ValueError(
+                    f"cache: expected a limit with room for {shown} unpacked, got {cache.limit} bytes for all in "
+                    f"{cache.folder}; raise the limit, delete {FOLDER} there, or unpack it: `gunzip {shown}`"
+                )
+            file.write(piece)
 
 
 def _inflated(ranges: RangeReader, size: int, shown: str) -> Iterator[bytes]:

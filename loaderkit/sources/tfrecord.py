@@ -86,14 +86,16 @@ class TFRecordDataSource(IndexedDataSource):
     def _read(self, keys: NDArray[np.int64]) -> list[Any]:
         if isinstance(self._spans, DirectSpans) and not self._ranges.waits:
             shards, begins, ends = self._index.locate(keys)
-            if int((ends - begins).sum()) >= READ_ALONE * len(keys) > 0:
+            lengths = ends - begins
+            nbytes = int(lengths.sum())
+            if nbytes >= READ_ALONE * len(keys) > 0:
                 found = self._read_alone(shards, begins, ends)
                 if found is not None:
                     return found
             elif (
                 not (self._verify or lie_together(keys))
-                and int((ends - begins).sum()) >= CUT_AT_ONCE * len(keys) > 0
-                and int((ends - begins).min()) >= FRAME  # else the index is wrong
+                and nbytes >= CUT_AT_ONCE * len(keys) > 0
+                and int(lengths.min()) >= FRAME  # else the index is wrong
             ):
                 found = self._cut_at_once(keys)
                 if found is not None:

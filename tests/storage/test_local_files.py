@@ -174,7 +174,7 @@ def test_another_version_than_the_indexed_one(paths):
 
 def test_few_files_are_open_at_once(tmp_path, monkeypatch):
     """At most a bound, with many threads that read all of them."""
-    monkeypatch.setattr(local_files, "_most_open_files", lambda: 3)
+    monkeypatch.setattr(local_files, "most_open_files", lambda: 3)
     paths = [str(tmp_path / str(i)) for i in range(40)]
     for i, path in enumerate(paths):
         with open(path, "wb") as file:

@@ -1,8 +1,10 @@
 """Steady rates of things that give records by calls: a source, a loop of reads, a peer's iterator."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import numpy as np
 
@@ -44,6 +46,34 @@ def shuffled_keys(records: int, call: int = CALL) -> Iterator[list[int]]:
         order = rng.permutation(records)
         for low in range(0, records - call + 1, call):
             yield order[low : low + call].tolist()
+
+
+@contextmanager
+def pread_calls(
+    paths: list[Path], places: list[tuple[int, int, int]], made: Callable[[bytes], object] | None = None
+) -> Iterator[Iterator[int]]:
+    """A bare loop over records in a random order, one system call each.
+
+    Args:
+        paths: the files.
+        places: of each record its file's number, its bytes and where they begin.
+        made: what is done with the bytes of each, if anything.
+    """
+    descriptors = [os.open(path, os.O_RDONLY) for path in paths]
+    reads = [(descriptors[shard], nbytes, offset) for shard, nbytes, offset in places]
+
+    def calls_of_all() -> Iterator[int]:
+        for keys in shuffled_keys(len(reads)):
+            if made is None:
+                yield len([os.pread(*reads[key]) for key in keys])
+            else:
+                yield len([made(os.pread(*reads[key])) for key in keys])
+
+    try:
+        yield calls_of_all()
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def of_source(source: object, records: int) -> Iterator[int]:

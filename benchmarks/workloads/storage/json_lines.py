@@ -7,7 +7,6 @@ Steady records a second.
 """
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import loaderkit as lk
 from benchmarks.benchmark import Benchmark, Bound, Size, speedup
 from benchmarks.contender import Contender
-from benchmarks.workloads.storage.calls import CALL, calls, of_source, shuffled_keys
+from benchmarks.workloads.storage.calls import CALL, calls, of_source, pread_calls
 from benchmarks.workloads.storage.files import json_lines_set
 
 PREAD = Contender("bare loop of pread and json.loads", "bare")
@@ -25,26 +24,15 @@ HF = Contender("HF datasets, keys", "hf")
 HF_SHUFFLE = Contender("HF datasets, shuffle and iter", "hf")
 
 
-@contextmanager
-def pread_calls(paths: list[Path]) -> Iterator[Iterator[int]]:
-    """Reads and parses a line at a time."""
-    descriptors = [os.open(path, os.O_RDONLY) for path in paths]
+def line_places(paths: list[Path]) -> list[tuple[int, int, int]]:
+    """Of each line its file's number, its bytes and where they begin."""
     places = []
-    for descriptor, path in zip(descriptors, paths, strict=True):
+    for shard, path in enumerate(paths):
         at = 0
         for line in path.read_bytes().splitlines(keepends=True):
-            places.append((descriptor, len(line), at))
+            places.append((shard, len(line), at))
             at += len(line)
-
-    def reads() -> Iterator[int]:
-        for keys in shuffled_keys(len(places)):
-            yield len([json.loads(os.pread(*places[key])) for key in keys])
-
-    try:
-        yield reads()
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
+    return places
 
 
 def hf_dataset(paths: list[Path], folder: Path) -> Any:
@@ -70,7 +58,7 @@ def opened(contender: Contender, size: Size) -> Iterator[Iterator[int]]:
     records = size.pick(40_000, 64)
     paths = json_lines_set(size.folder / "json-lines", records)
     if contender.name == PREAD.name:
-        with pread_calls(paths) as reads:
+        with pread_calls(paths, line_places(paths), json.loads) as reads:
             yield reads
     elif contender.name == HF.name:
         yield of_source(hf_dataset(paths, size.folder), records)

@@ -7,7 +7,6 @@ shuffled. All in one process, without workers. Steady records a second.
 """
 
 import itertools
-import os
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from pathlib import Path
 import loaderkit as lk
 from benchmarks.benchmark import Benchmark, Bound, Size, speedup
 from benchmarks.contender import Contender
-from benchmarks.workloads.storage.calls import CALL, calls, of_source, shuffled_keys
+from benchmarks.workloads.storage.calls import CALL, calls, of_source, pread_calls
 from benchmarks.workloads.storage.files import TAR_BLOCK, tar_set
 
 KB = 1000
@@ -35,33 +34,15 @@ def shards(size: Size, nbytes: int) -> tuple[list[Path], int]:
 
 
 def record_spans(paths: list[Path]) -> list[tuple[int, int, int]]:
-    """(shard, offset, bytes) of each record, from the first member's header to the last member's end."""
+    """(shard, bytes, offset) of each record, from the first member's header to the last member's end."""
     spans = []
     for shard, path in enumerate(paths):
         with tarfile.open(path) as file:
             members = file.getmembers()
         for first, last in zip(members[::2], members[1::2], strict=True):
             end = last.offset_data + -(-last.size // TAR_BLOCK) * TAR_BLOCK
-            spans.append((shard, first.offset, end - first.offset))
+            spans.append((shard, end - first.offset, first.offset))
     return spans
-
-
-@contextmanager
-def pread_calls(paths: list[Path]) -> Iterator[Iterator[int]]:
-    """Reads of whole records, one system call each."""
-    spans = record_spans(paths)
-    descriptors = [os.open(path, os.O_RDONLY) for path in paths]
-    places = [(descriptors[shard], nbytes, offset) for shard, offset, nbytes in spans]
-
-    def reads() -> Iterator[int]:
-        for keys in shuffled_keys(len(places)):
-            yield len([os.pread(*places[key]) for key in keys])
-
-    try:
-        yield reads()
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
 
 
 def webdataset_calls(paths: list[Path]) -> Iterator[int]:
@@ -93,7 +74,7 @@ def benchmark(nbytes: int) -> Benchmark:
     def opened(contender: Contender, size: Size) -> Iterator[Iterator[int]]:
         paths, records = shards(size, nbytes)
         if contender.name == PREAD.name:
-            with pread_calls(paths) as reads:
+            with pread_calls(paths, record_spans(paths)) as reads:
                 yield reads
         elif contender.name == WEBDATASET.name:
             yield webdataset_calls(paths)

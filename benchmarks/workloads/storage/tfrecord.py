@@ -5,7 +5,6 @@ bare loop: `os.pread` of each record's bytes at random, from places that are kno
 records, AUTOTUNE prefetch, its own threads, as numpy. Steady records a second.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import loaderkit as lk
 from benchmarks.benchmark import Benchmark, Bound, Size, speedup
 from benchmarks.contender import TFDATA, Contender
-from benchmarks.workloads.storage.calls import CALL, calls, of_source, shuffled_keys
+from benchmarks.workloads.storage.calls import CALL, calls, of_source, pread_calls
 from benchmarks.workloads.storage.files import tfrecord_set
 
 RECORDS = {100_000: 1_000, 200: 100_000}
@@ -36,23 +35,6 @@ def record_places(paths: list[Path]) -> list[tuple[int, int, int]]:
     return places
 
 
-@contextmanager
-def pread_calls(paths: list[Path]) -> Iterator[Iterator[int]]:
-    """Reads of the records alone, one system call each."""
-    descriptors = [os.open(path, os.O_RDONLY) for path in paths]
-    places = [(descriptors[shard], nbytes, offset) for shard, nbytes, offset in record_places(paths)]
-
-    def reads() -> Iterator[int]:
-        for keys in shuffled_keys(len(places)):
-            yield len([os.pread(*places[key]) for key in keys])
-
-    try:
-        yield reads()
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
-
-
 def tfdata_calls(paths: list[Path], records: int) -> Iterator[int]:
     """Batches of lists of bytes; the last, shorter one of an epoch is the next epoch's first."""
     import tensorflow as tf
@@ -72,7 +54,7 @@ def benchmark(nbytes: int) -> Benchmark:
         records = size.pick(RECORDS[nbytes], 64)
         paths = tfrecord_set(size.folder / f"tfrecord-{nbytes}", records, nbytes)
         if contender.name == PREAD.name:
-            with pread_calls(paths) as reads:
+            with pread_calls(paths, record_places(paths)) as reads:
                 yield reads
         elif contender.name == TFDATA.name:
             yield tfdata_calls(paths, records)

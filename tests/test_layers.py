@@ -22,6 +22,7 @@ IMPORTS = {
     "_base": "",
     "_system": "errors _base",
     "_order": "_base",
+    "_mixture": "errors",
     "samplers": "_base _order",
     "_formats": "",
     "_storage": "errors _system",
@@ -64,7 +65,7 @@ IMPORTS_WHEN_CALLED = {
     "cli": {"demo"},
     "_record_index": {"_loader", "_runtime.worker", "samplers"},
 }
-PURE_ROOMS = {"errors", "_base", "_order", "_plan", "_engine", "_state", "_formats"}
+PURE_ROOMS = {"errors", "_base", "_order", "_mixture", "_plan", "_engine", "_state", "_formats"}
 
 # What has effects, or an answer that the arguments alone don't decide.
 # fmt: off

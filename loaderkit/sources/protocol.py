@@ -203,6 +203,18 @@ def check_keys(record_keys: ArrayLike, num_records: int, source: Any) -> NDArray
     return keys.astype(np.int64, copy=False)
 
 
+def holds_own_objects(source: Any) -> bool:
+    """Whether a source is a list, a tuple or an array: reading it gives the user's own object, not a copy.
+
+    Args:
+        source: any data source.
+
+    >>> holds_own_objects([1, 2]), holds_own_objects(range(2))
+    (True, False)
+    """
+    return isinstance(source, _PLAIN)
+
+
 def read_record(source: Any, record_key: int) -> Any:
     """One record; from a list, tuple or array, which hold the user's own arrays, with read-only views of arrays.
 

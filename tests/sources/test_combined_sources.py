@@ -35,6 +35,29 @@ def test_a_concatenation_is_the_parts_in_order(parts, data):
     assert read_records(source, keys) == [expected[key] for key in keys]
 
 
+@given(PARTS)
+def test_names_change_no_record(parts):
+    """A mapping has the records of its values in order; the fingerprint has them by name, without a total."""
+    named = {f"part {place}": part for place, part in enumerate(parts)}
+    source = ConcatDataSource(named)
+    assert source.names == tuple(named) and ConcatDataSource(parts).names is None
+    assert list(source) == list(pickle.loads(pickle.dumps(source))) == list(ConcatDataSource(parts))
+    said = fingerprint_of(source)
+    assert said["sources"] == {name: fingerprint_of(part) for name, part in named.items()}
+    assert "records" not in said
+
+
+def test_what_a_concatenation_is_called():
+    """The repr is what was given."""
+    assert repr(ConcatDataSource([RangeDataSource(2), [1]])) == (
+        f"ConcatDataSource([{RangeDataSource(2)!r}, a list of 1 records])"
+    )
+    many = {f"{place}": range(place) for place in range(5)}
+    assert repr(ConcatDataSource(many)) == (
+        "ConcatDataSource({'0': range(0, 0), '1': range(0, 1), '2': range(0, 2), and 2 more})"
+    )
+
+
 def test_a_concatenation_reads_each_part_once():
     """A part that can read many records in one call is asked once for all of its own."""
     calls = []
@@ -273,7 +296,13 @@ def test_what_is_no_source_is_refused():
         TypeError, match=r"sources\[1\]: expected an object with __len__ .*got a list_iterator"
     ):
         ConcatDataSource([[1], iter([2])])
-    with pytest.raises(ValueError, match="expected one data source or more"):
+    with pytest.raises(ValueError, match="expected one data source or more, got an empty sequence"):
         ConcatDataSource([])
+    with pytest.raises(ValueError, match="expected one data source or more, got an empty mapping"):
+        ConcatDataSource({})
+    with pytest.raises(TypeError, match=r"sources\['two'\]: expected an object with __len__ "):
+        ConcatDataSource({"one": [1], "two": iter([2])})
+    with pytest.raises(TypeError, match="sources: expected names that are texts, got 1"):
+        ConcatDataSource({1: [1]})
     with pytest.raises(TypeError, match=r"source: .*got a dict with the keys 'x'"):
         SubsetDataSource({"x": 1}, 0.5)

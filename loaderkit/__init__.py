@@ -38,6 +38,7 @@ __all__ = [
     "IndexSampler",
     "IteratorClosedError",
     "JsonLinesDataSource",
+    "KeysSampler",
     "LinesDataSource",
     "LoaderkitError",
     "Map",
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
     from loaderkit.interop.jax import device_iterator as device_iterator
     from loaderkit.samplers import ChunkSampler as ChunkSampler
     from loaderkit.samplers import IndexSampler as IndexSampler
+    from loaderkit.samplers import KeysSampler as KeysSampler
     from loaderkit.samplers import Sampler as Sampler
     from loaderkit.samplers import SequentialSampler as SequentialSampler
     from loaderkit.sources import ArrayDataSource as ArrayDataSource
@@ -167,6 +169,7 @@ _NAMES = {
     "device_iterator": "loaderkit.interop.jax",
     "ChunkSampler": "loaderkit.samplers",
     "IndexSampler": "loaderkit.samplers",
+    "KeysSampler": "loaderkit.samplers",
     "Sampler": "loaderkit.samplers",
     "SequentialSampler": "loaderkit.samplers",
     "ArrayDataSource": "loaderkit.sources",

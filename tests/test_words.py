@@ -21,15 +21,15 @@ PLAIN = """
     chw cipher cli client closable closed closing cluster column columns come coming command comparison compile
     compiled composed concat config conformance constants contact content context coordination counted crop
     crops csv curves data dataset decisions decode decoders delivery demo descriptors device differ difference
-    digits direct directory discarded distinct document domain drop each end ends engine entry epoch epochs
-    error errors event eviction example exceptions executor executors exit experiment experimental extension
-    factory facts failed failure feature feeds fetch fetched fetcher fetching field files filter filters find
-    finder finding findings fingerprint fingerprints finished first flat flip float folder followed footer
-    forbidden foreign format formats from fsspec generators geometry give global globals grain group groups
-    handler header hints html hwc identity image importable indexed indices inline inner input inspect installed
-    integers interop item iterator jax joiner jpeg json keys kill known label labels later launch lazy leaf
-    lease lent libraries library limit limits line lines link lint listing live load loader loaderkit local log
-    losses lost made main make malformed map mapped masks mean member members memory merge messages metadata
+    digest digits direct directory discarded distinct document domain drop each end ends engine entry epoch
+    epochs error errors event eviction example exceptions executor executors exit experiment experimental
+    extension factory facts failed failure feature feeds fetch fetched fetcher fetching field files filter
+    filters find finder finding findings fingerprint fingerprints finished first flat flip float folder followed
+    footer forbidden foreign format formats from fsspec generators geometry give global globals grain group
+    groups handler header hints html hwc identity image importable indexed indices inline inner input inspect
+    installed integers interop item iterator jax joiner jpeg json keys kill known label labels later launch lazy
+    leaf lease lent libraries library limit limits line lines link lint listing live load loader loaderkit local
+    log losses lost made main make malformed map mapped masks mean member members memory merge messages metadata
     method miscounted mismatch missing mixing modules multiprocessing name named names naming no normalize notes
     numbers object objects obstore on open opened operation operations optional options order outputs package
     packer padding page parameters parser parts passed permutation pickler pickling pipeline pixels place

@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from loaderkit._base.integers import at_least
 from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._order.sharding import ShardBlocks, ShardOptions
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit.samplers import ChunkSampler, IndexSampler, Sampler, SequentialSampler
+from loaderkit.samplers.epochs import EpochSampler
 from loaderkit.samplers.protocol import length_of, num_records_of
 from loaderkit.transforms.shape import shape_of
 
@@ -124,8 +125,9 @@ def why_lanes_are_shared(plan: SeekablePlan) -> str:
 
 def _endless(sampler: Sampler) -> Sampler:
     """The same order without the sampler's last epoch; a user's sampler says itself where it ends."""
-    if isinstance(sampler, IndexSampler | ChunkSampler):
-        return dataclasses.replace(sampler, num_epochs=None)
     if type(sampler) is SequentialSampler:
         return IndexSampler(sampler.num_records, seed=sampler.seed)
+    if isinstance(sampler, EpochSampler) and not isinstance(sampler, SequentialSampler):
+        endless: Sampler = dataclasses.replace(cast(Any, sampler), num_epochs=None)
+        return endless
     return sampler

@@ -17,7 +17,7 @@ from loaderkit._runtime.executors.restart_policy import RestartPolicy
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._system.resources import available_cpus
 from loaderkit.samplers import Sampler
-from loaderkit.samplers.protocol import length_of, num_records_of, seed_of
+from loaderkit.samplers.protocol import length_of, min_records_of, num_records_of, seed_of
 from loaderkit.sources.protocol import check_source
 from loaderkit.transforms.base import Map, draws
 from loaderkit.transforms.operation_names import operation_name
@@ -120,8 +120,13 @@ def _sampler(sampler: Any, source: Any) -> Sampler:
             f"sampler: expected one that gives RecordMetadata for sampler[i], such as IndexSampler(len(source)), "
             f"got {sampler!r}"
         )
-    records, length = num_records_of(sampler), length_of(sampler)
-    if records is not None and records > len(source):
+    records, length = min_records_of(sampler), length_of(sampler)
+    if records > len(source):
+        if records != num_records_of(sampler):
+            raise ValueError(
+                f"sampler: expected record keys below {len(source)}, the length of the data source, got {records - 1}; "
+                "use keys of this source"
+            )
         raise ValueError(
             f"sampler: expected num_records of at most {len(source)}, the length of the data source, got {records}; "
             "use num_records=len(source)"

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .chunks import ChunkSampler as ChunkSampler
     from .epochs import IndexSampler as IndexSampler
     from .epochs import SequentialSampler as SequentialSampler
+    from .keys import KeysSampler as KeysSampler
     from .protocol import Sampler as Sampler
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
@@ -16,6 +17,7 @@ else:
     _NAMES = {
         "ChunkSampler": "loaderkit.samplers.chunks",
         "IndexSampler": "loaderkit.samplers.epochs",
+        "KeysSampler": "loaderkit.samplers.keys",
         "Sampler": "loaderkit.samplers.protocol",
         "SequentialSampler": "loaderkit.samplers.epochs",
     }

@@ -164,6 +164,14 @@ class EpochSampler:
                 f"got {_short(self.shard_options)}"
             )
 
+    def _check_shuffle(self) -> None:
+        if not isinstance(self.shuffle, bool):
+            raise TypeError(f"shuffle: expected True or False, got {_short(self.shuffle)}")
+        if self.shuffle and self.seed is None:
+            raise ValueError(
+                "seed: expected an int, as shuffle=True needs a seed, got None; give for example seed=0"
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class IndexSampler(EpochSampler):
@@ -188,13 +196,8 @@ class IndexSampler(EpochSampler):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.shuffle, bool):
-            raise TypeError(f"shuffle: expected True or False, got {_short(self.shuffle)}")
         self._normalise()
-        if self.shuffle and self.seed is None:
-            raise ValueError(
-                "seed: expected an int, as shuffle=True needs a seed, got None; give for example seed=0"
-            )
+        self._check_shuffle()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ class Sampler(Protocol):
     `__len__()`: the number of indices. Without it, or where it raises TypeError, the stream is endless.
     `record_keys(indices: int64 (n,)) -> int64 (n,)`: the keys of many indices at once, which is much faster.
     `seed: int`: what RandomMap draws from. `num_records: int`: the length of one epoch.
+    `min_records: int`: the least length of a source for it; without it `num_records`.
     `fingerprint() -> dict` of JSON values: what a saved state compares, instead of class, length and first keys.
 
     >>> class Backwards:
@@ -126,6 +127,22 @@ def num_records_of(sampler: Sampler) -> int | None:
     records = getattr(sampler, "num_records", None)
     name = f"{type(sampler).__qualname__}.num_records"
     return None if records is None else at_least(name, records, 1, below=MAX_RECORDS)
+
+
+def min_records_of(sampler: Sampler) -> int:
+    """The least length of a source that the sampler can be for: its `min_records`, else its `num_records`, else 0.
+
+    >>> from loaderkit.samplers import IndexSampler, KeysSampler
+    >>> min_records_of(IndexSampler(4)), min_records_of(KeysSampler([6, 6]))
+    (4, 7)
+    """
+    records = getattr(sampler, "min_records", None)
+    name = f"{type(sampler).__qualname__}.min_records"
+    return (
+        (num_records_of(sampler) or 0)
+        if records is None
+        else at_least(name, records, 0, below=MAX_RECORDS + 1)
+    )
 
 
 def fingerprint_of(sampler: Sampler) -> dict[str, object]:

@@ -17,6 +17,7 @@ from loaderkit.samplers.protocol import (
     Sampler,
     fingerprint_of,
     length_of,
+    min_records_of,
     num_records_of,
     record_keys_of,
     seed_of,
@@ -322,9 +323,9 @@ def _attributes(samples: _SamplerSamples) -> None:
     said = {"num_records": num_records_of(sampler), "seed": seed_of(sampler)}
     again = {"num_records": num_records_of(sampler), "seed": seed_of(sampler)}
     expect(again == said, f"{said} again", str(again))
-    if samples.limit is not None and said["num_records"] is not None:
-        fits = said["num_records"] <= samples.limit
-        expect(fits, f"num_records of at most {samples.limit}", str(said["num_records"]))
+    if samples.limit is not None:
+        least = min_records_of(sampler)
+        expect(least <= samples.limit, f"num_records of at most {samples.limit}", str(least))
 
 
 @check(

@@ -1,0 +1,133 @@
+"""Epochs over chosen records."""
+
+from dataclasses import dataclass, field, fields
+from reprlib import repr as _short
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderkit._base.integers import at_least
+from loaderkit._order.array_digest import digest_of
+from loaderkit._order.permutation import MAX_RECORDS, Int64Array
+from loaderkit._order.sharding import Sharding
+
+from .epochs import EpochSampler
+
+_HASHED = 64  # keys that `hash` looks at; equality compares all
+_ADVICE = "give record keys, such as np.flatnonzero(mask)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeysSampler(EpochSampler):
+    """Each of the chosen record keys once in each epoch, in their order or shuffled anew for each epoch.
+
+    keys: (n,) ints in [0, 2**62), one or more, in any order; a key that stands there twice is read twice in each epoch.
+    They are copied. shuffle, num_epochs, seed, shard_options: as IndexSampler says. A key of another type is a
+    TypeError, one out of range a ValueError; both name its place.
+
+    `num_records` is the number of keys.
+
+    >>> KeysSampler([7, 3, 3], num_epochs=2).record_keys(range(6)).tolist()
+    [7, 3, 3, 7, 3, 3]
+    >>> labels = np.array([0, 1, 1, 0, 1])
+    >>> sorted(KeysSampler(np.flatnonzero(labels), shuffle=True, seed=0).record_keys(range(3)).tolist())
+    [1, 2, 4]
+    """
+
+    keys: Int64Array
+    shuffle: bool = field(default=False, kw_only=True)
+    num_epochs: int | None = field(default=None, kw_only=True)
+    seed: int | None = field(default=None, kw_only=True)
+    shard_options: Sharding | None = field(default=None, kw_only=True)
+    num_records: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        keys = _checked_keys(self.keys)
+        object.__setattr__(self, "keys", keys)
+        object.__setattr__(self, "num_records", len(keys))
+        self._normalise()
+        self._check_shuffle()
+
+    @property
+    def min_records(self) -> int:
+        """The least length of a source that has all the keys.
+
+        >>> KeysSampler([7, 3, 3]).min_records
+        8
+        """
+        return int(self.keys.max()) + 1
+
+    def record_keys(self, indices: npt.ArrayLike) -> Int64Array:
+        """The record keys of many indices at once: (n,) ints in, (n,) int64 out; errors as IndexSampler's.
+
+        >>> KeysSampler([7, 3]).record_keys([0, 1, 2]).tolist()
+        [7, 3, 7]
+        """
+        # `super()` doesn't work here: slots=True makes another class of the same name.
+        return self.keys[EpochSampler.record_keys(self, indices)]
+
+    def fingerprint(self) -> dict[str, object]:
+        """What a saved state keeps of this sampler, as JSON values: of the keys their number and a digest.
+
+        >>> said = KeysSampler([7, 3]).fingerprint()
+        >>> said["num_records"], said["keys"]
+        (2, 'sha256:a2dcad78d59bc1d926164cb141e46559')
+        """
+        return {**EpochSampler.fingerprint(self), "keys": digest_of(self.keys)}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, KeysSampler):
+            return NotImplemented
+        return self._settings() == other._settings() and np.array_equal(self.keys, other.keys)
+
+    def __hash__(self) -> int:
+        return hash((self._settings(), self.keys[:_HASHED].tobytes()))
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in zip(_SETTINGS, self._settings(), strict=True))
+        return f"KeysSampler({_short(self.keys.tolist())}, {said})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made_of, (self.keys, self._settings())  # an unpickled array would be writable
+
+    def _settings(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in _SETTINGS)
+
+
+_SETTINGS = tuple(each.name for each in fields(KeysSampler) if each.kw_only)
+
+
+def _made_of(keys: Int64Array, settings: tuple[Any, ...]) -> KeysSampler:
+    return KeysSampler(keys, **dict(zip(_SETTINGS, settings, strict=True)))
+
+
+def _checked_keys(given: Any) -> Int64Array:
+    if isinstance(given, range):
+        given = np.arange(given.start, given.stop, given.step, dtype=np.int64)
+    try:
+        keys = np.array(given)
+    except ValueError:  # rows of different lengths
+        keys = np.empty((0, 0))
+    if keys.ndim == 0:
+        raise TypeError(f"keys: expected an array of record keys, got {_short(given)}; {_ADVICE}")
+    if keys.ndim == 1 and keys.size and keys.dtype.kind not in "iu":
+        # Of another type, or ints that don't fit: the first one that is wrong is named.
+        keys = np.array(
+            [
+                at_least(f"keys[{place}]", key, 0, below=MAX_RECORDS, advice=_ADVICE)
+                for place, key in enumerate(given)
+            ]
+        )
+    if keys.ndim != 1:
+        raise ValueError(f"keys: expected one dimension, got {_short(given)}; {_ADVICE}")
+    if not keys.size:
+        raise ValueError(
+            "keys: expected one record key or more, got none; an empty selection can't be sampled"
+        )
+    if keys.min() < 0 or keys.max() >= MAX_RECORDS:
+        place = int(np.flatnonzero((keys < 0) | (keys >= MAX_RECORDS))[0])
+        at_least(f"keys[{place}]", keys[place], 0, below=MAX_RECORDS, advice=_ADVICE)
+    keys = keys.astype(np.int64, copy=False)
+    keys.setflags(write=False)
+    return keys

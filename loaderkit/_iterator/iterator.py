@@ -54,10 +54,14 @@ class DataLoaderIterator(Closing, Generic[T_co]):
 
     allow: Collection[str] = ()
 
-    def __init__(self, reader: StreamReader[Position], plan: SeekablePlan) -> None:
-        """Made by `iter(loader)`: the reader of a loader's stream, and the plan of that stream."""
+    def __init__(self, reader: StreamReader[Position, SeekablePlan]) -> None:
+        """Made by `iter(loader)`: the reader of a loader's stream."""
         self._reader = reader
-        self._plan = plan
+        self._loaders_plan = reader.plan  # a mixture's weights as the loader's arguments say them
+
+    @property
+    def _plan(self) -> SeekablePlan:
+        return self._reader.plan
 
     # --- elements -----------------------------------------------------------------------------------------------
 
@@ -312,7 +316,7 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         1
         """
         self._reader.wrap()
-        return Lookahead(self._reader, self._plan)
+        return Lookahead(self._reader)
 
     # --- Orbax's newer interface --------------------------------------------------------------------------------
 

@@ -24,13 +24,16 @@ class Lookahead:
 
     Args:
         reader: of the iterator.
-        plan: its stream.
     """
 
-    def __init__(self, reader: StreamReader[Position], plan: SeekablePlan) -> None:
+    def __init__(self, reader: StreamReader[Position, SeekablePlan]) -> None:
         self._reader = reader
-        self.plan = plan
         self.lock = reader.lock  # held while the iterator is moved
+
+    @property
+    def plan(self) -> SeekablePlan:
+        """The stream as it is now; another object after its weights changed."""
+        return self._reader.plan
 
     @property
     def moves(self) -> int:

@@ -22,15 +22,15 @@ _LEAST_EMPTY_LIMIT = 100_000
 
 
 def open_scheduler(
-    plan: SeekablePlan, prefetch: int, position: Position, context: SchedulerContext
+    plan: SeekablePlan, position: Position, context: SchedulerContext, *, prefetch: int
 ) -> Scheduler:
     """The scheduler of a stream from a position on.
 
     Args:
         plan: the stream.
-        prefetch: elements to make ahead.
         position: where it begins.
         context: what the schedulers of one executor share.
+        prefetch: elements to make ahead.
     """
     of_steps = plan.batching.batched and not plan.row_changing
     return (_row_scheduler if of_steps else _stream_scheduler)(plan, prefetch, position, context)

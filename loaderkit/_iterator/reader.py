@@ -1,8 +1,9 @@
-"""The reader of a stream: a position, and the open stream whose elements follow it.
+"""The reader of a stream: its plan, a position, and the open stream whose elements follow it.
 
 `DataLoaderIterator`, `Lookahead` and the iterator of Grain's names hold one. Invariants, all under one lock:
 
     the position moves on when an element is handed out; else only `go_to` and `go_back` change it
+    the plan changes in `go_to` and `continue_with` only: where a mixture has other weights from an index on
     the elements right after the position are ready; the open stream, if there is one, gives those after them
     an error belongs to a position: the next element raises it again until the position is set anew
 
@@ -14,7 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, Never
+from typing import Any, Generic, NamedTuple, Never, TypeVar
 
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.task import End
@@ -28,6 +29,8 @@ from loaderkit.errors import BadRecordsError, IteratorClosedError
 
 from .error_notes import explained
 from .quarantine import Quarantine
+
+PlanT = TypeVar("PlanT", bound=StreamPlan[Any])
 
 
 class Element(NamedTuple, Generic[P]):
@@ -45,29 +48,30 @@ class Element(NamedTuple, Generic[P]):
     facts: Facts
 
 
-class StreamReader(Generic[P]):
+class StreamReader(Generic[P, PlanT]):
     """Reads the stream of a plan, from any position to any other.
 
     Args:
         find_executor: gives the one that makes the elements; another one where the last can't go on. It holds the
             loader's workers, which end with the last reference to them.
         plan: the stream.
-        open_scheduler: gives the scheduler of the stream from a position on.
+        open_scheduler: gives the scheduler of a plan's stream from a position on.
         quarantine: is told of bad records.
-        agreement: makes what agrees with other processes on the last step; None where no other makes the same steps.
+        agreement: makes what agrees with other processes on the last step of a plan; None where no other makes the same
+            steps.
     """
 
     def __init__(
         self,
         find_executor: Callable[[], Executor],
-        plan: StreamPlan[P],
-        open_scheduler: Callable[[P, SchedulerContext], Scheduler],
+        plan: PlanT,
+        open_scheduler: Callable[[PlanT, P, SchedulerContext], Scheduler],
         quarantine: Quarantine,
         *,
-        agreement: Callable[[], EndOfStreamAgreement] | None = None,
+        agreement: Callable[[PlanT], EndOfStreamAgreement] | None = None,
     ) -> None:
         self._find_executor = find_executor
-        self._plan = plan
+        self.plan = plan
         self._open_scheduler = open_scheduler
         self._quarantine = quarantine
         self._make_agreement = agreement
@@ -76,7 +80,7 @@ class StreamReader(Generic[P]):
         self._nothing_to_ask = agreement is None and plan.num_steps is None
         self.lock = threading.RLock()
         self.executor = find_executor()
-        self.position = plan.first_position()
+        self.position: P = plan.first_position()
         self.moves = 0  # by the user, to another place
         self._received: P | None = None  # the user's place, while a lookahead takes elements ahead
         # Once the end was met: the position with the bad records after the last element.
@@ -131,7 +135,7 @@ class StreamReader(Generic[P]):
 
     def _make_available(self) -> None:
         """Makes the next element ready, and sure that it may be handed out: StopIteration where the run ends."""
-        num_steps = self._plan.num_steps
+        num_steps = self.plan.num_steps
         if num_steps is not None and self.position.step >= num_steps and not self._closed:
             raise StopIteration
         self._fetch()
@@ -148,9 +152,9 @@ class StreamReader(Generic[P]):
         elif not agreement.goes_past(step, total=step - 1):
             raise StopIteration
 
-    def _agreed_with(self, make: Callable[[], EndOfStreamAgreement]) -> EndOfStreamAgreement:
+    def _agreed_with(self, make: Callable[[PlanT], EndOfStreamAgreement]) -> EndOfStreamAgreement:
         if self._agreement is None:
-            self._agreement = make()
+            self._agreement = make(self.plan)
         return self._agreement
 
     def _tell(self, losses: tuple[Loss, ...], at: P) -> None:
@@ -158,7 +162,7 @@ class StreamReader(Generic[P]):
 
     def _check_losses(self, at: P, latest: Loss) -> None:
         try:
-            self._plan.check_bad_records(at, latest)
+            self.plan.check_bad_records(at, latest)
         except BadRecordsError as error:
             self._restart_at(self.position)
             self._error, self._raised_at = error, error.__traceback__
@@ -198,14 +202,14 @@ class StreamReader(Generic[P]):
 
     def _elements(self, delivery: Delivery) -> Iterator[Element[P]]:
         """What was delivered, each with the position after it."""
-        plan, facts, after = self._plan, delivery.facts, self.position
+        plan, facts, after = self.plan, delivery.facts, self.position
         for k, value in enumerate(delivery.values):
             after = plan.after(after, facts, k)
             yield Element(value, after, () if facts.losses is None else facts.losses.get(k, ()), facts)
 
     def _end(self, losses: tuple[Loss, ...]) -> Never:
         if losses:
-            at_end = self._plan.after_losses(self.position, losses)
+            at_end = self.plan.after_losses(self.position, losses)
             self._check_losses(at_end, losses[-1])
             self._tell(losses, self.position)
             self._at_end = at_end
@@ -217,18 +221,18 @@ class StreamReader(Generic[P]):
         # Nothing comes after a failure. A stream that still held it would hold this reader too, by its traceback.
         self._restart_at(self.position)
         self._error = explained(
-            failure, self._plan, self.position, self.executor.source_name, self.executor.record_name
+            failure, self.plan, self.position, self.executor.source_name, self.executor.record_name
         )
         self._raised_at = self._error.__traceback__
-        self._failed = self.position, self._plan.after_failure(self.position, failure)
+        self._failed = self.position, self.plan.after_failure(self.position, failure)
         raise self._error
 
     def _open_stream(self) -> Stream:
         if self._stream is None:
             if not (self.executor.usable or self.executor.closed):
                 self.executor = self._find_executor()
-            open_scheduler, position = self._open_scheduler, self.position
-            self._stream = self.executor.open(lambda context: open_scheduler(position, context))
+            open_scheduler, plan, position = self._open_scheduler, self.plan, self.position
+            self._stream = self.executor.open(lambda context: open_scheduler(plan, position, context))
         return self._stream
 
     def start_prefetch(self) -> None:
@@ -263,19 +267,43 @@ class StreamReader(Generic[P]):
             raise LookupError("next() hasn't failed here")
         return self._failed[1]
 
-    def go_to(self, position: P) -> None:
-        """Goes to a position, as the user says. IteratorClosedError after close()."""
+    def go_to(self, position: P, plan: PlanT | None = None) -> None:
+        """Goes to a position, as the user says. IteratorClosedError after close().
+
+        Args:
+            position: one of the plan.
+            plan: the stream from now on; the present one if not given.
+        """
         with self.lock:
             self.check_open()
             # Whatever line an interrupt falls on, it stands where it stood or there, and so does a lookahead: all that
             # says where is set in one statement without a call.
             agreement = self._agreement
-            there = position, None if self._received is None else position, self.moves + 1, None
+            plan = self.plan if plan is None else plan
+            there = position, plan, None if self._received is None else position, self.moves + 1, None
             # Until it is there: what was made for the place before isn't handed out.
             self._in_transition = True
-            self.position, self._received, self.moves, self._agreement = there
+            self.position, self.plan, self._received, self.moves, self._agreement = there
             # What was made for the place before is dropped; where that is interrupted, `_in_transition` makes the next
             # call do it.
+            self._restart_at(position)
+            _leave(agreement)
+
+    def continue_with(self, plan: PlanT, position: P) -> None:
+        """Goes on with another plan, whose stream is the same up to the position. IteratorClosedError after close().
+
+        What a lookahead took stays, and so does the user's place.
+
+        Args:
+            plan: the stream from now on.
+            position: the present one, as the plan has it.
+        """
+        with self.lock:
+            self.check_open()
+            agreement = self._agreement
+            there = plan, position, position if self._received is self.position else self._received, None
+            self._in_transition = True  # as in `go_to`
+            self.plan, self.position, self._received, self._agreement = there
             self._restart_at(position)
             _leave(agreement)
 

@@ -164,11 +164,11 @@ class DataLoader(Closing, Generic[T_co]):
         reader = StreamReader(
             find_executor,
             plan,
-            partial(open_scheduler, plan, self._settings.elements_ahead),
+            partial(open_scheduler, prefetch=self._settings.elements_ahead),
             Quarantine(self._settings.quarantine),
             agreement=end_agreement_of(plan),
         )
-        return DataLoaderIterator(reader, plan)
+        return DataLoaderIterator(reader)
 
     def _plan(self) -> SeekablePlan:
         shard = self._settings.sharding.resolve()
@@ -235,7 +235,9 @@ class DataLoader(Closing, Generic[T_co]):
         executor = make_executor(here, program_of(here, files={}))
         try:
             plan = self._plan()
-            reader = StreamReader(lambda: executor, plan, partial(open_scheduler, plan, 1), Quarantine(None))
+            reader = StreamReader(
+                lambda: executor, plan, partial(open_scheduler, prefetch=1), Quarantine(None)
+            )
             first = reader.peek().value
         except StopIteration:
             raise ValueError("element_spec: the loader gives no element") from None

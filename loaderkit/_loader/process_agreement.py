@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable
-from functools import partial
 
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.cluster.agreement import agree
@@ -50,9 +49,13 @@ class ProcessAgreement:
         self._pending = False
 
 
-def end_agreement_of(plan: SeekablePlan) -> Callable[[], EndOfStreamAgreement] | None:
-    """What makes an iterator's agreement on the last step; None where no other process has to make the same steps."""
+def end_agreement_of(plan: SeekablePlan) -> Callable[[SeekablePlan], EndOfStreamAgreement] | None:
+    """What makes an iterator's agreement on the last step of its present plan, from the loader's plan.
+
+    None where no other process has to make the same steps.
+    """
+    store = plan.shard.store
     if not plan.asks_others:
         return None
-    assert plan.shard.store is not None  # the plan has checked it
-    return partial(EndOfStreamAgreement, plan.shard.store, name_of(plan))
+    assert store is not None  # the plan has checked it
+    return lambda present: EndOfStreamAgreement(store, name_of(present))

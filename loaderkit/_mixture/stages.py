@@ -74,7 +74,12 @@ class MixtureStages:
         )
         after = tuple(stage for stage in self.entries if stage.first_index > index and not stage.live)
         entries = (*before, MixtureStage(index, weights, live), *after)
-        if self.entries[: self.known + 1] == entries[: self.known + 1]:
+        # `taken` holds for any stage that begins where it is known, behind the same ones.
+        begins = entries[self.known].first_index if self.known < len(entries) else None
+        if (
+            self.entries[: self.known] == entries[: self.known]
+            and begins == self.entries[self.known].first_index
+        ):
             return replace(self, entries=entries)
         return MixtureStages(entries)
 
@@ -87,7 +92,8 @@ class MixtureStages:
         >>> stages.to_json()["stages"]
         [[0, 'written', {'a': '7/10'}], [9, 'live', {'a': '0', 'b': '1'}]]
         """
-        said, last = [], {}
+        said: list[list[Any]] = []
+        last: dict[str, str] = {}
         for stage in self.entries:
             names = sorted(last.keys() | stage.weights.keys())
             now = {name: str(stage.weights.get(name, 0)) for name in names}

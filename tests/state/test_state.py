@@ -69,6 +69,7 @@ PARAMETERS = [
 ]
 NAMED = replace(SHUFFLED, parameters=PARAMETERS)
 NAMED_LOSSY = replace(SKIPPED, parameters=[])
+NAMED_REPLACED = replace(LOSSY, parameters=PARAMETERS, epoch=7)
 
 WRITTEN = {
     "format_1_shuffled": SHUFFLED,
@@ -78,6 +79,7 @@ WRITTEN = {
     "format_2_skipped": SKIPPED,
     "format_3_named": NAMED,
     "format_3_skipped": NAMED_LOSSY,
+    "format_3_replaced": NAMED_REPLACED,
 }
 
 COUNTS = st.integers(0, 2**40)

@@ -64,13 +64,13 @@ class EngineLoader:
     def _files(self) -> Files:
         return files_of_workers(self._settings)
 
-    def reader(self, plan: LayoutPlan, layout: int) -> StreamReader[LayoutPosition]:
+    def reader(self, plan: LayoutPlan, layout: int) -> StreamReader[LayoutPosition, LayoutPlan]:
         """The stream of a plan, which is that of a layout, from its beginning."""
         factory = EngineExecutorFactory(self._settings, self._files, self._cursors, layout)
         return StreamReader(
             partial(self._shared_executor.executor, factory),
             plan,
-            partial(plan.open_scheduler, self._settings.elements_ahead),
+            partial(LayoutPlan.open_scheduler, prefetch=self._settings.elements_ahead),
             Quarantine(None),
         )
 

@@ -107,13 +107,15 @@ class LayoutPlan:
         """The record keys of indices, (n,) int64 each; none is read instead of another."""
         return record_keys_of(self.sampler, indices), [False] * len(indices)
 
-    def open_scheduler(self, prefetch: int, position: LayoutPosition, context: SchedulerContext) -> Scheduler:
+    def open_scheduler(
+        self, position: LayoutPosition, context: SchedulerContext, *, prefetch: int
+    ) -> Scheduler:
         """The stream from a position on, for the engine to make.
 
         Args:
-            prefetch: elements to make ahead.
             position: where it begins.
             context: what the schedulers of one executor share.
+            prefetch: elements to make ahead.
         """
         state, batches = _state_of(position), self.compiled.batches
         if self.fixed and batches:

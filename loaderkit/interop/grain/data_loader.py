@@ -126,7 +126,7 @@ class DataLoader:
             self._multiprocessing_options.num_workers if self._worker_layout is None else self._worker_layout
         )
 
-    def _reader(self, layout: int) -> StreamReader[LayoutPosition] | InOrderRun:
+    def _reader(self, layout: int) -> StreamReader[LayoutPosition, LayoutPlan] | InOrderRun:
         """The stream of a layout, from its beginning."""
         if self._in_order:
             return self._run_in_order(layout)

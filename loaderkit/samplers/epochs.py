@@ -8,31 +8,24 @@
 All shards share these indices: a sharding chooses which indices a process loads, never which records they read.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from operator import index as to_index
 from reprlib import repr as _short
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.integers import at_least, not_an_int
+from loaderkit._base.integers import at_least
 from loaderkit._order.distinct import distinct_of
-from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.mixing import fold_each
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute
-from loaderkit._order.rng import generator
 from loaderkit._order.sharding import Sharding
 
+from .bulk import BulkSampler
 from .protocol import ENDLESS, SEED_LIMIT
 
-# Indices of one vectorised call when a sampler is iterated: with 64 an index took 1.4 times as long, 4096 was no
-# faster.
-_ITERATION_BLOCK = 1024
 
-
-class EpochSampler:
+class EpochSampler(BulkSampler):
     """Epochs of the same records, in order or each in its own shuffled order."""
 
     __slots__ = ()
@@ -76,32 +69,12 @@ class EpochSampler:
             "seed": seed,
         }
 
-    def __getitem__(self, index: int) -> RecordMetadata:
-        try:
-            place = to_index(index)
-        except TypeError:
-            raise not_an_int("index", index) from None
-        if not 0 <= place < self._limit:
-            raise self._out_of_bounds(place)
-        return self._metadata(place, int(self.record_keys([place])[0]))
-
-    def __iter__(self) -> Iterator[RecordMetadata]:
-        for start in range(0, self._limit, _ITERATION_BLOCK):
-            indices = range(start, min(start + _ITERATION_BLOCK, self._limit))
-            keys = self.record_keys(np.array(indices, np.int64)).tolist()
-            for index, key in zip(indices, keys, strict=True):
-                yield self._metadata(index, key)
-
     def __len__(self) -> int:
         if self.num_epochs is None:
             raise TypeError(
                 f"{self!r} is endless and has no length; give num_epochs, or use num_records for one epoch"
             )
         return self._limit
-
-    def __bool__(self) -> bool:
-        # Without this method Python would call __len__, which raises for an endless sampler.
-        return True
 
     @property
     def _limit(self) -> int:
@@ -110,26 +83,6 @@ class EpochSampler:
     def _shuffled(self, positions: Int64Array, epochs: Int64Array, owners: Int64Array | None) -> Int64Array:
         keys = fold_each(cast(int, self.seed), epochs.view(np.uint64))
         return permute(positions, owners, self.num_records, keys)
-
-    def _metadata(self, index: int, record_key: int) -> RecordMetadata:
-        rng = None if self.seed is None else generator(self.seed, 0, index, 0)
-        return RecordMetadata(index, record_key, rng)
-
-    def _checked(self, indices: npt.ArrayLike) -> Int64Array:
-        wanted = np.asarray(indices)
-        if wanted.size == 0:
-            return np.empty(wanted.shape, np.int64)
-        if wanted.dtype.kind not in "iu":
-            raise TypeError(f"indices: expected ints, got an array of {wanted.dtype}; give int64 indices")
-        if wanted.ndim != 1:
-            raise ValueError(f"indices: expected one dimension, got shape {wanted.shape}; flatten them")
-        if wanted.min() < 0 or wanted.max() >= self._limit:
-            raise self._out_of_bounds(int(wanted[(wanted < 0) | (wanted >= self._limit)][0]))
-        return wanted.astype(np.int64, copy=False)
-
-    def _out_of_bounds(self, index: int) -> IndexError:
-        last = "2**63 - 1" if self.num_epochs is None else str(self._limit - 1)
-        return IndexError(f"index: expected an int from 0 to {last}, got {index}, of {self!r}")
 
     def _normalise(self) -> None:
         records = at_least(

@@ -22,7 +22,7 @@ IMPORTS = {
     "_base": "",
     "_system": "errors _base",
     "_order": "_base",
-    "_mixture": "errors",
+    "_mixture": "errors _base _order",
     "samplers": "_base _order",
     "_formats": "",
     "_storage": "errors _system",

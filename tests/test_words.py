@@ -23,7 +23,7 @@ PLAIN = """
     crops csv curves data dataset decisions decode decoders delivery demo descriptors device differ difference
     digest digits direct directory discarded distinct document domain drop each end ends engine entry epoch
     epochs error errors event eviction example exceptions executor executors exit experiment experimental
-    extension factory facts failed failure feature feeds fetch fetched fetcher fetching field files filter
+    extension factory facts failed failure fair feature feeds fetch fetched fetcher fetching field files filter
     filters find finder finding findings fingerprint fingerprints finished first flat flip float folder followed
     footer forbidden foreign format formats from fsspec generators geometry give global globals grain group
     groups handler header hints html hwc identity image importable indexed indices inline inner input inspect
@@ -38,13 +38,13 @@ PLAIN = """
     refresh refusal region release remote replacement report requested resample resize resized resources restart
     restore retry retrying rng robin round row rows run runner running runs runtime sampler samplers samples
     save saved scan scanned scans scheduler sealed search section seed seeded seeding seekable seen segments
-    selection sent sequential set settings setup shape shard sharding shards shared sheet show shown shuffle
-    singles sizes skip slice slots snapshot source sources space span spans spec stack stacking stages stall
-    standard start state stateful status steps stop storage store stored streams strict strided structure subset
-    substituted summary supervisor system table tables tar target targets tasks testing text texts tf tfrecord
-    thread threads timeout to totals train training transformation transforms transport tree tuple turn
-    unpacking unpickler unreadable up usage user values vector verdict verify version versions view wait waiting
-    warning watch watched whole window windowed with workers writer yields
+    selection sent sequential set settings setup shape shard sharding shards shared shares sheet show shown
+    shuffle shuffled singles sizes skip slice slots snapshot source sources space span spans spec stack stacking
+    stages stall standard start state stateful status steps stop storage store stored streams strict strided
+    structure subset substituted summary supervisor system table tables tar target targets tasks testing text
+    texts tf tfrecord thread threads timeout to totals train training transformation transforms transport tree
+    tuple turn unpacking unpickler unreadable up usage user values vector verdict verify version versions view
+    wait waiting warning watch watched whole window windowed with workers writer yields
 """
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")

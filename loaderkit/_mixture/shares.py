@@ -1,0 +1,81 @@
+"""What a user gives as weights, as exact fractions; and fractions as the smallest integers in the same ratio."""
+
+import math
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from fractions import Fraction
+from reprlib import repr as _short
+
+import numpy as np
+
+Weight = int | float | Fraction | np.integer | np.floating
+
+
+def fractions_of(weights: Mapping[str, Weight], names: Collection[str]) -> dict[str, Fraction]:
+    """The positive weights as exact fractions, in the order of `names`; weights of 0 are left out.
+
+    weights: {name: int, float, Fraction or numpy number}. A float is the decimal number that its repr shows: 0.1 is
+    1/10. names: the components of the mixture. Raises TypeError for what isn't a number, ValueError for a negative
+    one, NaN, infinity, a name that isn't a component's, and where no weight is positive.
+
+    >>> fractions_of({"web": 0.7, "code": 1, "old": 0}, ["code", "web", "old"])
+    {'code': Fraction(1, 1), 'web': Fraction(7, 10)}
+    >>> fractions_of({"wbe": 1}, ["code", "web"])
+    Traceback (most recent call last):
+    ValueError: weights: expected names of components, got 'wbe'; write 'web'?
+    """
+    if not isinstance(weights, Mapping):
+        raise TypeError(
+            f"weights: expected a mapping of name to weight, got {_short(weights)}; write {{'a': 0.7, 'b': 0.3}}"
+        )
+    for name in weights:
+        if name not in names:
+            raise ValueError(
+                f"weights: expected names of components, got {_short(name)}; {_advice(name, names)}"
+            )
+    given = {name: _fraction(name, weight) for name, weight in weights.items()}
+    positive = {name: given[name] for name in names if given.get(name)}
+    if not positive:
+        raise ValueError(
+            f"weights: expected a positive weight, got {_short(dict(weights))}; give one component a weight of 1"
+        )
+    return positive
+
+
+def integer_weights(weights: Mapping[str, Fraction]) -> dict[str, int]:
+    """The smallest integers in the ratio of positive weights, in the same order.
+
+    >>> integer_weights({"web": Fraction(7, 10), "code": Fraction(1)})
+    {'web': 7, 'code': 10}
+    """
+    scale = math.lcm(*(weight.denominator for weight in weights.values()))
+    integers = {name: weight.numerator * (scale // weight.denominator) for name, weight in weights.items()}
+    divisor = math.gcd(*integers.values())
+    return {name: integer // divisor for name, integer in integers.items()}
+
+
+def _fraction(name: str, weight: object) -> Fraction:
+    if isinstance(weight, bool | np.bool_) or not isinstance(
+        weight, int | float | Fraction | np.integer | np.floating
+    ):
+        raise TypeError(
+            f"weights[{name!r}]: expected an int, a float or a Fraction, got {_short(weight)}; write 0 for 'not now'"
+        )
+    if isinstance(weight, float | np.floating):
+        if not math.isfinite(weight):
+            raise ValueError(
+                f"weights[{name!r}]: expected a finite number, got {weight!r}; write 0 for 'not now'"
+            )
+        fraction = Fraction(repr(float(weight)))
+    else:
+        fraction = weight if isinstance(weight, Fraction) else Fraction(int(weight))
+    if fraction < 0:
+        raise ValueError(
+            f"weights[{name!r}]: expected 0 or more, got {_short(weight)}; write 0 for 'not now'"
+        )
+    return fraction
+
+
+def _advice(name: object, names: Collection[str]) -> str:
+    close = get_close_matches(str(name), names, n=1)
+    return f"write {close[0]!r}?" if close else f"write one of {_short(list(names))}"

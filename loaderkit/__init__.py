@@ -61,6 +61,7 @@ __all__ = [
     "TarDataSource",
     "Transformation",
     "TransportError",
+    "WeightedSampler",
     "WorkerError",
     "WorkerTimeoutError",
     "decode",
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
     from loaderkit.samplers import KeysSampler as KeysSampler
     from loaderkit.samplers import Sampler as Sampler
     from loaderkit.samplers import SequentialSampler as SequentialSampler
+    from loaderkit.samplers import WeightedSampler as WeightedSampler
     from loaderkit.sources import ArrayDataSource as ArrayDataSource
     from loaderkit.sources import ArrayRecordDataSource as ArrayRecordDataSource
     from loaderkit.sources import ConcatDataSource as ConcatDataSource
@@ -172,6 +174,7 @@ _NAMES = {
     "KeysSampler": "loaderkit.samplers",
     "Sampler": "loaderkit.samplers",
     "SequentialSampler": "loaderkit.samplers",
+    "WeightedSampler": "loaderkit.samplers",
     "ArrayDataSource": "loaderkit.sources",
     "ArrayRecordDataSource": "loaderkit.sources",
     "ConcatDataSource": "loaderkit.sources",

@@ -15,14 +15,14 @@ PAGE = (ROOT / "docs/architecture.md").read_text()
 # Words of the field and of the language, with their usual meaning. One that a newcomer to data loading may not know, or
 # that means something narrower here, belongs in the glossary of docs/architecture.md instead.
 PLAIN = """
-    access agreement ahead announced answer any arguments array arrays as assignment attempts augment bad base
-    batch batches batching beginning blame blocks boot bound braces buffer build bulk by byte cache cached call
-    calling calls canonical card cards center changed check checkpoint checks checksum checksums chunked chunks
-    chw cipher cli client closable closed closing cluster column columns come coming command comparison compile
-    compiled composed concat config conformance constants contact content context coordination counted crop
-    crops csv curves data dataset decisions decode decoders delivery demo descriptors device differ difference
-    digest digits direct directory discarded distinct document domain drop each end ends engine entry epoch
-    epochs error errors event eviction example exceptions executor executors exit experiment experimental
+    access agreement ahead alias announced answer any arguments array arrays as assignment attempts augment bad
+    base batch batches batching beginning blame blocks boot bound braces buffer build bulk by byte cache cached
+    call calling calls canonical card cards center changed check checkpoint checks checksum checksums chunked
+    chunks chw cipher cli client closable closed closing cluster column columns come coming command comparison
+    compile compiled composed concat config conformance constants contact content context coordination counted
+    crop crops csv curves data dataset decisions decode decoders delivery demo descriptors device differ
+    difference digest digits direct directory discarded distinct document domain drop each end ends engine entry
+    epoch epochs error errors event eviction example exceptions executor executors exit experiment experimental
     extension factory facts failed failure fair feature feeds fetch fetched fetcher fetching field files filter
     filters find finder finding findings fingerprint fingerprints finished first flat flip float folder followed
     footer forbidden foreign format formats from fsspec generators geometry give global globals grain group
@@ -44,7 +44,7 @@ PLAIN = """
     structure subset substituted summary supervisor system table tables tar target targets tasks testing text
     texts tf tfrecord thread threads timeout to totals train training transformation transforms transport tree
     tuple turn unpacking unpickler unreadable up usage user values vector verdict verify version versions view
-    wait waiting warning watch watched whole window windowed with workers writer yields
+    wait waiting warning watch watched weighted whole window windowed with workers writer yields
 """
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .epochs import SequentialSampler as SequentialSampler
     from .keys import KeysSampler as KeysSampler
     from .protocol import Sampler as Sampler
+    from .weighted import WeightedSampler as WeightedSampler
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
@@ -20,5 +21,6 @@ else:
         "KeysSampler": "loaderkit.samplers.keys",
         "Sampler": "loaderkit.samplers.protocol",
         "SequentialSampler": "loaderkit.samplers.epochs",
+        "WeightedSampler": "loaderkit.samplers.weighted",
     }
     __getattr__, __dir__ = _lazy_names(globals(), _NAMES)

@@ -9,11 +9,12 @@ than the class gives, so it isn't used.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -44,6 +45,21 @@ def column_reader(source: Any) -> Callable[..., Any] | None:
     """
     take = _own(source, "take")
     return take if take is not None and _takes_columns(take) else None
+
+
+def each_reader(source: Any) -> Callable[[NDArray[np.int64]], Iterator[Any]] | None:
+    """The source's `read_each(record_keys)`, None where it has none that agrees with its `__getitem__`.
+
+    Sources of loaderkit that are made of others have it: it gives the records one by one, each read when it is asked
+    for, and finds those of many keys at once.
+
+    Args:
+        source: any data source.
+
+    >>> each_reader([1, 2]) is None
+    True
+    """
+    return _own(source, "read_each")
 
 
 def advised_calls(source: Any) -> int:

@@ -31,8 +31,11 @@ def test_a_concatenation_is_the_parts_in_order(parts, data):
     expected = [record for part in parts for record in part]
     assert len(source) == len(expected)
     assert list(source) == expected
-    keys = data.draw(st.lists(st.integers(0, len(expected) - 1))) if expected else []
-    assert read_records(source, keys) == [expected[key] for key in keys]
+    keys = data.draw(st.lists(st.integers(0, len(expected) - 1), max_size=100)) if expected else []
+    wanted = [expected[key] for key in keys]
+    assert read_records(source, keys) == wanted
+    for repeats in (1, 50):
+        assert list(source.read_each(np.array(keys * repeats, np.int64))) == wanted * repeats
 
 
 @given(PARTS)
@@ -56,6 +59,24 @@ def test_what_a_concatenation_is_called():
     assert repr(ConcatDataSource(many)) == (
         "ConcatDataSource({'0': range(0, 0), '1': range(0, 1), '2': range(0, 2), and 2 more})"
     )
+
+
+def test_reads_of_each_record_stop_at_the_bad_one():
+    """The records before it come first, then its own error, as from reads one by one."""
+
+    class Brittle(list):
+        def __getitem__(self, key):
+            return 60 // (key - 20)
+
+    source = ConcatDataSource([range(5), Brittle(range(40))])
+    for ask, before, error in (
+        ([3, 44, 25, *range(60)], [3, 3], ZeroDivisionError),
+        ([1, 45], [1], IndexError),
+    ):
+        records = source.read_each(np.array(ask, np.int64))
+        assert [next(records) for _ in before] == before
+        with pytest.raises(error):
+            next(records)
 
 
 def test_a_concatenation_reads_each_part_once():
@@ -152,7 +173,11 @@ def test_what_all_parts_offer_is_passed_on():
     both = ConcatDataSource([remote, [], Remote(range(1200), 20)])
     mixed = ConcatDataSource([remote, local])
     assert many_reader(both)([599, 600, 1799]) == [599, 0, 1199]
-    assert (advised_calls(both), advised_calls(mixed), advised_calls(ConcatDataSource([local]))) == (4, 4, 0)
+    # Beside a list the remote source's reads stay in flight: one record each, so eight times as many.
+    assert (advised_calls(both), advised_calls(mixed), advised_calls(ConcatDataSource([local]))) == (4, 32, 0)
+    slow = Remote([*range(9)])
+    slow.__dict__["__getitems__"] = None  # it has no reads in bulk: its 4 calls are single reads as it is
+    assert advised_calls(ConcatDataSource([slow, local])) == 4
     assert many_reader(mixed) is many_reader(SubsetDataSource(mixed, 0.5)) is None
     assert not hasattr(mixed, "__getitems__") and not hasattr(mixed, "chunk_records")
     # 10 chunks of 60 records and 60 of 20.

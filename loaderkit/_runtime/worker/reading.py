@@ -5,7 +5,7 @@ that fails, with its key.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from loaderkit._base.integers import at_least
 from loaderkit._base.tree import own_each
 from loaderkit._order.failure import Failure
 from loaderkit.sources.naming import namer_of
-from loaderkit.sources.optional import advised_calls, many_reader
+from loaderkit.sources.optional import advised_calls, each_reader, many_reader
 from loaderkit.sources.protocol import read_only
 
 from .bulk_read import BulkRead, MiscountedError
@@ -108,10 +108,12 @@ class RecordReader:
             self._retrying.append(retrying)
         many = many_reader(source)
         # Reading threads refer to it, so it mustn't refer to this object.
-        self._call: Read = partial(_one_by_one, one)
+        self._call: Read = partial(_one_by_one, partial(map, one))
         if many is not None:
             self._call = bulk = BulkRead(many, one, options.retry)
             self._retrying += [] if bulk.retrying is None else [bulk.retrying]
+        # Where reads are made here, one by one, and none is repeated.
+        self._each = each_reader(source) if many is None and options.retry is None else None
         self._waited_for = False  # whether the transforming thread is in `read`
         self._ahead: ReadAhead | None = None
         limits = read_ahead_limits(source, options) if ahead else None
@@ -139,7 +141,7 @@ class RecordReader:
         """
         self._waited_for = True
         try:
-            records, error = self._read(task, keys.tolist())
+            records, error = self._read(task, keys)
         finally:
             self._waited_for = False
         failure = None
@@ -150,16 +152,18 @@ class RecordReader:
             failure = Failure(error, f"source {type(self._source).__qualname__}", tuple(of.tolist()))
         return (records if self._guard is None else self._guard(records)), failure
 
-    def _read(self, task: int, keys: list[int]) -> Records:
+    def _read(self, task: int, keys: np.ndarray) -> Records:
         if self._ahead is not None:
             waited = self._ahead.waited
             try:
-                return self._ahead.take(task, keys)
+                return self._ahead.take(task, keys.tolist())
             finally:
                 self.waited += self._ahead.waited - waited
         begun, worked = time.perf_counter(), time.thread_time()  # as `timed`, without its calls
         try:
-            return self._call(keys)
+            if self._each is not None:
+                return _one_by_one(self._each, keys)
+            return self._call(keys.tolist())
         finally:
             worked = time.thread_time() - worked
             self.waited += max(0.0, time.perf_counter() - begun - worked)
@@ -192,10 +196,10 @@ class RecordReader:
             self._ahead.close()
 
 
-def _one_by_one(read: Callable[[int], Any], keys: list[int]) -> Records:
+def _one_by_one(read_each: Callable[[Any], Iterable[Any]], keys: Any) -> Records:
     records: list[Any] = []
     try:
-        records.extend(map(read, keys))
+        records.extend(read_each(keys))
     except Exception as error:  # noqa: BLE001 - a source may raise anything
         return records, error
     if len(records) != len(keys):

@@ -30,9 +30,9 @@ IMPORTS = {
     "_chunk_cache": "_base _system _storage _record_index",
     "sources": "errors _base _system _formats _storage _record_index _chunk_cache",
     "transforms": "errors _base _order _formats",
-    "_plan": "errors _base _order samplers",
+    "_plan": "errors _base _order _mixture samplers",
     "_engine": "errors _base _order",
-    "_state": "errors _base _order _plan",
+    "_state": "errors _base _order _mixture _plan",
     "_files": "errors _system",
     "_runtime": "",
     "_runtime.memory": "errors _base _system _engine transforms",
@@ -43,7 +43,7 @@ IMPORTS = {
     "_runtime.executors": "errors _base _system _order _engine sources "
     "_runtime.memory _runtime.transport _runtime.worker _runtime.start _runtime.feeder",
     "_runtime.cluster": "errors _order _plan",
-    "_iterator": "errors _base _system _order _plan _engine _state samplers sources "
+    "_iterator": "errors _base _system _order _mixture _plan _engine _state samplers sources "
     "_runtime.executors _runtime.cluster",
     "_loader": "errors _base _system _chunk_cache _order _plan _state samplers sources transforms "
     "_runtime.executors _runtime.worker _runtime.feeder _runtime.cluster _iterator",

@@ -9,7 +9,8 @@ Needs no Orbax, so that the iterator can offer `save` and `load` without importi
    under the temporary name.
 3. Process i of any number of processes reads document i mod n. Where operations change the number of rows, each
    document has the cursors of its own process's logical streams only, and a process reads the documents that have
-   its streams; no process reads all documents. It also reads the next document, to check that both are of one step.
+   its streams; only a mixture that gets other weights needs all of them. It also reads the next document, to check that
+   both are of one step.
 4. All n documents have to exist. The exception is storage of each process's own, where document i is the only one and
    there is no file `shared_storage`.
 5. A process that finds the document of a neighbour, process i - 1 or i + 1, beside its own writes the file
@@ -45,10 +46,10 @@ class StatefulIterator(Protocol):
 
     def set_state(self, state: SavedState, allow: Collection[str] = ()) -> None: ...
 
-    def writers_needed(self, writers: Sequence[int]) -> Collection[int]:
+    def writers_needed(self, writers: Sequence[int], allow: Collection[str] = ()) -> Collection[int]:
         """The numbers of the documents that this process needs.
 
-        writers: for each logical stream the number of the document that has its cursor.
+        writers: for each logical stream the number of the document that has its cursor. allow: as for `set_state`.
         """
         ...
 
@@ -198,7 +199,7 @@ def _check_steps(directory: Path, documents: dict[str, bytes]) -> None:
 
 def restore_from(iterator: StatefulIterator, directory: Path, allow: Collection[str]) -> None:
     """Sets `iterator` to the state in `directory` and starts its prefetch; `allow` as for `set_state`."""
-    documents = _documents(directory, iterator.writers_needed)
+    documents = _documents(directory, lambda writers: iterator.writers_needed(writers, allow))
     states = list(documents.values())
     try:
         iterator.set_state(states if len(states) > 1 else states[0], allow)

@@ -1,7 +1,7 @@
 """The iterator of a DataLoader: the user's methods over a stream reader and its plan."""
 
 import warnings
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 
 from loaderkit._base.closing import Closing
@@ -12,15 +12,18 @@ from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._state.comparison import compare
 from loaderkit._state.document import dumps, loads
+from loaderkit._state.mixture import restored_plan, resumed
 from loaderkit._state.positions import check_cursors, check_ordinals, position_of, state_of
 from loaderkit._state.state import State, merge
 from loaderkit._system.versions import present_versions
 from loaderkit.errors import StateError
+from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import num_records_of
 
 from .error_notes import named
 from .lookahead import Lookahead
 from .reader import StreamReader
+from .reweigh import agree_on_weights, reweigh
 
 # The type of an element, as in DataLoader[dict[str, np.ndarray]], Any by default. typing's TypeVar has defaults from
 # Python 3.13 on; type checkers know those of typing_extensions even if that isn't installed.
@@ -54,9 +57,10 @@ class DataLoaderIterator(Closing, Generic[T_co]):
 
     allow: Collection[str] = ()
 
-    def __init__(self, reader: StreamReader[Position, SeekablePlan]) -> None:
-        """Made by `iter(loader)`: the reader of a loader's stream."""
+    def __init__(self, reader: StreamReader[Position, SeekablePlan], *, agrees: bool = True) -> None:
+        """Made by `iter(loader)`: the reader of a loader's stream, and whether all processes of its store run it."""
         self._reader = reader
+        self._agrees = agrees
         self._loaders_plan = reader.plan  # a mixture's weights as the loader's arguments say them
 
     @property
@@ -211,8 +215,9 @@ class DataLoaderIterator(Closing, Generic[T_co]):
 
         Args:
             state: one state; or, if operations change the number of rows, those of all processes at the same step.
-            allow: fields that may differ: "sampler", "source", "operations", "global_batch_size". "parameters" silences
-                the warning of operations with other names or parameters.
+            allow: fields that may differ: "sampler", "source", "mixture", "operations", "global_batch_size".
+                "mixture": this loader's weights hold from the saved position on. "parameters" silences the warning of
+                operations with other names or parameters.
 
         Raises TypeError if it isn't bytes, StateError if it isn't a valid state, and CheckpointMismatchError if it is
         one of another stream; the position then stays as it was.
@@ -221,30 +226,41 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         saved = merge([_loaded(document, place, len(documents)) for place, document in enumerate(documents)])
         with self._reader.lock:
             self._reader.check_open()
-            notices = compare(saved, state_of(self._plan, self._reader.position, present_versions()), allow)
+            own = self._loaders_plan
+            notices = compare(saved, state_of(own, own.first_position(), present_versions()), allow)
             if saved.digest_missing:
                 notices.append("the state has no digest: it was edited by hand and is taken as it is")
+            before, plan = restored_plan(own, saved, allow)
             if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere
-                check_cursors(self._plan, saved)
+                check_cursors(before, saved)
             if "operations" not in allow:
-                check_ordinals(self._plan, saved)
-            self._reader.go_to(position_of(self._plan, saved))
+                check_ordinals(before, saved)
+            if plan is not before:
+                saved = resumed(plan, saved)
+                if self._agrees:
+                    agree_on_weights(plan, saved.step, saved.index)
+            self._reader.go_to(position_of(plan, saved), plan)
         for notice in notices:
             warnings.warn(notice, stacklevel=2)
 
-    def writers_needed(self, writers: Sequence[int]) -> Collection[int]:
+    def writers_needed(self, writers: Sequence[int], allow: Collection[str] = ()) -> Collection[int]:
         """Which processes' documents of a saved state `set_state` needs here.
 
         Args:
             writers: for each logical stream, the process whose document holds its position. None is needed where the
                 number of streams isn't this loader's, because no document would fit.
+            allow: as for `set_state`. With "mixture" all are needed: other weights begin behind all that was read.
 
         >>> import loaderkit as lk
         >>> iter(lk.load([5, 6])).writers_needed([])
         set()
         """
-        owned = self._plan.owned_streams(self._reader.position.q)
-        return {writers[stream] for stream in owned} if len(writers) == self._plan.logical_streams else set()
+        plan = self._plan
+        if len(writers) != plan.logical_streams:
+            return set()
+        everything = "mixture" in allow and plan.mixture is not None and plan.row_changing
+        streams = range(plan.logical_streams) if everything else plan.owned_streams(self._reader.position.q)
+        return {writers[stream] for stream in streams}
 
     def seek(self, step: int) -> None:
         """Goes to an earlier or later step; the distance costs nothing.
@@ -277,6 +293,29 @@ class DataLoaderIterator(Closing, Generic[T_co]):
             self._reader.check_open()
             self._check_known("skip(n)")
             self._reader.go_to(self._plan.skip(self._reader.user_position, at_least("n", n, 0)))
+
+    @property
+    def sampler(self) -> Sampler:
+        """The loader's sampler; of a mixture the one with the weights of this run: `it.sampler.taken(it.index)`."""
+        return self._plan.sampler
+
+    def reweigh(self, weights: Mapping[str, Any]) -> int:
+        """Gives the components of a mixture other weights, from the next element that isn't taken yet on.
+
+        What was read until then stays read: each component goes on with its next record, and the state keeps the
+        weights of all steps. A wrapper such as `device_iterator` has taken elements ahead: those stay, and the new
+        weights begin behind them. Where operations change the number of rows, they begin behind the last record that
+        any logical stream has read. The same weights again change nothing.
+
+        Args:
+            weights: {name: weight}, numbers from 0 on; a component that isn't named has weight 0.
+
+        Returns the step that the new weights begin in. Raises TypeError where the sampler is no mixture, ValueError for
+        weights that can't be, where several processes differ in step or weights, and where the place to begin isn't
+        known.
+        """
+        with self._reader.lock:
+            return reweigh(self._reader, weights, agrees=self._agrees)
 
     def records(self, step: int) -> list[RecordMetadata]:
         """Metadata of every record of a step over all shards, in order, as planned; reads no data.

@@ -168,7 +168,7 @@ class DataLoader(Closing, Generic[T_co]):
             Quarantine(self._settings.quarantine),
             agreement=end_agreement_of(plan),
         )
-        return DataLoaderIterator(reader)
+        return DataLoaderIterator(reader, agrees=self._process_agreement.agrees)
 
     def _plan(self) -> SeekablePlan:
         shard = self._settings.sharding.resolve()

@@ -20,10 +20,12 @@ class ProcessAgreement:
 
     Args:
         pending: whether it is still to be compared; False for a loader that only some processes run.
+
+    agrees: False for a loader that only some processes run.
     """
 
     def __init__(self, *, pending: bool) -> None:
-        self._pending = pending
+        self._pending = self.agrees = pending
 
     def check(self, plan: SeekablePlan, *, stacklevel: int) -> None:
         """Compares the plan with those of the other processes, unless that was done.

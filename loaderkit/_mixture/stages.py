@@ -83,6 +83,21 @@ class MixtureStages:
             return replace(self, entries=entries)
         return MixtureStages(entries)
 
+    def then_written(self, index: int, other: "MixtureStages") -> "MixtureStages":
+        """These up to an index and their live ones, and the written ones of others that begin later.
+
+        >>> first = MixtureStages((MixtureStage(0, {"a": Fraction(1)}), MixtureStage(50, {"b": Fraction(1)})))
+        >>> other = MixtureStages((MixtureStage(0, {"a": Fraction(1)}), MixtureStage(70, {"b": Fraction(1)})))
+        >>> [stage.first_index for stage in first.then_written(20, other).entries]
+        [0, 70]
+        """
+        later = [stage for stage in other.entries if stage.first_index > index and not stage.live]
+        own = [stage for stage in self.entries if stage.first_index <= index or stage.live]
+        entries = tuple(sorted([*own, *later], key=lambda stage: (stage.first_index, stage.live)))
+        if self.entries[: self.known + 1] == entries[: self.known + 1]:
+            return replace(self, entries=entries)
+        return MixtureStages(entries)
+
     def to_json(self) -> dict[str, Any]:
         """These as JSON values; of each stage but the first the weights that change.
 
@@ -125,6 +140,11 @@ class MixtureStages:
         if not isinstance(value["taken"], dict):
             raise StateError(f"mixture.taken: expected an object, got {value['taken']!r:.80}")
         taken = {name: _integer(f"mixture.taken.{name:.40}", count) for name, count in value["taken"].items()}
+        named = {name for said in value["stages"][:known] for name in said[2]}
+        if unknown := sorted(taken.keys() - named):
+            raise StateError(
+                f"mixture.taken: expected names of stages before stage {known}, got {unknown[0]!r:.80}"
+            )
         if sum(taken.values()) != entries[known].first_index:
             raise StateError(
                 f"mixture.taken: expected {entries[known].first_index} records in all, the first index of stage "
@@ -134,6 +154,18 @@ class MixtureStages:
             return cls(tuple(entries), known, taken)
         except ValueError as error:
             raise StateError(f"mixture: {error}") from None
+
+
+def same_shares(one: Weights, other: Weights) -> bool:
+    """Whether weights mean the same shares, whatever they sum up to.
+
+    >>> same_shares({"a": Fraction(7), "b": Fraction(3)}, {"a": Fraction(7, 10), "b": Fraction(3, 10)})
+    True
+    """
+    if one == other or one.keys() != other.keys():
+        return one == other
+    ratio = sum(one.values()) / Fraction(sum(other.values()))
+    return all(weight == other[name] * ratio for name, weight in one.items())
 
 
 def _problem(entries: Sequence[MixtureStage]) -> str:
@@ -151,8 +183,11 @@ def _read(name: str, said: Any, last: Weights) -> MixtureStage:
         raise StateError(f"{name}: expected [first_index, 'written' or 'live', weights], got {said!r:.80}")
     if not isinstance(said[2], dict):
         raise StateError(f"{name}: expected an object of weights, got {said[2]!r:.80}")
-    changes = {key: _weight(f"{name}.{key:.40}", weight) for key, weight in said[2].items()}
-    weights = {key: weight for key, weight in {**last, **changes}.items() if weight}
+    weights = dict(last)  # copied at once: of a thousand stages with a thousand names few change
+    for key, text in said[2].items():
+        weights[key] = _weight(f"{name}.{key:.40}", text)
+        if not weights[key]:
+            del weights[key]
     if not weights:
         raise StateError(f"{name}: expected a positive weight, got none")
     return MixtureStage(_integer(f"{name}[0]", said[0]), weights, said[1] == "live")

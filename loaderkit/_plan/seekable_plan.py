@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._mixture.stages import MixtureStages
 from loaderkit._order.facts import Facts
 from loaderkit._order.failure import Failure
 from loaderkit._order.index_limits import MOST_INDEX
@@ -20,12 +21,13 @@ from loaderkit._order.rng import generator
 from loaderkit._order.sharding import ShardOptions
 from loaderkit.errors import WorkerError
 from loaderkit.samplers import Sampler
-from loaderkit.samplers.protocol import record_keys_of, seed_of
+from loaderkit.samplers.protocol import length_of, record_keys_of, seed_of
 
 from .bad_record_limit import check_losses, with_losses
 from .bad_records import ReplacementSearch, with_substitutions
 from .batching import shard_rows
 from .logical_streams import stream_block
+from .mixture import behind_cursors, is_staged
 from .position import Position
 from .schedule import Schedule
 from .segments import Segments
@@ -52,6 +54,33 @@ class SeekablePlan(StreamShape):
     @property
     def schedule(self) -> Schedule:
         return Schedule(self.sampler, self.batching, self.shard, self.start, self.stop)
+
+    # --- mixtures -----------------------------------------------------------------------------------------------
+
+    @property
+    def mixture(self) -> MixtureStages | None:
+        """The stages of the sampler's weights; None where it isn't a mixture."""
+        return self.sampler.stages if is_staged(self.sampler) else None
+
+    def restaged(self, stages: MixtureStages) -> "SeekablePlan":
+        """The plan with other stages, of a sampler that has some. Raises ValueError where they don't fit it."""
+        assert is_staged(self.sampler)
+        sampler = self.sampler.with_stages(stages)
+        return replace(self, sampler=sampler, stop=length_of(sampler))
+
+    def first_unread(self, position: Position) -> int:
+        """The index from which other weights may hold at a position. Raises what `behind_cursors` raises."""
+        if position.cursors is None:
+            return self.index_of(position)
+        return behind_cursors(self.operations, position.cursors.values())
+
+    def continued_at(self, position: Position, index: int) -> Position:
+        """The position with its next step at an index, where the stream had ended within a step and goes on now."""
+        segments, step = position.segments, position.step
+        ended = self.stop is not None and self.stop <= index
+        if position.cursors is not None or segments.index_of(step) == index or ended:
+            return position
+        return position._replace(segments=segments.resize(step, index, self.batching.stride))
 
     # --- positions ----------------------------------------------------------------------------------------------
 

@@ -1,26 +1,32 @@
 """Compares a saved state with this loader's stream, field by field.
 
 Differences in these are errors: sampler, source, the operations that decide the set of rows (Filter, FlatMap, Batch),
-the global batch size, the logical streams, the epoch. Other differences are reported and not refused, because they
-leave the set of rows as it is: a RandomMap, or numpy's version where there is one, changes random numbers; operations
-of other names or parameters change the contents of rows.
+the global batch size, the logical streams, the epoch, and a mixture's weights at the saved index. A component of a
+mixture that only one side has is a difference of the source. Other differences are reported and not refused, because
+they leave the set of rows as it is: a RandomMap, or numpy's version where there is one, changes random numbers;
+operations of other names or parameters change the contents of rows.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 from loaderkit._base.canonical_json import canonical
+from loaderkit._mixture.stages import same_shares
 from loaderkit.errors import CheckpointMismatchError
 
+from .components import Sides, sides_of
 from .data_fingerprint import may_be_unknown
+from .mixture import shares_of
 from .state import State
 
 # A different number of streams or epoch can't be allowed: the cursors would have no meaning there.
-ALLOWABLE = ("sampler", "source", "operations", "global_batch_size", "parameters")
+ALLOWABLE = ("sampler", "source", "mixture", "operations", "global_batch_size", "parameters")
 # These decide the set of rows; a difference in them was refused, or allowed, before parameters are compared.
 _DECIDING = ("Filter", "FlatMap", "Batch")
+
+_SINGLE = "sampler.components."  # before the name of a component that only one side has
 
 _MAX_LINES = 8  # differences shown of each field
 _MAX_SHOWN = 200  # characters of each value
@@ -53,23 +59,24 @@ def compare(saved: State, current: State, allow: Collection[str] = ()) -> list[s
 def same_data(saved: State, sampler: Mapping[str, Any], source: Mapping[str, Any]) -> bool:
     """Whether a state's indices read the same records with this sampler and source, by their fingerprints.
 
+    Components of a mixture that only one side has don't change what the indices of the others read.
+
     >>> from loaderkit._plan.segments import Segments
     >>> state = State(0, {0: (0,)}, Segments(((0, 0, 4),)), {}, {"n": 3}, [], 4, 4, None, None, {})
     >>> same_data(state, {}, {"n": 3}), same_data(state, {}, {"n": 4})
     (True, False)
     """
-    differences = (
-        *_differences("sampler", saved.sampler, sampler),
-        *_differences("source", saved.source, source),
-    )
-    return not differences
+    sides = sides_of((saved.sampler, saved.source), (sampler, source))
+    return not [*_of_samplers(sides), *_differences("source", *sides.source)]
 
 
 def _mismatches(saved: State, current: State) -> dict[str, Iterator[str]]:
     sides = (saved, current)
+    parts = sides_of((saved.sampler, saved.source), (current.sampler, current.source))
     return {
-        "sampler": _differences("sampler", saved.sampler, current.sampler),
-        "source": _differences("source", saved.source, current.source),
+        "sampler": chain(_of_samplers(parts), _of_kinds(saved, current)),
+        "source": chain(_of_single(parts), _differences("source", *parts.source)),
+        "mixture": _of_weights(saved, current),
         "operations": _difference("operations", *(canonical(_shape_of(side.operations)) for side in sides)),
         "global_batch_size": _difference(
             "global_batch_size", *(f"{side.rows} rows ({side.stride} indices)" for side in sides)
@@ -79,6 +86,37 @@ def _mismatches(saved: State, current: State) -> dict[str, Iterator[str]]:
         ),
         "epoch": _differences("epoch", saved.epoch, current.epoch),
     }
+
+
+def _of_samplers(sides: Sides) -> Iterator[str]:
+    yield from _differences("sampler", *sides.sampler)
+    if sides.reordered:
+        yield from _difference("sampler.components", *map(canonical, sides.reordered))
+
+
+def _of_kinds(saved: State, current: State) -> Iterator[str]:
+    if (saved.mixture is None) != (current.mixture is None):
+        texts = ("one without weights" if side.mixture is None else "a mixture" for side in (saved, current))
+        yield from _difference("sampler", *texts)
+
+
+def _of_single(sides: Sides) -> Iterator[str]:
+    for name, value in sides.single[0].items():
+        yield from _difference(f"{_SINGLE}{name}", canonical(value), "nothing")
+    for name, value in sides.single[1].items():
+        yield from _difference(f"{_SINGLE}{name}", "nothing", canonical(value))
+
+
+def _of_weights(saved: State, current: State) -> Iterator[str]:
+    if saved.mixture is None or current.mixture is None:
+        return
+    weights = (side.mixture.written_at(saved.index) for side in (saved, current) if side.mixture is not None)
+    before, after = weights
+    if not same_shares(before, after):
+        names = sorted(before.keys() | after.keys())
+        one, other = shares_of(before), shares_of(after)
+        for name in names:
+            yield from _difference(f"mixture.{name}", one.get(name, "0"), other.get(name, "0"))
 
 
 def _differences(path: str, saved: Any, current: Any) -> Iterator[str]:
@@ -127,10 +165,15 @@ def _mismatch_text(found: dict[str, list[str]], saved: State, current: State) ->
     if allowable:
         names = ", ".join(f'"{name}"' for name in allowable)
         lines.append(f"To go on from the saved position in this loader's stream, pass allow={{{names}}}.")
-        if "sampler" in found or "source" in found:
+        others = [line for line in found.get("source", ()) if not line.startswith(_SINGLE)]
+        if "sampler" in found or others:
             lines.append(
                 "It goes on at the same index of this loader's stream: records may occur twice, or not at all."
             )
+        elif "source" in found:
+            lines.append("Components that both have go on where they are.")
+        if "mixture" in found:
+            lines.append(f'With "mixture" this loader\'s weights hold from index {saved.index:,} on.')
     return "\n".join(lines)
 
 

@@ -8,6 +8,8 @@ cursors                 where to go on: [[index]]; where the number of rows chan
 segments                [[first_step, first_index, G], ...]; first_index is null where the number of rows changes
 sampler, source, operations, global_batch, streams, epoch
                         identity of the stream; compared before the position is used
+mixture                 stages of a mixture's weights (_mixture/stages.py), from format_version 4 on, only of a sampler
+                        that has some; the written weights at the position are compared
 parameters              all operations by name and parameters (transforms/parameters.py), from format_version 3 on;
                         differences are reported and not refused
 bad_records             the bad records so far, if any, from format_version 2 on: see _plan/bad_records.py; not compared
@@ -18,6 +20,7 @@ digest                  of all other fields; a document without a digest was edi
 from typing import Any
 
 from loaderkit._base.canonical_json import digest
+from loaderkit._mixture.stages import MixtureStages
 from loaderkit._order.cursor import Cursor
 from loaderkit._plan.bad_records import NO_BAD_RECORDS, BadRecords
 from loaderkit._plan.ledger import Ledger
@@ -28,8 +31,9 @@ from .state import SavedStreams, State, check_sound
 from .strict_json import find_problem, parse, render
 
 FORMAT = "loaderkit"
-# Version 3 has parameters. A state that was read without them is written as it was: version 2 with bad records, else 1.
-FORMAT_VERSION = 3
+# Version 4 has a mixture, and is written for one only; version 3 has parameters. A state that was read without them is
+# written as it was: version 2 with bad records, else 1.
+FORMAT_VERSION = 4
 STREAM_VERSION = 1
 
 _FIELDS = (
@@ -88,7 +92,7 @@ def dumps(state: State) -> bytes:
     streams = state.streams
     document: dict[str, Any] = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION if state.parameters is not None else 2 if state.losses.count else 1,
+        "format_version": _version_for(state),
         "stream_version": STREAM_VERSION,
         "step": state.step,
         "cursors": (
@@ -107,6 +111,8 @@ def dumps(state: State) -> bytes:
     }
     if state.parameters is not None:
         document["parameters"] = list(state.parameters)
+    if state.mixture is not None:
+        document["mixture"] = state.mixture.to_json()
     if state.losses.count:
         document["bad_records"] = {
             "ledger": [list(entry) for entry in sorted(state.losses.ledger.items())],
@@ -162,6 +168,12 @@ def _check_header(document: dict[str, Any]) -> None:
             )
 
 
+def _version_for(state: State) -> int:
+    if state.mixture is not None:
+        return 4
+    return 3 if state.parameters is not None else 2 if state.losses.count else 1
+
+
 def _fields_of(format_version: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The fields that a document of this version must have, and those that it may have."""
     match format_version:
@@ -169,7 +181,9 @@ def _fields_of(format_version: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return _FIELDS, ()
         case 2:
             return (*_FIELDS, "bad_records"), ()
-    return (*_FIELDS, "parameters"), ("bad_records",)
+        case 3:
+            return (*_FIELDS, "parameters"), ("bad_records",)
+    return (*_FIELDS, "parameters", "mixture"), ("bad_records",)
 
 
 def _read(document: dict[str, Any], *, digest_missing: bool) -> State:
@@ -183,6 +197,7 @@ def _read(document: dict[str, Any], *, digest_missing: bool) -> State:
         source=_object(document["source"], "source"),
         operations=_read_operations(document["operations"]),
         parameters=_read_parameters(document["parameters"]) if "parameters" in document else None,
+        mixture=MixtureStages.from_json(document["mixture"]) if "mixture" in document else None,
         rows=_integer(batch["N"], "global_batch.N", least=1),
         stride=_integer(batch["G"], "global_batch.G", least=1),
         epoch=None if document["epoch"] is None else _integer(document["epoch"], "epoch"),

@@ -9,6 +9,7 @@ from loaderkit._plan.seekable_plan import SeekablePlan
 
 from .data_fingerprint import same_on_all_hosts
 from .document import STREAM_VERSION
+from .mixture import mixture_fields
 
 
 def operations_fingerprint(plan: SeekablePlan) -> list[dict[str, Any]]:
@@ -34,6 +35,7 @@ def name_of(plan: SeekablePlan) -> str:
         "streams": plan.logical_streams,
         "rows": plan.batching.rows,
         "epoch": plan.epoch,
+        **mixture_fields(plan),
     }
     return digest(fields).removeprefix("sha256:")[:32]
 
@@ -52,6 +54,7 @@ def agreement_of(plan: SeekablePlan, versions: Mapping[str, str]) -> dict[str, s
     if any(op.draws for op in plan.operations):
         fields["numpy, which draws the random numbers"] = _minor(versions["numpy"])
     fields |= {f"sampler.{key}": canonical(value) for key, value in plan.sampler_fingerprint.items()}
+    fields |= mixture_fields(plan, written_only=True)
     source = same_on_all_hosts(plan.source_fingerprint)
     fields |= {f"data source.{key}": canonical(value) for key, value in source.items()}
     return fields | {
@@ -100,5 +103,5 @@ def _minor(version: str) -> str:
 def place_of(plan: SeekablePlan, position: Position) -> dict[str, str]:
     """The fields of a position that must be equal in all processes that load together, {field: text}."""
     if position.cursors is not None:  # each process has streams of its own, at cursors of their own
-        return {"step": str(position.step), "q": str(position.q)}
-    return {"step": str(position.step), "index": str(plan.index_of(position))}
+        return {"step": str(position.step), "q": str(position.q), **mixture_fields(plan)}
+    return {"step": str(position.step), "index": str(plan.index_of(position)), **mixture_fields(plan)}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
+from loaderkit._mixture.stages import MixtureStages
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.index_limits import MOST_STRIDE
 from loaderkit._plan.bad_records import NO_BAD_RECORDS, BadRecords
@@ -35,8 +36,9 @@ class State:
     number of rows. segments: see Segments. sampler, source: their fingerprints. operations: those that define the
     stream's shape, each a str or a dict with "op". rows, stride: N and G. streams: None where operations keep the
     number of rows. epoch: e of `epoch(e)`, else None. versions: of loaderkit, numpy, python. losses: the bad records so
-    far. parameters: all operations by name and parameters, each a dict with "op"; None where an earlier version of
-    loaderkit saved the state. digest_missing: read from a document without a digest.
+    far. mixture: the stages of a mixture's weights, None for other samplers. parameters: all operations by name and
+    parameters, each a dict with "op"; None where an earlier version of loaderkit saved the state. digest_missing: read
+    from a document without a digest.
 
     >>> state = State(
     ...     step=2,
@@ -68,7 +70,13 @@ class State:
     versions: Mapping[str, str]
     losses: BadRecords = NO_BAD_RECORDS
     parameters: Sequence[Any] | None = None
+    mixture: MixtureStages | None = None
     digest_missing: bool = field(default=False, compare=False)
+
+    @property
+    def index(self) -> int:
+        """The next index; where operations change the number of rows the greatest at which a stream goes on."""
+        return max(cursor[0] for cursor in self.cursors.values())
 
 
 def check_sound(state: State) -> None:
@@ -145,6 +153,12 @@ def merge(states: Sequence[State]) -> State:
                     f"{name}: expected documents of one step of one run, got {first!r:.200} in the first "
                     f"and {other!r:.200} in document {place}"
                 )
+        # Not the counts: each process has those of the stage in which its own streams stand.
+        if (state.mixture and state.mixture.entries) != (states[0].mixture and states[0].mixture.entries):
+            raise StateError(
+                f"mixture: expected documents of one step of one run, got other stages in document {place} than in the "
+                "first"
+            )
         for stream, cursor in state.cursors.items():
             if cursors.setdefault(stream, cursor) != cursor:
                 raise StateError(

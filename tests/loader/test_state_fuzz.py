@@ -218,11 +218,13 @@ def test_a_number_that_can_not_be_is_refused_with_the_state(kind):
             elif document["streams"] is None and way[0] == "segments":
                 steps = document["step"] - document["segments"][-1][0]
                 document["cursors"] = [[document["segments"][-1][1] + steps * document["segments"][-1][2]]]
-            for allow in (set(), {"sampler", "source", "operations", "global_batch_size"}):
+            for allow in (set(), {"sampler", "source", "mixture", "operations", "global_batch_size"}):
                 given_to(loader, json.dumps(document).encode(), allow, most=3)
 
 
-ALLOWED = st.sets(st.sampled_from(["sampler", "source", "operations", "global_batch_size", "parameters"]))
+ALLOWED = st.sets(
+    st.sampled_from(["sampler", "source", "mixture", "operations", "global_batch_size", "parameters"])
+)
 
 
 @pytest.mark.slow

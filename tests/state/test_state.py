@@ -3,6 +3,7 @@
 import copy
 import json
 from dataclasses import fields, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._base.canonical_json import digest
+from loaderkit._mixture.stages import MixtureStage, MixtureStages
 from loaderkit._plan.bad_records import BadRecords
 from loaderkit._plan.ledger import Ledger
 from loaderkit._plan.segments import Segments
@@ -70,6 +72,20 @@ PARAMETERS = [
 NAMED = replace(SHUFFLED, parameters=PARAMETERS)
 NAMED_LOSSY = replace(SKIPPED, parameters=[])
 NAMED_REPLACED = replace(LOSSY, parameters=PARAMETERS, epoch=7)
+STAGES = MixtureStages(
+    (
+        MixtureStage(0, {"web": Fraction(7, 10), "code": Fraction(3, 10)}),
+        MixtureStage(1000, {"web": Fraction(1, 2), "books é": Fraction(2**80 + 1, 10**9)}),
+        MixtureStage(1000, {"web": Fraction(1)}, live=True),
+        MixtureStage(2**60, {"code": Fraction(10**30)}),
+    ),
+    known=2,
+    taken={"web": 700, "code": 300},
+)
+MIXED = replace(NAMED, mixture=STAGES)
+MIXED_STREAMS = replace(
+    NAMED_LOSSY, mixture=MixtureStages((MixtureStage(0, {"web": Fraction(1)}),)), parameters=PARAMETERS
+)
 
 WRITTEN = {
     "format_1_shuffled": SHUFFLED,
@@ -80,6 +96,8 @@ WRITTEN = {
     "format_3_named": NAMED,
     "format_3_skipped": NAMED_LOSSY,
     "format_3_replaced": NAMED_REPLACED,
+    "format_4_mixture": MIXED,
+    "format_4_streams": MIXED_STREAMS,
 }
 
 COUNTS = st.integers(0, 2**40)
@@ -202,7 +220,11 @@ ABSENT = object()
 BROKEN = [
     (SHUFFLED, "format", "grain", "format: expected 'loaderkit', got 'grain'"),
     (SHUFFLED, "format", ABSENT, "format: expected 'loaderkit', got nothing"),
-    (SHUFFLED, "format_version", 4, "format_version: .* got 4; .*upgrade"),
+    (SHUFFLED, "format_version", 5, "format_version: .* got 5; .*upgrade"),
+    (NAMED, "format_version", 4, r"missing fields \['mixture'\]"),
+    (MIXED, "format_version", 3, r"unknown fields \['mixture'\]"),
+    (MIXED, "mixture", [], "mixture: expected an object with stages, known and taken"),
+    (MIXED, "mixture", None, "mixture: expected an object with stages, known and taken"),
     (SHUFFLED, "format_version", 3, r"missing fields \['parameters'\]"),
     (NAMED, "format_version", 1, r"unknown fields \['parameters'\]"),
     (NAMED, "format_version", 2, r"unknown fields \['parameters'\], missing fields \['bad_records'\]"),
@@ -294,7 +316,7 @@ def test_a_malformed_field_is_named(state: State, field: str, value: object, tex
 def test_a_newer_format_says_so_whatever_else_it_holds() -> None:
     """A document of a later version has other fields; the error is to upgrade, not a field unknown here."""
     with pytest.raises(StateError, match=r"format_version: .*upgrade"):
-        loads(b'{"format": "loaderkit", "format_version": 4, "weights": []}')
+        loads(b'{"format": "loaderkit", "format_version": 5, "weights": []}')
 
 
 JUNK = st.recursive(
@@ -374,6 +396,7 @@ SHARED: dict[str, Any] = {
     "stride": 256,
     "streams": SavedStreams(16, 32, (0,) * 16),
     "epoch": 0,
+    "mixture": STAGES,
 }
 # What each process's document may say for itself.
 OWN = {"cursors", "versions", "losses", "parameters", "digest_missing"}

@@ -9,7 +9,7 @@ while it copies, and on CPU, where it doesn't copy, for as long as the array liv
 """
 
 from collections import deque
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +23,8 @@ from loaderkit._base.tree import flatten, unflatten
 from loaderkit._iterator.iterator import DataLoaderIterator
 from loaderkit._iterator.lookahead import Lookahead, LookaheadItem
 from loaderkit._order.metadata import RecordMetadata
+from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import seed_of
 
 from .keys import children_of_rows, keys_of, words_of
@@ -116,6 +118,7 @@ class DeviceIterator(Closing):
         self._interrupted = False  # whether next() was left between taking a batch and handing one out
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
+        self._plan: SeekablePlan | None = None  # the one when positions were compared last
         self._moves: int | None = None  # the wrapped iterator's moves when positions were compared last
 
     # --- batches ------------------------------------------------------------------------------------------------
@@ -134,7 +137,12 @@ class DeviceIterator(Closing):
                 # A move to the present position is compared too: where next() failed or was interrupted in some of
                 # the processes, it is the present position in some only. So all that make the same moves take part.
                 self._checks.check_position(self._ahead.place)
-                self._moves, self._interrupted = self._ahead.moves, False
+                self._moves, self._plan, self._interrupted = self._ahead.moves, self._ahead.plan, False
+            elif self._plan is not self._ahead.plan:
+                # Other weights from behind the batches on their way on: those stay, an error behind them doesn't.
+                self._error = None
+                self._checks.check_position(self._ahead.place)
+                self._plan = self._ahead.plan
             if self._interrupted:
                 # An interrupt may have lost a batch that was taken from the loader and is not in `_coming`.
                 self._forget()
@@ -263,9 +271,18 @@ class DeviceIterator(Closing):
         """Moves to a saved position, as the wrapped iterator's set_state does."""
         self._it.set_state(state, allow)
 
-    def writers_needed(self, writers: Sequence[int]) -> Collection[int]:
+    def writers_needed(self, writers: Sequence[int], allow: Collection[str] = ()) -> Collection[int]:
         """The numbers of the documents of a saved state that `set_state` needs, as the wrapped iterator's."""
-        return self._it.writers_needed(writers)
+        return self._it.writers_needed(writers, allow)
+
+    @property
+    def sampler(self) -> Sampler:
+        """The loader's sampler; of a mixture the one with the weights of this run."""
+        return self._it.sampler
+
+    def reweigh(self, weights: Mapping[str, Any]) -> int:
+        """Gives a mixture other weights, behind the batches on their way; returns the step that they begin in."""
+        return self._it.reweigh(weights)
 
     def seek(self, step: int) -> None:
         """Moves to a step, 0 or more, as the wrapped iterator's seek does."""

@@ -1,0 +1,73 @@
+"""Mixtures in a plan: samplers with stages of weights, and where in the stream of a position a stage may begin."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, TypeGuard
+
+from loaderkit._mixture.stages import MixtureStages
+from loaderkit._order.cursor import Cursor
+from loaderkit._order.metadata import RecordMetadata
+from loaderkit._order.operation_shape import OperationShape
+from loaderkit.samplers import Sampler
+
+
+class StagedSampler(Protocol):
+    """A sampler whose weights may change at an index: `MixedSampler`."""
+
+    @property
+    def stages(self) -> MixtureStages:
+        """Which weights hold from which index on."""
+        ...
+
+    def __getitem__(self, index: int, /) -> RecordMetadata: ...
+
+    def with_stages(self, stages: MixtureStages) -> "StagedSampler":
+        """The sampler with other stages, such as those of a state."""
+        ...
+
+    def reweighed(self, index: int, weights: Mapping[str, Any], *, live: bool = True) -> "StagedSampler":
+        """The sampler with other weights from an index on, or from the next one at which a stage may begin."""
+        ...
+
+    def stages_at(self, index: int) -> MixtureStages:
+        """The stages, with the counts of the one that holds at an index."""
+        ...
+
+
+def is_staged(sampler: Sampler) -> TypeGuard[StagedSampler]:
+    """Whether a sampler has stages.
+
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> is_staged(SequentialSampler(4))
+    False
+    """
+    return isinstance(getattr(sampler, "stages", None), MixtureStages)
+
+
+def behind_cursors(operations: Iterable[OperationShape], cursors: Iterable[Cursor]) -> int:
+    """The first index that no stream has read, where operations change the number of rows.
+
+    An index is read, too, if a FlatMap has handed out some of its children. Raises ValueError where a FlatMap behind a
+    Batch has handed out some children of an element: which indices that element took isn't known.
+
+    Args:
+        operations: of the plan.
+        cursors: of all its streams.
+
+    >>> flat_map, batch = OperationShape("flat_map", "FlatMap(f)"), OperationShape("batch", "Batch(4)")
+    >>> behind_cursors([flat_map, batch], [(7, 2), (5,)])
+    8
+    """
+    of_records = 0  # FlatMaps whose elements are single records
+    for op in operations:
+        if op.kind == "batch":
+            break
+        of_records += op.kind == "flat_map"
+    behind = 0
+    for cursor in cursors:
+        if any(cursor[1 + of_records :]):
+            raise ValueError(
+                "weights: expected a step at which no FlatMap behind a Batch is in the middle of an element, got "
+                f"cursor {list(cursor)}; go on to another step, and change them there"
+            )
+        behind = max(behind, cursor[0] + any(cursor[1:]))
+    return behind

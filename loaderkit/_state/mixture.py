@@ -1,0 +1,140 @@
+"""The mixture in a state: which stages a state saves, and what comes of them on a restore into a loader."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from loaderkit._base.canonical_json import canonical, digest
+from loaderkit._mixture.stages import MixtureStage, MixtureStages, Weights, same_shares
+from loaderkit._order.index_limits import MOST_INDEX
+from loaderkit._plan.mixture import behind_cursors, is_staged
+from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit.errors import StateError
+
+from .state import State
+
+_SHOWN = 1000  # characters of weights that processes compare as text; longer ones by their digest
+
+
+def saved_stages(plan: SeekablePlan, index: int) -> MixtureStages | None:
+    """The stages for a state at an index, with the counts of the one that holds there; None without a mixture."""
+    return plan.sampler.stages_at(index) if is_staged(plan.sampler) else None
+
+
+def shares_of(weights: Weights) -> dict[str, str]:
+    """The shares of weights as text, by name.
+
+    >>> shares_of({"web": Fraction(7), "code": Fraction(3)})
+    {'web': '7/10', 'code': '3/10'}
+    """
+    total = sum(weights.values(), Fraction(0))
+    return {name: str(weight / total) for name, weight in weights.items()}
+
+
+def weights_text(weights: Weights) -> str:
+    """Weights as a text that processes compare.
+
+    >>> weights_text({"web": Fraction(7), "code": Fraction(3)})
+    '{"code":"3","web":"7"}'
+    """
+    return _shown({name: str(weight) for name, weight in weights.items()})
+
+
+def mixture_fields(plan: SeekablePlan, *, written_only: bool = False) -> dict[str, str]:
+    """The stages of a plan's sampler as a field that processes compare; none without a mixture.
+
+    written_only: whether the stages that `reweigh` began are left out.
+    """
+    stages = plan.mixture
+    if stages is None:
+        return {}
+    if written_only:
+        stages = MixtureStages(tuple(stage for stage in stages.entries if not stage.live))
+    return {"sampler.weights": _shown(stages.to_json()["stages"])}
+
+
+def restored_plan(
+    own: SeekablePlan, saved: State, allow: Collection[str]
+) -> tuple[SeekablePlan, SeekablePlan]:
+    """A loader's plan with a state's stages: as they were, and with the loader's later ones; the same twice if equal.
+
+    Past stages are the state's, and live ones stay. Where the written weights that hold at the state's index aren't the
+    loader's, which `compare` has allowed then, a stage with the loader's weights begins there. Raises StateError where
+    the stages don't fit, or where the cursors of all processes are needed to know where that is.
+
+    Args:
+        own: the loader's, with the weights of its arguments.
+        saved: the state.
+        allow: names of fields that may differ.
+    """
+    ours, theirs = own.mixture, saved.mixture
+    if ours is None or theirs is None:
+        return own, own
+    _check_reach(theirs)
+    if "sampler" in allow:  # of another sampler its counts may not be this one's
+        theirs = MixtureStages(theirs.entries)
+    before = _restaged(own, theirs)
+    stages = _continued(before, ours, saved)
+    if _alike(stages, theirs):
+        return before, before
+    if saved.streams is not None and len(saved.cursors) < saved.streams.count:
+        raise StateError(
+            f"cursors: expected those of all {saved.streams.count} logical streams, because the weights of the mixture "
+            f"change, got {len(saved.cursors)}; give the states of all processes, with Orbax "
+            'CheckpointRestore(it, allow={"mixture"})'
+        )
+    return before, _restaged(before, stages)
+
+
+def resumed(plan: SeekablePlan, state: State) -> State:
+    """A state whose step goes on at its index where the saved stream had ended within that step."""
+    index, ended = state.index, plan.stop is not None and plan.stop <= state.index
+    if state.streams is not None or ended or state.segments.index_of(state.step) == index:
+        return state
+    return replace(
+        state, segments=state.segments.resize(state.step, index, state.segments.stride_of(state.step))
+    )
+
+
+def _continued(before: SeekablePlan, ours: MixtureStages, saved: State) -> MixtureStages:
+    theirs, index = before.mixture, saved.index
+    assert theirs is not None and is_staged(before.sampler)
+    if same_shares(theirs.written_at(index), ours.written_at(index)):
+        return theirs.then_written(index, ours)
+    begin = index if saved.streams is None else behind_cursors(before.operations, saved.cursors.values())
+    begun = before.sampler.reweighed(begin, ours.written_at(begin), live=False).stages
+    first = next(
+        stage.first_index for stage in begun.entries if stage.first_index >= begin and not stage.live
+    )
+    return begun.then_written(first, ours)
+
+
+def _restaged(plan: SeekablePlan, stages: MixtureStages) -> SeekablePlan:
+    try:
+        return plan.restaged(stages)
+    except ValueError as error:
+        raise StateError(f"mixture: {error}") from error
+
+
+def _alike(one: MixtureStages, other: MixtureStages) -> bool:
+    """Whether stages mean the same, however their weights are scaled."""
+    return len(one.entries) == len(other.entries) and all(map(_same_stage, one.entries, other.entries))
+
+
+def _same_stage(one: MixtureStage, other: MixtureStage) -> bool:
+    if one is other:
+        return True
+    begins = one.first_index == other.first_index and one.live == other.live
+    return begins and same_shares(one.weights, other.weights)
+
+
+def _check_reach(stages: MixtureStages) -> None:
+    last = stages.entries[-1].first_index
+    if last > MOST_INDEX:
+        raise StateError(f"mixture.stages: expected first indices up to 2**62, got {last}")
+
+
+def _shown(value: Any) -> str:
+    text = canonical(value)
+    return text if len(text) <= _SHOWN else digest({"weights": value})

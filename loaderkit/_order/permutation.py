@@ -43,6 +43,8 @@ _FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _FACTOR_2 = np.uint64(0x94D049BB133111EB)
 _STREAM = np.uint64(0xA0761D6478BD642F)
 _HALF = np.uint64(32)
+_LAST = np.uint64((1 << 64) - 1)
+_POWERS = np.int64(1) << np.arange(62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,39 @@ def permute(positions: Int64Array, owners: Int64Array | None, n: int, keys: UInt
     return _by_cipher(positions, owners, n, keys, _encrypt)
 
 
+def permute_each(
+    positions: Int64Array, owners: Int64Array, sizes: Int64Array, keys: UInt64Array
+) -> Int64Array:
+    """`permute` for orders of different lengths: position j by `Permutation(sizes[owners[j]], keys[owners[j]])`.
+
+    positions: (k,) int64, each in [0, size of its order), else an IndexError. owners: (k,) int64 in [0, m). sizes:
+    (m,) int64, 1 to 2**62 - 1. keys: (m,) uint64. Gives (k,) int64.
+
+    >>> permute_each(
+    ...     np.array([4, 4]), np.array([0, 1]), np.array([5, 900]), np.array([3, 8], np.uint64)
+    ... ).tolist()
+    [1, 593]
+    >>> int(Permutation(900, 8)(np.array([4]))[0])
+    593
+    """
+    limits = sizes[owners]
+    outside = (positions < 0) | (positions >= limits)
+    if outside.any():
+        bad = int(np.flatnonzero(outside)[0])
+        raise IndexError(f"positions: expected ints from 0 to {limits[bad] - 1}, got {positions[bad]}")
+    ranked = sizes <= _RANKED
+    if not ranked.any():
+        return _by_cipher(positions, owners, sizes, keys, _encrypt)
+    permuted = np.empty(positions.shape, np.int64)
+    number = np.empty(sizes.shape, np.int64)  # of each order among those that are mapped in the same way
+    for some, mapped in ((ranked, _by_rank_each), (~ranked, _by_cipher_each)):
+        here = np.flatnonzero(some[owners])
+        if here.size:
+            number[some] = np.arange(np.count_nonzero(some))
+            permuted[here] = mapped(positions[here], number[owners[here]], sizes[some], keys[some])
+    return permuted
+
+
 def unpermute(numbers: Int64Array, owners: Int64Array | None, n: int, keys: UInt64Array) -> Int64Array:
     """The way back of `permute`: the position that the order of its key maps to each number.
 
@@ -113,13 +148,28 @@ def _check(name: str, values: Int64Array, n: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _CipherDomain:
-    width: int  # bits of a column
-    rows: int
+    """The grid of an order; or of many, where each value is an array of one for each position."""
+
+    width: np.uint64 | UInt64Array  # bits of a column
+    column_mask: np.uint64 | UInt64Array
+    row_count: np.uint64 | UInt64Array
 
     @classmethod
     def covering(cls, n: int) -> "_CipherDomain":
         width = (n - 1).bit_length() // 2
-        return cls(width, -(-n >> width))
+        return cls(np.uint64(width), np.uint64((1 << width) - 1), np.uint64(-(-n >> width)))
+
+    @classmethod
+    def covering_each(cls, sizes: Int64Array) -> "_CipherDomain":
+        widths = np.searchsorted(_POWERS, sizes - 1, "right") // 2
+        masks = (np.int64(1) << widths) - 1
+        return cls(widths.view(np.uint64), masks.view(np.uint64), (sizes + masks >> widths).view(np.uint64))
+
+    def of(self, owners: Int64Array) -> "_CipherDomain":
+        """The grids of many positions, of those of many orders."""
+        return _CipherDomain(
+            *(np.take(each, owners) for each in (self.width, self.column_mask, self.row_count))
+        )
 
 
 _Cipher = Callable[[Int64Array, "_RoundKeys", _CipherDomain], Int64Array]  # _encrypt or _decrypt
@@ -138,9 +188,10 @@ class _RoundKeys:
 
 
 def _by_cipher(
-    cells: Int64Array, owners: Int64Array | None, n: int, keys: UInt64Array, cipher: _Cipher
+    cells: Int64Array, owners: Int64Array | None, n: int | Int64Array, keys: UInt64Array, cipher: _Cipher
 ) -> Int64Array:
-    grid = _CipherDomain.covering(n)
+    """n: of all orders, or of each, (m,)."""
+    grid = _CipherDomain.covering(n) if isinstance(n, int) else _CipherDomain.covering_each(n)
     # round_keys: (rounds, m) uint64
     round_keys = mix64(mix64(keys) ^ (np.arange(1, _ROUNDS + 1, dtype=np.uint64) * _STREAM)[:, np.newaxis])
     moved = np.empty(cells.shape, np.int64)
@@ -154,25 +205,31 @@ def _by_cipher(
 def _walk(
     starts: Int64Array,
     owners: Int64Array | None,
-    n: int,
+    n: int | Int64Array,
     grid: _CipherDomain,
     round_keys: UInt64Array,
     cipher: _Cipher,
 ) -> Int64Array:
-    cells = cipher(starts, _RoundKeys(round_keys, owners), grid)
-    outside = np.flatnonzero(cells >= n)
+    def enciphered(cells: Int64Array, own: Int64Array | None) -> tuple[Int64Array, npt.NDArray[np.bool_]]:
+        if isinstance(n, int) or own is None:
+            moved = cipher(cells, _RoundKeys(round_keys, own), grid)
+            return moved, moved >= n
+        moved = cipher(cells, _RoundKeys(round_keys, own), grid.of(own))
+        return moved, moved >= n.take(own)
+
+    cells, beyond = enciphered(starts, owners)
+    outside = np.flatnonzero(beyond)
     while outside.size:
-        own = None if owners is None else owners[outside]
-        moved = cipher(cells[outside], _RoundKeys(round_keys, own), grid)
+        moved, beyond = enciphered(cells[outside], None if owners is None else owners[outside])
         cells[outside] = moved
-        outside = outside[moved >= n]
+        outside = outside[beyond]
     return cells
 
 
 def _encrypt(cells: Int64Array, round_keys: _RoundKeys, grid: _CipherDomain) -> Int64Array:
-    rows = np.right_shift(cells, grid.width).view(np.uint64)
-    columns = np.bitwise_and(cells, (1 << grid.width) - 1).view(np.uint64)
-    column_mask, row_count = np.uint64((1 << grid.width) - 1), np.uint64(grid.rows)
+    column_mask, row_count = grid.column_mask, grid.row_count
+    rows = np.right_shift(cells.view(np.uint64), grid.width)
+    columns = np.bitwise_and(cells.view(np.uint64), column_mask)
     noise, scratch = np.empty_like(rows), np.empty_like(rows)
     for even in range(0, _ROUNDS, 2):
         _round_function(rows, round_keys[even], noise, scratch)
@@ -186,14 +243,14 @@ def _encrypt(cells: Int64Array, round_keys: _RoundKeys, grid: _CipherDomain) -> 
         np.add(rows, noise, out=rows)
         np.subtract(rows, row_count, out=scratch)
         np.minimum(rows, scratch, out=rows)
-    np.left_shift(rows, np.uint64(grid.width), out=rows)
+    np.left_shift(rows, grid.width, out=rows)
     return np.bitwise_or(rows, columns, out=rows).view(np.int64)
 
 
 def _decrypt(cells: Int64Array, round_keys: _RoundKeys, grid: _CipherDomain) -> Int64Array:
-    rows = np.right_shift(cells, grid.width).view(np.uint64)
-    columns = np.bitwise_and(cells, (1 << grid.width) - 1).view(np.uint64)
-    column_mask, row_count = np.uint64((1 << grid.width) - 1), np.uint64(grid.rows)
+    column_mask, row_count = grid.column_mask, grid.row_count
+    rows = np.right_shift(cells.view(np.uint64), grid.width)
+    columns = np.bitwise_and(cells.view(np.uint64), column_mask)
     noise, scratch = np.empty_like(rows), np.empty_like(rows)
     for even in range(_ROUNDS - 2, -1, -2):
         _round_function(columns, round_keys[even + 1], noise, scratch)
@@ -206,7 +263,7 @@ def _decrypt(cells: Int64Array, round_keys: _RoundKeys, grid: _CipherDomain) -> 
         _round_function(rows, round_keys[even], noise, scratch)
         np.bitwise_and(noise, column_mask, out=noise)
         np.bitwise_xor(columns, noise, out=columns)
-    np.left_shift(rows, np.uint64(grid.width), out=rows)
+    np.left_shift(rows, grid.width, out=rows)
     return np.bitwise_or(rows, columns, out=rows).view(np.int64)
 
 
@@ -236,4 +293,31 @@ def _by_rank(
             tables = np.argsort(tables, axis=1)
         here = np.flatnonzero((owners >= low) & (owners < low + group))
         permuted[here] = tables[owners[here] - low, positions[here]]
+    return permuted
+
+
+def _by_cipher_each(
+    positions: Int64Array, owners: Int64Array, sizes: Int64Array, keys: UInt64Array
+) -> Int64Array:
+    return _by_cipher(positions, owners, sizes, keys, _encrypt)
+
+
+def _by_rank_each(
+    positions: Int64Array, owners: Int64Array, sizes: Int64Array, keys: UInt64Array
+) -> Int64Array:
+    permuted = np.empty(positions.shape, np.int64)
+    ascending, group = np.argsort(sizes, kind="stable"), _RANK_CELLS // _RANKED
+    row = np.empty(sizes.shape, np.int64)  # of each order in the tables of its group
+    for low in range(0, sizes.size, group):
+        some = ascending[low : low + group]
+        numbers = np.arange(sizes[some[-1]])
+        ranked = mix64(mix64(numbers.view(np.uint64) * _STREAM) ^ mix64(keys[some])[:, np.newaxis])
+        # Numbers that a shorter order doesn't have stay behind its own: a stable sort leaves equal ones in order.
+        ranked[numbers >= sizes[some][:, np.newaxis]] = _LAST
+        tables = np.argsort(ranked, axis=1, kind="stable")
+        row[:] = -1
+        row[some] = np.arange(some.size)
+        rows = row[owners]
+        here = np.flatnonzero(rows >= 0)
+        permuted[here] = tables[rows[here], positions[here]]
     return permuted

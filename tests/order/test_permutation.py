@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._order.mixing import fold
-from loaderkit._order.permutation import Permutation, permute, unpermute
+from loaderkit._order.permutation import Permutation, permute, permute_each, unpermute
 
 WORD = (1 << 64) - 1
 FACTOR_1, FACTOR_2, STREAM = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xA0761D6478BD642F
@@ -117,6 +117,43 @@ def test_many_orders_in_one_call_are_each_the_order_of_its_key(n, some_keys, dat
     alone = [int(Permutation(n, some_keys[owner])(np.array([position]))[0]) for position, owner in pairs]
     assert together.tolist() == alone
     assert unpermute(together, owners, n, np.array(some_keys, np.uint64)).tolist() == positions.tolist()
+
+
+@given(
+    st.lists(st.tuples(st.one_of(st.integers(1, 400), large_sizes), keys), min_size=1, max_size=6),
+    st.data(),
+)
+def test_orders_of_different_lengths_in_one_call_are_each_their_own(orders, data):
+    """Ranked ones and enciphered ones together, in any arrangement; one that no position has, too."""
+    owners = data.draw(st.lists(st.integers(0, len(orders) - 1), max_size=30))
+    positions = [data.draw(st.integers(0, orders[owner][0] - 1)) for owner in owners]
+    sizes, some_keys = (np.array(each) for each in zip(*orders, strict=True))
+    together = permute_each(
+        np.array(positions, np.int64), np.array(owners, np.int64), sizes, some_keys.astype(np.uint64)
+    )
+    assert together.tolist() == [
+        int(Permutation(*orders[owner])(np.array([position]))[0])
+        for position, owner in zip(positions, owners, strict=True)
+    ]
+
+
+def test_many_short_and_long_orders_in_one_call():
+    """More ranked orders than one group of tables has, of lengths that are mixed."""
+    sizes = np.array([1 + fold(3, number) % 300 for number in range(700)])
+    some_keys = np.array([fold(4, number) for number in range(700)], np.uint64)
+    owners = np.repeat(np.arange(700), sizes)
+    positions = np.concatenate([np.arange(size) for size in sizes])
+    alone = [
+        Permutation(size, key)(np.arange(size))
+        for size, key in zip(sizes.tolist(), some_keys.tolist(), strict=True)
+    ]
+    assert np.array_equal(permute_each(positions, owners, sizes, some_keys), np.concatenate(alone))
+
+
+@pytest.mark.parametrize("position", [-1, 300])
+def test_a_position_outside_its_own_order_is_an_error(position):
+    with pytest.raises(IndexError, match=f"positions: expected ints from 0 to 299, got {position}"):
+        permute_each(np.array([0, position]), np.array([1, 0]), np.array([300, 900]), np.zeros(2, np.uint64))
 
 
 @pytest.mark.parametrize("n", [200, 100_000])

@@ -43,6 +43,7 @@ __all__ = [
     "LoaderkitError",
     "Map",
     "MapWithIndex",
+    "MixedSampler",
     "NoSharding",
     "PurityError",
     "RandomAccessDataSource",
@@ -110,6 +111,7 @@ if TYPE_CHECKING:
     from loaderkit.samplers import ChunkSampler as ChunkSampler
     from loaderkit.samplers import IndexSampler as IndexSampler
     from loaderkit.samplers import KeysSampler as KeysSampler
+    from loaderkit.samplers import MixedSampler as MixedSampler
     from loaderkit.samplers import Sampler as Sampler
     from loaderkit.samplers import SequentialSampler as SequentialSampler
     from loaderkit.samplers import WeightedSampler as WeightedSampler
@@ -172,6 +174,7 @@ _NAMES = {
     "ChunkSampler": "loaderkit.samplers",
     "IndexSampler": "loaderkit.samplers",
     "KeysSampler": "loaderkit.samplers",
+    "MixedSampler": "loaderkit.samplers",
     "Sampler": "loaderkit.samplers",
     "SequentialSampler": "loaderkit.samplers",
     "WeightedSampler": "loaderkit.samplers",

@@ -23,7 +23,7 @@ IMPORTS = {
     "_system": "errors _base",
     "_order": "_base",
     "_mixture": "errors _base _order",
-    "samplers": "_base _order",
+    "samplers": "_base _mixture _order",
     "_formats": "",
     "_storage": "errors _system",
     "_record_index": "errors _base _system _formats _storage",

@@ -8,7 +8,7 @@ from loaderkit._base.integers import at_least
 from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._order.sharding import ShardBlocks, ShardOptions
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit.samplers import ChunkSampler, IndexSampler, Sampler, SequentialSampler
+from loaderkit.samplers import ChunkSampler, IndexSampler, MixedSampler, Sampler, SequentialSampler
 from loaderkit.samplers.epochs import EpochSampler
 from loaderkit.samplers.protocol import length_of, num_records_of
 from loaderkit.transforms.shape import shape_of
@@ -67,6 +67,11 @@ def checked_epoch(sampler: Sampler, e: Any) -> int:
     7
     """
     records = num_records_of(sampler)
+    if records is None and isinstance(sampler, MixedSampler):
+        raise TypeError(
+            "epoch(e): expected a sampler that says how long an epoch is, got a MixedSampler, of which each component "
+            "has epochs of its own; give num_steps= for a part, and ask it.sampler.taken(it.index) for the epochs"
+        )
     if records is None:
         raise TypeError(
             f"epoch(e): expected a sampler that says how long an epoch is, got {type(sampler).__qualname__}; give it "

@@ -71,11 +71,18 @@ class MixtureRun:
             taken[self.order.names[place]] = int(self.taken[place] + counts[place])
         return taken
 
-    def turn_of(self, name: str, ordinal: int) -> int:
-        """The turn that reads a record of a component, NO_TURN at most; ordinal: not read before the run."""
+    def turns_of(self, name: str, ordinals: Int64Array) -> Int64Array:
+        """The turns that read records of a component if the run has no end, (n,); NO_TURN for one that is as large.
+
+        ordinals: (n,) int64, none of a record that was read before the run.
+        """
         place = self.order.names.index(name)
-        turns = self.order.places_of(place, np.array([ordinal - self.taken[place]]))
-        return min(NO_TURN, self.first + int(turns[0]))
+        places = self.order.places_of(place, ordinals - self.taken[place])
+        return np.minimum(places, NO_TURN - self.first) + self.first
+
+    def turn_of(self, name: str, ordinal: int) -> int:
+        """The turn that reads one record, as `turns_of`."""
+        return int(self.turns_of(name, np.array([ordinal]))[0])
 
 
 @dataclass(frozen=True)
@@ -154,6 +161,11 @@ class MixtureRuns:
         """The run that a turn is in; the last one for a turn behind the end."""
         return self._with_end(turn)[0]
 
+    def before(self, place: int) -> Mapping[str, int]:
+        """{name: records read before a stage}, without zeros, by the stage's place."""
+        first = self.firsts[place]
+        return self.at(first - 1).taken_at(first) if first else {}
+
     def _with_end(self, turn: int) -> tuple[MixtureRun, int | None]:
         """The run that a turn is in, and the turn behind it; None where no run follows."""
         raise NotImplementedError
@@ -188,15 +200,15 @@ class _StageRuns(MixtureRuns):
         return self._stage(place), self.firsts[place + 1] if place + 1 < len(self.firsts) else None
 
     def _stage_run(self, place: int) -> MixtureRun:
-        return self._run(self.firsts[place], self._order(place), self._taken_before(place))
+        return self._run(self.firsts[place], self._order(place), self.before(place))
 
     def _order(self, place: int) -> MixtureOrder:
         if self.settings.pattern is not None:
             return pattern_order(self.settings.pattern)
         return order_of(self.settings.stages.entries[place].weights)
 
-    def _taken_before(self, place: int) -> Mapping[str, int]:
-        """The records read before a stage, by those before the nearest stage of which they are known."""
+    def before(self, place: int) -> Mapping[str, int]:
+        # Counted from the nearest stage of which they are known.
         near = min(self._before, key=lambda known: abs(known - place))
         while near != place:
             step = 1 if near < place else -1
@@ -289,7 +301,7 @@ class _DroppingRuns(MixtureRuns):
         names = self.settings.stages.entries[-1].weights
         if any(name not in lengths for name in names):
             return None
-        before = self.at(last - 1).taken_at(last) if last else {}
+        before = self.before(len(self.firsts) - 1)
         return last + sum(lengths[name] - before.get(name, 0) for name in names)
 
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from .epochs import IndexSampler as IndexSampler
     from .epochs import SequentialSampler as SequentialSampler
     from .keys import KeysSampler as KeysSampler
+    from .mixed import MixedSampler as MixedSampler
+    from .mixed import Taken as Taken
     from .protocol import Sampler as Sampler
     from .weighted import WeightedSampler as WeightedSampler
 else:
@@ -19,8 +21,10 @@ else:
         "ChunkSampler": "loaderkit.samplers.chunks",
         "IndexSampler": "loaderkit.samplers.epochs",
         "KeysSampler": "loaderkit.samplers.keys",
+        "MixedSampler": "loaderkit.samplers.mixed",
         "Sampler": "loaderkit.samplers.protocol",
         "SequentialSampler": "loaderkit.samplers.epochs",
         "WeightedSampler": "loaderkit.samplers.weighted",
+        "Taken": "loaderkit.samplers.mixed",
     }
     __getattr__, __dir__ = _lazy_names(globals(), _NAMES)

@@ -21,7 +21,7 @@ from loaderkit._order.mixing import fold_each
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute
 from loaderkit._order.sharding import Sharding
 
-from .bulk import BulkSampler
+from .bulk import BulkSampler, check_sharding
 from .protocol import ENDLESS, SEED_LIMIT
 
 
@@ -111,11 +111,7 @@ class EpochSampler(BulkSampler):
         if self.seed is not None:
             seed = at_least("seed", self.seed, 0, below=SEED_LIMIT)
             object.__setattr__(self, "seed", seed)
-        if self.shard_options is not None and not isinstance(self.shard_options, Sharding):
-            raise TypeError(
-                "shard_options: expected ShardOptions(...), NoSharding(), ShardByJaxProcess() or ShardBySharding(...), "
-                f"got {_short(self.shard_options)}"
-            )
+        check_sharding(self.shard_options)
 
     def _check_shuffle(self) -> None:
         if not isinstance(self.shuffle, bool):

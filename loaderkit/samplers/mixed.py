@@ -1,16 +1,16 @@
 """A sampler that mixes others by weight.
 
-    component  one of the samplers that are mixed, known by its name
-    index      of the mixture's stream
-    local      index of a component's own stream
-    stage      weights that hold from an index on
-    lane       one of `lanes` equal parts of every global batch, with a mixture of its own
+component  one of the samplers that are mixed, known by its name
+index      of the mixture's stream
+local      index of a component's own stream
+stage      weights that hold from an index on
+lane       one of `lanes` equal parts of every global batch, with a mixture of its own
+turn       place of an index in its lane
 """
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from reprlib import repr as _short
 from typing import Any, Literal, NamedTuple, cast
@@ -19,30 +19,42 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.integers import at_least
+from loaderkit._mixture.lanes import Lanes
+from loaderkit._mixture.order import order_of
 from loaderkit._mixture.runs import ABSENT, NO_TURN, MixtureRun, MixtureRuns, RunSettings, runs_of
 from loaderkit._mixture.shares import Weight, fractions_of, integer_weights
-from loaderkit._mixture.stages import MixtureStage, MixtureStages
+from loaderkit._mixture.stages import MixtureStages
 from loaderkit._order.mixing import fold
-from loaderkit._order.permutation import MAX_RECORDS, Int64Array
+from loaderkit._order.permutation import Int64Array
 from loaderkit._order.sharding import Sharding
 
-from .bulk import BulkSampler
-from .epoch_table import EpochTable, has_rows
+from .bulk import BulkSampler, check_sharding
+from .component_keys import ComponentKeys
+from .mixture_arguments import (
+    StagedWeights,
+    check_stages,
+    checked_components,
+    checked_lanes,
+    checked_lengths,
+    checked_offsets,
+    checked_pattern,
+    checked_stages,
+    digest_of_pattern,
+)
 from .protocol import (
     ENDLESS,
     SEED_LIMIT,
     Sampler,
     fingerprint_of,
-    length_of,
     min_records_of,
     num_records_of,
-    record_keys_of,
 )
 
 IntpArray = npt.NDArray[np.intp]
-StagedWeights = Mapping[str, Weight] | Sequence[tuple[int, Mapping[str, Weight]]]
 
-_SHUFFLE = 1 << 63  # a part of the shuffle's key that no epoch is, so that no component of the same seed shares a key
+_SHUFFLE = (
+    1 << 63
+)  # a part of the shuffle's key that no epoch is: a component of the same seed has other keys
 _PIECE = 1 << 14  # indices planned at once; the arrays of more would leave the cache
 _SHOWN_NAMES, _SHOWN_STAGES = 10, 4  # in a repr
 
@@ -95,8 +107,8 @@ class MixedSampler(BulkSampler):
     """
 
     components: Mapping[str, Sampler]
-    weights: InitVar[StagedWeights | None] = field(default=None, kw_only=True)
-    pattern: tuple[str, ...] | None = field(default=None, kw_only=True)
+    weights: StagedWeights | None = field(default=None, kw_only=True, compare=False)
+    pattern: Sequence[str | int] | None = field(default=None, kw_only=True)
     order: Literal["even", "shuffled"] = field(default="even", kw_only=True)
     when_exhausted: Literal["stop", "drop"] | None = field(default=None, kw_only=True)
     seed: int | None = field(default=None, kw_only=True)
@@ -106,23 +118,267 @@ class MixedSampler(BulkSampler):
     shard_options: Sharding | None = field(default=None, kw_only=True)
     stages: MixtureStages = field(init=False)
 
-    def __post_init__(self, weights: StagedWeights | None) -> None:
-        self._set("components", _checked_components(self.components))
-        lengths = {name: length_of(each) for name, each in self.components.items()}
-        _check_lengths(lengths)
-        self._set("_lengths", {name: length for name, length in lengths.items() if length is not None})
-        self._check_settings()
-        self._set("offsets", _checked_offsets(self.offsets, self.components))
-        self._set("pattern", _checked_pattern(self.pattern, self.names))
+    names: tuple[str, ...] = field(init=False, compare=False)
+    _lengths: Mapping[str, int] = field(init=False, compare=False)  # of components that end
+    _keys: ComponentKeys = field(init=False, compare=False)
+    _lanes: Lanes = field(init=False, compare=False)
+    _runs: MixtureRuns = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        components = checked_components(self.components)
+        self._set(components=components, names=tuple(components))
+        if self.order not in ("even", "shuffled"):
+            raise ValueError(f"order: expected 'even' or 'shuffled', got {_short(self.order)}")
+        if self.seed is not None:
+            self._set(seed=at_least("seed", self.seed, 0, below=SEED_LIMIT))
+        check_sharding(self.shard_options)
+        self._set(offsets=checked_offsets(self.offsets, components))
+        lengths = checked_lengths(components, self.when_exhausted)
+        lanes, batch = checked_lanes(self.lanes, self.batch, lengths)
+        self._set(lanes=lanes, batch=batch, _lengths=lengths)
+        pattern = checked_pattern(self.pattern, self.names)
+        if pattern is not None and (self.weights is not None or self.order != "even"):
+            raise ValueError("pattern: expected no weights and order='even' beside it; leave them out")
+        self._set(pattern=pattern)
+        self._set(_lanes=Lanes(lanes, batch or 1), _keys=ComponentKeys(components, self.offsets))
+        self._stage(checked_stages(self.weights, pattern, self.names))
+
+    @property
+    def min_records(self) -> int:
+        """The least length of a source that has the records of all components."""
+        return max(self.offsets[name] + min_records_of(sampler) for name, sampler in self.components.items())
+
+    def record_keys(self, indices: npt.ArrayLike) -> Int64Array:
+        """The record keys of many indices at once: (n,) ints in, (n,) int64 out.
+
+        An index below 0 or behind the end is an IndexError that names it; indices that aren't ints are a TypeError,
+        more than one dimension is a ValueError. LookupError for an index of a name that is no component any more.
+
+        >>> from loaderkit.samplers import IndexSampler
+        >>> sampler = MixedSampler({"a": IndexSampler(5), "b": IndexSampler(9)}, weights={"a": 1, "b": 2})
+        >>> sampler.record_keys([0, 1, 2, 3, 4, 5]).tolist()
+        [5, 0, 6, 7, 1, 8]
+        """
+        wanted = self._checked(indices)
+        if 0 < wanted.size <= _PIECE:
+            return self._planned(wanted)
+        keys = np.empty(wanted.shape, np.int64)
+        for low in range(0, wanted.size, _PIECE):
+            keys[low : low + _PIECE] = self._planned(wanted[low : low + _PIECE])
+        return keys
+
+    def taken(self, n: int) -> dict[str, Taken]:
+        """What the indices before n read of each component, by name; n from 0 to the length.
+
+        A name that is no component any more stands here if it was read.
+
+        >>> from loaderkit.samplers import IndexSampler
+        >>> MixedSampler({"a": IndexSampler(5), "b": IndexSampler(9)}, weights={"a": 1, "b": 2}).taken(30)
+        {'a': Taken(records=10, epochs=2.0), 'b': Taken(records=20, epochs=2.2222222222222223)}
+        """
+        records = dict.fromkeys(self.names, 0) | self._counts(self._checked_end("n", n))
+        return {name: Taken(count, self._epochs(name, count)) for name, count in records.items()}
+
+    def with_stages(self, stages: MixtureStages) -> "MixedSampler":
+        """This sampler with the stages of a state.
+
+        Their names need not be components'; only an index that reads one raises. ValueError where the mixture would
+        end before a stage begins, where a stage doesn't begin at a multiple of `batch` with several lanes, and for
+        other stages beside a pattern.
+        """
+        other = copy(self)
+        other._stage(stages)
+        return other
+
+    def reweighed(self, index: int, weights: Mapping[str, Weight], *, live: bool = True) -> "MixedSampler":
+        """This sampler with other weights from an index on, until the next written stage.
+
+        index: 0 to the length; with several lanes it is rounded up to a multiple of `batch`. weights: {name: weight},
+        of components. live: whether it is a stage that `reweigh` began, not one that the loader's arguments say.
+
+        >>> from loaderkit.samplers import IndexSampler
+        >>> sampler = MixedSampler({"a": IndexSampler(50), "b": IndexSampler(50)}, weights={"a": 1, "b": 1})
+        >>> sampler.reweighed(20, {"a": 1}).taken(30)
+        {'a': Taken(records=20, epochs=0.4), 'b': Taken(records=10, epochs=0.2)}
+        """
+        begin = self._checked_end("index", index)
+        if self.lanes > 1:
+            batch = cast(int, self.batch)
+            begin = -(-begin // batch) * batch
+        fractions = fractions_of(weights, self.names)
         if self.pattern is not None:
-            if weights is not None:
-                raise ValueError(
-                    f"weights: expected none beside a pattern, got {_short(weights)}; give one of them"
-                )
-            weights = {name: self.pattern.count(name) for name in dict.fromkeys(self.pattern)}
-        stages = _stages_of({name: 1 for name in self.names} if weights is None else weights, self.names)
-        samplers = tuple(self.components.values())
-        self._set("_samplers", samplers)
-        self._set("_rows", np.array([has_rows(each) for each in samplers]))
-        self._set("_table", EpochTable.of(samplers, [self.offsets[name] for name in self.names]))
-        self._stage(stages)
+            raise ValueError("weights: expected none beside a pattern; give weights instead of the pattern")
+        return self.with_stages(self.stages_at(max(0, begin - 1)).reweighed(begin, fractions, live=live))
+
+    def stages_at(self, index: int) -> MixtureStages:
+        """The stages with the counts before the one that holds at an index, 0 to the length: what a state saves."""
+        place = self.stages.place_at(self._checked_end("index", index))
+        if place == self.stages.known:
+            return self.stages
+        taken = {name: count * self.lanes for name, count in self._runs.before(place).items()}
+        return MixtureStages(self.stages.entries, place, taken)
+
+    def instead(self, index: int, tried: int, count: int) -> Int64Array:
+        """Indices that may be read instead of a lost one, (n,) int64, n at most `count`: its component's next records.
+
+        They go on in the order of the lost index's stage as if it had no end, so `keys_instead` says their keys. Where
+        the component ends they go on with its first record; all differ from the lost one. tried: how many to leave
+        out.
+
+        >>> from loaderkit.samplers import IndexSampler
+        >>> sampler = MixedSampler({"a": IndexSampler(5), "b": IndexSampler(9)}, weights={"a": 1, "b": 2})
+        >>> sampler.instead(0, 0, 3), sampler.keys_instead(np.array([0, 0]), sampler.instead(0, 0, 2))
+        (array([2, 3, 5]), array([6, 7]))
+        """
+        lost = self._checked([index])
+        turns, lanes = self._lanes.turns_of(lost)
+        run = self._runs.at(int(turns[0]))
+        components, ordinals = run(turns)
+        self._check_present(components, turns, run)
+        number, ordinal = int(components[0]), int(ordinals[0])
+        length = self._lengths.get(self.names[number])
+        if length is not None:
+            count = min(count, length - 1 - tried)
+        if count <= 0:
+            return np.empty(0, np.int64)
+        found = run.turns_of(self.names[number], np.arange(ordinal + 1 + tried, ordinal + 1 + tried + count))
+        found = found[found < NO_TURN // self.lanes]
+        return self._lanes.indices_of(found, lanes)
+
+    def keys_instead(self, lost: npt.ArrayLike, instead: npt.ArrayLike) -> Int64Array:
+        """The record keys of indices that `instead` gave for lost ones: (n,) ints each, (n,) int64 out.
+
+        Each is resolved by the stage of its lost index, whatever stage holds at the other.
+        """
+        of_lost, _ = self._lanes.turns_of(self._checked(lost))
+        others = np.asarray(instead, np.int64)
+        turns, lanes = self._lanes.turns_of(others)
+        components, ordinals = np.empty(turns.shape, np.intp), np.empty(turns.shape, np.int64)
+        for run, here in self._runs.split(of_lost):
+            if (turns[here] < run.first).any():
+                bad = others[here][turns[here] < run.first][0]
+                raise ValueError(f"instead: expected indices of the lost one's stage or later, got {bad}")
+            components[here], ordinals[here] = run(turns[here])
+            self._check_present(components[here], turns[here], run)
+        for number in np.unique(components).tolist():
+            length = self._lengths.get(self.names[number])
+            if length is not None:
+                here = np.flatnonzero(components == number)
+                ordinals[here] %= length
+        return self._keys.of(components, self._lanes.locals_of(ordinals, lanes))
+
+    def fingerprint(self) -> dict[str, object]:
+        """What a saved state keeps of this sampler, as JSON values; a state keeps the stages beside it.
+
+        >>> from loaderkit.samplers import SequentialSampler
+        >>> said = MixedSampler({"a": SequentialSampler(5)}, when_exhausted="stop").fingerprint()
+        >>> said["kind"], said["when_exhausted"], sorted(said["components"])
+        ('MixedSampler', 'stop', ['a'])
+        """
+        # A state holds no integer above 63 bits, which many JSON readers would round.
+        seed = self.seed if self.seed is None or self.seed < ENDLESS else str(self.seed)
+        return {
+            "kind": "MixedSampler",
+            "components": {name: fingerprint_of(sampler) for name, sampler in self.components.items()},
+            "order": self.order,
+            "when_exhausted": self.when_exhausted,
+            "pattern": None if self.pattern is None else digest_of_pattern(self.pattern),
+            "lanes": self.lanes,
+            "batch": None if self.lanes == 1 else self.batch,  # with one lane it changes no key
+            "seed": seed,
+        }
+
+    def __len__(self) -> int:
+        if self._runs.length is None:
+            raise TypeError(
+                f"{type(self).__name__} is endless and has no length; give its components num_epochs, and "
+                "when_exhausted='stop' or 'drop'"
+            )
+        return self._runs.length
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.order, self.when_exhausted, self.seed, self.lanes, self.batch))
+
+    def __repr__(self) -> str:
+        shown = {name: repr(self.components[name]) for name in self.names[:_SHOWN_NAMES]}
+        said = [f"components={_braces(shown, len(self.names))}"]
+        if self.pattern is not None:
+            said.append(f"pattern={_short(list(self.pattern))}")
+        else:
+            entries = self.stages.entries
+            weights = [_braces_of(stage.weights) for stage in entries[:_SHOWN_STAGES]]
+            stages = [f"({stage.first_index}, {one})" for stage, one in zip(entries, weights, strict=False)]
+            if len(entries) > len(stages):
+                stages.append(f"... {len(entries) - len(stages)} more")
+            said.append(f"weights={weights[0] if len(entries) == 1 else '[' + ', '.join(stages) + ']'}")
+        for name in ("order", "when_exhausted", "seed", "lanes", "batch", "shard_options"):
+            value = getattr(self, name)
+            if value != _DEFAULTS[name]:
+                said.append(f"{name}={value!r}")
+        return f"MixedSampler({', '.join(said)})"
+
+    @property
+    def _limit(self) -> int:
+        return ENDLESS if self._runs.length is None else self._runs.length
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _stage(self, stages: MixtureStages) -> None:
+        check_stages(stages, self.pattern, self.batch if self.lanes > 1 else None)
+        key = fold(self.seed or 0, _SHUFFLE) if self.order == "shuffled" else None
+        settings = RunSettings(
+            names=self.names,
+            lengths=self._lengths,
+            stages=stages,
+            when_exhausted=self.when_exhausted,
+            shuffle_key=key,
+            pattern=cast(tuple[str, ...] | None, self.pattern),
+            lanes=self.lanes,
+        )
+        self._set(stages=stages, _runs=runs_of(settings))
+
+    def _planned(self, indices: Int64Array) -> Int64Array:
+        turns, lanes = self._lanes.turns_of(indices)
+        components, ordinals = self._runs(turns)
+        self._check_present(components, turns)
+        return self._keys.of(components, self._lanes.locals_of(ordinals, lanes))
+
+    def _counts(self, n: int) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for turn, lanes in self._lanes.turns_before(n):
+            for name, count in self._runs.at(turn).taken_at(turn).items():
+                counts[name] = counts.get(name, 0) + lanes * count
+        return counts
+
+    def _epochs(self, name: str, count: int) -> float | None:
+        records = num_records_of(self.components[name]) if name in self.components else None
+        return None if records is None else count / records
+
+    def _check_present(self, components: IntpArray, turns: Int64Array, run: MixtureRun | None = None) -> None:
+        if components.min() < 0:
+            turn = turns[components == ABSENT][:1]
+            run = self._runs.at(int(turn[0])) if run is None else run
+            name = run.order.names[int(run.order.of(turn - run.first)[0][0])]
+            raise LookupError(
+                f"components: expected one of the name {name!r}, which the index reads, got {_short(list(self.names))};"
+                " give it again, with weight 0 where it isn't to be read any more"
+            )
+
+    def _checked_end(self, name: str, index: int) -> int:
+        return at_least(name, index, 0, below=self._limit + 1)
+
+
+_DEFAULTS = {each.name: each.default for each in fields(MixedSampler)}
+
+
+def _braces_of(weights: Mapping[str, Fraction]) -> str:
+    # The integers of the order, which differ from the given ones where these are rounded.
+    integers = integer_weights(order_of(weights).weights)
+    return _braces({name: str(integers[name]) for name in list(weights)[:_SHOWN_NAMES]}, len(weights))
+
+
+def _braces(shown: Mapping[str, str], count: int) -> str:
+    entries = [f"{name!r}: {value}" for name, value in shown.items()]
+    return "{" + ", ".join(entries + ([f"... {count - len(shown)} more"] if count > len(shown) else [])) + "}"

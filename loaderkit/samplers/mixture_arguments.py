@@ -1,0 +1,199 @@
+"""What a user says of a mixture, checked."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from hashlib import sha256
+from reprlib import repr as _short
+from typing import Any
+
+from loaderkit._base.canonical_json import canonical
+from loaderkit._base.integers import at_least
+from loaderkit._mixture.shares import Weight, fractions_of
+from loaderkit._mixture.stages import MixtureStage, MixtureStages
+from loaderkit._order.permutation import MAX_RECORDS
+
+from .protocol import ENDLESS, Sampler, length_of, min_records_of, num_records_of
+
+StagedWeights = Mapping[str, Weight] | Sequence[tuple[int, Mapping[str, Weight]]]
+
+
+def checked_components(components: Any) -> dict[str, Sampler]:
+    """{name: sampler}, one or more.
+
+    >>> checked_components({"a": 3})
+    Traceback (most recent call last):
+    TypeError: components['a']: expected a sampler, such as IndexSampler(len(source)), got 3
+    """
+    if not isinstance(components, Mapping):
+        raise TypeError(
+            f"components: expected a mapping of name to sampler, got {_short(components)}; write {{'web': sampler}}"
+        )
+    if not components:
+        raise ValueError("components: expected one or more, got none; write {'web': sampler}")
+    for name, sampler in components.items():
+        if not isinstance(name, str):
+            raise TypeError(f"components: expected names that are strings, got {_short(name)}")
+        if isinstance(sampler, type) or not hasattr(type(sampler), "__getitem__"):
+            raise TypeError(
+                f"components[{name!r}]: expected a sampler, such as IndexSampler(len(source)), got {_short(sampler)}"
+            )
+    return dict(components)
+
+
+def checked_lengths(components: Mapping[str, Sampler], when_exhausted: Any) -> dict[str, int]:
+    """{name: number of indices} of the components that end."""
+    if when_exhausted not in (None, "stop", "drop"):
+        raise ValueError(f"when_exhausted: expected 'stop', 'drop' or None, got {_short(when_exhausted)}")
+    lengths: dict[str, int] = {}
+    for name, sampler in components.items():
+        length = 0 if getattr(sampler, "num_records", None) == 0 else length_of(sampler)
+        if length == 0:
+            raise ValueError(
+                f"components[{name!r}]: expected a record or more, got none; leave this component out"
+            )
+        if length is not None:
+            lengths[name] = length
+    if lengths and when_exhausted is None:
+        name, length = next(iter(lengths.items()))
+        raise ValueError(
+            f"when_exhausted: expected 'stop' or 'drop', because component {name!r} ends after {length} indices, got "
+            "None; give num_epochs=None for a component without end"
+        )
+    return lengths
+
+
+def checked_lanes(lanes: Any, batch: Any, lengths: Mapping[str, int]) -> tuple[int, int | None]:
+    """The two as ints."""
+    lanes = at_least("lanes", lanes, 1, below=MAX_RECORDS, advice="give 1, or the number of hosts")
+    advice = "give how many indices a step of all hosts takes"
+    if batch is not None:
+        batch = at_least("batch", batch, 1, below=MAX_RECORDS, advice=advice)
+    if (batch or 1) % lanes:
+        raise ValueError(f"batch: expected a multiple of lanes={lanes}, got {batch}; {advice}")
+    if lanes > 1 and lengths:
+        name = next(iter(lengths))
+        raise ValueError(
+            f"lanes: expected 1, because component {name!r} has an end, got {lanes}; give num_epochs=None to it"
+        )
+    return lanes, batch
+
+
+def checked_offsets(offsets: Any, components: Mapping[str, Sampler]) -> dict[str, int]:
+    """{name: the first record key}, in the order of the components; those of a concatenation where none are given."""
+    if offsets is None:
+        return _offsets_of(components)
+    if not isinstance(offsets, Mapping):
+        raise TypeError(f"offsets: expected a mapping of name to int, got {_short(offsets)}")
+    for name in offsets:
+        if name not in components:
+            raise ValueError(
+                f"offsets: expected names of components, got {_short(name)}; {_advice(name, components)}"
+            )
+    for name in components:
+        if name not in offsets:
+            raise ValueError(f"offsets: expected one of each component, got none of {name!r}; give it")
+    return {name: at_least(f"offsets[{name!r}]", offsets[name], 0, below=MAX_RECORDS) for name in components}
+
+
+def checked_pattern(pattern: Any, names: Sequence[str]) -> tuple[str, ...] | None:
+    """The names of a pattern of names or numbers."""
+    if pattern is None:
+        return None
+    if isinstance(pattern, str) or (not isinstance(pattern, Sequence) and not hasattr(pattern, "tolist")):
+        raise TypeError(
+            f"pattern: expected names or numbers of components, got {_short(pattern)}; write ['a', 'a', 'b']"
+        )
+    said = [_pattern_name(place, entry, names) for place, entry in enumerate(pattern)]
+    if not said:
+        raise ValueError("pattern: expected one or more, got none; write ['a', 'a', 'b']")
+    return tuple(said)
+
+
+def checked_stages(weights: Any, pattern: Sequence[str] | None, names: Sequence[str]) -> MixtureStages:
+    """The written stages: of the weights, of the shares of a pattern, or of equal weights.
+
+    >>> checked_stages([(0, {"a": 1}), (8, {"b": 1})], None, ["a", "b"]).place_at(8)
+    1
+    """
+    if pattern is not None:
+        weights = Counter(pattern)
+    elif weights is None:
+        weights = dict.fromkeys(names, 1)
+    if isinstance(weights, Mapping):
+        weights = [(0, weights)]
+    if isinstance(weights, str) or not isinstance(weights, Sequence):
+        raise TypeError(
+            f"weights: expected {{name: weight}} or [(first_index, {{name: weight}}), ...], got {_short(weights)}"
+        )
+    stages = []
+    for place, stage in enumerate(weights):
+        if not isinstance(stage, Sequence) or isinstance(stage, str) or len(stage) != 2:
+            raise TypeError(
+                f"weights[{place}]: expected (first_index, {{name: weight}}), got {_short(stage)}; write "
+                "[(0, {...}), (1000, {...})]"
+            )
+        first = at_least(f"weights[{place}][0]", stage[0], 0, below=ENDLESS)
+        stages.append(MixtureStage(first, fractions_of(stage[1], names)))
+    return MixtureStages(tuple(stages))
+
+
+def check_stages(stages: MixtureStages, pattern: Sequence[str] | None, batch: int | None) -> None:
+    """ValueError for other stages than a pattern's, and for one within a batch of several lanes.
+
+    batch: None where there is one lane.
+    """
+    if pattern is not None:
+        last = stages.entries[-1].weights
+        counts, shares = Counter(pattern), sum(last.values())
+        if len(stages.entries) > 1 or {n: w / shares * len(pattern) for n, w in last.items()} != counts:
+            raise ValueError(
+                "weights: expected those of the pattern only; give weights instead of the pattern"
+            )
+    for stage in stages.entries:
+        if batch is not None and stage.first_index % batch:
+            raise ValueError(
+                f"weights: expected stages that begin at multiples of batch={batch}, as the mixture has lanes, got "
+                f"{stage.first_index}"
+            )
+
+
+def digest_of_pattern(pattern: Sequence[str]) -> str:
+    """A digest of the names.
+
+    >>> len(digest_of_pattern(["a", "b"]))
+    39
+    """
+    return f"sha256:{sha256(canonical(list(pattern)).encode()).hexdigest()[:32]}"
+
+
+def _offsets_of(components: Mapping[str, Sampler]) -> dict[str, int]:
+    offsets, end = {}, 0
+    for name, sampler in components.items():
+        records = num_records_of(sampler)
+        if records is None or min_records_of(sampler) > records:
+            raise TypeError(
+                f"offsets: expected what is added to the keys of each component, because the sampler of {name!r}, a "
+                f"{type(sampler).__qualname__}, doesn't say the length of its source, got None; give "
+                "{name: first record key}"
+            )
+        offsets[name] = end
+        end += records
+    if end > MAX_RECORDS:
+        raise ValueError(f"components: expected at most 2**62 records together, got {end}")
+    return offsets
+
+
+def _pattern_name(place: int, entry: Any, names: Sequence[str]) -> str:
+    if isinstance(entry, str):
+        if entry not in names:
+            raise ValueError(
+                f"pattern[{place}]: expected names of components, got {entry!r}; {_advice(entry, names)}"
+            )
+        return entry
+    return names[at_least(f"pattern[{place}]", entry, 0, below=len(names))]
+
+
+def _advice(name: object, names: Any) -> str:
+    close = get_close_matches(str(name), list(names), n=1)
+    return f"write {close[0]!r}" if close else f"write one of {_short(list(names))}"

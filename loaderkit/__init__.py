@@ -42,6 +42,7 @@ __all__ = [
     "LinesDataSource",
     "LoaderkitError",
     "Map",
+    "MapDataSource",
     "MapWithIndex",
     "MixedSampler",
     "NoSharding",
@@ -65,6 +66,7 @@ __all__ = [
     "WeightedSampler",
     "WorkerError",
     "WorkerTimeoutError",
+    "ZipDataSource",
     "decode",
     "load",
 ]
@@ -122,11 +124,13 @@ if TYPE_CHECKING:
     from loaderkit.sources import InMemoryDataSource as InMemoryDataSource
     from loaderkit.sources import JsonLinesDataSource as JsonLinesDataSource
     from loaderkit.sources import LinesDataSource as LinesDataSource
+    from loaderkit.sources import MapDataSource as MapDataSource
     from loaderkit.sources import RandomAccessDataSource as RandomAccessDataSource
     from loaderkit.sources import RangeDataSource as RangeDataSource
     from loaderkit.sources import SubsetDataSource as SubsetDataSource
     from loaderkit.sources import TarDataSource as TarDataSource
     from loaderkit.sources import TFRecordDataSource as TFRecordDataSource
+    from loaderkit.sources import ZipDataSource as ZipDataSource
     from loaderkit.transforms import AsTuple as AsTuple
     from loaderkit.transforms import Batch as Batch
     from loaderkit.transforms import Filter as Filter
@@ -185,11 +189,13 @@ _NAMES = {
     "InMemoryDataSource": "loaderkit.sources",
     "JsonLinesDataSource": "loaderkit.sources",
     "LinesDataSource": "loaderkit.sources",
+    "MapDataSource": "loaderkit.sources",
     "RandomAccessDataSource": "loaderkit.sources",
     "RangeDataSource": "loaderkit.sources",
     "SubsetDataSource": "loaderkit.sources",
     "TFRecordDataSource": "loaderkit.sources",
     "TarDataSource": "loaderkit.sources",
+    "ZipDataSource": "loaderkit.sources",
     "AsTuple": "loaderkit.transforms",
     "Batch": "loaderkit.transforms",
     "Filter": "loaderkit.transforms",

@@ -26,7 +26,7 @@ PLAIN = """
     exit experiment experimental extension factory facts failed failure fair feature feeds fetch fetched fetcher
     fetching field files filter filters find finder finding findings fingerprint fingerprints finished first
     flat flip float folder followed footer forbidden foreign format formats from fsspec generators geometry give
-    global globals grain group groups handler header hints html hwc identity image importable indexed indices
+    global globals grain group groups handler header hints html hwc id identity image importable indexed indices
     inline inner input inspect installed integers interop item iterator jax joiner jpeg json keys kill known
     label labels lanes later launch lazy leaf lease lent libraries library limit limits line lines link lint
     listing live load loader loaderkit local log losses lost made main make malformed map mapped masks mean
@@ -45,7 +45,7 @@ PLAIN = """
     summary supervisor system table tables taken tar target targets tasks testing text texts tf tfrecord thread
     threads timeout to totals train training transformation transforms transport tree tuple turn unpacking
     unpickler unreadable up usage user values vector verdict verify version versions view wait waiting warning
-    watch watched weighted whole window windowed with workers writer yields
+    watch watched weighted whole window windowed with workers writer yields zip zipped
 """
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")

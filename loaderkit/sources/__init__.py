@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .in_memory import InMemoryDataSource as InMemoryDataSource
     from .json_lines import JsonLinesDataSource as JsonLinesDataSource
     from .lines import LinesDataSource as LinesDataSource
+    from .mapped import MapDataSource as MapDataSource
     from .naming import Namer as Namer
     from .naming import has_names as has_names
     from .naming import namer_of as namer_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .subset import SubsetDataSource as SubsetDataSource
     from .tar import TarDataSource as TarDataSource
     from .tfrecord import TFRecordDataSource as TFRecordDataSource
+    from .zipped import ZipDataSource as ZipDataSource
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
@@ -39,12 +41,14 @@ else:
         "InMemoryDataSource": "loaderkit.sources.in_memory",
         "JsonLinesDataSource": "loaderkit.sources.json_lines",
         "LinesDataSource": "loaderkit.sources.lines",
+        "MapDataSource": "loaderkit.sources.mapped",
         "Namer": "loaderkit.sources.naming",
         "RandomAccessDataSource": "loaderkit.sources.protocol",
         "RangeDataSource": "loaderkit.sources.range",
         "SubsetDataSource": "loaderkit.sources.subset",
         "TFRecordDataSource": "loaderkit.sources.tfrecord",
         "TarDataSource": "loaderkit.sources.tar",
+        "ZipDataSource": "loaderkit.sources.zipped",
         "check_source": "loaderkit.sources.protocol",
         "column_reader": "loaderkit.sources.optional",
         "fingerprint_of": "loaderkit.sources.fingerprint",

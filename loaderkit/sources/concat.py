@@ -4,7 +4,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import call
-from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -15,28 +14,13 @@ from loaderkit._base.tree import flatten, unflatten
 
 from .fingerprint import fingerprint_of
 from .naming import namer_of
-from .optional import (
-    ColumnsDifferError,
-    advised_calls,
-    advised_chunk,
-    column_reader,
-    lacking,
-    many_reader,
-)
-from .protocol import (
-    check_key,
-    check_keys,
-    holds_own_objects,
-    read_record,
-    read_records,
-    require_methods,
-    short_repr,
-)
+from .optional import ColumnsDifferError, advised_chunk, column_reader, lacking, many_reader
+from .parts import calls_of_parts, parts_of, parts_repr
+from .protocol import check_key, check_keys, holds_own_objects, read_record, read_records
 
 _MOST_SMALL = 1 << 16  # places that fit in uint16
 # Keys found together: of 256 each costs 90 ns more than in its own source, one alone 230 ns, of 32 each 270 ns.
 _LEAST_EACH = 48
-_SINGLE_READS = 8  # in place of a call in bulk, as `read_ahead` says
 _FINDERS: dict[str, Callable[[Any], Any]] = {
     "__getitems__": many_reader,
     "take": column_reader,
@@ -65,20 +49,7 @@ class ConcatDataSource:
     """
 
     def __init__(self, sources: Sequence[Any] | Mapping[str, Any]) -> None:
-        self.names: tuple[str, ...] | None = None
-        if isinstance(sources, Mapping):
-            self.names = tuple(sources)
-            for name in self.names:
-                if not isinstance(name, str):
-                    raise TypeError(f"sources: expected names that are texts, got {_short(name)}")
-        self._sources = tuple(sources.values() if isinstance(sources, Mapping) else sources)
-        if not self._sources:
-            empty = "sequence" if self.names is None else "mapping"
-            raise ValueError(f"sources: expected one data source or more, got an empty {empty}")
-        for place, source in enumerate(self._sources):
-            require_methods(
-                source, argument=f"sources[{place if self.names is None else repr(self.names[place])}]"
-            )
+        self.names, self._sources = parts_of(sources)
         # (sources,) int64: ends[i] is the first key past source i
         self._ends = np.cumsum([len(source) for source in self._sources], dtype=np.int64)
         self._starts = np.concatenate([np.zeros(1, np.int64), self._ends[:-1]])
@@ -90,12 +61,14 @@ class ConcatDataSource:
         self._records = int(self._ends[-1])
         self._end_list: list[int] = self._ends.tolist()
         self._start_list: list[int] = self._starts.tolist()
-        self._readers: list[Callable[[int], Any]] = [
-            partial(read_record, source) if holds_own_objects(source) else source.__getitem__
-            for source in self._sources
-        ]
+        self._readers = [self._reader_of(place) for place in range(len(self._sources))]
         # By place, looked up once: to look at a method's signature costs as much as a thousand rows.
         self._takes: list[Callable[..., Any] | None] = []
+
+    def _reader_of(self, place: int) -> Callable[[int], Any]:
+        source = self._sources[place]
+        reader: Callable[[int], Any] = source.__getitem__
+        return partial(read_record, source) if holds_own_objects(source) else reader
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in _MADE_ON_OPENING}
@@ -148,12 +121,15 @@ class ConcatDataSource:
         order, shares = self._shares(keys)
         records: list[Any] = []
         for place, theirs in shares:
-            records += read_records(self._sources[place], theirs.tolist())
+            records += self._records_of(place, theirs.tolist())
         if order is None:
             return records
         places = np.empty_like(order)
         places[order] = np.arange(len(order))
         return list(map(records.__getitem__, places.tolist()))
+
+    def _records_of(self, place: int, keys: list[int]) -> list[Any]:
+        return read_records(self._sources[place], keys)
 
     def _shares(
         self, keys: NDArray[np.int64]
@@ -238,18 +214,8 @@ class ConcatDataSource:
 
     @property
     def read_ahead(self) -> int:
-        """Calls in flight that pay: the most that one of the sources says, 0 where none does.
-
-        So the reads of a remote source stay in flight beside a source in memory, which costs those of the latter a
-        hand-over to a thread, microseconds beside milliseconds. Where the latter ends reads in bulk, each call of the
-        remote one has one record and no longer many: eight times as many calls are advised then, so that a source that
-        says 4, as those over files on a server, has the 32 requests in flight that a process makes at most.
-        """
-        calls = [advised_calls(source) for source in self._sources]
-        if max(calls) and not self._offers("__getitems__"):
-            in_bulk = [n for n, source in zip(calls, self._sources) if many_reader(source) is not None]
-            calls += [_SINGLE_READS * max(in_bulk, default=0)]
-        return max(calls)
+        """Calls in flight that pay: the most that one of the sources says, as `parts.calls_of_parts` explains."""
+        return calls_of_parts(self._sources, in_bulk=self._offers("__getitems__"))
 
     @property
     def chunk_records(self) -> int:
@@ -281,12 +247,7 @@ class ConcatDataSource:
         }
 
     def __repr__(self) -> str:
-        shown = [short_repr(source) for source in self._sources[:3]]
-        more = len(self._sources) - len(shown)
-        if self.names is not None:
-            shown = [f"{name!r}: {text}" for name, text in zip(self.names, shown)]
-        text = f"{', '.join(shown)}{f', and {more} more' if more else ''}"
-        return f"ConcatDataSource([{text}])" if self.names is None else f"ConcatDataSource({{{text}}})"
+        return f"{type(self).__name__}({parts_repr(self.names, self._sources)})"
 
 
 def _fill(out: list[NDArray[Any]], rows: NDArray[np.intp], leaves: list[Any]) -> None:

@@ -12,8 +12,10 @@ from typing import Any
 from loaderkit._system.file_identity import FileIdentity, Files
 
 from .concat import ConcatDataSource
+from .mapped import MapDataSource
 from .subset import SubsetDataSource
 from .tables import library_names
+from .zipped import ZipDataSource
 
 
 def foreign_files(source: Any) -> Files:
@@ -34,9 +36,9 @@ def foreign_files(source: Any) -> Files:
 
 
 def _paths(source: Any) -> Iterator[str]:
-    if isinstance(source, SubsetDataSource):
+    if isinstance(source, SubsetDataSource | MapDataSource):
         yield from _paths(source._source)
-    elif isinstance(source, ConcatDataSource):
+    elif isinstance(source, ConcatDataSource | ZipDataSource):
         for part in source._sources:
             yield from _paths(part)
     for name in library_names(source):

@@ -19,6 +19,7 @@ import pytest
 
 import loaderkit as lk
 from loaderkit.interop.grain import sources as grain
+from loaderkit.sources.id_column import IdColumnDataSource
 from loaderkit.testing import ConformanceError, check_source, source_checks
 from loaderkit.testing.source_method_checks import METHOD_CHECKS
 from loaderkit.testing.source_samples import SourceSamples
@@ -490,6 +491,14 @@ def own_sources(folder: Any) -> dict[str, Any]:
         "SubsetDataSource": lk.SubsetDataSource(lk.ArrayDataSource(columns), [3, 1, 1, 19]),
         "a part": lk.SubsetDataSource(range(100), 0.5),
         "ConcatDataSource": lk.ConcatDataSource([range(3), lk.ArrayDataSource(np.zeros((4, 2)))]),
+        "ConcatDataSource by name": lk.ConcatDataSource({"a": range(3), "b": [b"x", b"y"]}),
+        "with an id": IdColumnDataSource(
+            {"a": [{"x": 1}], "b": lk.JsonLinesDataSource(folder / "a.jsonl")}, "of"
+        ),
+        "columns with an id": IdColumnDataSource({n: lk.ArrayDataSource(columns) for n in "ab"}, "of"),
+        "ZipDataSource": lk.ZipDataSource([range(20), lk.ArrayDataSource(columns)]),
+        "ZipDataSource by name": lk.ZipDataSource({n: lk.ArrayDataSource(columns) for n in "ab"}),
+        "MapDataSource": lk.MapDataSource(lk.TarDataSource(folder / "a.tar"), lambda record: record["txt"]),
         "Grain's ArrayRecordDataSource": grain.ArrayRecordDataSource(str(folder / "0.array_record")),
         "Grain's RangeDataSource": grain.RangeDataSource(0, 10, 3),
         "a list": [{"x": np.arange(3)}, "text", None, b"bytes"],

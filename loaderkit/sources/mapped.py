@@ -1,0 +1,109 @@
+"""Records of a source behind a function."""
+
+from collections.abc import Callable
+from functools import partial
+from reprlib import repr as _short
+from typing import Any, SupportsIndex
+
+from numpy.typing import ArrayLike
+
+from loaderkit._base.tree import own_each
+
+from .fingerprint import fingerprint_of
+from .naming import namer_of
+from .optional import advised_calls, advised_chunk, lacking, many_reader
+from .protocol import check_key, check_keys, read_record, read_records, require_methods, short_repr
+
+_MOST_OF_NAME = 80  # characters
+
+
+class MapDataSource:
+    """A function's results on the records of a source.
+
+    A `Map` of the loader does the same for all records; this is for one source of several, which then have records of
+    one form, and for what is to be sampled or indexed by key.
+
+    Args:
+        source: any data source.
+        fn: takes a record, returns the new one. It runs wherever records are read, in worker processes too, so its
+            result must depend on the record alone. TypeError for what can't be called.
+
+    >>> source = MapDataSource(["3 cats", "4 dogs"], str.split)
+    >>> len(source), source[1]
+    (2, ['4', 'dogs'])
+    """
+
+    def __init__(self, source: Any, fn: Callable[[Any], Any]) -> None:
+        require_methods(source, argument="source")
+        if not callable(fn):
+            raise TypeError(
+                f"fn: expected a function of one record, got {_short(fn)}; of an operation give its method, such as "
+                "Decode().map"
+            )
+        self._source, self._function = source, fn
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __getitem__(self, record_key: SupportsIndex) -> Any:
+        key = check_key(record_key, len(self._source), self)
+        # The function may change its record, and the source may hold that one.
+        (record,) = own_each([read_record(self._source, key)])
+        return self._function(record)
+
+    @property
+    def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:
+        """Many records in one call; only where the source has `__getitems__`, else an AttributeError."""
+        if many_reader(self._source) is None:
+            raise lacking(self, "__getitems__", needs="a source with `__getitems__`")
+        return self._read_many
+
+    def _read_many(self, record_keys: ArrayLike) -> list[Any]:
+        keys = check_keys(record_keys, len(self._source), self)
+        return list(map(self._function, own_each(read_records(self._source, keys.tolist()))))
+
+    @property
+    def read_ahead(self) -> int:
+        """Calls in flight that pay, as the source says; 0 where it doesn't."""
+        return advised_calls(self._source)
+
+    @property
+    def chunk_records(self) -> int:
+        """Consecutive records that are read together; only where the source says it, else an AttributeError."""
+        chunk = advised_chunk(self._source)
+        if chunk is None:
+            raise lacking(self, "chunk_records", needs="a source with `chunk_records`")
+        return chunk
+
+    @property
+    def chunk_feed(self) -> Any:
+        """The chunks of the records, as the source has them; None where it has no cache."""
+        return getattr(self._source, "chunk_feed", None)
+
+    def name(self, record_key: SupportsIndex) -> str | None:
+        """The name that the source gives the record, None where it gives none.
+
+        Args:
+            record_key: int in [0, len(source)); IndexError otherwise.
+        """
+        return namer_of(self._source)(check_key(record_key, len(self._source), self))
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The source's fingerprint, and the function's name, as states have the names of operations."""
+        return {
+            "type": "MapDataSource",
+            "function": _name(self._function),
+            "source": fingerprint_of(self._source),
+        }
+
+    def __repr__(self) -> str:
+        return f"MapDataSource({short_repr(self._source)}, {_name(self._function)})"
+
+
+def _name(function: Any) -> str:
+    """The name of a function, or of an object's class, without module and enclosing functions: these change sooner."""
+    while isinstance(function, partial):
+        function = function.func
+    names = (getattr(function, "__qualname__", None), getattr(function, "__name__", None))
+    name = next((name for name in names if isinstance(name, str)), type(function).__qualname__)
+    return name.rpartition("<locals>.")[2][:_MOST_OF_NAME]

@@ -4,13 +4,14 @@ bad     a record on which the read, or an operation before the first Batch, rais
 lost    an index: its own record was bad when its row was handed out
 ledger  [index, index read instead] of each lost index; twice the same index where the user's function made the element
 skipped number of lost indices that left no row, by logical stream
-search  for an index to read instead: those after the lost one; after the stream's last index follows its first
+search  for an index to read instead: those after the lost one; after the stream's last index follows its first. A
+        sampler with `instead` says which ones: a mixture stays in the component of the lost index
 
 All of it depends on the stream, the policy and the set of bad records only, on no worker, task or host.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -149,6 +150,8 @@ class ReplacementSearch:
 
         index: the lost one. tried: number of candidates that earlier calls gave for it.
         """
+        if hasattr(self.sampler, "instead"):
+            return self._by_sampler(self.sampler, index, tried)
         begin = self.ledger.get(index, index)
         most = self.most if self.stop is None else min(self.most, self.stop - self.start - 1)
         count = min(most - tried, max(_FIRST_CHUNK, min(tried, _LAST_CHUNK)))
@@ -159,26 +162,48 @@ class ReplacementSearch:
         indices = np.arange(begin + 1 + tried, begin + 1 + tried + count, dtype=np.int64)
         if self.stop is not None:
             indices = self.start + (indices - self.start) % (self.stop - self.start)
-        return self._with_keys(indices)
+        return self._with_keys(indices, lambda those: record_keys_of(self.sampler, those))
 
-    def _with_keys(self, indices: Int64Array) -> tuple[Int64Array, Int64Array]:
+    def _by_sampler(self, sampler: Any, index: int, tried: int) -> tuple[Int64Array, Int64Array]:
+        count = min(self.most - tried, max(_FIRST_CHUNK, min(tried, _LAST_CHUNK)))
+        if count <= 0:
+            return _NONE, _NONE
+        indices = sampler.instead(index, tried + self._tried_before(sampler, index), count)
+        return self._with_keys(indices, lambda those: sampler.keys_instead(np.full_like(those, index), those))
+
+    def _tried_before(self, sampler: Any, index: int) -> int:
+        """The number of candidates up to the result of an earlier search for an index, 0 without one."""
+        found, tried = self.ledger.get(index, index), 0
+        while found != index and tried < self.most:
+            indices = sampler.instead(index, tried, max(_FIRST_CHUNK, min(tried, _LAST_CHUNK)))
+            if (places := np.flatnonzero(indices == found)).size:
+                return tried + int(places[0]) + 1
+            if not len(indices):
+                break
+            tried += len(indices)
+        return 0
+
+    def _with_keys(
+        self, indices: Int64Array, keys_of: Callable[[Int64Array], Int64Array]
+    ) -> tuple[Int64Array, Int64Array]:
         try:
-            keys = record_keys_of(self.sampler, indices)
+            keys = keys_of(indices)
         except Exception:  # noqa: BLE001 - a user's sampler may raise anything for an index far ahead
             # Its error is raised when the stream comes to that index; the search ends before it.
-            keys = self._until_error(indices)
+            keys = _until_error(indices, keys_of)
         outside = np.flatnonzero(keys >= self.num_records)
         count = int(outside[0]) if outside.size else len(keys)
         return indices[:count], keys[:count]
 
-    def _until_error(self, indices: Int64Array) -> Int64Array:
-        keys: list[int] = []
-        for index in indices:
-            try:
-                keys.append(int(record_keys_of(self.sampler, np.array([index]))[0]))
-            except Exception:  # noqa: BLE001 - as above
-                break
-        return np.array(keys, np.int64)
+
+def _until_error(indices: Int64Array, keys_of: Callable[[Int64Array], Int64Array]) -> Int64Array:
+    keys: list[int] = []
+    for place in range(len(indices)):
+        try:
+            keys += keys_of(indices[place : place + 1]).tolist()
+        except Exception:  # noqa: BLE001 - as above
+            break
+    return np.array(keys, np.int64)
 
 
 class _Substituted:
@@ -205,6 +230,22 @@ class _SubstitutedInBlocks(_Substituted):
         return record_keys_of(self._sampler, read)
 
 
+class _SubstitutedBySampler(_SubstitutedInBlocks):
+    def __getitem__(self, index: int) -> RecordMetadata:
+        return replace(self._sampler[index], record_key=int(self.record_keys(np.array([index]))[0]))
+
+    def record_keys(self, indices: Int64Array) -> Int64Array:
+        places = np.searchsorted(self._indices, indices).clip(max=len(self._lost) - 1)
+        lost = self._indices[places] == indices
+        if not lost.any():
+            return record_keys_of(self._sampler, indices)
+        keys = np.empty(indices.shape, np.int64)
+        keys[~lost] = record_keys_of(self._sampler, indices[~lost])
+        sampler: Any = self._sampler
+        keys[lost] = sampler.keys_instead(indices[lost], self._instead[places[lost]])
+        return keys
+
+
 def with_substitutions(sampler: Sampler, ledger: Mapping[int, int]) -> Sampler:
     """The sampler with the ledger's substitutions, so that rows repeat although lost records may be readable now.
 
@@ -214,5 +255,7 @@ def with_substitutions(sampler: Sampler, ledger: Mapping[int, int]) -> Sampler:
     """
     if not ledger:
         return sampler
+    if hasattr(sampler, "keys_instead"):
+        return _SubstitutedBySampler(sampler, ledger)
     kind = _SubstitutedInBlocks if hasattr(sampler, "record_keys") else _Substituted
     return kind(sampler, ledger)

@@ -31,6 +31,9 @@ class Sampler(Protocol):
     `record_keys(indices: int64 (n,)) -> int64 (n,)`: the keys of many indices at once, which is much faster.
     `seed: int`: what RandomMap draws from. `num_records: int`: the length of one epoch.
     `min_records: int`: the least length of a source for it; without it `num_records`.
+    `instead(index, tried, count) -> int64 (n,)`, with `keys_instead(lost, instead) -> int64 (n,)`: what may be read
+    instead of a lost index, up to `count` indices after the first `tried`, and the keys of such. Without them it is the
+    indices after the lost one.
     `fingerprint() -> dict` of JSON values: what a saved state compares, instead of class, length and first keys.
 
     >>> class Backwards:

@@ -74,7 +74,7 @@ def _mismatches(saved: State, current: State) -> dict[str, Iterator[str]]:
     sides = (saved, current)
     parts = sides_of((saved.sampler, saved.source), (current.sampler, current.source))
     return {
-        "sampler": chain(_of_samplers(parts), _of_kinds(saved, current)),
+        "sampler": chain(_of_kinds(saved, current), _of_samplers(parts)),
         "source": chain(_of_single(parts), _differences("source", *parts.source)),
         "mixture": _of_weights(saved, current),
         "operations": _difference("operations", *(canonical(_shape_of(side.operations)) for side in sides)),

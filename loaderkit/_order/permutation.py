@@ -20,6 +20,7 @@ The outputs are part of the stream: another constant or another number of rounds
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -90,37 +91,75 @@ def permute(positions: Int64Array, owners: Int64Array | None, n: int, keys: UInt
     return _by_cipher(positions, owners, n, keys, _encrypt)
 
 
-def permute_each(
-    positions: Int64Array, owners: Int64Array, sizes: Int64Array, keys: UInt64Array
-) -> Int64Array:
-    """`permute` for orders of different lengths: position j by `Permutation(sizes[owners[j]], keys[owners[j]])`.
+class Permutations:
+    """Orders of different lengths, made ready for many calls; call it with positions and the orders they are of.
 
-    positions: (k,) int64, each in [0, size of its order), else an IndexError. owners: (k,) int64 in [0, m). sizes:
-    (m,) int64, 1 to 2**62 - 1. keys: (m,) uint64. Gives (k,) int64.
+    sizes: (m,) int64, 1 to 2**62 - 1. keys: (m,) uint64. A call takes (k,) int64 positions, each in [0, size of its
+    order), else an IndexError, and their orders, (k,) int64 in [0, m). It gives (k,) int64, of each position the
+    number that `Permutation(sizes[order], keys[order])` gives.
 
-    >>> permute_each(
-    ...     np.array([4, 4]), np.array([0, 1]), np.array([5, 900]), np.array([3, 8], np.uint64)
-    ... ).tolist()
+    >>> orders = Permutations(np.array([5, 900]), np.array([3, 8], np.uint64))
+    >>> orders(np.array([4, 4]), np.array([0, 1])).tolist()
     [1, 593]
     >>> int(Permutation(900, 8)(np.array([4]))[0])
     593
     """
-    limits = sizes[owners]
-    outside = (positions < 0) | (positions >= limits)
-    if outside.any():
-        bad = int(np.flatnonzero(outside)[0])
-        raise IndexError(f"positions: expected ints from 0 to {limits[bad] - 1}, got {positions[bad]}")
-    ranked = sizes <= _RANKED
-    if not ranked.any():
-        return _by_cipher(positions, owners, sizes, keys, _encrypt)
-    permuted = np.empty(positions.shape, np.int64)
-    number = np.empty(sizes.shape, np.int64)  # of each order among those that are mapped in the same way
-    for some, mapped in ((ranked, _by_rank_each), (~ranked, _by_cipher_each)):
-        here = np.flatnonzero(some[owners])
+
+    def __init__(self, sizes: Int64Array, keys: UInt64Array) -> None:
+        self.sizes = sizes
+        self._keys = keys
+        self._ranked = np.flatnonzero(sizes <= _RANKED)
+        if self._ranked.size < sizes.size:
+            self._grid, self._round_keys = _CipherDomain.covering_each(sizes), _round_keys_of(keys)
+        if self._ranked.size:
+            # (m,): where the table of each order begins in the tables of all
+            self._begins = np.zeros(sizes.shape, np.int64)
+            self._begins[self._ranked] = np.arange(self._ranked.size) * _RANKED
+
+    def __call__(self, positions: Int64Array, orders: Int64Array) -> Int64Array:
+        limits = self.sizes.take(orders)
+        outside = positions.view(np.uint64) >= limits.view(np.uint64)  # of one below 0, too
+        if outside.any():
+            bad = int(np.flatnonzero(outside)[0])
+            raise IndexError(f"positions: expected ints from 0 to {limits[bad] - 1}, got {positions[bad]}")
+        return self.of_checked(positions, orders, limits)
+
+    def of_checked(self, positions: Int64Array, orders: Int64Array, limits: Int64Array) -> Int64Array:
+        """A call with positions that were compared with the sizes of their orders: `limits`, (k,) int64."""
+        if not self._ranked.size:
+            return self._by_cipher(positions, orders, limits)
+        ranked = limits <= _RANKED
+        moved = np.empty(positions.shape, np.int64)
+        here = np.flatnonzero(ranked)
+        moved[here] = self._tables.take(self._begins.take(orders[here]) + positions[here])
+        here = np.flatnonzero(~ranked)
         if here.size:
-            number[some] = np.arange(np.count_nonzero(some))
-            permuted[here] = mapped(positions[here], number[owners[here]], sizes[some], keys[some])
-    return permuted
+            moved[here] = self._by_cipher(positions[here], orders[here], limits[here])
+        return moved
+
+    def _by_cipher(self, positions: Int64Array, orders: Int64Array, limits: Int64Array) -> Int64Array:
+        if positions.size <= _CHUNK:
+            return _walk(positions, orders, limits, self._grid.of(orders), self._round_keys, _encrypt)
+        return np.concatenate(
+            [
+                self._by_cipher(positions[part], orders[part], limits[part])
+                for part in (slice(low, low + _CHUNK) for low in range(0, positions.size, _CHUNK))
+            ]
+        )
+
+    @cached_property
+    def _tables(self) -> Int64Array:
+        """The table of each ranked order, one behind the other, each in _RANKED cells."""
+        tables = np.empty((self._ranked.size, _RANKED), np.uint8)
+        numbers = np.arange(_RANKED)
+        names, group = mix64(numbers.view(np.uint64) * _STREAM), _RANK_CELLS // _RANKED
+        for low in range(0, self._ranked.size, group):
+            some = self._ranked[low : low + group]
+            ranked = mix64(names ^ mix64(self._keys[some])[:, np.newaxis])
+            # Numbers that a shorter order doesn't have stay behind its own: a stable sort leaves equal ones in order.
+            ranked[numbers >= self.sizes[some][:, np.newaxis]] = _LAST
+            tables[low : low + group] = np.argsort(ranked, axis=1, kind="stable")
+        return tables.ravel()
 
 
 def unpermute(numbers: Int64Array, owners: Int64Array | None, n: int, keys: UInt64Array) -> Int64Array:
@@ -148,7 +187,7 @@ def _check(name: str, values: Int64Array, n: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _CipherDomain:
-    """The grid of an order; or of many, where each value is an array of one for each position."""
+    """The grid of an order; or of many, where each value is an array with one for each order or position."""
 
     width: np.uint64 | UInt64Array  # bits of a column
     column_mask: np.uint64 | UInt64Array
@@ -168,7 +207,7 @@ class _CipherDomain:
     def of(self, owners: Int64Array) -> "_CipherDomain":
         """The grids of many positions, of those of many orders."""
         return _CipherDomain(
-            *(np.take(each, owners) for each in (self.width, self.column_mask, self.row_count))
+            self.width.take(owners), self.column_mask.take(owners), self.row_count.take(owners)
         )
 
 
@@ -188,18 +227,20 @@ class _RoundKeys:
 
 
 def _by_cipher(
-    cells: Int64Array, owners: Int64Array | None, n: int | Int64Array, keys: UInt64Array, cipher: _Cipher
+    cells: Int64Array, owners: Int64Array | None, n: int, keys: UInt64Array, cipher: _Cipher
 ) -> Int64Array:
-    """n: of all orders, or of each, (m,)."""
-    grid = _CipherDomain.covering(n) if isinstance(n, int) else _CipherDomain.covering_each(n)
-    # round_keys: (rounds, m) uint64
-    round_keys = mix64(mix64(keys) ^ (np.arange(1, _ROUNDS + 1, dtype=np.uint64) * _STREAM)[:, np.newaxis])
+    grid, round_keys = _CipherDomain.covering(n), _round_keys_of(keys)
     moved = np.empty(cells.shape, np.int64)
     for low in range(0, cells.size, _CHUNK):
         chunk = slice(low, low + _CHUNK)
         own = None if owners is None else owners[chunk]
         moved[chunk] = _walk(cells[chunk], own, n, grid, round_keys, cipher)
     return moved
+
+
+def _round_keys_of(keys: UInt64Array) -> UInt64Array:
+    """(rounds, m), for m keys."""
+    return mix64(mix64(keys) ^ (np.arange(1, _ROUNDS + 1, dtype=np.uint64) * _STREAM)[:, np.newaxis])
 
 
 def _walk(
@@ -210,19 +251,15 @@ def _walk(
     round_keys: UInt64Array,
     cipher: _Cipher,
 ) -> Int64Array:
-    def enciphered(cells: Int64Array, own: Int64Array | None) -> tuple[Int64Array, npt.NDArray[np.bool_]]:
-        if isinstance(n, int) or own is None:
-            moved = cipher(cells, _RoundKeys(round_keys, own), grid)
-            return moved, moved >= n
-        moved = cipher(cells, _RoundKeys(round_keys, own), grid.of(own))
-        return moved, moved >= n.take(own)
-
-    cells, beyond = enciphered(starts, owners)
-    outside = np.flatnonzero(beyond)
+    """n, grid: the same for all, or of each position."""
+    cells = cipher(starts, _RoundKeys(round_keys, owners), grid)
+    outside = np.flatnonzero(cells >= n)
     while outside.size:
-        moved, beyond = enciphered(cells[outside], None if owners is None else owners[outside])
+        own = None if owners is None else owners[outside]
+        some = grid if isinstance(n, int) else grid.of(outside)
+        moved = cipher(cells[outside], _RoundKeys(round_keys, own), some)
         cells[outside] = moved
-        outside = outside[beyond]
+        outside = outside[moved >= (n if isinstance(n, int) else n[outside])]
     return cells
 
 
@@ -293,31 +330,4 @@ def _by_rank(
             tables = np.argsort(tables, axis=1)
         here = np.flatnonzero((owners >= low) & (owners < low + group))
         permuted[here] = tables[owners[here] - low, positions[here]]
-    return permuted
-
-
-def _by_cipher_each(
-    positions: Int64Array, owners: Int64Array, sizes: Int64Array, keys: UInt64Array
-) -> Int64Array:
-    return _by_cipher(positions, owners, sizes, keys, _encrypt)
-
-
-def _by_rank_each(
-    positions: Int64Array, owners: Int64Array, sizes: Int64Array, keys: UInt64Array
-) -> Int64Array:
-    permuted = np.empty(positions.shape, np.int64)
-    ascending, group = np.argsort(sizes, kind="stable"), _RANK_CELLS // _RANKED
-    row = np.empty(sizes.shape, np.int64)  # of each order in the tables of its group
-    for low in range(0, sizes.size, group):
-        some = ascending[low : low + group]
-        numbers = np.arange(sizes[some[-1]])
-        ranked = mix64(mix64(numbers.view(np.uint64) * _STREAM) ^ mix64(keys[some])[:, np.newaxis])
-        # Numbers that a shorter order doesn't have stay behind its own: a stable sort leaves equal ones in order.
-        ranked[numbers >= sizes[some][:, np.newaxis]] = _LAST
-        tables = np.argsort(ranked, axis=1, kind="stable")
-        row[:] = -1
-        row[some] = np.arange(some.size)
-        rows = row[owners]
-        here = np.flatnonzero(rows >= 0)
-        permuted[here] = tables[rows[here], positions[here]]
     return permuted

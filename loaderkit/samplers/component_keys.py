@@ -1,22 +1,21 @@
 """The record keys of components side by side: those that are samplers of epochs in one call, others one by one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.notes import annotate
 from loaderkit._order.mixing import UInt64Array, fold_arrays
-from loaderkit._order.permutation import Int64Array, permute_each
+from loaderkit._order.permutation import Int64Array, Permutations
 
 from .epochs import IndexSampler, SequentialSampler
 from .protocol import ENDLESS, Sampler, record_keys_of
 
 IntpArray = npt.NDArray[np.intp]
 
-_MOST_EPOCHS = 2  # orders for each index, of which most may have none
+_MOST_ORDERS = 2  # for each index; of indices far apart most would have none
 
 
 class ComponentKeys:
@@ -33,11 +32,12 @@ class ComponentKeys:
         self._components, self._offsets = components, offsets
         self._entries = list(components.items())
         self._in_table = np.array([_has_row(sampler) for sampler in components.values()])
-        self._table = _EpochTable.of_samplers(components, offsets)
+        self._all_in_table = bool(self._in_table.all())
+        self._table = _EpochTable(components, offsets)
 
     def of(self, components: IntpArray, ordinals: Int64Array) -> Int64Array:
         """The record keys, (n,), of components and ordinals of their streams, (n,) each, n > 0."""
-        if self._in_table.all():
+        if self._all_in_table:
             return self._table.of(components, ordinals)
         keys = np.empty(ordinals.shape, np.int64)
         in_table = self._in_table.take(components)
@@ -66,21 +66,13 @@ def _has_row(sampler: Sampler) -> bool:
     return type(sampler) in (IndexSampler, SequentialSampler)  # a subclass may have other keys
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _EpochTable:
-    """A row for each of some components; arrays of shape (components,).
+    """A row for each component; of one without a row 0 and 1.
 
-    sizes: the number of records, 1 where a component has no row. shuffled: whether each epoch has an order of its own.
-    seeds: 0 where not. offsets: what is added to its keys.
+    It keeps the orders of the epochs that the last call asked for: the next one mostly asks for the same.
     """
 
-    sizes: Int64Array
-    shuffled: npt.NDArray[np.bool_]
-    seeds: UInt64Array
-    offsets: Int64Array
-
-    @classmethod
-    def of_samplers(cls, components: Mapping[str, Sampler], offsets: Mapping[str, int]) -> "_EpochTable":
+    def __init__(self, components: Mapping[str, Sampler], offsets: Mapping[str, int]) -> None:
         rows = [
             (each.num_records, each.shuffle, each.seed or 0)
             if isinstance(each, IndexSampler | SequentialSampler) and _has_row(each)
@@ -88,61 +80,88 @@ class _EpochTable:
             for each in components.values()
         ]
         sizes, shuffled, seeds = zip(*rows, strict=True)
-        return cls(
-            np.array(sizes, np.int64),
-            np.array(shuffled, np.bool_),
-            np.array(seeds, np.uint64),
-            np.array([offsets[name] for name in components], np.int64),
-        )
+        self._sizes = np.array(sizes, np.int64)
+        self._shuffled = np.array(shuffled, np.bool_)
+        self._all_shuffled = bool(self._shuffled.all())
+        self._seeds = np.array(seeds, np.uint64)
+        self._offsets = np.array([offsets[name] for name in components], np.int64)
+        self._present = self._orders_of(np.zeros(self._sizes.shape, np.int64))
 
     def of(self, components: IntpArray, ordinals: Int64Array) -> Int64Array:
         """The record keys, (n,), of components that have rows and ordinals of their streams, (n,) each, n > 0."""
-        lows, highs = np.full(self.sizes.shape, ENDLESS - 1), np.zeros(self.sizes.shape, np.int64)
+        keys = self._in_epochs(components, ordinals, self._present)
+        if keys is None:
+            firsts, lasts = self._epochs_of(components, ordinals)
+            if np.array_equal(firsts, lasts):
+                self._present = self._orders_of(firsts)
+                keys = self._in_epochs(components, ordinals, self._present)
+            else:
+                keys = self._in_many(components, ordinals, firsts, lasts)
+            assert keys is not None
+        keys += self._offsets.take(components)
+        return keys
+
+    def _in_epochs(self, components: IntpArray, ordinals: Int64Array, orders: "_Orders") -> Int64Array | None:
+        """The keys without offsets where each component is in the epoch of its order, else None."""
+        positions = ordinals - orders.begins.take(components)
+        limits = self._sizes.take(components)
+        # One below 0 is a huge number then.
+        if (positions.view(np.uint64) >= limits.view(np.uint64)).any():
+            return None
+        return self._permuted(positions, limits, components, components, orders.permutations)
+
+    def _epochs_of(self, components: IntpArray, ordinals: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The first and the last epoch of each component; of one that isn't asked for the present one."""
+        lows, highs = np.full(self._sizes.shape, ENDLESS - 1), np.full(self._sizes.shape, -1)
         np.minimum.at(lows, components, ordinals)
         np.maximum.at(highs, components, ordinals)
-        # first and last epoch of each component; the same where it has no index
-        firsts, lasts = np.minimum(lows, highs) // self.sizes, highs // self.sizes
-        orders, epochs, owners = np.arange(self.sizes.size), firsts, components
-        positions = ordinals
-        if firsts.any():
-            positions = ordinals - (firsts * self.sizes)[components]
-        if not np.array_equal(firsts, lasts):
-            later = positions // self.sizes[components]
-            positions = positions - later * self.sizes[components]
-            orders, epochs, owners = self._owners(components, firsts, lasts, later)
-        keys = self._permuted(positions, components, orders, epochs, owners)
-        return keys + self.offsets[components]
+        absent = highs < 0
+        lows[absent] = highs[absent] = self._present.begins[absent]
+        return lows // self._sizes, highs // self._sizes
 
-    def _owners(
-        self, components: IntpArray, firsts: Int64Array, lasts: Int64Array, later: Int64Array
-    ) -> tuple[IntpArray, Int64Array, IntpArray]:
-        """Pairs of component and epoch, and which pair each index has."""
+    def _in_many(
+        self, components: IntpArray, ordinals: Int64Array, firsts: Int64Array, lasts: Int64Array
+    ) -> Int64Array:
+        sizes = self._sizes.take(components)
+        epochs = ordinals // sizes
+        positions = ordinals - epochs * sizes
         counts = lasts - firsts + 1
-        if float(counts.astype(float).sum()) > _MOST_EPOCHS * (components.size + counts.size):
-            return components, firsts[components] + later, np.arange(components.size)
-        begins = np.cumsum(counts) - counts
-        orders = np.repeat(np.arange(counts.size), counts)
-        epochs = np.arange(orders.size) - begins[orders] + firsts[orders]
-        return orders, epochs, begins[components] + later
+        if counts.sum(dtype=float) > _MOST_ORDERS * (components.size + counts.size):
+            # Indices far apart: one order for each of them.
+            owners, numbers = components, np.arange(components.size)
+        else:
+            begins = np.cumsum(counts) - counts
+            owners = np.repeat(np.arange(counts.size), counts)
+            numbers = begins.take(components) + (epochs - firsts.take(components))
+            epochs = np.arange(owners.size) - (begins - firsts).take(owners)
+        permutations = Permutations(self._sizes[owners], self._keys_of(owners, epochs))
+        return self._permuted(positions, sizes, components, numbers, permutations)
 
     def _permuted(
         self,
         positions: Int64Array,
+        limits: Int64Array,
         components: IntpArray,
         orders: IntpArray,
-        epochs: Int64Array,
-        owners: IntpArray,
+        permutations: Permutations,
     ) -> Int64Array:
-        if self.shuffled.all():
-            here: slice | IntpArray = slice(None)
-        else:
-            here = np.flatnonzero(self.shuffled[components])
-            if not here.size:
-                return positions
-        keys = fold_arrays(self.seeds[orders], epochs.view(np.uint64))
-        moved = permute_each(positions[here], owners[here], self.sizes[orders], keys)
-        if isinstance(here, slice):
-            return moved
-        positions = positions.copy()
-        positions[here] = moved
+        if self._all_shuffled:
+            return permutations.of_checked(positions, orders, limits)
+        here = np.flatnonzero(self._shuffled.take(components))
+        if here.size:
+            positions[here] = permutations.of_checked(positions[here], orders[here], limits[here])
         return positions
+
+    def _orders_of(self, epochs: Int64Array) -> "_Orders":
+        keys = self._keys_of(np.arange(epochs.size), epochs)
+        return _Orders(epochs * self._sizes, Permutations(self._sizes, keys))
+
+    def _keys_of(self, components: IntpArray, epochs: Int64Array) -> UInt64Array:
+        return fold_arrays(self._seeds[components], epochs.view(np.uint64))
+
+
+class _Orders(NamedTuple):
+    """The orders of an epoch of each component, and the first ordinal of each epoch."""
+
+    begins: Int64Array
+    permutations: Permutations

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._order.mixing import fold
-from loaderkit._order.permutation import Permutation, permute, permute_each, unpermute
+from loaderkit._order.permutation import Permutation, Permutations, permute, unpermute
 
 WORD = (1 << 64) - 1
 FACTOR_1, FACTOR_2, STREAM = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xA0761D6478BD642F
@@ -128,9 +128,8 @@ def test_orders_of_different_lengths_in_one_call_are_each_their_own(orders, data
     owners = data.draw(st.lists(st.integers(0, len(orders) - 1), max_size=30))
     positions = [data.draw(st.integers(0, orders[owner][0] - 1)) for owner in owners]
     sizes, some_keys = (np.array(each) for each in zip(*orders, strict=True))
-    together = permute_each(
-        np.array(positions, np.int64), np.array(owners, np.int64), sizes, some_keys.astype(np.uint64)
-    )
+    several = Permutations(sizes, some_keys.astype(np.uint64))
+    together = several(np.array(positions, np.int64), np.array(owners, np.int64))
     assert together.tolist() == [
         int(Permutation(*orders[owner])(np.array([position]))[0])
         for position, owner in zip(positions, owners, strict=True)
@@ -147,13 +146,13 @@ def test_many_short_and_long_orders_in_one_call():
         Permutation(size, key)(np.arange(size))
         for size, key in zip(sizes.tolist(), some_keys.tolist(), strict=True)
     ]
-    assert np.array_equal(permute_each(positions, owners, sizes, some_keys), np.concatenate(alone))
+    assert np.array_equal(Permutations(sizes, some_keys)(positions, owners), np.concatenate(alone))
 
 
 @pytest.mark.parametrize("position", [-1, 300])
 def test_a_position_outside_its_own_order_is_an_error(position):
     with pytest.raises(IndexError, match=f"positions: expected ints from 0 to 299, got {position}"):
-        permute_each(np.array([0, position]), np.array([1, 0]), np.array([300, 900]), np.zeros(2, np.uint64))
+        Permutations(np.array([300, 900]), np.zeros(2, np.uint64))(np.array([0, position]), np.array([1, 0]))
 
 
 @pytest.mark.parametrize("n", [200, 100_000])

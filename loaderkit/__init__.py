@@ -69,9 +69,11 @@ __all__ = [
     "ZipDataSource",
     "decode",
     "load",
+    "mix",
 ]
 
 if TYPE_CHECKING:
+    from loaderkit import combine as combine
     from loaderkit import errors as errors
     from loaderkit import interop as interop
     from loaderkit import samplers as samplers
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
     from loaderkit.checkpoint import CheckpointHandler as CheckpointHandler
     from loaderkit.checkpoint import CheckpointRestore as CheckpointRestore
     from loaderkit.checkpoint import CheckpointSave as CheckpointSave
+    from loaderkit.combine import mix as mix
     from loaderkit.errors import ArenaMemoryError as ArenaMemoryError
     from loaderkit.errors import BadRecordsError as BadRecordsError
     from loaderkit.errors import BatchError as BatchError
@@ -156,6 +159,7 @@ _NAMES = {
     "CheckpointHandler": "loaderkit.checkpoint",
     "CheckpointRestore": "loaderkit.checkpoint",
     "CheckpointSave": "loaderkit.checkpoint",
+    "mix": "loaderkit.combine",
     "ArenaMemoryError": "loaderkit.errors",
     "BadRecordsError": "loaderkit.errors",
     "BatchError": "loaderkit.errors",
@@ -206,7 +210,7 @@ _NAMES = {
     "Transformation": "loaderkit.transforms",
     "decode": "loaderkit.transforms",
 }
-_ROOMS = ("errors", "interop", "samplers", "sources", "testing", "transforms")
+_ROOMS = ("combine", "errors", "interop", "samplers", "sources", "testing", "transforms")
 
 # module -> the package to install, for modules that a name of ours may lack.
 _PACKAGES = {"orbax": "orbax-checkpoint", "jax": "jax"}

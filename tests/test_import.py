@@ -75,6 +75,7 @@ def test_rooms_are_imported_when_they_are_asked_for(fresh):
 def test_dir_shows_public_names_only(room):
     """No module that a name comes from, nothing that was imported to make it; all of what it shows is there."""
     rooms = {
+        "combine",
         "errors",
         "interop",
         "samplers",
@@ -140,7 +141,7 @@ def test_a_star_import_brings_the_core():
     assert {*dir(lk)} - {*lk.__all__} == {
         *("CheckpointHandler", "CheckpointRestore", "CheckpointSave"),
         *("ShardByJaxProcess", "ShardBySharding", "device_iterator", "__version__"),
-        *("errors", "interop", "samplers", "sources", "testing", "transforms"),
+        *("combine", "errors", "interop", "samplers", "sources", "testing", "transforms"),
     }
 
 

@@ -70,5 +70,9 @@ class IdColumnDataSource(ConcatDataSource):
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """That of a ConcatDataSource, the key, and the names in the order of their numbers."""
-        return {**super().fingerprint(), "id_key": self._id_key, "names": list(self.names or ())}
+        """That of a ConcatDataSource with the number of each source, and the key."""
+        said = super().fingerprint()
+        numbered = {
+            name: {**said["sources"][name], "id": place} for place, name in enumerate(self.names or ())
+        }
+        return {**said, "sources": numbered, "id_key": self._id_key}

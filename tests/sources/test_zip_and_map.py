@@ -220,7 +220,8 @@ def test_ids_in_the_fingerprint():
     plain = fingerprint_of(ConcatDataSource(one))
     assert plain == fingerprint_of(ConcatDataSource(other))
     said = fingerprint_of(IdColumnDataSource(one, "source"))
-    assert said == {**plain, "id_key": "source", "names": ["a", "b"]}
+    numbered = {name: {**plain["sources"][name], "id": place} for place, name in enumerate("ab")}
+    assert said == {**plain, "sources": numbered, "id_key": "source"}
     assert said != fingerprint_of(IdColumnDataSource(other, "source"))
 
 

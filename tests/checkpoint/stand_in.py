@@ -32,7 +32,7 @@ class Counter:
         self.position = json.loads(state)["position"]
         self.allowed = allow
 
-    def writers_needed(self, writers):
+    def writers_needed(self, writers, allow=()):
         return writers
 
     def start_prefetch(self) -> None:

@@ -36,6 +36,7 @@ __all__ = [
     "FlatMap",
     "InMemoryDataSource",
     "IndexSampler",
+    "InterleavedSampler",
     "IteratorClosedError",
     "JsonLinesDataSource",
     "KeysSampler",
@@ -68,6 +69,7 @@ __all__ = [
     "WorkerTimeoutError",
     "ZipDataSource",
     "decode",
+    "interleave",
     "load",
     "mix",
 ]
@@ -93,6 +95,7 @@ if TYPE_CHECKING:
     from loaderkit.checkpoint import CheckpointHandler as CheckpointHandler
     from loaderkit.checkpoint import CheckpointRestore as CheckpointRestore
     from loaderkit.checkpoint import CheckpointSave as CheckpointSave
+    from loaderkit.combine import interleave as interleave
     from loaderkit.combine import mix as mix
     from loaderkit.errors import ArenaMemoryError as ArenaMemoryError
     from loaderkit.errors import BadRecordsError as BadRecordsError
@@ -115,6 +118,7 @@ if TYPE_CHECKING:
     from loaderkit.interop.jax import device_iterator as device_iterator
     from loaderkit.samplers import ChunkSampler as ChunkSampler
     from loaderkit.samplers import IndexSampler as IndexSampler
+    from loaderkit.samplers import InterleavedSampler as InterleavedSampler
     from loaderkit.samplers import KeysSampler as KeysSampler
     from loaderkit.samplers import MixedSampler as MixedSampler
     from loaderkit.samplers import Sampler as Sampler
@@ -160,6 +164,7 @@ _NAMES = {
     "CheckpointRestore": "loaderkit.checkpoint",
     "CheckpointSave": "loaderkit.checkpoint",
     "mix": "loaderkit.combine",
+    "interleave": "loaderkit.combine",
     "ArenaMemoryError": "loaderkit.errors",
     "BadRecordsError": "loaderkit.errors",
     "BatchError": "loaderkit.errors",
@@ -181,6 +186,7 @@ _NAMES = {
     "device_iterator": "loaderkit.interop.jax",
     "ChunkSampler": "loaderkit.samplers",
     "IndexSampler": "loaderkit.samplers",
+    "InterleavedSampler": "loaderkit.samplers",
     "KeysSampler": "loaderkit.samplers",
     "MixedSampler": "loaderkit.samplers",
     "Sampler": "loaderkit.samplers",

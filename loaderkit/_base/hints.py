@@ -111,8 +111,8 @@ ATTRIBUTES: Mapping[str, str] = {
     "ShardListDataset": "lk.TarDataSource",
     "SimpleShardList": "lk.TarDataSource, which takes the names of all shards",
     "ResampledShards": "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None)",
-    "RandomMix": "lk.ConcatDataSource, in which every record has the same weight",
-    "RoundRobin": "lk.ConcatDataSource",
+    "RandomMix": "lk.mix({name: source}, weights={name: weight})",
+    "RoundRobin": "lk.interleave(sources)",
     "ShardWriter": "webdataset's own, or tarfile of the standard library: lk.TarDataSource reads what they write",
     "TarWriter": "webdataset's own, or tarfile of the standard library: lk.TarDataSource reads what they write",
     "split_by_node": "shard_options=lk.ShardByJaxProcess() of lk.DataLoader",
@@ -131,6 +131,11 @@ ATTRIBUTES: Mapping[str, str] = {
     "select": "lk.Filter",
     "batched": "lk.Batch",
     "unbatched": "lk.FlatMap",
+    # Mixtures of HF datasets, Grain and tf.data
+    "interleave_datasets": "lk.mix({name: source}, weights={name: probability}, shuffle=True, seed=0)",
+    "concatenate_datasets": "lk.ConcatDataSource",
+    "sample_from_datasets": "lk.mix({name: source}, weights={name: weight})",
+    "choose_from_datasets": "lk.mix({name: source}, pattern=[name, ...])",
     # tf.data's file readers
     "TFRecordDataset": "lk.TFRecordDataSource",
     "TextLineDataset": "lk.LinesDataSource",
@@ -168,6 +173,9 @@ SOURCE_METHODS: Mapping[str, str] = {
     "with_epoch": "loader.epoch(e)",
     "prefetch": "prefetch_batches=... of lk.DataLoader",
     "shard": "shard_options=lk.ShardOptions(index, count) of lk.DataLoader",
+    "concatenate": "lk.ConcatDataSource([source, other])",
+    "interleave": "lk.interleave(sources, cycle_length=..., block_length=...)",
+    "mix": "lk.mix({name: source}, weights={name: weight})",
 }
 
 

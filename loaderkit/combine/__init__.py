@@ -6,11 +6,13 @@ They return `(source, sampler)` for a DataLoader, and read nothing.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .interleaved import interleave as interleave
     from .mix import mix as mix
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
     _NAMES = {
+        "interleave": "loaderkit.combine.interleaved",
         "mix": "loaderkit.combine.mix",
     }
     __getattr__, __dir__ = _lazy_names(globals(), _NAMES)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .chunks import ChunkSampler as ChunkSampler
     from .epochs import IndexSampler as IndexSampler
     from .epochs import SequentialSampler as SequentialSampler
+    from .interleaved import InterleavedSampler as InterleavedSampler
     from .keys import KeysSampler as KeysSampler
     from .mixed import MixedSampler as MixedSampler
     from .mixed import Taken as Taken
@@ -20,6 +21,7 @@ else:
     _NAMES = {
         "ChunkSampler": "loaderkit.samplers.chunks",
         "IndexSampler": "loaderkit.samplers.epochs",
+        "InterleavedSampler": "loaderkit.samplers.interleaved",
         "KeysSampler": "loaderkit.samplers.keys",
         "MixedSampler": "loaderkit.samplers.mixed",
         "Sampler": "loaderkit.samplers.protocol",

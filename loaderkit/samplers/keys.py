@@ -1,6 +1,6 @@
 """Epochs over chosen records."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from reprlib import repr as _short
 from typing import Any
 
@@ -12,14 +12,13 @@ from loaderkit._order.array_digest import digest_of
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 from loaderkit._order.sharding import Sharding
 
-from .epochs import EpochSampler
+from .array_sampler import ArraySampler
 
-_HASHED = 64  # keys that `hash` looks at; equality compares all
 _ADVICE = "give record keys, such as np.flatnonzero(mask)"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KeysSampler(EpochSampler):
+@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
+class KeysSampler(ArraySampler):
     """Each of the chosen record keys once in each epoch, in their order or shuffled anew for each epoch.
 
     keys: (n,) ints in [0, 2**62), one or more, in any order; a key that stands there twice is read twice in each epoch.
@@ -36,16 +35,24 @@ class KeysSampler(EpochSampler):
     """
 
     keys: Int64Array
-    shuffle: bool = field(default=False, kw_only=True)
-    num_epochs: int | None = field(default=None, kw_only=True)
-    seed: int | None = field(default=None, kw_only=True)
-    shard_options: Sharding | None = field(default=None, kw_only=True)
+    shuffle: bool
+    num_epochs: int | None
+    seed: int | None
+    shard_options: Sharding | None
     num_records: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        keys = _checked_keys(self.keys)
-        object.__setattr__(self, "keys", keys)
-        object.__setattr__(self, "num_records", len(keys))
+    def __init__(
+        self,
+        keys: npt.ArrayLike,
+        *,
+        shuffle: bool = False,
+        num_epochs: int | None = None,
+        seed: int | None = None,
+        shard_options: Sharding | None = None,
+    ) -> None:
+        checked = _checked_keys(keys)
+        self._set(keys=checked, num_records=len(checked), shuffle=shuffle, num_epochs=num_epochs, seed=seed)
+        self._set(shard_options=shard_options)
         self._normalise()
         self._check_shuffle()
 
@@ -65,7 +72,7 @@ class KeysSampler(EpochSampler):
         [7, 3, 7]
         """
         # `super()` doesn't work here: slots=True makes another class of the same name.
-        return self.keys[EpochSampler.record_keys(self, indices)]
+        return self.keys[ArraySampler.record_keys(self, indices)]
 
     def fingerprint(self) -> dict[str, object]:
         """What a saved state keeps of this sampler, as JSON values: of the keys their number and a digest.
@@ -74,32 +81,7 @@ class KeysSampler(EpochSampler):
         >>> said["num_records"], said["keys"]
         (2, 'sha256:a2dcad78d59bc1d926164cb141e46559')
         """
-        return {**EpochSampler.fingerprint(self), "keys": digest_of(self.keys)}
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, KeysSampler):
-            return NotImplemented
-        return self._settings() == other._settings() and np.array_equal(self.keys, other.keys)
-
-    def __hash__(self) -> int:
-        return hash((self._settings(), self.keys[:_HASHED].tobytes()))
-
-    def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in zip(_SETTINGS, self._settings(), strict=True))
-        return f"KeysSampler({_short(self.keys.tolist())}, {said})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _made_of, (self.keys, self._settings())  # an unpickled array would be writable
-
-    def _settings(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in _SETTINGS)
-
-
-_SETTINGS = tuple(each.name for each in fields(KeysSampler) if each.kw_only)
-
-
-def _made_of(keys: Int64Array, settings: tuple[Any, ...]) -> KeysSampler:
-    return KeysSampler(keys, **dict(zip(_SETTINGS, settings, strict=True)))
+        return {**ArraySampler.fingerprint(self), "keys": digest_of(self.keys)}
 
 
 def _checked_keys(given: Any) -> Int64Array:

@@ -1,0 +1,115 @@
+"""Some sources in turn, as tf.data's `interleave` reads them."""
+
+from dataclasses import dataclass, field
+from reprlib import repr as _short
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderkit._base.integers import at_least
+from loaderkit._order.array_digest import digest_of
+from loaderkit._order.interleave import InterleaveOrder
+from loaderkit._order.permutation import MAX_RECORDS, Int64Array
+from loaderkit._order.sharding import Sharding
+
+from .array_sampler import ArraySampler
+
+
+@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
+class InterleavedSampler(ArraySampler):
+    """The records of several sources in turn, in exactly the order of tf.data's `interleave`, over a ConcatDataSource.
+
+    lengths: (n,) ints, 0 or more, the records of each source; at least one record in all. cycle_length: how many
+    sources are open at a time, None for all. block_length: how many consecutive records of a source are read in its
+    turn. num_epochs: how many times the same order is read, None for an endless stream. seed: int in [0, 2**64), for
+    random operations. shard_options: used by a loader that gets none of its own. A value of the wrong type is a
+    TypeError, a value out of range a ValueError. `lk.interleave` makes the source and the sampler.
+
+    The place of a source that has no more records is taken by the next source when its turn comes again.
+
+    >>> sampler = InterleavedSampler([3, 1, 2], cycle_length=2)
+    >>> sampler.record_keys(range(6)).tolist()  # of records 0 1 2, 3, 4 5
+    [0, 3, 1, 2, 4, 5]
+    """
+
+    lengths: Int64Array
+    cycle_length: int | None
+    block_length: int
+    num_epochs: int | None
+    seed: int | None
+    shard_options: Sharding | None
+    shuffle: bool = field(init=False)
+    num_records: int = field(init=False)
+    _firsts: Int64Array = field(init=False)  # (n,) the first key of each source
+    _order: InterleaveOrder = field(init=False)
+
+    def __init__(
+        self,
+        lengths: npt.ArrayLike,
+        *,
+        cycle_length: int | None = None,
+        block_length: int = 1,
+        num_epochs: int | None = 1,
+        seed: int | None = None,
+        shard_options: Sharding | None = None,
+    ) -> None:
+        checked = _checked_lengths(lengths)
+        self._set(lengths=checked, num_records=int(checked.sum()), shuffle=False)
+        self._set(num_epochs=num_epochs, seed=seed, shard_options=shard_options)
+        self._normalise()
+        if cycle_length is not None:
+            advice = "give None to have all sources open"
+            cycle_length = at_least("cycle_length", cycle_length, 1, below=MAX_RECORDS, advice=advice)
+        advice = "give 1 to change the source at each record"
+        block_length = at_least("block_length", block_length, 1, below=MAX_RECORDS, advice=advice)
+        self._set(cycle_length=cycle_length, block_length=block_length)
+        self._set(_firsts=np.cumsum(checked) - checked)
+        self._set(_order=InterleaveOrder(checked, cycle_length or len(checked), block_length))
+
+    def record_keys(self, indices: npt.ArrayLike) -> Int64Array:
+        """The record keys of many indices at once: (n,) ints in, (n,) int64 out; errors as IndexSampler's.
+
+        >>> InterleavedSampler([2, 2], num_epochs=2).record_keys([0, 1, 4, 5]).tolist()
+        [0, 2, 0, 2]
+        """
+        # `super()` doesn't work here: slots=True makes another class of the same name.
+        sources, records = self._order(ArraySampler.record_keys(self, indices))
+        return self._firsts[sources] + records
+
+    def fingerprint(self) -> dict[str, object]:
+        """What a saved state keeps of this sampler, as JSON values: of the lengths their number and a digest.
+
+        >>> said = InterleavedSampler([2, 2], block_length=4).fingerprint()
+        >>> said["sources"], said["cycle_length"], said["block_length"]
+        (2, 2, 4)
+        """
+        return {
+            **ArraySampler.fingerprint(self),
+            "sources": len(self.lengths),
+            "lengths": digest_of(self.lengths),
+            # More slots than sources are the same order.
+            "cycle_length": min(self.cycle_length or len(self.lengths), len(self.lengths)),
+            "block_length": self.block_length,
+        }
+
+
+def _checked_lengths(given: Any) -> Int64Array:
+    advice = "give len(source) of each source"
+    if np.ndim(given) != 1:
+        raise ValueError(f"lengths: expected one dimension, got {_short(given)}; {advice}")
+    lengths = np.array(given)
+    if lengths.dtype.kind not in "iu" or lengths.min(initial=0) < 0 or lengths.max(initial=0) >= MAX_RECORDS:
+        ints = [
+            at_least(f"lengths[{place}]", length, 0, below=MAX_RECORDS, advice=advice)
+            for place, length in enumerate(given)
+        ]
+        lengths = np.array(ints, np.int64)
+    total = sum(lengths.tolist())
+    if not 1 <= total < MAX_RECORDS:
+        raise ValueError(
+            f"lengths: expected 1 to 2**62 - 1 records in all, got {total}; an empty source can't be sampled"
+        )
+    lengths = lengths.astype(np.int64, copy=False)
+    lengths.setflags(write=False)
+    return lengths

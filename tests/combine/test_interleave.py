@@ -1,0 +1,49 @@
+"""`lk.interleave`: sources in a list or by name, read by a loader."""
+
+import pytest
+
+import loaderkit as lk
+
+
+@pytest.mark.parametrize("sources", [["abc", "", "D", "ef"], {"x": "abc", "empty": "", "a": "D", "y": "ef"}])
+def test_a_loader_reads_sources_in_turn(sources):
+    """In the order given, whatever the names are; `epoch(e)` goes past the last one."""
+    source, sampler = lk.interleave(sources, cycle_length=2, block_length=1)
+    assert len(source) == len(sampler) == 6
+    loader = lk.DataLoader(data_source=source, sampler=sampler, operations=[])
+    assert "".join(loader) == "abDcef"
+    with iter(loader.epoch(5)) as it:
+        assert "".join(it) == "abDcef"
+
+
+def test_arguments_reach_the_sampler():
+    """And a run with them resumes."""
+    shard = lk.ShardOptions(0, 2)
+    source, sampler = lk.interleave(
+        [range(4), range(10, 13)], block_length=2, num_epochs=None, seed=3, shard_options=shard
+    )
+    assert sampler == lk.InterleavedSampler(
+        [4, 3], block_length=2, num_epochs=None, seed=3, shard_options=shard
+    )
+    loader = lk.DataLoader(data_source=source, sampler=sampler, operations=[lk.Batch(2)])
+    with iter(loader) as it:
+        next(it)
+        state = it.get_state()
+        expected = [next(it).tolist() for _ in range(5)]
+    with iter(loader) as it:
+        it.set_state(state)
+        assert [next(it).tolist() for _ in range(5)] == expected
+
+
+@pytest.mark.parametrize(
+    ("sources", "error", "text"),
+    [
+        ([], ValueError, "sources: expected one data source or more"),
+        ([[], ""], ValueError, "lengths: expected 1 .* records in all, got 0"),
+        ([[1], 3], TypeError, r"sources\[1\]: expected"),
+    ],
+)
+def test_bad_sources_are_refused(sources, error, text):
+    """As ConcatDataSource and the sampler do."""
+    with pytest.raises(error, match=text):
+        lk.interleave(sources)

@@ -24,9 +24,7 @@ from .table_plan import LEAST_SHARE, TablePlan, plan_of
 
 IntpArray = npt.NDArray[np.intp]
 
-_ORDERS = (
-    16  # that are kept: a table of 65,536 slots is 768 KiB and 40 ms, one of 10,000 components 50 times that
-)
+_ORDERS = 16  # that are kept: 768 KiB each, with 10,000 components up to 40 MiB
 
 
 class MixtureOrder(Protocol):
@@ -63,9 +61,11 @@ def order_of(weights: Mapping[str, Fraction], *, most_slots: int = 65_536) -> Mi
     than 1/256 are gathered: in groups that have slots together, and where less than 1/256 is left, in a tail that has
     every m-th place.
 
-    With the effective weights of the order, each component's count in the first n places is closer than 1 to
-    n * weight. A member of a group has less than 1 + u * d, where u is its share of the group and d the bound of the
-    group, which is a component of the same kind: 1 for one at the top.
+    Against the effective weights of the order, |count - n * weight| < 1 for each component and the first n places, for
+    every n: where the weights are exact, where they are rounded to one table, and where there is also one tail. A
+    member of a group has less than 1 + u * d, where u is its share of the group and d the bound of the group's own
+    count: 1 for a group in the first table, below 1.01 for one in another group or in the tail. A member of a tail that
+    has a tail itself has less than 1 + u * 1.01. So all stay below 2.01, and below 2 where groups have no groups.
 
     Raises ValueError where a component's share is below 2**-62.
 
@@ -77,9 +77,9 @@ def order_of(weights: Mapping[str, Fraction], *, most_slots: int = 65_536) -> Mi
     at_least("most_slots", most_slots, LEAST_SHARE)
     if not weights:
         raise ValueError("weights: expected a component or more, got none; give one a weight of 1")
-    if min(weights.values()) <= 0:
-        bad = min(weights, key=lambda name: weights[name])
-        raise ValueError(f"weights[{bad!r}]: expected a positive weight, got {weights[bad]}; leave it out")
+    for name, weight in weights.items():
+        if weight.numerator <= 0:
+            raise ValueError(f"weights[{name!r}]: expected a positive weight, got {weight}; leave it out")
     integers = integer_weights(weights)
     return _order_of(tuple(sorted(integers.items())), most_slots)
 

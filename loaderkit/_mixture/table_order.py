@@ -22,10 +22,12 @@ _NO_PERIOD = _MOST_PLACE + (1 << 61)  # of a table without a tail: no place is a
 class TableOrder:
     """An even order, or one by a pattern, as `MixtureOrder` says. Tables follow each other, the first one first.
 
-    Arrays by slot, (slots of all tables,): `slots` the child that a slot leads to, `ordinals` the slots of the same
-    child before it, `positions` the slots of each child one child after another. Arrays by table: where it begins in
-    the arrays by slot, how many slots it has, the period and the child of its tail, -1 where it has none. Arrays by
-    child: the table it is in, how many slots it has there (0 for a tail), where they begin in `positions`.
+    slots, ordinals, positions: by slot of all tables: the child that it leads to; the slots of this child before it;
+        the slots of each child, one child after another.
+    table_begins, table_sizes, periods, tails, inside: by table: where it begins in the arrays by slot; its slots; the
+        period of its tail; the tail's child, or -1; the children of its slots.
+    owners, child_counts, child_begins: by child: the table it is in; its slots there, 0 for a tail; where they begin in
+        `positions`.
     """
 
     names: tuple[str, ...]
@@ -37,6 +39,7 @@ class TableOrder:
     table_sizes: Int64Array
     periods: Int64Array
     tails: Int64Array
+    inside: tuple[Int32Array, ...]
     owners: Int64Array
     child_counts: Int64Array
     child_begins: Int64Array
@@ -46,13 +49,6 @@ class TableOrder:
         """The order of the tables of a plan; names: all its components, sorted."""
         numbers = {name: number for number, name in enumerate(names)}
         plans = [plan]  # grows as tables are found
-        arrays: list[tuple[Int32Array, Int32Array, Int32Array]] = []
-        tables: list[tuple[int, int, int, int]] = []  # begin, size, period, tail
-        children: dict[int, tuple[int, int, int]] = {
-            len(names): (-1, 0, 0)
-        }  # table, slots, begin in positions
-        shares = {len(names): Fraction(1)}
-        begin = 0
 
         def number_of(child: "str | TablePlan") -> int:
             if isinstance(child, str):
@@ -60,34 +56,50 @@ class TableOrder:
             plans.append(child)
             return len(names) + len(plans) - 1
 
+        by_slot, by_table, inside = [], [], []
+        by_child = {len(names): (-1, 0, 0)}
+        shares = {len(names): Fraction(1)}
+        begin = 0
         for table, plan in enumerate(plans):
-            size = plan.slots.size
-            own = shares[len(names) + table]
+            size, share = plan.slots.size, shares[len(names) + table]
             tail, period = -1, _NO_PERIOD
             if plan.tail is not None:
                 tail, period = number_of(plan.tail), plan.period
-                children[tail] = (table, 0, 0)
-                shares[tail] = own / period
-                own -= shares[tail]
-            counts = np.bincount(plan.slots, minlength=len(plan.children))
-            ends = np.cumsum(counts)
-            inside = [number_of(child) for child in plan.children]
-            for child, count, end in zip(inside, counts.tolist(), ends.tolist(), strict=True):
-                children[child] = (table, count, begin + end - count)
-                shares[child] = own * Fraction(count, size)
+                by_child[tail] = (table, 0, 0)
+                shares[tail] = share / period
+                share -= shares[tail]
+            children = [number_of(child) for child in plan.children]
+            counts = np.bincount(plan.slots, minlength=len(children))
+            firsts = np.cumsum(counts) - counts
+            for child, count, first in zip(children, counts.tolist(), firsts.tolist(), strict=True):
+                by_child[child] = (table, count, begin + first)
+                shares[child] = share * Fraction(count, size)
             positions = np.argsort(plan.slots, kind="stable").astype(np.int32)
             ordinals = np.empty(size, np.int32)
-            ordinals[positions] = np.arange(size) - np.repeat(ends - counts, counts)
-            arrays.append((np.array(inside, np.int32)[plan.slots], ordinals, positions))
-            tables.append((begin, size, period, tail))
+            ordinals[positions] = np.arange(size) - np.repeat(firsts, counts)
+            inside.append(np.array(children, np.int32))
+            by_slot.append((inside[table][plan.slots], ordinals, positions))
+            by_table.append((begin, size, period, tail))
             begin += size
-        by_child = np.array([children[number] for number in range(len(children))], np.int64).T
+        slots, ordinals, positions = (np.concatenate(parts) for parts in zip(*by_slot, strict=True))
+        begins, sizes, periods, tails = np.array(by_table, np.int64).T.copy()
+        owners, child_counts, child_begins = np.array(
+            [by_child[child] for child in range(len(by_child))], np.int64
+        ).T.copy()
         return cls(
-            names,
-            {name: shares[number] for name, number in numbers.items()},
-            *(np.concatenate(parts) for parts in zip(*arrays, strict=True)),
-            *np.array(tables, np.int64).T.copy(),
-            *by_child.copy(),
+            names=names,
+            weights={name: shares[number] for name, number in numbers.items()},
+            slots=slots,
+            ordinals=ordinals,
+            positions=positions,
+            table_begins=begins,
+            table_sizes=sizes,
+            periods=periods,
+            tails=tails,
+            inside=tuple(inside),
+            owners=owners,
+            child_counts=child_counts,
+            child_begins=child_begins,
         )
 
     def of(self, places: Int64Array) -> tuple[Int32Array, Int64Array]:
@@ -106,22 +118,15 @@ class TableOrder:
         totals = np.zeros(self.owners.size, np.int64)
         totals[len(self.names)] = place
         # A table stands behind the one that leads to it.
-        for table, (begin, size, period, tail) in enumerate(
-            zip(
-                self.table_begins.tolist(),
-                self.table_sizes.tolist(),
-                self.periods.tolist(),
-                self.tails.tolist(),
-                strict=True,
-            )
-        ):
+        tables = (self.table_begins, self.table_sizes, self.periods, self.tails)
+        rows = zip(*(array.tolist() for array in tables), self.inside, strict=True)
+        for table, (begin, size, period, tail, inside) in enumerate(rows):
             count = int(totals[len(self.names) + table])
             if tail >= 0:
                 totals[tail] = count // period
                 count -= count // period
             rounds, rest = divmod(count, size)
-            if rounds:
-                totals += np.where(self.owners == table, self.child_counts * rounds, 0)
+            totals[inside] = self.child_counts[inside] * rounds
             totals += np.bincount(self.slots[begin : begin + rest], minlength=totals.size)
         return totals[: len(self.names)]
 

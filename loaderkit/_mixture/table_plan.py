@@ -6,6 +6,7 @@ table themselves, the others are gathered into groups, each closed as soon as it
 a tail has a table of its own by the same rule, over the ordinals of its own.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,8 +15,9 @@ from functools import lru_cache
 from .fair_table import Int32Array, fair_slots, slot_counts
 
 LEAST_SHARE = 256  # a component with less than 1/256 is a member of a group or of a tail
-# Slots of a group's table for its smallest direct child, which so has its share to 1/2048. More would take longer.
-_LEAST_SLOTS = 1024
+# Slots of a table's smallest direct child, as in one of 65,536: rounding changes a share by less than 1/256 of it. More
+# slots are more exact and take longer, half a microsecond each.
+_LEAST_SLOTS = 256
 _LEAST_LOG = 62  # a component with less than 2**-62 would be read first beyond the last place
 _TABLES = 64  # that are kept: many groups have the same one
 
@@ -83,11 +85,12 @@ def _plan(weights: Mapping[str, int], slots: int, most_slots: int) -> TablePlan:
 
 
 def _gathered(members: Mapping[str, int], most_slots: int) -> TablePlan:
-    total = sum(members.values())
-    direct = [weight for weight in members.values() if weight * LEAST_SHARE >= total]
-    least = min(direct, default=-(-total // LEAST_SHARE))
-    slots = 1 << (-(-_LEAST_SLOTS * total // least) - 1).bit_length()
-    return _plan(members, min(slots, most_slots), most_slots)
+    divisor = math.gcd(*members.values())
+    weights = {name: weight // divisor for name, weight in members.items()}
+    total = sum(weights.values())
+    direct = [weight for weight in weights.values() if weight * LEAST_SHARE >= total]
+    slots = -(-_LEAST_SLOTS * total // min(direct)) if direct else most_slots
+    return _plan(weights, min(slots, most_slots), most_slots)
 
 
 def _tail(members: Mapping[str, int], most_slots: int) -> "str | TablePlan":

@@ -68,6 +68,7 @@ __all__ = [
     "WorkerError",
     "WorkerTimeoutError",
     "ZipDataSource",
+    "balance",
     "decode",
     "interleave",
     "load",
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from loaderkit.checkpoint import CheckpointHandler as CheckpointHandler
     from loaderkit.checkpoint import CheckpointRestore as CheckpointRestore
     from loaderkit.checkpoint import CheckpointSave as CheckpointSave
+    from loaderkit.combine import balance as balance
     from loaderkit.combine import interleave as interleave
     from loaderkit.combine import mix as mix
     from loaderkit.errors import ArenaMemoryError as ArenaMemoryError
@@ -163,8 +165,9 @@ _NAMES = {
     "CheckpointHandler": "loaderkit.checkpoint",
     "CheckpointRestore": "loaderkit.checkpoint",
     "CheckpointSave": "loaderkit.checkpoint",
-    "mix": "loaderkit.combine",
+    "balance": "loaderkit.combine",
     "interleave": "loaderkit.combine",
+    "mix": "loaderkit.combine",
     "ArenaMemoryError": "loaderkit.errors",
     "BadRecordsError": "loaderkit.errors",
     "BatchError": "loaderkit.errors",

@@ -29,7 +29,7 @@ IMPORTS = {
     "_record_index": "errors _base _system _formats _storage",
     "_chunk_cache": "_base _system _storage _record_index",
     "sources": "errors _base _system _formats _storage _record_index _chunk_cache",
-    "combine": "_base _order samplers sources",
+    "combine": "_base _order _mixture samplers sources",
     "transforms": "errors _base _order _formats",
     "_plan": "errors _base _order _mixture samplers",
     "_engine": "errors _base _order",

@@ -16,22 +16,22 @@ PAGE = (ROOT / "docs/architecture.md").read_text()
 # that means something narrower here, belongs in the glossary of docs/architecture.md instead.
 PLAIN = """
     access agreement ahead alias announced answer any arguments array arrays as assignment attempts augment bad
-    base batch batches batching beginning blame blocks boot bound braces buffer build bulk by byte cache cached
-    call calling calls canonical card cards center changed check checkpoint checks checksum checksums chunked
-    chunks chw cipher cli client closable closed closing cluster column columns combine come coming command
-    comparison compile compiled component components composed concat config conformance constants contact
-    content context coordination counted crop crops csv curves data dataset decisions decode decoders delivery
-    demo descriptors device differ difference digest digits direct directory discarded distinct document domain
-    drop dropping each end ends engine entry epoch epochs error errors event eviction example exceptions
-    executor executors exit experiment experimental extension factory facts failed failure fair feature feeds
-    fetch fetched fetcher fetching field files filter filters find finder finding findings fingerprint
-    fingerprints finished first flat flip float folder followed footer forbidden foreign format formats from
-    fsspec generators geometry give global globals grain group groups handler header hints html hwc id identity
-    image importable indexed indices inline inner input inspect installed integers interleave interleaved
-    interop item iterator jax joiner jpeg json keys kill known label labels lanes later launch lazy leaf lease
-    lent libraries library limit limits line lines link lint listing live load loader loaderkit local log losses
-    lost made main make malformed map mapped masks mean member members memory merge messages metadata method
-    miscounted mismatch missing mix mixed mixing modules multiprocessing name named names naming no normalize
+    balanced base batch batches batching beginning blame blocks boot bound braces buffer build bulk by byte
+    cache cached call calling calls canonical card cards center changed check checkpoint checks checksum
+    checksums chunked chunks chw cipher cli client closable closed closing cluster column columns combine come
+    coming command comparison compile compiled component components composed concat config conformance constants
+    contact content context coordination counted crop crops csv curves data dataset decisions decode decoders
+    delivery demo descriptors device differ difference digest digits direct directory discarded distinct
+    document domain drop dropping each end ends engine entry epoch epochs error errors event eviction example
+    exceptions executor executors exit experiment experimental extension factory facts failed failure fair
+    feature feeds fetch fetched fetcher fetching field files filter filters find finder finding findings
+    fingerprint fingerprints finished first flat flip float folder followed footer forbidden foreign format
+    formats from fsspec generators geometry give global globals grain group groups handler header hints html hwc
+    id identity image importable indexed indices inline inner input inspect installed integers interleave
+    interleaved interop item iterator jax joiner jpeg json keys kill known label labels lanes later launch lazy
+    leaf lease lent libraries library limit limits line lines link lint listing live load loader loaderkit local
+    log losses lost made main make malformed map mapped masks mean member members memory merge messages metadata
+    method miscounted mismatch missing mixed mixing modules multiprocessing name named names naming no normalize
     notes numbers object objects obstore on open opened operation operations optional options order orders
     outputs package packer padding page parameters parser parts passed permutation permutations pickler pickling
     pipeline pixels place placement places plain plan platform plus policy pool positions preview printable

@@ -1,12 +1,10 @@
 """Several sources by weight."""
 
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from reprlib import repr as _short
 from typing import Any, Literal
 
 from loaderkit._base.integers import at_least
-from loaderkit._order.mixing import fold
 from loaderkit._order.sharding import Sharding
 from loaderkit.samplers import ChunkSampler, IndexSampler, MixedSampler, Sampler
 from loaderkit.samplers.mixture_arguments import StagedWeights
@@ -15,6 +13,8 @@ from loaderkit.sources import ConcatDataSource
 from loaderkit.sources.id_column import IdColumnDataSource
 from loaderkit.sources.optional import advised_chunk
 from loaderkit.sources.parts import parts_of
+
+from .component_seed import component_seed
 
 
 def mix(
@@ -94,7 +94,7 @@ def mix(
     epochs = _epochs_of(num_epochs, sources)
     samplers: dict[str, Sampler] = {}
     for name, source in sources.items():
-        own = None if seed is None else fold(seed, _number_of(name))
+        own = None if seed is None else component_seed(seed, name)
         chunk = advised_chunk(source)
         if lanes == 1 and (window is None or chunk is None):
             samplers[name] = IndexSampler(len(source), shuffle=shuffle, seed=own, num_epochs=epochs[name])
@@ -141,8 +141,3 @@ def _epochs_of(num_epochs: Any, sources: Mapping[str, Any]) -> dict[str, int | N
                 f"num_epochs: expected names of sources, got {_short(name)}; write one of {_short(list(sources))}"
             )
     return {name: num_epochs.get(name) for name in sources}
-
-
-def _number_of(name: str) -> int:
-    """64 bits of a name."""
-    return int.from_bytes(sha256(name.encode()).digest()[:8])

@@ -1,0 +1,120 @@
+"""The records of one source in chosen shares of their classes."""
+
+from collections.abc import Mapping
+from reprlib import repr as _short
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderkit._base.integers import at_least
+from loaderkit._mixture.shares import Weight
+from loaderkit._order.sharding import Sharding
+from loaderkit.samplers import KeysSampler, MixedSampler
+from loaderkit.samplers.protocol import SEED_LIMIT
+from loaderkit.sources.protocol import require_methods, short_repr
+
+from .component_seed import component_seed
+
+_Source = TypeVar("_Source")
+
+
+def balance(
+    source: _Source,
+    labels: npt.ArrayLike,
+    target: Mapping[Any, Weight] | None = None,
+    *,
+    shuffle: bool = True,
+    seed: int | None,
+    num_epochs: int | None = None,
+    order: Literal["even", "shuffled"] = "even",
+    when_exhausted: Literal["stop", "drop"] | None = None,
+    shard_options: Sharding | None = None,
+) -> tuple[_Source, MixedSampler]:
+    """The records of a source in chosen shares of their classes: all equally often, however few a class has.
+
+    Args:
+        source: any data source; it is returned as it is.
+        labels: (len(source),) ints or strings, the class of each record.
+        target: {label: weight} as int, Fraction or float; a class that is left out isn't read. None for equal shares.
+        shuffle: whether each epoch of a class has an order of its own, which needs a seed.
+        seed: int in [0, 2**64) or None. The seed of a class's shuffle follows from it and from the label.
+        num_epochs: how often each class is read, None for an endless stream, in which small classes come again sooner.
+            With a number `when_exhausted` is needed: "stop" ends where the first class does.
+        order: "even" spreads each class as evenly as can be; "shuffled" permutes blocks of 2,048 indices.
+        when_exhausted, shard_options: as MixedSampler has them.
+
+    Returns the source and the sampler for a DataLoader. Its components are KeysSamplers named str(label), in sorted
+    order, and its record keys are those of the source. TypeError for labels of another type; ValueError for another
+    number of labels than records, and for classes of the target that have no record.
+
+    >>> import loaderkit as lk
+    >>> animals, labels = ["Tom", "Kit", "Rex", "Leo", "Ace"], ["cat", "cat", "dog", "cat", "cat"]
+    >>> source, sampler = balance(animals, labels, seed=0)
+    >>> sampler.names, [labels[key] for key in sampler.record_keys(range(6))]
+    (('cat', 'dog'), ['cat', 'dog', 'cat', 'dog', 'cat', 'dog'])
+    """
+    require_methods(source, argument="source")
+    classes, members = _grouped(labels, source)
+    if seed is not None:
+        seed = at_least("seed", seed, 0, below=SEED_LIMIT)
+    elif shuffle:
+        raise ValueError(
+            "seed: expected an int, as shuffle=True needs a seed, got None; give for example seed=0"
+        )
+    by_name = dict(sorted(zip(classes, members, strict=True)))
+    sampler = MixedSampler(
+        {
+            name: KeysSampler(
+                keys,
+                shuffle=shuffle,
+                seed=None if seed is None else component_seed(seed, name),
+                num_epochs=num_epochs,
+            )
+            for name, keys in by_name.items()
+        },
+        weights=None if target is None else _checked_target(target, by_name),
+        order=order,
+        when_exhausted=when_exhausted,
+        seed=seed,
+        offsets=dict.fromkeys(by_name, 0),
+        shard_options=shard_options,
+    )
+    return source, sampler
+
+
+def _grouped(labels: npt.ArrayLike, source: Any) -> tuple[list[str], list[npt.NDArray[np.intp]]]:
+    """The names of the classes, and the record keys of each, ascending."""
+    advice = "give an int or a string for each record"
+    try:
+        array = np.asarray(labels)
+    except ValueError:  # rows of different lengths
+        array = np.empty((0, 0))
+    if array.ndim != 1:
+        raise ValueError(f"labels: expected one dimension, got {_short(labels)}; {advice}")
+    if len(array) != len(source):
+        raise ValueError(
+            f"labels: expected one for each of the {len(source)} records of {short_repr(source)}, got {len(array)}; "
+            f"{advice}"
+        )
+    if not len(array):
+        raise ValueError("labels: expected one or more, got none; an empty source can't be sampled")
+    if array.dtype.kind not in "iuU":
+        raise TypeError(f"labels: expected ints or strings, got an array of {array.dtype}; {advice}")
+    classes, numbers, counts = np.unique(array, return_inverse=True, return_counts=True)
+    keys = np.argsort(numbers, kind="stable")
+    return [str(label) for label in classes.tolist()], np.split(keys, np.cumsum(counts)[:-1])
+
+
+def _checked_target(target: Any, names: Mapping[str, Any]) -> dict[str, Weight]:
+    if not isinstance(target, Mapping):
+        raise TypeError(
+            f"target: expected a mapping of label to weight, got {_short(target)}; write {{label: 0.7, other: 0.3}}"
+        )
+    absent = [label for label in target if str(label) not in names]
+    if absent:
+        raise ValueError(
+            f"target: expected labels of records, got {', '.join(map(repr, absent[:10]))}, which no record has; leave "
+            f"them out, or write some of {_short(list(names))}"
+        )
+    return {str(label): weight for label, weight in target.items()}

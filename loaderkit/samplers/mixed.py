@@ -132,8 +132,8 @@ class MixedSampler(BulkSampler):
         if self.seed is not None:
             self._set(seed=at_least("seed", self.seed, 0, below=SEED_LIMIT))
         check_sharding(self.shard_options)
-        self._set(offsets=checked_offsets(self.offsets, components))
         lengths = checked_lengths(components, self.when_exhausted)
+        self._set(offsets=checked_offsets(self.offsets, components))
         lanes, batch = checked_lanes(self.lanes, self.batch, lengths)
         self._set(lanes=lanes, batch=batch, _lengths=lengths)
         pattern = checked_pattern(self.pattern, self.names)

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from naive_mixture import counts_of, simulated
 
 from loaderkit._mixture import runs as runs_module
 from loaderkit._mixture.runs import ABSENT, RunSettings, runs_of
 from loaderkit._mixture.stages import MixtureStage, MixtureStages
-
-from naive_mixture import counts_of, simulated
 
 NAMES = ["b", "a", "d", "c"]  # not sorted, as a user may give them
 MOST = 90
@@ -66,7 +65,9 @@ def made(settings, expected):
     """The runs; None where the mixture ends before a stage begins, which is an error."""
     last = settings.stages.entries[-1].first_index
     if len(expected) <= last:
-        with pytest.raises(ValueError, match=r"^weights: expected a mixture that lasts until its stage at index"):
+        with pytest.raises(
+            ValueError, match=r"^weights: expected a mixture that lasts until its stage at index"
+        ):
             runs_of(settings)
         return None
     return runs_of(settings)
@@ -141,7 +142,9 @@ def test_names_that_are_no_components_still_take_part(stages, given_names, data)
         assert (number, got) == (names.index(name) if name in names else ABSENT, ordinal)
     absent = {name for stage in stages.entries for name in stage.weights} - given_names
     if absent:
-        with pytest.raises(ValueError, match=rf"^components: expected all names .* no '{min(absent)}'; give it"):
+        with pytest.raises(
+            ValueError, match=rf"^components: expected all names .* no '{min(absent)}'; give it"
+        ):
             runs_of(RunSettings(names, {names[0]: 500}, stages, "drop"))
 
 
@@ -149,7 +152,9 @@ def test_a_restored_state_of_many_stages_makes_one_order(monkeypatch):
     """The stage that holds; its counts are in the state."""
     made_orders = []
     original = runs_module.order_of
-    monkeypatch.setattr(runs_module, "order_of", lambda *said, **more: made_orders.append(1) or original(*said, **more))
+    monkeypatch.setattr(
+        runs_module, "order_of", lambda *said, **more: made_orders.append(1) or original(*said, **more)
+    )
     entries = tuple(
         MixtureStage(100 * number, {"a": Fraction(1), "b": Fraction(1 + number % 7)}) for number in range(300)
     )
@@ -163,7 +168,9 @@ def test_a_restored_state_of_many_stages_makes_one_order(monkeypatch):
 
 def test_turns_of_records_are_those_that_read_them():
     """Also behind the run's end, as if it had none."""
-    stages = MixtureStages((MixtureStage(0, {"a": Fraction(3), "b": Fraction(2)}), MixtureStage(7, {"b": Fraction(1)})))
+    stages = MixtureStages(
+        (MixtureStage(0, {"a": Fraction(3), "b": Fraction(2)}), MixtureStage(7, {"b": Fraction(1)}))
+    )
     runs = runs_of(RunSettings(NAMES, {}, stages))
     run = runs.at(3)
     turns = run.turns_of("b", np.arange(30))

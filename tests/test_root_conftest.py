@@ -1,4 +1,4 @@
-"""The root conftest's rules for every test: its limit, and the signals that it starts with."""
+"""The root conftest's rules for every test: its limit, its signals at the start, and what it may leave behind."""
 
 import os
 import signal
@@ -50,6 +50,40 @@ def test_its_child_was_ended():
 @given(st.integers())
 def test_of_a_property(number):
     reaches_its_limit()
+
+
+@pytest.fixture(scope="module")
+def opened():
+    with open(__file__) as file:
+        yield file
+
+
+def open_for_ever():
+    os.open(__file__, os.O_RDONLY)
+
+
+def test_leaves_nothing():
+    sys.modules["conftest"].PATIENCE_S = 0.2
+
+
+def test_leaves_a_file():
+    open_for_ever()
+
+
+def test_leaves_nothing_behind_one_that_did():
+    pass
+
+
+def test_is_the_first_with_its_modules_fixture(opened):
+    assert not opened.closed
+
+
+def test_leaves_another_file_than_its_modules_fixture(opened):
+    open_for_ever()
+
+
+def test_leaves_a_file_behind_one_that_left_none():
+    open_for_ever()
 
 
 def test_signals():
@@ -121,9 +155,19 @@ def test_where_a_test_cant_be_ended_the_process_writes_its_stacks_and_exits(ran)
     first, second = said.split("Timeout (")
     assert ", in test_never_ends\n" in first and "in test_never_ends\n" in second
     assert "PASSED test_hanging.py::test_after_the_exit" in ran.stdout
-    assert "3 failed, 3 passed" in ran.stdout
+    assert "3 failed, 9 passed, 3 errors" in ran.stdout
 
 
 def test_a_suite_that_was_started_with_signals_ignored_or_blocked_takes_them_up_again(ran):
     """SIGINT as under nohup or in the background of a script; SIGHUP stays ignored, and Python's own."""
     assert "PASSED test_hanging.py::test_signals" in ran.stdout
+
+
+def test_what_a_test_leaves_behind_is_its_own(ran):
+    """Found in the test that left it, and in no other; what a wider fixture opened in a test isn't left behind."""
+    found = {name.partition(" - ")[0] for name in ran.stdout.split("ERROR test_hanging.py::test_")[1:]}
+    leavers = ("a_file", "another_file_than_its_modules_fixture", "a_file_behind_one_that_left_none")
+    assert {name.split()[0] for name in found} == {f"leaves_{what}" for what in leavers}
+    assert ran.stdout.count("the test left behind:\n  descriptor ") == 3
+    for name in ("leaves_nothing", "leaves_nothing_behind_one_that_did", "is_the_first_with_its_modules_fixture"):
+        assert f"PASSED test_hanging.py::test_{name}" in ran.stdout

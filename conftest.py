@@ -276,9 +276,8 @@ def children() -> Iterator[int]:
         return
     for task in os.listdir("/proc/self/task"):
         # A thread may end between the listing and the reading; its children then belong to another thread.
-        with contextlib.suppress(OSError):
-            with open(f"/proc/self/task/{task}/children", "rb", 0) as file:
-                yield from map(int, file.read().split())
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/children", "rb", 0) as file:
+            yield from map(int, file.read().split())
 
 
 def descriptors() -> Iterator[tuple[int, str]]:

@@ -169,5 +169,9 @@ def test_what_a_test_leaves_behind_is_its_own(ran):
     leavers = ("a_file", "another_file_than_its_modules_fixture", "a_file_behind_one_that_left_none")
     assert {name.split()[0] for name in found} == {f"leaves_{what}" for what in leavers}
     assert ran.stdout.count("the test left behind:\n  descriptor ") == 3
-    for name in ("leaves_nothing", "leaves_nothing_behind_one_that_did", "is_the_first_with_its_modules_fixture"):
+    for name in (
+        "leaves_nothing",
+        "leaves_nothing_behind_one_that_did",
+        "is_the_first_with_its_modules_fixture",
+    ):
         assert f"PASSED test_hanging.py::test_{name}" in ran.stdout

@@ -4,6 +4,7 @@ Read by ast: `x._name` in a test, where x isn't self or cls, against the rooms w
 """
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,10 +92,15 @@ def is_tested_by(folder: str, room: str) -> bool:
     return room in rooms or room.partition(".")[0] in rooms
 
 
-ROOMS: dict[str, set[str]] = {}
-for module, path in MODULES.items():
-    for name in defined(ast.parse(path.read_bytes())):
-        ROOMS.setdefault(name, set()).add(room_of(module))
+@functools.cache  # and not at import: each worker of a test run collects this file, and one of them runs it
+def rooms() -> dict[str, set[str]]:
+    """The rooms that define a private name."""
+    found: dict[str, set[str]] = {}
+    for module, path in MODULES.items():
+        for name in defined(ast.parse(path.read_bytes())):
+            found.setdefault(name, set()).add(room_of(module))
+    return found
+
 
 FOLDERS = sorted(folder.name for folder in TESTS.iterdir() if any(folder.glob("*.py")))
 
@@ -103,10 +109,10 @@ def foreign(folder: str) -> Iterator[tuple[str, str]]:
     """What the tests of a folder reach that no room of theirs defines: the name, and where it stands."""
     for file in sorted((TESTS / folder).rglob("*.py")):
         for node in reached(file):
-            rooms = ROOMS.get(node.attr, set())
-            if rooms and not any(is_tested_by(folder, room) for room in rooms):
+            homes = rooms().get(node.attr, set())
+            if homes and not any(is_tested_by(folder, room) for room in homes):
                 place = f"{file.relative_to(TESTS)}:{node.lineno}"
-                yield node.attr, f"{place} {ast.unparse(node)}, of {', '.join(sorted(rooms))}"
+                yield node.attr, f"{place} {ast.unparse(node)}, of {', '.join(sorted(homes))}"
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -122,5 +128,7 @@ def test_a_folder_reaches_only_into_its_own_rooms(folder):
 
 def test_helpers_reach_for_the_folders():
     """Of the files beside the folders only the helpers that are named here may."""
-    reaching = {file.name for file in TESTS.glob("*.py") if any(node.attr in ROOMS for node in reached(file))}
+    reaching = {
+        file.name for file in TESTS.glob("*.py") if any(node.attr in rooms() for node in reached(file))
+    }
     assert reaching == {*HELPERS}

@@ -15,7 +15,7 @@ from loaderkit._order.mixing import fold, fold_each
 from loaderkit._order.permutation import Int64Array
 from loaderkit._order.sharding import Sharding
 
-from .bulk import BulkSampler
+from .bulk import BulkSampler, check_sharding
 from .protocol import ENDLESS, SEED_LIMIT
 
 _COLUMN, _PART = 1, 2  # which of an index's two words a key is for
@@ -59,11 +59,7 @@ class WeightedSampler(BulkSampler):
                 advice="give None for an endless stream",
             )
             object.__setattr__(self, "num_samples", samples)
-        if self.shard_options is not None and not isinstance(self.shard_options, Sharding):
-            raise TypeError(
-                "shard_options: expected ShardOptions(...), NoSharding(), ShardByJaxProcess() or ShardBySharding(...), "
-                f"got {_short(self.shard_options)}"
-            )
+        check_sharding(self.shard_options)
         checked = _checked_weights(weights)
         object.__setattr__(self, "table", AliasTable.of(checked))
         object.__setattr__(self, "weights_digest", digest_of(checked))

@@ -18,13 +18,13 @@ PLAIN = """
     access agreement ahead alias announced answer any arguments array arrays as assignment attempts augment bad
     balanced base batch batches batching beginning blame blocks boot bound braces buffer build bulk by byte
     cache cached call calling calls canonical card cards center changed check checkpoint checks checksum
-    checksums chunked chunks chw cipher cli client closable closed closing cluster column columns combine come
-    coming command comparison compile compiled component components composed concat config conformance constants
-    contact content context coordination counted crop crops csv curves data dataset decisions decode decoders
-    delivery demo descriptors device differ difference digest digits direct directory discarded distinct
-    document domain drop dropping each end ends engine entry epoch epochs error errors event eviction example
-    exceptions executor executors exit experiment experimental extension factory facts failed failure fair
-    feature feeds fetch fetched fetcher fetching field files filter filters find finder finding findings
+    checksums chosen chunked chunks chw cipher cli client closable closed closing cluster column columns combine
+    come coming command comparison compile compiled component components composed concat config conformance
+    constants contact content context coordination counted crop crops csv curves data dataset decisions decode
+    decoders delivery demo descriptors device differ difference digest digits direct directory discarded
+    distinct document domain drop dropping each end ends engine entry epoch epochs error errors event eviction
+    example exceptions executor executors exit experiment experimental extension factory facts failed failure
+    fair feature feeds fetch fetched fetcher fetching field files filter filters find finder finding findings
     fingerprint fingerprints finished first flat flip float folder followed footer forbidden foreign format
     formats from fsspec generators geometry give global globals grain group groups handler header hints html hwc
     id identity image importable indexed indices inline inner input inspect installed integers interleave

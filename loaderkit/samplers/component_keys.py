@@ -1,6 +1,6 @@
 """The record keys of components side by side: those that are samplers of epochs in one call, others one by one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from loaderkit._order.mixing import UInt64Array, fold_arrays
 from loaderkit._order.permutation import Int64Array, Permutations
 
 from .epochs import IndexSampler, SequentialSampler
+from .keys import KeysSampler
 from .protocol import ENDLESS, Sampler, record_keys_of
 
 IntpArray = npt.NDArray[np.intp]
@@ -63,7 +64,7 @@ class ComponentKeys:
 
 
 def _has_row(sampler: Sampler) -> bool:
-    return type(sampler) in (IndexSampler, SequentialSampler)  # a subclass may have other keys
+    return type(sampler) in (IndexSampler, KeysSampler, SequentialSampler)  # a subclass may have other keys
 
 
 class _EpochTable:
@@ -75,7 +76,7 @@ class _EpochTable:
     def __init__(self, components: Mapping[str, Sampler], offsets: Mapping[str, int]) -> None:
         rows = [
             (each.num_records, each.shuffle, each.seed or 0)
-            if isinstance(each, IndexSampler | SequentialSampler) and _has_row(each)
+            if isinstance(each, IndexSampler | KeysSampler | SequentialSampler) and _has_row(each)
             else (1, False, 0)
             for each in components.values()
         ]
@@ -85,6 +86,7 @@ class _EpochTable:
         self._all_shuffled = bool(self._shuffled.all())
         self._seeds = np.array(seeds, np.uint64)
         self._offsets = np.array([offsets[name] for name in components], np.int64)
+        self._chosen = _ChosenKeys(components.values())
         self._present = self._orders_of(np.zeros(self._sizes.shape, np.int64))
 
     def of(self, components: IntpArray, ordinals: Int64Array) -> Int64Array:
@@ -98,6 +100,7 @@ class _EpochTable:
             else:
                 keys = self._in_many(components, ordinals, firsts, lasts)
             assert keys is not None
+        keys = self._chosen.of(components, keys)
         keys += self._offsets.take(components)
         return keys
 
@@ -158,6 +161,31 @@ class _EpochTable:
 
     def _keys_of(self, components: IntpArray, epochs: Int64Array) -> UInt64Array:
         return fold_arrays(self._seeds[components], epochs.view(np.uint64))
+
+
+class _ChosenKeys:
+    """The keys of KeysSamplers, one list behind the other: 8 bytes a key beside those of the samplers."""
+
+    def __init__(self, samplers: Iterable[Sampler]) -> None:
+        lists = [
+            each.keys if isinstance(each, KeysSampler) and _has_row(each) else np.empty(0, np.int64)
+            for each in samplers
+        ]
+        sizes = np.array([len(keys) for keys in lists], np.int64)
+        self._present = sizes > 0
+        self._all_present = bool(self._present.all())
+        self._keys = np.concatenate(lists) if self._present.any() else None
+        self._firsts = np.cumsum(sizes) - sizes
+
+    def of(self, components: IntpArray, positions: Int64Array) -> Int64Array:
+        """The keys at positions in components' lists, (n,); of a component without a list the positions themselves."""
+        if self._keys is None:
+            return positions
+        if self._all_present:
+            return self._keys.take(positions + self._firsts.take(components))
+        here = np.flatnonzero(self._present.take(components))
+        positions[here] = self._keys.take(positions[here] + self._firsts.take(components[here]))
+        return positions
 
 
 class _Orders(NamedTuple):

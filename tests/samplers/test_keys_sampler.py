@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import loaderkit as lk
-from loaderkit.samplers import IndexSampler, KeysSampler, Sampler
+from loaderkit.samplers import IndexSampler, KeysSampler, MixedSampler, Sampler
+from loaderkit.samplers.protocol import length_of
 from loaderkit.testing import check_sampler
 
 key_lists = st.lists(st.integers(0, (1 << 62) - 1) | st.integers(0, 9), min_size=1, max_size=300)
@@ -185,3 +186,27 @@ def test_a_state_of_other_keys_is_refused():
         assert next(it) == 1
     with iter(loader([3, 1, 4])) as it, pytest.raises(lk.CheckpointMismatchError, match="keys"):
         it.set_state(state)
+
+
+class DoubledKeys(KeysSampler):
+    """A user's subclass, whose keys aren't those that it was given."""
+
+    def record_keys(self, indices):
+        return 2 * super().record_keys(indices)
+
+
+small_keys = st.lists(st.integers(0, 99), min_size=1, max_size=30)
+
+
+@given(st.lists(st.tuples(small_keys, settings), min_size=1, max_size=4), st.booleans())
+def test_a_mixture_reads_each_components_keys_in_its_order(said, beside_others):
+    """Alone, and beside samplers that have no keys of their own, or others."""
+    components = {f"k{place}": KeysSampler(keys, **one) for place, (keys, one) in enumerate(said)}
+    if beside_others:
+        components |= {"order": IndexSampler(7, shuffle=True, seed=1), "user's": DoubledKeys([5, 3])}
+    offsets = {name: 1000 * place for place, name in enumerate(components)}
+    sampler = MixedSampler(components, offsets=offsets, when_exhausted="stop")
+    keys = sampler.record_keys(range(min(length_of(sampler) or 60, 60)))
+    for name, component in components.items():
+        own = keys[keys // 1000 == offsets[name] // 1000] - offsets[name]
+        assert own.tolist() == component.record_keys(range(len(own))).tolist()

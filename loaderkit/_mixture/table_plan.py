@@ -97,8 +97,8 @@ def _tail(members: Mapping[str, int], most_slots: int) -> "str | TablePlan":
     if len(members) == 1:
         return next(iter(members))
     plan = _gathered(members, most_slots)
-    # From its end a table is due by floor(j * W / w), a slot earlier than ceil: the places between two of the tail's
-    # count as begun ones, and a component of it is behind by them.
+    # Read from its end, a table has each unit due by floor(j * W / w), a slot earlier. So its components stay closer
+    # than 1 to their share of all places also just before the tail's next place.
     return TablePlan(plan.children, plan.slots[::-1], plan.tail, plan.period)
 
 

@@ -46,7 +46,7 @@ class NaiveOrder:
         divisor = math.gcd(*weights.values())
         weights = {name: weight // divisor for name, weight in weights.items()}
         total = sum(weights.values())
-        self.tail, self.tail_share = None, Fraction(0)
+        self.tail, self.tail_name, self.tail_share = None, None, Fraction(0)
         if total <= slots:
             children = sorted(weights.items())
             counts = [weight for _, weight in children]
@@ -61,6 +61,7 @@ class NaiveOrder:
                     children.append((self.inside(group, most_slots), sum(group.values())))
                     group = {}
             if group:
+                self.tail_name = min(group)
                 self.period = round(Fraction(total, sum(group.values())))
                 self.tail_share = Fraction(1, self.period)
                 self.tail = self.inside(group, most_slots)
@@ -260,6 +261,13 @@ def test_shares_beside_the_least_of_a_slot_of_its_own(numerator):
     check(order, 3000, bounds=dict.fromkeys(order.names, 2))
 
 
+def test_a_share_of_exactly_the_least_has_slots_of_its_own():
+    part = 257 * 1001
+    order = order_of(named([255 * part - 1, part, 1]))
+    assert order.owners[1] == 0
+    assert order.child_counts[1] * 256 == order.table_sizes[0]
+
+
 def test_weights_far_apart_are_kept():
     order = order_of({name: Fraction(repr(weight)) for name, weight in (("a", 1e-9), ("b", 1e9), ("c", 1.0))})
     assert abs(order.weights["a"] * 10**18 - 1) < Fraction(1, 100)
@@ -318,6 +326,27 @@ def test_places_beyond_the_last_one(weights, ordinal):
                     assert [part.tolist() for part in one.of(np.array([place]))] == [[component], [ordinal]]
                 else:
                     assert one.counts(MOST)[component] <= ordinal
+
+
+@pytest.mark.parametrize("weights", [[3, 2], [1], [60, 1, 7], [1, 10**6]])
+def test_the_last_places(weights):
+    """Those of a few ordinals on both sides of 2**62, in Python's integers."""
+    order = order_of(named(weights))
+    twin = NaiveOrder({name: int(weight) for name, weight in named(weights).items()}, 65_536, 65_536)
+    for component, name in enumerate(order.names):
+        near = int(order.counts(MOST)[component])
+        ordinals = [near + step for step in range(-3, 130)]
+        if name == twin.tail_name:
+            expected = [ordinal * twin.period + twin.period - 1 for ordinal in ordinals]
+        else:
+            slots = twin.slots_of[twin.children.index(name)]
+            rounds = [divmod(ordinal, len(slots)) for ordinal in ordinals]
+            expected = [turn * len(twin.slots) + slots[slot] for turn, slot in rounds]
+            if twin.tail is not None:
+                expected = [place + place // (twin.period - 1) for place in expected]
+        places = order.places_of(component, np.array(ordinals)).tolist()
+        assert places == [min(place, MOST) for place in expected]
+        assert min(expected) < MOST < max(expected)
 
 
 @given(few_weights, st.integers(0, 2**64 - 1), PLACES)

@@ -210,3 +210,11 @@ def test_a_mixture_reads_each_components_keys_in_its_order(said, beside_others):
     for name, component in components.items():
         own = keys[keys // 1000 == offsets[name] // 1000] - offsets[name]
         assert own.tolist() == component.record_keys(range(len(own))).tolist()
+
+
+def test_a_mixture_asks_for_the_place_of_chosen_keys():
+    """How many there are doesn't say how many records their source has."""
+    with pytest.raises(
+        TypeError, match=r"offsets: expected what .* sampler of 'few', a KeysSampler, doesn't say"
+    ):
+        MixedSampler({"few": KeysSampler([1, 0]), "all": IndexSampler(9)})

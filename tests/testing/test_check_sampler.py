@@ -261,6 +261,12 @@ OWN = {
     "Grain's IndexSampler": grain.IndexSampler(50, shuffle=True, seed=3, num_epochs=2),
     "Grain's SequentialSampler": grain.SequentialSampler(9),
     "ChunkSampler": lk.ChunkSampler(1000, chunk=7, window=5, lanes=4, batch=16, seed=7),
+    "KeysSampler": lk.KeysSampler(np.arange(40)[::-1], shuffle=True, seed=5),
+    "WeightedSampler": lk.WeightedSampler(np.arange(50), seed=5),
+    "InterleavedSampler": lk.InterleavedSampler([9, 0, 3, 20], cycle_length=2, block_length=4),
+    "MixedSampler": lk.MixedSampler(
+        {"a": lk.IndexSampler(20), "b": lk.IndexSampler(30, shuffle=True, seed=1)}
+    ),
     "many records": lk.IndexSampler(2**61, shuffle=True, seed=0),
 }
 

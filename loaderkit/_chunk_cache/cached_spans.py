@@ -204,9 +204,9 @@ class CachedSpans:
     # --- the loader's share -------------------------------------------------------------------------------------
 
     @property
-    def limit(self) -> int:
-        """Bytes that the whole cache may have."""
-        return self._cache.limit
+    def cache(self) -> Cache:
+        """The folder, and the bytes that the whole cache may have."""
+        return self._cache
 
     def share(self) -> int:
         """Bytes that the chunks of this loader may have now."""

@@ -10,6 +10,8 @@ from .eviction import NextUse
 
 Int64Array = NDArray[np.int64]
 
+NO_CHUNK = -1  # the number of a record that isn't in a chunk: its source has no cache
+
 
 class ChunkFeed:
     """The chunks of a source's records; a source with a cache has one as `chunk_feed`.
@@ -17,7 +19,11 @@ class ChunkFeed:
     Args:
         spans: reads the records through the cache.
         index_keys: the keys of the index, (n,) int64, that record keys stand for; None where they are the same.
+
+    starts: the first number of each part that has a room of its own: here there is one part.
     """
+
+    starts = (0,)
 
     def __init__(self, spans: CachedSpans, index_keys: Callable[[Int64Array], Int64Array] | None) -> None:
         self._spans, self._index_keys = spans, index_keys
@@ -28,7 +34,17 @@ class ChunkFeed:
         Args:
             keys: gives them, (n,) int64.
         """
-        return ChunkFeed(self._spans, _Composed(keys, self._index_keys))
+        return ChunkFeed(self._spans, ComposedKeys(keys, self._index_keys))
+
+    @property
+    def identity(self) -> int:
+        """Equal for feeds of the same chunks."""
+        return id(self._spans)
+
+    @property
+    def end(self) -> int:
+        """One past the last number of a chunk."""
+        return self._spans.numbers.end
 
     @property
     def chunk_bytes(self) -> int:
@@ -47,11 +63,16 @@ class ChunkFeed:
     @property
     def limit(self) -> int:
         """The user's limit of the cache, in bytes."""
-        return self._spans.limit
+        return self._spans.cache.limit
 
-    def room(self) -> int:
-        """Bytes of chunks that this loader may have in the cache now."""
-        return self._spans.share()
+    @property
+    def limits(self) -> dict[str, int]:
+        """The same by the cache's folder."""
+        return {self._spans.cache.folder: self._spans.cache.limit}
+
+    def rooms(self) -> list[int]:
+        """Chunks of each part that this loader may have in the cache now."""
+        return [self._spans.share() // self.chunk_bytes]
 
     def numbers(self, record_keys: Int64Array) -> Int64Array:
         """The number of each record's chunk, (n,) int64."""
@@ -82,7 +103,9 @@ class ChunkFeed:
         return record_keys if self._index_keys is None else self._index_keys(record_keys)
 
 
-class _Composed:
+class ComposedKeys:
+    """Keys by two functions, one after the other; by the first alone where the second is None."""
+
     def __init__(
         self,
         first: Callable[[Int64Array], Int64Array],

@@ -58,6 +58,12 @@ class ChunkNumbers:
         return self._index.nbytes
 
     @property
+    def end(self) -> int:
+        """One past the greatest number."""
+        last = np.array([len(self._index) - 1], np.int64)
+        return int(self.of(last)[0]) + 1 if last[0] >= 0 else 0
+
+    @property
     def mean_bytes(self) -> int:
         """Bytes of a chunk, on average."""
         return max(1, self.bytes_of(self._size))

@@ -4,6 +4,8 @@ import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.executors.inline import InlineExecutor
 from loaderkit._runtime.executors.worker_pool import WorkerPool
@@ -11,7 +13,7 @@ from loaderkit._runtime.worker.program import Program
 from loaderkit._system.file_identity import Files
 from loaderkit._system.resources import available_memory
 from loaderkit.errors import TransportError
-from loaderkit.samplers import ChunkSampler
+from loaderkit.samplers import ChunkSampler, MixedSampler, Sampler
 from loaderkit.sources.foreign_files import foreign_files
 
 from .program import program_of
@@ -19,6 +21,7 @@ from .settings import LoaderSettings
 
 if TYPE_CHECKING:
     from loaderkit._chunk_cache.chunk_feed import ChunkFeed
+    from loaderkit._chunk_cache.joint_feed import JointChunkFeed
     from loaderkit._runtime.feeder.feeder import Feeder
 
 _WITHOUT_END = 1 << 62  # bytes
@@ -97,19 +100,24 @@ def feeder_of(settings: LoaderSettings) -> "Feeder | None":
     >>> feeder_of(LoaderSettings(source=[5, 6], sampler=SequentialSampler(2), operations=())) is None
     True
     """
-    feed: ChunkFeed | None = getattr(settings.source, "chunk_feed", None)
+    feed: ChunkFeed | JointChunkFeed | None = getattr(settings.source, "chunk_feed", None)
     if feed is None:
         return None
     sampler, records = settings.sampler, len(settings.source)
-    if isinstance(sampler, ChunkSampler):
-        lanes = -(-sampler.lanes // settings.sharding.resolve().shard_count)
-        of_windows = feed.bytes_of(2 * lanes * sampler.window * sampler.chunk)
+    samplers = _samplers_of_chunks(sampler, feed)
+    by_chunks = [each for each in samplers if isinstance(each, ChunkSampler)]
+    shuffles = [each for each in samplers if getattr(each, "shuffle", False)]
+    if by_chunks and len(by_chunks) == len(shuffles):
+        lanes = -(-by_chunks[0].lanes // settings.sharding.resolve().shard_count)
+        of_windows = feed.bytes_of(2 * lanes * sum(each.window * each.chunk for each in by_chunks))
         if feed.limit < min(of_windows, feed.nbytes):
+            windows = " and ".join(dict.fromkeys(str(each.window) for each in by_chunks))
+            of = f" of {len(by_chunks)} components" if len(by_chunks) > 1 else ""
             raise ValueError(
-                f"limit: expected {of_windows} bytes or more, two windows of {sampler.window} chunks for each of "
-                f"{lanes} lanes, got {feed.limit}; ChunkSampler.over(source, cache_bytes=) chooses the window"
+                f"limit: expected {of_windows} bytes or more, two windows of {windows} chunks for each of "
+                f"{lanes} lanes{of}, got {feed.limit}; ChunkSampler.over(source, cache_bytes=) chooses the window"
             )
-    elif getattr(sampler, "shuffle", False) and feed.limit < feed.nbytes:
+    elif shuffles and feed.limit < feed.nbytes:
         warnings.warn(
             f"the cache has room for {feed.limit} of {feed.nbytes} bytes, and {type(sampler).__qualname__} shuffles "
             "all records: a chunk would be fetched for each, so what the cache lacks is read without it. Use "
@@ -121,6 +129,17 @@ def feeder_of(settings: LoaderSettings) -> "Feeder | None":
     from loaderkit._runtime.feeder.feeder import Feeder  # loaders without a cache don't need it
 
     return Feeder(feed, records)
+
+
+def _samplers_of_chunks(sampler: Sampler, feed: "ChunkFeed | JointChunkFeed") -> list[Sampler]:
+    """The sampler, or of a mixture those of the components whose source has a cache."""
+    if not isinstance(sampler, MixedSampler):
+        return [sampler]
+    from loaderkit._chunk_cache.chunk_feed import NO_CHUNK
+
+    firsts = np.array([sampler.offsets[name] for name in sampler.names], np.int64)
+    cached = (feed.numbers(firsts) != NO_CHUNK).tolist()
+    return [sampler.components[name] for name, has in zip(sampler.names, cached, strict=True) if has]
 
 
 class LoaderExecutorFactory:

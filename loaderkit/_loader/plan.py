@@ -117,14 +117,18 @@ def why_lanes_are_shared(plan: SeekablePlan) -> str:
     'a step takes 2 indices, ChunkSampler has batch=16'
     """
     sampler, shards = plan.sampler, plan.shard.shard_count
-    if not isinstance(sampler, ChunkSampler) or shards == 1:
+    if not isinstance(sampler, ChunkSampler | MixedSampler) or shards == 1:
         return ""
+    samplers = sampler.components.values() if isinstance(sampler, MixedSampler) else [sampler]
+    if not any(isinstance(each, ChunkSampler) for each in samplers):
+        return ""
+    name = type(sampler).__name__
     if sampler.lanes % shards:
-        return f"{shards} shards, ChunkSampler has lanes={sampler.lanes}"
+        return f"{shards} shards, {name} has lanes={sampler.lanes}"
     if plan.row_changing:
         return ""
     if plan.batching.stride != sampler.batch:
-        return f"a step takes {plan.batching.stride} indices, ChunkSampler has batch={sampler.batch}"
+        return f"a step takes {plan.batching.stride} indices, {name} has batch={sampler.batch}"
     return ""
 
 

@@ -224,6 +224,16 @@ class ConcatDataSource:
         chunks = sum(len(source) / (advised_chunk(source) or 1) for source in self._sources)
         return max(1, round(len(self) / max(chunks, 1)))
 
+    @property
+    def chunk_feed(self) -> Any:
+        """The chunks of the records of all sources, for the process that fetches them ahead; None without a cache."""
+        feeds = [getattr(source, "chunk_feed", None) for source in self._sources]
+        if all(feed is None for feed in feeds):
+            return None
+        from loaderkit._chunk_cache.joint_feed import JointChunkFeed
+
+        return JointChunkFeed(feeds, self._ends)
+
     def name(self, record_key: SupportsIndex) -> str | None:
         """The name that the record's own source gives it, None where it gives none.
 

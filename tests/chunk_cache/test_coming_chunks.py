@@ -23,6 +23,8 @@ class Keys:
 class Tens:
     """Chunks of ten records."""
 
+    starts = (0,)
+
     def numbers(self, record_keys):
         return record_keys // 10
 
@@ -36,7 +38,7 @@ def test_chunks_come_due_in_the_order_of_need(keys, count, room):
     fetched = []
     given_out = 0
     while not coming.ended:
-        due = coming.due(count, room)
+        due = coming.due(count, [room])
         assert len(due) <= count
         fetched += (due // 10).tolist()
         needed = {key // 10 for key in keys[given_out:]}
@@ -54,12 +56,12 @@ def test_chunks_come_due_in_the_order_of_need(keys, count, room):
 
 def test_what_is_planned_is_needed_before_all_else():
     coming = ComingChunks([Keys([5, 15, 25, 15, 35])], Tens(), lambda keys, index: 1000 - keys, 1000)
-    coming.due(4, 10)
+    coming.due(4, [10])
     coming.give([4])
     uses = coming.next_use(np.array([0, 1, 3, 7]))
     assert uses[2] < uses[3] < uses[1] < uses[0]  # planned; then as the sampler says: 930, 990, 1000
     by_use = ComingChunks([Keys([5, 15, 25, 15, 35])], Tens(), None, 1000)
-    by_use.due(4, 10)
+    by_use.due(4, [10])
     by_use.give([4])
     uses = by_use.next_use(np.array([0, 1, 2, 3]))
     assert uses[3] < uses[1] < uses[2] < uses[0]  # chunk 1 was used last
@@ -71,5 +73,5 @@ def test_a_sampler_that_fails_ends_the_plan():
             raise ValueError("the sampler's own")
 
     coming = ComingChunks([Failing()], Tens(), None, most_ahead=10)
-    assert coming.due(4, 10).size == 0
+    assert coming.due(4, [10]).size == 0
     assert coming.ended

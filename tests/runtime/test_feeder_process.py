@@ -16,18 +16,18 @@ def test_it_goes_on_after_an_error_of_the_cache(monkeypatch):
         chunk_bytes = 1
         asked = 0
 
-        def room(self):
+        def rooms(self):
             self.asked += 1
             if self.asked == 1:
                 raise OSError("it fails once")
-            return 1
+            return [1]
 
         def fetch(self, keys):
             fetched.append(keys.tolist())
             raise SystemExit  # ends the loop
 
     class Coming:
-        def due(self, count, room):
+        def due(self, count, rooms):
             return np.array([7])
 
     process = main.FeederProcess(None)
@@ -39,6 +39,8 @@ def test_it_goes_on_after_an_error_of_the_cache(monkeypatch):
 
 class Numbers:
     """Record keys in order, chunks of ten."""
+
+    starts = (0,)
 
     def __init__(self, records):
         self.left = [np.arange(records)]
@@ -53,10 +55,10 @@ class Numbers:
 def test_chunks_that_were_given_out_make_room_for_the_next():
     feed = Numbers(100)
     coming = ComingChunks([feed], feed, None, most_ahead=100)
-    assert coming.due(8, room=3).tolist() == [0, 10, 20]
-    assert coming.due(8, room=3).tolist() == []
+    assert coming.due(8, rooms=[3]).tolist() == [0, 10, 20]
+    assert coming.due(8, rooms=[3]).tolist() == []
     coming.give([20])  # the records of two chunks
-    assert coming.due(8, room=3).tolist() == [30, 40]
+    assert coming.due(8, rooms=[3]).tolist() == [30, 40]
 
 
 def test_records_are_read_without_their_chunks_until_it_is_ahead():
@@ -65,8 +67,8 @@ def test_records_are_read_without_their_chunks_until_it_is_ahead():
     class Feed(Numbers):
         chunk_bytes = 1
 
-        def room(self):
-            return 3
+        def rooms(self):
+            return [3]
 
         def fetch(self, keys):
             pass

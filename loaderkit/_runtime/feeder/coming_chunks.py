@@ -5,12 +5,15 @@ on at about the same rate, so their places are compared.
 """
 
 import heapq
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from loaderkit._chunk_cache.chunk_feed import NO_CHUNK
 
 Int64Array = NDArray[np.int64]
 # Takes record keys and an index, and gives the index at which each record is next read, as ChunkSampler.next_uses.
@@ -23,6 +26,9 @@ _LATER = 1 << 62  # a use that isn't planned comes after every planned one
 
 class Chunks(Protocol):
     """What is asked of a source's chunks, as `ChunkFeed` has it."""
+
+    @property
+    def starts(self) -> Sequence[int]: ...
 
     def numbers(self, record_keys: Int64Array) -> Int64Array: ...
 
@@ -47,10 +53,11 @@ class ComingChunks:
         self._planned = [0] * len(self._feeds)
         self._given = [0] * len(self._feeds)
         self._ended = [False] * len(self._feeds)
-        # Place of the first need, number, one of its record keys: planned and not handed out to be fetched.
-        self._queue: list[tuple[int, int, int]] = []
+        # By part: place of the first need, number, one of its record keys: planned and not handed out to be fetched.
+        self._queues: list[list[tuple[int, int, int]]] = [[] for _ in chunks.starts]
         self._last: dict[int, int] = {}  # place of the last planned need, of each chunk that is still needed
         self._fetched: set[int] = set()  # handed out to be fetched, and still needed
+        self._fetched_counts = [0] * len(chunks.starts)  # of them, by part
         self._ends: deque[tuple[int, int]] = deque()  # last places and numbers, a block after the other
         self._indices: deque[tuple[int, int]] = deque()  # place and index at the start of each block
         self._index = 0  # about where the reader stands
@@ -64,32 +71,43 @@ class ComingChunks:
             place, number = self._ends.popleft()
             if self._last.get(number) == place:
                 del self._last[number]
-                self._fetched.discard(number)
+                if number in self._fetched:
+                    self._fetched.remove(number)
+                    self._fetched_counts[self._part_of(number)] -= 1
                 self._used.pop(number, None)  # in the order of use
                 self._used[number] = place
         while self._indices and self._indices[0][0] <= reached:
             self._index = self._indices.popleft()[1]
 
-    def due(self, count: int, room: int) -> Int64Array:
+    def due(self, count: int, rooms: Sequence[int]) -> Int64Array:
         """A record key of each of the chunks to fetch now, up to `count` of them, in the order of need.
 
         Args:
             count: 1 or more.
-            room: chunks that the cache has room for; those that were handed out and are still needed count.
+            rooms: chunks that there is room for, by part; those that were handed out and are still needed count.
         """
         self._plan()
         keys: list[int] = []
-        while self._queue and len(keys) < count and len(self._fetched) < room:
-            _, number, key = heapq.heappop(self._queue)
+        while len(keys) < count:
+            having = [
+                part
+                for part, queue in enumerate(self._queues)
+                if queue and self._fetched_counts[part] < rooms[part]
+            ]
+            if not having:
+                break
+            part = min(having, key=lambda part: self._queues[part][0])
+            _, number, key = heapq.heappop(self._queues[part])
             if number in self._last and number not in self._fetched:  # else it is passed, or it is there
                 self._fetched.add(number)
+                self._fetched_counts[part] += 1
                 keys.append(key)
         return np.array(keys, np.int64)
 
     @property
     def ended(self) -> bool:
         """Whether every chunk of the stream was handed out to be fetched."""
-        return all(self._ended) and not self._queue
+        return all(self._ended) and not any(self._queues)
 
     def next_use(self, numbers: Int64Array) -> Int64Array:
         """For each chunk a number, the greater the later it is needed; (n,) int64."""
@@ -102,8 +120,11 @@ class ComingChunks:
             later = _LATER // 2 - np.array([self._used.get(number, -1) for number in listed], np.int64)
         return np.where(planned >= 0, planned, np.minimum(later, _LATER // 2) + _LATER)
 
+    def _part_of(self, number: int) -> int:
+        return bisect_right(self._chunks.starts, number) - 1
+
     def _plan(self) -> None:
-        while len(self._queue) < _MOST_QUEUED:
+        while sum(map(len, self._queues)) < _MOST_QUEUED:
             open_feeds = [k for k, ended in enumerate(self._ended) if not ended]
             if not open_feeds:
                 return
@@ -126,9 +147,12 @@ class ComingChunks:
         numbers = self._chunks.numbers(keys)
         distinct, firsts = np.unique(numbers, return_index=True)
         lasts = len(numbers) - 1 - np.unique(numbers[::-1], return_index=True)[1]
+        some = distinct != NO_CHUNK
+        distinct, firsts, lasts = distinct[some], firsts[some], lasts[some]
         for number, first in zip(distinct.tolist(), firsts.tolist(), strict=True):
             if number not in self._last:
-                heapq.heappush(self._queue, (begin + first, number, int(keys[first])))
+                queue = self._queues[self._part_of(number)]
+                heapq.heappush(queue, (begin + first, number, int(keys[first])))
         for place in np.argsort(lasts, kind="stable").tolist():
             number, last = int(distinct[place]), begin + int(lasts[place])
             self._last[number] = last

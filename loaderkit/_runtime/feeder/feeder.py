@@ -18,6 +18,7 @@ from typing import Any
 
 from loaderkit._base.notes import text_of
 from loaderkit._chunk_cache.chunk_feed import ChunkFeed
+from loaderkit._chunk_cache.joint_feed import JointChunkFeed
 from loaderkit._runtime.start.launch import launched
 from loaderkit._runtime.start.preparation import Preparation
 from loaderkit._runtime.transport import wire
@@ -69,7 +70,7 @@ class Feeder:
         records: of the data source.
     """
 
-    def __init__(self, feed: ChunkFeed, records: int) -> None:
+    def __init__(self, feed: ChunkFeed | JointChunkFeed, records: int) -> None:
         self._feed, self._records = feed, records
         self._link = _Link(feed)
         # A finalizer may run anywhere, so it only sets a flag.
@@ -103,7 +104,7 @@ class Feeder:
 class _Link:
     """The thread that has the process, and what it shares with the trainer's others. It doesn't refer to the Feeder."""
 
-    def __init__(self, feed: ChunkFeed) -> None:
+    def __init__(self, feed: ChunkFeed | JointChunkFeed) -> None:
         self._feed = feed
         self._trainer = os.getpid()
         self._packer = Packer()

@@ -16,6 +16,7 @@ import traceback
 import numpy as np
 
 from loaderkit._chunk_cache.chunk_feed import ChunkFeed
+from loaderkit._chunk_cache.joint_feed import JointChunkFeed
 from loaderkit._runtime.transport import wire
 
 from . import messages
@@ -41,7 +42,7 @@ class FeederProcess:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._changed = threading.Condition()
-        self._feed: ChunkFeed | None = None
+        self._feed: ChunkFeed | JointChunkFeed | None = None
         self._coming: ComingChunks | None = None
         self._number = -1  # of the stream's beginning
         self._starting = False  # while workers may read records without their chunks
@@ -102,9 +103,9 @@ class FeederProcess:
             with self._changed:
                 while self._coming is None or self._feed is None:
                     self._changed.wait()
-                room = self._feed.room() // self._feed.chunk_bytes
+                rooms = self._feed.rooms()
                 together = max(1, min(_TOGETHER, _TOGETHER_BYTES // self._feed.chunk_bytes))
-                keys = self._coming.due(together, room)
+                keys = self._coming.due(together, rooms)
                 if keys.size:
                     return keys
                 if self._starting:

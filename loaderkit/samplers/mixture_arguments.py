@@ -13,7 +13,7 @@ from loaderkit._mixture.shares import Weight, fractions_of
 from loaderkit._mixture.stages import MixtureStage, MixtureStages
 from loaderkit._order.permutation import MAX_RECORDS
 
-from .protocol import ENDLESS, Sampler, length_of, num_records_of
+from .protocol import ENDLESS, Sampler, length_of, min_records_of, num_records_of
 
 StagedWeights = Mapping[str, Weight] | Sequence[tuple[int, Mapping[str, Weight]]]
 
@@ -171,8 +171,8 @@ def _offsets_of(components: Mapping[str, Sampler]) -> dict[str, int]:
     offsets, end = {}, 0
     for name, sampler in components.items():
         records = num_records_of(sampler)
-        # One with `min_records` says the least length, which needn't be the source's.
-        if records is None or hasattr(sampler, "min_records"):
+        # Keys that are some of a source, or repeated, don't say where it ends.
+        if records is None or min_records_of(sampler) != records:
             raise TypeError(
                 f"offsets: expected what is added to the keys of each component, because the sampler of {name!r}, a "
                 f"{type(sampler).__qualname__}, doesn't say the length of its source, got None; give "

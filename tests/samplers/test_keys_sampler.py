@@ -217,4 +217,4 @@ def test_a_mixture_asks_for_the_place_of_chosen_keys():
     with pytest.raises(
         TypeError, match=r"offsets: expected what .* sampler of 'few', a KeysSampler, doesn't say"
     ):
-        MixedSampler({"few": KeysSampler([1, 0]), "all": IndexSampler(9)})
+        MixedSampler({"few": KeysSampler([1, 0, 1]), "all": IndexSampler(9)})

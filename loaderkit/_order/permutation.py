@@ -148,7 +148,7 @@ class Permutations:
         )
 
     @cached_property
-    def _tables(self) -> Int64Array:
+    def _tables(self) -> npt.NDArray[np.uint8]:
         """The table of each ranked order, one behind the other, each in _RANKED cells."""
         tables = np.empty((self._ranked.size, _RANKED), np.uint8)
         numbers = np.arange(_RANKED)
@@ -255,9 +255,9 @@ def _walk(
     cells = cipher(starts, _RoundKeys(round_keys, owners), grid)
     outside = np.flatnonzero(cells >= n)
     while outside.size:
-        own = None if owners is None else owners[outside]
+        keys = round_keys if owners is None else round_keys.take(owners[outside], axis=1)
         some = grid if isinstance(n, int) else grid.of(outside)
-        moved = cipher(cells[outside], _RoundKeys(round_keys, own), some)
+        moved = cipher(cells[outside], _RoundKeys(keys, None), some)
         cells[outside] = moved
         outside = outside[moved >= (n if isinstance(n, int) else n[outside])]
     return cells

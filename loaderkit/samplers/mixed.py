@@ -121,6 +121,7 @@ class MixedSampler(BulkSampler):
     names: tuple[str, ...] = field(init=False, compare=False)
     _lengths: Mapping[str, int] = field(init=False, compare=False)  # of components that end
     _keys: ComponentKeys = field(init=False, compare=False)
+    _pattern: tuple[str, ...] | None = field(init=False, compare=False)
     _lanes: Lanes = field(init=False, compare=False)
     _runs: MixtureRuns = field(init=False, compare=False)
 
@@ -139,7 +140,7 @@ class MixedSampler(BulkSampler):
         pattern = checked_pattern(self.pattern, self.names)
         if pattern is not None and (self.weights is not None or self.order != "even"):
             raise ValueError("pattern: expected no weights and order='even' beside it; leave them out")
-        self._set(pattern=pattern)
+        self._set(pattern=pattern, _pattern=pattern)
         self._set(_lanes=Lanes(lanes, batch or 1), _keys=ComponentKeys(components, self.offsets))
         self._stage(checked_stages(self.weights, pattern, self.names))
 
@@ -282,7 +283,7 @@ class MixedSampler(BulkSampler):
             "components": {name: fingerprint_of(sampler) for name, sampler in self.components.items()},
             "order": self.order,
             "when_exhausted": self.when_exhausted,
-            "pattern": None if self.pattern is None else digest_of_pattern(self.pattern),
+            "pattern": None if self._pattern is None else digest_of_pattern(self._pattern),
             "lanes": self.lanes,
             "batch": None if self.lanes == 1 else self.batch,  # with one lane it changes no key
             "seed": seed,
@@ -326,7 +327,7 @@ class MixedSampler(BulkSampler):
             object.__setattr__(self, name, value)
 
     def _stage(self, stages: MixtureStages) -> None:
-        check_stages(stages, self.pattern, self.batch if self.lanes > 1 else None)
+        check_stages(stages, self._pattern, self.batch if self.lanes > 1 else None)
         key = fold(self.seed or 0, _SHUFFLE) if self.order == "shuffled" else None
         settings = RunSettings(
             names=self.names,
@@ -334,7 +335,7 @@ class MixedSampler(BulkSampler):
             stages=stages,
             when_exhausted=self.when_exhausted,
             shuffle_key=key,
-            pattern=cast(tuple[str, ...] | None, self.pattern),
+            pattern=self._pattern,
             lanes=self.lanes,
         )
         self._set(stages=stages, _runs=runs_of(settings))

@@ -32,6 +32,7 @@ NO_TURN = 1 << 62  # no turn is as large
 _DROPPED_SLOTS = (
     4096  # of a run's table after a drop: each drop makes one, in a sixteenth of a whole table's time
 )
+_FIRST_STEP = 64  # places beside an estimate that are looked at first; an even order is closer than that
 _KEPT = 16  # runs of stages whose orders are kept; a whole table is about 1 MB
 
 
@@ -83,9 +84,36 @@ class MixtureRun:
         places = self.order.places_of(place, ordinals - self.taken[place])
         return np.minimum(places, NO_TURN - self.first) + self.first
 
-    def turn_of(self, name: str, ordinal: int) -> int:
-        """The turn that reads one record, as `turns_of`."""
-        return int(self.turns_of(name, np.array([ordinal]))[0])
+    def turn_reaching(self, lengths: Mapping[str, int], more: int) -> int:
+        """The first turn before which a component was read up to its length and `more`, NO_TURN if none is below it.
+
+        Components without a length don't count; no length and `more` is reached before the run.
+        """
+        names = [place for place, name in enumerate(self.order.names) if name in lengths]
+        limits = np.array([lengths[self.order.names[place]] for place in names], np.int64) + more
+        limits -= self.taken[names]
+        if not names:
+            return NO_TURN
+
+        def reached(place: int) -> bool:
+            return bool((self.order.counts(place)[names] >= limits).any())
+
+        # Counts never fall, so the place is found by bisection, between bounds beside the one that the shares say.
+        last = NO_TURN - self.first
+        shares = np.array([float(self.order.weights[self.order.names[place]]) for place in names])
+        low = high = int(min(last, (limits / shares).min()))
+        step = _FIRST_STEP
+        while low and reached(low):
+            high, low, step = low, max(0, low - step), 8 * step
+        step = _FIRST_STEP
+        while not reached(high):
+            if high == last:
+                return NO_TURN
+            low, high, step = high, min(last, high + step), 8 * step
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if reached(middle) else (middle, high)
+        return self.first + high
 
 
 @dataclass(frozen=True)
@@ -234,9 +262,9 @@ class _StageRuns(MixtureRuns):
         if any(self._before[place].get(name, 0) > length for name, length in lengths.items()):
             place = 0  # it ended before the stage
         while lengths and place < len(self.firsts):
-            run = self._stage(place)
-            ends = [run.turn_of(name, lengths[name]) for name in run.order.names if name in lengths]
-            end = min(ends, default=NO_TURN)
+            # It ends before the turn that reads one record more than there are.
+            end = self._stage(place).turn_reaching(lengths, 1)
+            end -= end < NO_TURN
             place += 1
             if end < (self.firsts[place] if place < len(self.firsts) else NO_TURN):
                 return end
@@ -289,22 +317,24 @@ class _DroppingRuns(MixtureRuns):
         else:
             order = order_of(present, most_slots=_DROPPED_SLOTS)
         run = self._run(first, order, before)
-        lasts = {name: run.turn_of(name, lengths[name] - 1) for name in present if name in lengths}
-        end = min(lasts.values(), default=NO_TURN) + 1
+        end = run.turn_reaching(lengths, 0)
         if following is not None and following <= end:
             end = following
-        elif end > NO_TURN or (
-            following is None and set(present) == {n for n, last in lasts.items() if last < end}
-        ):
+        elif end == NO_TURN or (following is None and self._ends_at(run, end)):
             return _Part(run, None, pattern)
         return _Part(run, end, pattern)
+
+    def _ends_at(self, run: MixtureRun, end: int) -> bool:
+        """Whether all components of a run have been read before a turn."""
+        taken, lengths = run.taken_at(end), self.settings.lengths
+        return all(taken.get(name, 0) == lengths.get(name) for name in run.order.names)
 
     def _find_length(self) -> int | None:
         last, lengths = self.firsts[-1], self.settings.lengths
         names = self.settings.stages.entries[-1].weights
+        before = self.before(len(self.firsts) - 1)  # an error where the mixture ends before that
         if any(name not in lengths for name in names):
             return None
-        before = self.before(len(self.firsts) - 1)
         return last + sum(lengths[name] - before.get(name, 0) for name in names)
 
 

@@ -148,6 +148,16 @@ def test_names_that_are_no_components_still_take_part(stages, given_names, data)
             runs_of(RunSettings(names, {names[0]: 500}, stages, "drop"))
 
 
+@pytest.mark.parametrize("rule", ["stop", "drop"])
+def test_a_stage_behind_the_end_is_refused_though_it_has_no_end_itself(rule):
+    stages = MixtureStages((MixtureStage(0, {"a": Fraction(1)}), MixtureStage(2, {"b": Fraction(1)})))
+    with pytest.raises(
+        ValueError, match=r"^weights: expected a mixture that lasts .* index 2, .* ends at index 1;"
+    ):
+        runs_of(RunSettings(NAMES, {"a": 1}, stages, rule))
+    assert runs_of(RunSettings(NAMES, {"a": 2}, stages, rule)).length is None
+
+
 def test_a_restored_state_of_many_stages_makes_one_order(monkeypatch):
     """The stage that holds; its counts are in the state."""
     made_orders = []
@@ -177,4 +187,4 @@ def test_turns_of_records_are_those_that_read_them():
     components, ordinals = run(turns)
     assert {NAMES[number] for number in components.tolist()} == {"b"}
     assert ordinals.tolist() == list(range(30))
-    assert runs.at(8).turn_of("b", 5) == 7 + 5 - runs.at(8).before["b"]
+    assert runs.at(8).turns_of("b", np.array([5])).tolist() == [7 + 5 - runs.at(8).before["b"]]

@@ -7,18 +7,69 @@ taken    records of each component that were read before a stage begins; kept fo
          it
 """
 
+import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
+from operator import is_
 from typing import Any, NamedTuple
 
 from loaderkit.errors import StateError
 
 Weights = Mapping[str, Fraction]
+_Said = tuple[int, Weights, bool]  # of a stage: its first index, the weights that change, whether it is live
+_WEIGHT = re.compile(r"([0-9]+)(?:/(0*[1-9][0-9]*))?")
 _MAX_INT = 2**63 - 1
 _MAX_DIGITS = 2000  # of a weight in a state: a float has up to 1,075
+
+
+class ChangedWeights(Mapping[str, Fraction]):
+    """Weights that differ from others in a few names; the whole of them is put together when it is asked for.
+
+    before: the others. changes: {name: weight}, 0 for a name that has none any more.
+
+    >>> ChangedWeights({"a": Fraction(1), "b": Fraction(2)}, {"a": Fraction(0)}) == {"b": 2}
+    True
+    """
+
+    __slots__ = ("_whole", "before", "changes")
+
+    def __init__(self, before: Weights, changes: Weights) -> None:
+        self.before, self.changes = before, changes
+        self._whole: dict[str, Fraction] | None = None
+
+    @classmethod
+    def between(cls, before: Weights, after: Weights) -> "ChangedWeights":
+        """Weights, as changes of others."""
+        changes = {name: weight for name, weight in after.items() if before.get(name) != weight}
+        changes |= {name: Fraction(0) for name in before if name not in after}
+        return cls(before, changes)
+
+    def __getitem__(self, name: str) -> Fraction:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+    def _all(self) -> dict[str, Fraction]:
+        if self._whole is None:
+            layers, at = [self.changes], self.before
+            while isinstance(at, ChangedWeights) and at._whole is None:
+                layers.append(at.changes)
+                at = at.before
+            whole = dict(at._whole if isinstance(at, ChangedWeights) and at._whole is not None else at)
+            for changes in reversed(layers):
+                whole.update(changes)
+            self._whole = {name: weight for name, weight in whole.items() if weight}
+        return self._whole
 
 
 class MixtureStage(NamedTuple):
@@ -32,6 +83,9 @@ class MixtureStage(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class MixtureStages:
     """The stages of a run in order; the first begins at index 0.
+
+    Of each stage but the first the weights are kept as `ChangedWeights`: a state of a thousand stages with a thousand
+    names has the few that change.
 
     known: the place of the stage that `taken` is of; taken: {name: records read before it}, without zeros.
 
@@ -48,6 +102,14 @@ class MixtureStages:
     def __post_init__(self) -> None:
         if problem := _problem(self.entries):
             raise ValueError(f"weights{problem}")
+        object.__setattr__(self, "entries", _linked(self.entries))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Not as they are: each stage refers to the one before it, deeper than pickle goes.
+        said = [
+            (stage.first_index, dict(changes), stage.live) for stage, changes in _with_changes(self.entries)
+        ]
+        return _of_changes, (said, self.known, dict(self.taken))
 
     def place_at(self, index: int) -> int:
         """The place of the stage that holds at an index, 0 or more."""
@@ -107,14 +169,14 @@ class MixtureStages:
         >>> stages.to_json()["stages"]
         [[0, 'written', {'a': '7/10'}], [9, 'live', {'a': '0', 'b': '1'}]]
         """
-        said: list[list[Any]] = []
-        last: dict[str, str] = {}
-        for stage in self.entries:
-            names = sorted(last.keys() | stage.weights.keys())
-            now = {name: str(stage.weights.get(name, 0)) for name in names}
-            changes = {name: now[name] for name in names if now[name] != last.get(name, "0")}
-            said.append([stage.first_index, "live" if stage.live else "written", changes])
-            last = now
+        said = [
+            [
+                stage.first_index,
+                "live" if stage.live else "written",
+                {name: str(changes[name]) for name in sorted(changes)},
+            ]
+            for stage, changes in _with_changes(self.entries)
+        ]
         return {"stages": said, "known": self.known, "taken": dict(sorted(self.taken.items()))}
 
     @classmethod
@@ -131,9 +193,13 @@ class MixtureStages:
             raise StateError(f"mixture: expected an object with stages, known and taken, got {value!r:.80}")
         if not isinstance(value["stages"], list) or not value["stages"]:
             raise StateError(f"mixture.stages: expected one or more, got {value['stages']!r:.80}")
-        entries: list[MixtureStage] = []
-        for place, said in enumerate(value["stages"]):
-            entries.append(_read(f"mixture.stages[{place}]", said, entries[-1].weights if entries else {}))
+        stages = [_read(f"mixture.stages[{place}]", said) for place, said in enumerate(value["stages"])]
+        entries = _entries_of(stages)
+        if problem := _problem(entries):
+            raise StateError(f"mixture.stages{problem}")
+        empty = next((place for place, stage in enumerate(_positive(stages)) if not stage), None)
+        if empty is not None:
+            raise StateError(f"mixture.stages[{empty}]: expected a positive weight, got none")
         known = _integer("mixture.known", value["known"])
         if known >= len(entries):
             raise StateError(f"mixture.known: expected a stage below {len(entries)}, got {known}")
@@ -150,10 +216,7 @@ class MixtureStages:
                 f"mixture.taken: expected {entries[known].first_index} records in all, the first index of stage "
                 f"{known}, got {sum(taken.values())}"
             )
-        try:
-            return cls(tuple(entries), known, taken)
-        except ValueError as error:
-            raise StateError(f"mixture: {error}") from None
+        return cls(entries, known, taken)
 
 
 def same_shares(one: Weights, other: Weights) -> bool:
@@ -178,28 +241,57 @@ def _problem(entries: Sequence[MixtureStage]) -> str:
     return ""
 
 
-def _read(name: str, said: Any, last: Weights) -> MixtureStage:
+def _linked(entries: tuple[MixtureStage, ...]) -> tuple[MixtureStage, ...]:
+    """The stages, each but the first with weights that change those before it; the same ones where they are so."""
+    linked = [entries[0]]
+    for stage in entries[1:]:
+        before, weights = linked[-1].weights, stage.weights
+        if not (isinstance(weights, ChangedWeights) and weights.before is before):
+            stage = stage._replace(weights=ChangedWeights.between(before, weights))
+        linked.append(stage)
+    return entries if all(map(is_, linked, entries)) else tuple(linked)
+
+
+def _with_changes(entries: Sequence[MixtureStage]) -> Iterator[tuple[MixtureStage, Weights]]:
+    for stage in entries:
+        yield stage, stage.weights.changes if isinstance(stage.weights, ChangedWeights) else stage.weights
+
+
+def _of_changes(said: list[_Said], known: int, taken: dict[str, int]) -> MixtureStages:
+    return MixtureStages(_entries_of(said), known, taken)
+
+
+def _entries_of(said: Sequence[_Said]) -> tuple[MixtureStage, ...]:
+    entries: list[MixtureStage] = []
+    for first, changes, live in said:
+        weights = ChangedWeights(entries[-1].weights, changes) if entries else changes
+        entries.append(MixtureStage(first, weights, live))
+    return tuple(entries)
+
+
+def _positive(said: Sequence[_Said]) -> Iterator[set[str]]:
+    """The names of positive weight in each stage; the same set, which goes on changing."""
+    names: set[str] = set()
+    for _, changes, _ in said:
+        for name, weight in changes.items():
+            (names.add if weight.numerator else names.discard)(name)
+        yield names
+
+
+def _read(name: str, said: Any) -> _Said:
     if not isinstance(said, list) or len(said) != 3 or said[1] not in ("written", "live"):
         raise StateError(f"{name}: expected [first_index, 'written' or 'live', weights], got {said!r:.80}")
     if not isinstance(said[2], dict):
         raise StateError(f"{name}: expected an object of weights, got {said[2]!r:.80}")
-    weights = dict(last)  # copied at once: of a thousand stages with a thousand names few change
-    for key, text in said[2].items():
-        weights[key] = _weight(f"{name}.{key:.40}", text)
-        if not weights[key]:
-            del weights[key]
-    if not weights:
-        raise StateError(f"{name}: expected a positive weight, got none")
-    return MixtureStage(_integer(f"{name}[0]", said[0]), weights, said[1] == "live")
+    changes = {key: _weight(f"{name}.{key:.40}", weight) for key, weight in said[2].items()}
+    return _integer(f"{name}[0]", said[0]), changes, said[1] == "live"
 
 
 def _weight(name: str, text: Any) -> Fraction:
-    parts = text.split("/") if isinstance(text, str) and len(text) <= _MAX_DIGITS else []
-    if not 1 <= len(parts) <= 2 or not all(part.isascii() and part.isdigit() for part in parts):
+    parts = _WEIGHT.fullmatch(text) if isinstance(text, str) and len(text) <= _MAX_DIGITS else None
+    if parts is None:
         raise StateError(f"{name}: expected a weight such as '7/10', got {text!r:.80}")
-    if len(parts) == 2 and not int(parts[1]):
-        raise StateError(f"{name}: expected a weight, got {text!r:.80}")
-    return Fraction(*map(int, parts))
+    return Fraction(int(parts[1]), int(parts[2] or 1))
 
 
 def _integer(name: str, value: Any) -> int:

@@ -122,6 +122,10 @@ def check_sound(state: State) -> None:
         )
 
 
+# Fields that the documents of all processes at one step have in common.
+_SHARED = ("step", "segments", "sampler", "source", "operations", "rows", "stride", "streams", "epoch")
+
+
 def merge(states: Sequence[State]) -> State:
     """Joins the states that several processes wrote at the same step to one that has all cursors.
 
@@ -136,17 +140,7 @@ def merge(states: Sequence[State]) -> State:
         raise StateError("state: expected one document or more, got none")
     cursors: dict[int, Cursor] = {}
     for place, state in enumerate(states):
-        for name in (
-            "step",
-            "segments",
-            "sampler",
-            "source",
-            "operations",
-            "rows",
-            "stride",
-            "streams",
-            "epoch",
-        ):
+        for name in _SHARED if place else ():
             first, other = (same_on_all_hosts(getattr(each, name)) for each in (states[0], state))
             if first != other:
                 raise StateError(
@@ -154,10 +148,13 @@ def merge(states: Sequence[State]) -> State:
                     f"and {other!r:.200} in document {place}"
                 )
         # Not the counts: each process has those of the stage in which its own streams stand.
-        if (state.mixture and state.mixture.entries) != (states[0].mixture and states[0].mixture.entries):
+        first, other = (
+            each.mixture and place and each.mixture.to_json()["stages"] for each in (states[0], state)
+        )
+        if first != other:
             raise StateError(
-                f"mixture: expected documents of one step of one run, got other stages in document {place} than in the "
-                "first"
+                f"mixture: expected documents of one step of one run, got {first!r:.200} in the first "
+                f"and {other!r:.200} in document {place}"
             )
         for stream, cursor in state.cursors.items():
             if cursors.setdefault(stream, cursor) != cursor:

@@ -68,6 +68,8 @@ def find_problem(value: Any, path: str, depth: int = 0) -> str | None:
     >>> find_problem({"sizes": [1, float("nan")]}, "source")
     'source.sizes[1]: expected a finite number, got nan'
     """
+    if depth == 0 and _is_sound(value):  # most are: no path is put together for them
+        return None
     if depth > _MAX_DEPTH:
         return f"{path}: expected at most {_MAX_DEPTH} levels"
     if value is None or isinstance(value, str | bool):
@@ -90,6 +92,22 @@ def find_problem(value: Any, path: str, depth: int = 0) -> str | None:
         items = (find_problem(child, f"{path}[{place}]", depth + 1) for place, child in enumerate(value))
         return next(filter(None, items), None)
     return f"{path}: expected a JSON value, got {type(value).__name__}"
+
+
+def _is_sound(value: Any, depth: int = 0) -> bool:
+    """Whether a value is JSON as states have it, of the plain types only; False where that takes a closer look."""
+    kind = type(value)
+    if kind is str or value is None or kind is bool:
+        return depth <= _MAX_DEPTH
+    if kind is int:
+        return depth <= _MAX_DEPTH and bool(_LEAST_INT <= value <= _MOST_INT)
+    if depth > _MAX_DEPTH or (kind is not dict and kind is not list):
+        return False
+    if kind is dict:
+        return all(type(key) is str for key in value) and all(
+            _is_sound(child, depth + 1) for child in value.values()
+        )
+    return all(_is_sound(child, depth + 1) for child in value)
 
 
 def render(document: dict[str, Any], steady: Collection[str] = ()) -> bytes:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from webdataset import tariterators
 
 from loaderkit._formats.scan import Malformed, ShardScan
 from loaderkit._formats.tar import TarFormat
@@ -56,6 +55,8 @@ def records_of(data: bytes) -> list[dict]:
 
 def webdataset_records(data: bytes) -> tuple[list[dict], list[str]]:
     """The samples, and the keys of all groups, those included that webdataset drops."""
+    from webdataset import tariterators  # not above: it imports torch, where tests are only collected, too
+
     files = list(tariterators.tar_file_expander([{"url": "", "stream": io.BytesIO(data)}]))
     keys = [tariterators.base_plus_ext(file["fname"])[0] for file in files if file]
     groups = [key for key, _ in itertools.groupby(key for key in keys if key is not None)]

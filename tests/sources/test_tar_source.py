@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from internals import change_section
-from webdataset import tariterators
 
 import loaderkit as lk
 from loaderkit._formats.tar import TarFormat
@@ -53,6 +52,8 @@ def shapes(seed: int) -> list[tuple[str, bytes]]:
 
 
 def samples_of(*paths: str) -> list[dict]:
+    from webdataset import tariterators  # not above: it imports torch, where tests are only collected, too
+
     opened = [{"url": "", "stream": io.BytesIO(Path(path).read_bytes())} for path in paths]
     samples = tariterators.group_by_keys(tariterators.tar_file_expander(opened))
     return [{name: sample[name] for name in sample if name != "__url__"} for sample in samples]

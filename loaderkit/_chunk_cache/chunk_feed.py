@@ -23,7 +23,7 @@ class ChunkFeed:
     starts: the first number of each part that has a room of its own: here there is one part.
     """
 
-    starts = (0,)
+    starts: tuple[int, ...] = (0,)
 
     def __init__(self, spans: CachedSpans, index_keys: Callable[[Int64Array], Int64Array] | None) -> None:
         self._spans, self._index_keys = spans, index_keys

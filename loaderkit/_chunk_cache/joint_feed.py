@@ -49,7 +49,7 @@ class JointChunkFeed:
                 starts += [offset + start for start in feed.starts]
                 self.end = offset + feed.end
                 self._apart.append(place)
-        self.starts = tuple(starts)
+        self.starts: tuple[int, ...] = tuple(starts)
 
     def of_keys(self, keys: Callable[[Int64Array], Int64Array]) -> "JointChunkFeed":
         """The feed of a source whose record keys stand for those of this one's source.
@@ -79,9 +79,9 @@ class JointChunkFeed:
 
     def bytes_of(self, records: int) -> int:
         """Bytes of so many records, on average over the sources that have a cache."""
-        sizes = np.diff(self._ends, prepend=0).tolist()
+        sizes: list[int] = np.diff(self._ends, prepend=0).tolist()
         total = sum(size for size, feed in zip(sizes, self._feeds) if feed is not None)
-        nbytes = sum(feed.bytes_of(size) for size, feed in zip(sizes, self._feeds) if feed is not None)
+        nbytes: int = sum(feed.bytes_of(size) for size, feed in zip(sizes, self._feeds) if feed is not None)
         return nbytes * records // max(1, total)
 
     @property

@@ -52,11 +52,9 @@ from .protocol import (
 
 IntpArray = npt.NDArray[np.intp]
 
-_SHUFFLE = (
-    1 << 63
-)  # a part of the shuffle's key that no epoch is: a component of the same seed has other keys
+_SHUFFLE = 1 << 63  # no epoch is as large, so a component of the same seed has other keys
 _PIECE = 1 << 14  # indices planned at once; the arrays of more would leave the cache
-_SHOWN_NAMES, _SHOWN_STAGES = 10, 4  # in a repr
+_SHOWN_NAMES, _SHOWN_STAGES = 10, 2  # in a repr, which makes the order of each stage
 
 
 class Taken(NamedTuple):
@@ -78,8 +76,8 @@ class MixedSampler(BulkSampler):
             weights.
         order: "even" spreads a component as evenly as can be; "shuffled" permutes the indices of each block of 2,048.
         when_exhausted: what happens where a component with an end has been read: "stop" ends the mixture right before
-            the index that would read past it, "drop" goes on with the others until all that have a weight are read.
-            Needed where a component has an end; without effect where none has.
+            the index that would read past it, "drop" goes on with the others until all that have a weight in the last
+            stage are read. Needed where a component has an end; without effect where none has.
         seed: int in [0, 2**64), for order="shuffled" and for random operations. The components' shuffles have their
             own seeds.
         offsets: {name: what is added to a component's keys}; one component behind the other by `num_records`, as in a
@@ -89,6 +87,8 @@ class MixedSampler(BulkSampler):
         batch: how many indices a step of the loader takes over all hosts, a multiple of lanes; needed for more than
             one lane.
         shard_options: used by a loader that gets none of its own; it changes no key.
+
+    `weights` stays as it was given; `stages` says which hold, also those of `reweighed` and of a state.
 
     After any prefix each component was read as its locals 0 to c-1, and for order="even" c is closer than 1 to
     weight * index; `loaderkit/_mixture/order.py` says the bound for more than 65,536 parts of weight. The shares that

@@ -68,7 +68,7 @@ def make_data_loader(pipeline: Pipeline, contender: Contender, *filters: Any) ->
         operations=operations,
         worker_count=contender.workers,
         worker_buffer_size=contender.options.get("worker_buffer_size", 1),
-        read_options=_read_options(contender),
+        read_options=read_options(contender),
     )
 
 
@@ -82,7 +82,7 @@ def make_dataset(pipeline: Pipeline, contender: Contender) -> grain.IterDataset:
         dataset = (dataset.random_map if isinstance(step, Draw) else dataset.map)(step.function)
     if pipeline.batch is not None:
         dataset = dataset.batch(pipeline.batch)
-    iterable = dataset.to_iter_dataset(_read_options(contender))
+    iterable = dataset.to_iter_dataset(read_options(contender))
     if contender.workers:
         options = grain.MultiprocessingOptions(
             num_workers=contender.workers,
@@ -92,5 +92,5 @@ def make_dataset(pipeline: Pipeline, contender: Contender) -> grain.IterDataset:
     return iterable
 
 
-def _read_options(contender: Contender) -> grain.ReadOptions:
+def read_options(contender: Contender) -> grain.ReadOptions:
     return grain.ReadOptions(*contender.options.get("read", ()))

@@ -93,4 +93,5 @@ def make_dataset(pipeline: Pipeline, contender: Contender) -> grain.IterDataset:
 
 
 def read_options(contender: Contender) -> grain.ReadOptions:
+    """Grain's read options of a contender."""
     return grain.ReadOptions(*contender.options.get("read", ()))

@@ -72,9 +72,14 @@ def restored_plan(
     if ours is None or theirs is None:
         return own, own
     _check_reach(theirs)
-    if "sampler" in allow:  # of another sampler its counts may not be this one's
-        theirs = MixtureStages(theirs.entries)
-    before = _restaged(own, theirs)
+    if "sampler" in allow and saved.sampler != own.sampler_fingerprint:
+        theirs = MixtureStages(theirs.entries)  # the counts are another sampler's
+    try:
+        before = _restaged(own, theirs)
+    except StateError:
+        if "sampler" in allow:  # stages that this one can't have
+            return own, own
+        raise
     stages = _continued(before, ours, saved)
     if _alike(stages, theirs):
         return before, before

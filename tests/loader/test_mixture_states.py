@@ -43,6 +43,9 @@ def test_other_written_weights_are_refused_with_both_shown_and_allowed_from_ther
     it.set_state(saved, allow={"mixture"})
     twin = MixtureTwin(HALVES)
     twin.reweigh(24, OTHERS)
+    first = iter(loader_of(OTHERS))
+    first.set_state(saved_at(HALVES, 0), allow={"mixture"})
+    assert keys_of(first, 2) == MixtureTwin(OTHERS).keys(16)
     assert keys_of(it, 3) == twin.keys(48)[24:]
     assert [record.record_key for record in it.records(2)] == twin.keys(24)[16:]
     again = iter(loader_of(OTHERS))
@@ -157,6 +160,14 @@ def test_a_mixture_and_another_sampler_are_told_apart() -> None:
     it = iter(loader_of(HALVES))
     it.set_state(other, allow={"sampler"})
     assert keys_of(it, 1) == MixtureTwin(HALVES).keys(24)[16:]
+    pattern = lk.MixedSampler(components(["web", "code"]), pattern=["web", "code", "code"])
+    it = iter(loader_of(None, sampler=pattern))
+    it.set_state(mixed, allow={"sampler", "source", "mixture"})
+    assert keys_of(it, 1) == pattern.record_keys(range(16, 24)).tolist()
+    with pytest.raises(ValueError, match="pattern"):
+        it.reweigh(HALVES)
+    saved = it.get_state()
+    iter(loader_of(None, sampler=pattern)).set_state(saved)
 
 
 DAMAGED: dict[str, tuple[Any, str]] = {

@@ -18,7 +18,7 @@ from loaderkit._base.canonical_json import digest
 NIGHTLY = settings().max_examples > 1000
 CASES = settings(max_examples=1_000 if NIGHTLY else 300)
 SHARDS = pytest.mark.parametrize("shard", range(100 if NIGHTLY else 1))
-PLAIN, CHANGING, STREAMS, ELEMENTS, ENDLESS, EPOCH, LOSSY = range(7)
+PLAIN, CHANGING, STREAMS, ELEMENTS, ENDLESS, EPOCH, LOSSY, MIXED, MIXED_STREAMS = KINDS = range(9)
 MOST = 12  # elements looked at behind a position that was taken
 
 
@@ -32,6 +32,10 @@ def make(kind: int) -> lk.DataLoader:
     ten = {"data_source": np.arange(100, 110), "sampler": lk.IndexSampler(10, seed=0, num_epochs=3)}
     endless = {**ten, "sampler": lk.IndexSampler(10, seed=0, shuffle=True)}
     two = {"logical_streams": 2, **endless}
+    mixture = lk.MixedSampler(
+        {"even": lk.IndexSampler(6, seed=0, shuffle=True), "odd": lk.IndexSampler(4)},
+        weights=[(0, {"even": 1, "odd": 1}), (4, {"even": 0.1, "odd": 3}), (9, {"even": 1})],
+    )
     flat_map = lk.FlatMap(lambda x: [x] * (int(x) % 3))
     match kind:
         case 0:
@@ -46,10 +50,14 @@ def make(kind: int) -> lk.DataLoader:
             return loader_of(lk.Batch(2), **endless)
         case 5:
             return loader_of(lk.Batch(2), **ten).epoch(2)
+        case 7:
+            return loader_of(lk.Batch(2), **{**ten, "sampler": mixture})
+        case 8:
+            return loader_of(flat_map, lk.Batch(4), **{**two, "sampler": mixture})
     return loader_of(not_fives, lk.Batch(4), on_record_error="skip", **two)
 
 
-LOADERS = [make(kind) for kind in range(7)]
+LOADERS = [make(kind) for kind in KINDS]
 
 
 def states_of(loader: lk.DataLoader) -> list[bytes]:
@@ -178,7 +186,7 @@ def given_to(loader: lk.DataLoader, state: bytes, allow: set[str], most: int = M
         if said["streams"] is None and not allow & {"sampler", "source"}:
             (cursor,) = said["cursors"]
             assert now["cursors"] == [cursor] and it.index == cursor[0]
-            there = loader is LOADERS[ENDLESS] or it.index < 30
+            there = loader in (LOADERS[ENDLESS], LOADERS[MIXED]) or it.index < 30
             keys = [record.record_key for record in it.records(it.step)] if there else []
             found = np.ravel(next(it, np.empty(0))).tolist()
             assert found == [100 + key for key in keys]
@@ -203,7 +211,7 @@ def at(document: Any, way: tuple[Any, ...]) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", range(7))
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_number_that_can_not_be_is_refused_with_the_state(kind):
     """Not by next(), a batch too late, nor by the state behind it: what is taken can be gone on from and saved."""
     loader = LOADERS[kind]

@@ -283,14 +283,14 @@ def _read(name: str, said: Any) -> _Said:
         raise StateError(f"{name}: expected [first_index, 'written' or 'live', weights], got {said!r:.80}")
     if not isinstance(said[2], dict):
         raise StateError(f"{name}: expected an object of weights, got {said[2]!r:.80}")
-    changes = {key: _weight(f"{name}.{key:.40}", weight) for key, weight in said[2].items()}
+    changes = {key: _weight(name, key, weight) for key, weight in said[2].items()}
     return _integer(f"{name}[0]", said[0]), changes, said[1] == "live"
 
 
-def _weight(name: str, text: Any) -> Fraction:
+def _weight(stage: str, name: str, text: Any) -> Fraction:
     parts = _WEIGHT.fullmatch(text) if isinstance(text, str) and len(text) <= _MAX_DIGITS else None
     if parts is None:
-        raise StateError(f"{name}: expected a weight such as '7/10', got {text!r:.80}")
+        raise StateError(f"{stage}.{name:.40}: expected a weight such as '7/10', got {text!r:.80}")
     return Fraction(int(parts[1]), int(parts[2] or 1))
 
 

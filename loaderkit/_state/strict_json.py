@@ -94,20 +94,28 @@ def find_problem(value: Any, path: str, depth: int = 0) -> str | None:
     return f"{path}: expected a JSON value, got {type(value).__name__}"
 
 
-def _is_sound(value: Any, depth: int = 0) -> bool:
+def _is_sound(value: Any) -> bool:
     """Whether a value is JSON as states have it, of the plain types only; False where that takes a closer look."""
-    kind = type(value)
-    if kind is str or value is None or kind is bool:
-        return depth <= _MAX_DEPTH
-    if kind is int:
-        return depth <= _MAX_DEPTH and bool(_LEAST_INT <= value <= _MOST_INT)
-    if depth > _MAX_DEPTH or (kind is not dict and kind is not list):
-        return False
-    if kind is dict:
-        return all(type(key) is str for key in value) and all(
-            _is_sound(child, depth + 1) for child in value.values()
-        )
-    return all(_is_sound(child, depth + 1) for child in value)
+    level: list[Any] = [value]
+    for _ in range(_MAX_DEPTH + 1):
+        inner: list[Any] = []
+        for child in level:
+            kind = type(child)
+            if kind is dict:
+                inner += child.values()
+                if not all(type(key) is str for key in child):
+                    return False
+            elif kind is list:
+                inner += child
+            elif kind is int:
+                if not _LEAST_INT <= child <= _MOST_INT:
+                    return False
+            elif kind is not str and kind is not bool and child is not None:
+                return False
+        if not inner:
+            return True
+        level = inner
+    return False
 
 
 def render(document: dict[str, Any], steady: Collection[str] = ()) -> bytes:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import pickle
 from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
@@ -99,6 +100,24 @@ WRITTEN = {
     "format_4_mixture": MIXED,
     "format_4_streams": MIXED_STREAMS,
 }
+
+
+def test_many_stages_of_many_components_are_small() -> None:
+    """Each stage says what it changes, in a state and in a pickle, which goes no deeper for more stages."""
+    names = [f"component_{number:04}" for number in range(200)]
+    stages = MixtureStages(
+        (MixtureStage(0, {name: Fraction(place + 1, 7) for place, name in enumerate(names)}),)
+    )
+    for number in range(1, 400):
+        last = dict(stages.entries[-1].weights)
+        changes = {names[number * 7 % 200]: Fraction(number), names[number * 3 % 200]: Fraction(1, number)}
+        stages = stages.reweighed(number, last | changes)
+    document = dumps(replace(MIXED, mixture=stages))
+    assert len(document) < 60_000
+    read = loads(document).mixture
+    assert read is not None and read.entries[-1].weights == stages.entries[-1].weights
+    assert read.to_json() == stages.to_json() == pickle.loads(pickle.dumps(stages)).to_json()
+
 
 COUNTS = st.integers(0, 2**40)
 FINGERPRINTS = st.dictionaries(

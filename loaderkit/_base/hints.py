@@ -59,6 +59,15 @@ KEYWORDS: Mapping[str, str] = {
     "in_order": "nothing: batches always come in the order of the sampler",
     "enable_profiling": "nothing: any profiler can be attached at worker_count=0",
     "timeout": "nothing: a worker that dies is an error that names its records",
+    # Mixtures
+    "datasets": "sources, the first argument: {name: source}",
+    "probabilities": "weights={name: weight}",
+    "probs": "weights={name: weight}",
+    "choice_dataset": "pattern=[name, ...]",
+    "stopping_strategy": 'num_epochs=1, when_exhausted="stop" for the end of the first source, "drop" for that of all',
+    "stop_on_empty_dataset": 'num_epochs=1, when_exhausted="stop" for True, "drop" for False',
+    "longest": 'num_epochs=1, when_exhausted="drop"',
+    "weights": "weights={name: weight} of lk.mix, or target={label: weight} of lk.balance",
 }
 
 # callable that takes named arguments only -> how to write the call
@@ -66,6 +75,8 @@ BY_NAME: Mapping[str, str] = {
     "DataLoader": "DataLoader(data_source=source, sampler=lk.IndexSampler(...), operations=[...]), or "
     "lk.load(source, batch_size=32) for the most common loaders",
     "load": "load(source, batch_size=32); only the source may be passed by position",
+    "mix": "mix({name: source}, weights={name: weight}); only these two may be passed by position",
+    "interleave": "interleave([source, other], cycle_length=2); only the sources may be passed by position",
 }
 
 # name in the package -> what to write instead
@@ -153,6 +164,9 @@ METHODS: Mapping[str, str] = {
     "dataset": "the data_source that was passed to it",
     "batch_size": "the Batch that was passed to it",
     "set_epoch": "loader.epoch(e)",
+    "reweigh": "reweigh({name: weight}) of iter(loader)",
+    "reweight": "reweigh({name: weight}) of iter(loader)",
+    "set_weights": "reweigh({name: weight}) of iter(loader)",
 }
 
 # method of a data source in other libraries -> what to write instead

@@ -59,14 +59,15 @@ def _fraction(name: str, weight: object) -> Fraction:
         weight, int | float | Fraction | np.integer | np.floating
     ):
         raise TypeError(
-            f"weights[{name!r}]: expected an int, a float or a Fraction, got {_short(weight)}; write 0 for 'not now'"
+            f"weights[{name!r}]: expected an int, a float or a Fraction, got {_short(weight)}; "
+            f"write {_as_number(weight)}"
         )
     if isinstance(weight, float | np.floating):
         if not math.isfinite(weight):
             raise ValueError(
                 f"weights[{name!r}]: expected a finite number, got {weight!r}; write 0 for 'not now'"
             )
-        fraction = Fraction(repr(float(weight)))
+        fraction = Fraction(str(weight))  # of a np.float32 as well the decimal number that it shows
     else:
         fraction = weight if isinstance(weight, Fraction) else Fraction(int(weight))
     if fraction < 0:
@@ -74,6 +75,15 @@ def _fraction(name: str, weight: object) -> Fraction:
             f"weights[{name!r}]: expected 0 or more, got {_short(weight)}; write 0 for 'not now'"
         )
     return fraction
+
+
+def _as_number(weight: object) -> str:
+    """What to write instead of a weight of another type: its number, where it has one."""
+    try:
+        number = float(weight)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = math.nan
+    return f"{number:.12g}" if math.isfinite(number) else "0 for 'not now'"
 
 
 def _advice(name: object, names: Collection[str]) -> str:

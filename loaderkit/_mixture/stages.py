@@ -233,7 +233,8 @@ def same_shares(one: Weights, other: Weights) -> bool:
 
 def _problem(entries: Sequence[MixtureStage]) -> str:
     if not entries or entries[0].first_index != 0 or entries[0].live:
-        return ": expected stages that begin with one at index 0"
+        first = entries[0].first_index if entries else "none"
+        return f": expected stages that begin with one at index 0, got {first}; write [(0, {{...}}), ...]"
     for place, (before, after) in enumerate(pairwise(entries), start=1):
         least = before.first_index + (before.live or not after.live)
         if not least <= after.first_index <= _MAX_INT:

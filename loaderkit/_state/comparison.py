@@ -7,6 +7,7 @@ they leave the set of rows as it is: a RandomMap, or numpy's version where there
 operations of other names or parameters change the contents of rows.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import chain, zip_longest
@@ -27,6 +28,8 @@ ALLOWABLE = ("sampler", "source", "mixture", "operations", "global_batch_size", 
 _DECIDING = ("Filter", "FlatMap", "Batch")
 
 _SINGLE = "sampler.components."  # before the name of a component that only one side has
+
+_NUMBER = re.compile(r"source\.(.*\.)?sources\.[^.]*\.id: ")  # of a component under id_key
 
 _MAX_LINES = 8  # differences shown of each field
 _MAX_SHOWN = 200  # characters of each value
@@ -171,16 +174,35 @@ def _mismatch_text(found: dict[str, list[str]], saved: State, current: State) ->
     if allowable:
         names = ", ".join(f'"{name}"' for name in allowable)
         lines.append(f"To go on from the saved position in this loader's stream, pass allow={{{names}}}.")
-        others = [line for line in found.get("source", ()) if not line.startswith(_SINGLE)]
+        lines_of_source = found.get("source", ())
+        numbers = [line for line in lines_of_source if _NUMBER.match(line)]
+        others = [line for line in lines_of_source if not line.startswith(_SINGLE) and line not in numbers]
         if "sampler" in found or others:
             lines.append(
                 "It goes on at the same index of this loader's stream: records may occur twice, or not at all."
             )
         elif "source" in found:
             lines.append("Components that both have go on where they are.")
+        if numbers:
+            lines.append(
+                "The numbers that records get under id_key change; to keep them, give the components in the saved "
+                "order, with a weight of 0 for one that isn't read any more."
+            )
         if "mixture" in found:
+            lines += _reweighed(saved)
             lines.append(f'With "mixture" this loader\'s weights hold from index {saved.index:,} on.')
     return "\n".join(lines)
+
+
+def _reweighed(saved: State) -> list[str]:
+    """The weights at the saved index, where they are other than those of the script that saved the state."""
+    if saved.mixture is None:
+        return []
+    stage = saved.mixture.entries[saved.mixture.place_at(saved.index)]
+    if not stage.live:
+        return []
+    shares = ", ".join(f"{name} {share}" for name, share in sorted(shares_of(stage.weights).items()))
+    return [f"There the saved run has the weights of a reweigh: {_shorten(shares)}."]
 
 
 def _streams_advice(saved: State) -> str:

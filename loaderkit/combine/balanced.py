@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.integers import at_least
 from loaderkit._mixture.shares import Weight
 from loaderkit._order.sharding import Sharding
@@ -19,6 +20,7 @@ from .component_seed import component_seed
 _Source = TypeVar("_Source")
 
 
+@refusing_foreign_arguments
 def balance(
     source: _Source,
     labels: npt.ArrayLike,
@@ -83,9 +85,13 @@ def balance(
     return source, sampler
 
 
-def _grouped(labels: npt.ArrayLike, source: Any) -> tuple[list[str], list[npt.NDArray[np.intp]]]:
+def _grouped(labels: Any, source: Any) -> tuple[list[str], list[npt.NDArray[np.intp]]]:
     """The names of the classes, and the record keys of each, ascending."""
     advice = "give an int or a string for each record"
+    if callable(labels) or isinstance(labels, str):
+        raise TypeError(
+            f"labels: expected one for each record, got {_short(labels)}; write [record['label'] for record in source]"
+        )
     try:
         array = np.asarray(labels)
     except ValueError:  # rows of different lengths

@@ -3,11 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._order.sharding import Sharding
 from loaderkit.samplers import InterleavedSampler
 from loaderkit.sources import ConcatDataSource
+from loaderkit.sources.protocol import require_source
 
 
+@refusing_foreign_arguments
 def interleave(
     sources: Sequence[Any] | Mapping[str, Any],
     *,
@@ -33,12 +36,16 @@ def interleave(
     InterleavedSampler raise them.
 
     >>> import loaderkit as lk
-    >>> source, sampler = interleave(["abc", "D", "ef"], cycle_length=2)
+    >>> source, sampler = interleave([["a", "b", "c"], ["D"], ["e", "f"]], cycle_length=2)
     >>> "".join(lk.DataLoader(data_source=source, sampler=sampler, operations=[]))
     'aDbcef'
     """
+    if isinstance(sources, str | bytes):  # each of its characters would be a source
+        require_source(sources, argument="sources")
     source = ConcatDataSource(sources)
-    each = sources.values() if isinstance(sources, Mapping) else sources
+    each = list(sources.values()) if isinstance(sources, Mapping) else list(sources)
+    for place, one in zip(source.names or range(len(each)), each, strict=True):
+        require_source(one, argument=f"sources[{place!r}]")
     sampler = InterleavedSampler(
         [len(one) for one in each],
         cycle_length=cycle_length,

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from reprlib import repr as _short
 from typing import Any, Literal
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.integers import at_least
 from loaderkit._order.sharding import Sharding
 from loaderkit.samplers import ChunkSampler, IndexSampler, MixedSampler, Sampler
@@ -13,10 +14,12 @@ from loaderkit.sources import ConcatDataSource
 from loaderkit.sources.id_column import IdColumnDataSource
 from loaderkit.sources.optional import advised_chunk
 from loaderkit.sources.parts import parts_of
+from loaderkit.sources.protocol import require_source
 
 from .component_seed import component_seed
 
 
+@refusing_foreign_arguments
 def mix(
     sources: Mapping[str, Any],
     weights: StagedWeights | None = None,
@@ -73,6 +76,7 @@ def mix(
         )
     parts_of(sources)  # before their lengths are asked for
     for name, source in sources.items():
+        require_source(source, argument=f"sources[{name!r}]")
         if not len(source):
             raise ValueError(
                 f"sources[{name!r}]: expected one record or more, got none; leave this source out"

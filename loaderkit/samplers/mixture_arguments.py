@@ -3,9 +3,12 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from fractions import Fraction
 from hashlib import sha256
 from reprlib import repr as _short
 from typing import Any
+
+import numpy as np
 
 from loaderkit._base.canonical_json import canonical
 from loaderkit._base.integers import at_least
@@ -44,7 +47,10 @@ def checked_components(components: Any) -> dict[str, Sampler]:
 def checked_lengths(components: Mapping[str, Sampler], when_exhausted: Any) -> dict[str, int]:
     """{name: number of indices} of the components that end."""
     if when_exhausted not in (None, "stop", "drop"):
-        raise ValueError(f"when_exhausted: expected 'stop', 'drop' or None, got {_short(when_exhausted)}")
+        raise ValueError(
+            f"when_exhausted: expected 'stop', 'drop' or None, got {_short(when_exhausted)}; write 'stop' to end where "
+            "the first component ends, 'drop' to go on with the others"
+        )
     lengths: dict[str, int] = {}
     for name, sampler in components.items():
         length = 0 if getattr(sampler, "num_records", None) == 0 else length_of(sampler)
@@ -121,10 +127,16 @@ def checked_stages(weights: Any, pattern: Sequence[str] | None, names: Sequence[
     elif weights is None:
         weights = dict.fromkeys(names, 1)
     if isinstance(weights, Mapping):
+        if weights and all(isinstance(stage, Mapping) for stage in weights.values()):
+            raise TypeError(
+                f"weights: expected {{name: weight}} or [(first_index, {{name: weight}}), ...], got {_short(weights)}; "
+                "write list(weights.items())"
+            )
         weights = [(0, weights)]
-    if isinstance(weights, str) or not isinstance(weights, Sequence):
+    if isinstance(weights, str) or not isinstance(weights, Sequence) or _without_names(weights):
         raise TypeError(
-            f"weights: expected {{name: weight}} or [(first_index, {{name: weight}}), ...], got {_short(weights)}"
+            f"weights: expected {{name: weight}} or [(first_index, {{name: weight}}), ...], got {_short(weights)}; "
+            f"write {{{', '.join(f'{name!r}: ...' for name in names[:3])}{', ...' * (len(names) > 3)}}}"
         )
     stages = []
     for place, stage in enumerate(weights):
@@ -136,6 +148,11 @@ def checked_stages(weights: Any, pattern: Sequence[str] | None, names: Sequence[
         first = at_least(f"weights[{place}][0]", stage[0], 0, below=ENDLESS)
         stages.append(MixtureStage(first, fractions_of(stage[1], names)))
     return MixtureStages(tuple(stages))
+
+
+def _without_names(weights: Sequence[Any]) -> bool:
+    """Whether this is a list of plain weights, as other libraries take them."""
+    return bool(weights) and all(isinstance(weight, int | float | Fraction | np.number) for weight in weights)
 
 
 def check_stages(stages: MixtureStages, pattern: Sequence[str] | None, batch: int | None) -> None:

@@ -75,13 +75,29 @@ def check_source(source: Any) -> None:
     TypeError: data_source: expected an object with __len__ and __getitem__, got a list_iterator; records are read by
     key, in any order...
     """
-    if isinstance(source, str | bytes):
-        raise TypeError(_why_no_path(source, "data_source"))
-    require_methods(source, argument="data_source")
+    require_source(source, argument="data_source")
     if len(source) == 0:
         raise ValueError(
             f"data_source: expected one record or more, got {short_repr(source)}, which is empty"
         )
+
+
+def require_source(source: Any, *, argument: str) -> None:
+    """As `require_methods`; also refuses a text, most often a file's name, and a pair of a source and its sampler.
+
+    >>> require_source("train.jsonl", argument="sources['web']")
+    Traceback (most recent call last):
+        ...
+    TypeError: sources['web']: expected a data source, got 'train.jsonl', which would be read character by character...
+    """
+    if isinstance(source, str | bytes):
+        raise TypeError(_why_no_path(source, argument))
+    if isinstance(source, tuple) and len(source) == 2 and hasattr(type(source[1]), "record_keys"):
+        raise TypeError(
+            f"{argument}: expected a data source, got a pair of a source and a {type(source[1]).__name__}; write "
+            f"source, sampler = ... and give source; sampler is for sampler= of lk.DataLoader"
+        )
+    require_methods(source, argument=argument)
 
 
 def require_methods(source: Any, *, argument: str) -> None:

@@ -21,6 +21,7 @@ from loaderkit._base.hints import ATTRIBUTES, KEYWORDS, foreign_attribute, refus
         ("pin_memory", "nothing"),
         ("prefetch_factor", "prefetch_batches"),
         ("dataset", "data_source"),
+        ("probs", "weights={name: weight}"),
     ],
 )
 def test_a_known_keyword_gets_ours(keyword: str, ours: str) -> None:

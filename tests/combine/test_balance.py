@@ -119,6 +119,12 @@ def test_a_run_is_reweighed_and_resumes():
             "labels: expected one for each of the 10 records of .*, got 9; give an int",
         ),
         ({"labels": [LABELS]}, ValueError, "labels: expected one dimension, got"),
+        (
+            {"labels": "label"},
+            TypeError,
+            r"labels: expected one for each record, got 'label'; write \[record\[",
+        ),
+        ({"weights": {"a": 1}}, TypeError, "write instead: .*target={label: weight} of lk.balance"),
         ({"labels": [[1], [1, 2]]}, ValueError, "labels: expected one dimension, got"),
         ({"labels": [0.5] * 10}, TypeError, "labels: expected ints or strings, got an array of float64"),
         ({"labels": [None] * 10}, TypeError, "labels: expected ints or strings, got an array of object"),

@@ -5,7 +5,9 @@ import pytest
 import loaderkit as lk
 
 
-@pytest.mark.parametrize("sources", [["abc", "", "D", "ef"], {"x": "abc", "empty": "", "a": "D", "y": "ef"}])
+@pytest.mark.parametrize(
+    "sources", [[[*"abc"], [], ["D"], [*"ef"]], {"x": [*"abc"], "empty": [], "a": ["D"], "y": [*"ef"]}]
+)
 def test_a_loader_reads_sources_in_turn(sources):
     """In the order given, whatever the names are; `epoch(e)` goes past the last one."""
     source, sampler = lk.interleave(sources, cycle_length=2, block_length=1)
@@ -39,7 +41,7 @@ def test_arguments_reach_the_sampler():
     ("sources", "error", "text"),
     [
         ([], ValueError, "sources: expected one data source or more"),
-        ([[], ""], ValueError, "lengths: expected 1 .* records in all, got 0"),
+        ([[], []], ValueError, "lengths: expected 1 .* records in all, got 0"),
         ([[1], 3], TypeError, r"sources\[1\]: expected"),
     ],
 )
@@ -47,3 +49,20 @@ def test_bad_sources_are_refused(sources, error, text):
     """As ConcatDataSource and the sampler do."""
     with pytest.raises(error, match=text):
         lk.interleave(sources)
+
+
+@pytest.mark.parametrize(
+    ("sources", "text"),
+    [
+        (
+            "part-*.jsonl",
+            r"^sources: expected a data source, got 'part-\*.jsonl', which would be read character",
+        ),
+        (["a.txt"], r"^sources\[0\]: expected a data source, got 'a.txt', which"),
+        ({"a": [1], "b": "b.csv"}, r"^sources\['b'\]: expected a data source, got 'b.csv', which"),
+    ],
+)
+def test_names_of_files_are_no_sources(sources: object, text: str) -> None:
+    """As tf.data's interleave is given them: their characters would be records."""
+    with pytest.raises(TypeError, match=text):
+        lk.interleave(sources)  # type: ignore[arg-type]

@@ -425,3 +425,33 @@ def test_a_state_of_an_earlier_version_restores_as_before() -> None:
     assert document["format_version"] == 3 and "mixture" not in document
     assert json.loads(saved_at(HALVES, 1))["format_version"] == 4
     assert mixture(HALVES).stages.entries[0].weights == {"web": 1, "code": 1}
+
+
+def test_a_refusal_says_what_a_reweighed_run_had_come_to() -> None:
+    """The compared weights are those of the scripts; the weights of reweigh are named beside them."""
+    with iter(loader_of(HALVES)) as it:
+        keys_of(it, 1)
+        it.reweigh({"web": 3, "code": 1})
+        keys_of(it, 1)
+        saved = it.get_state()
+    with pytest.raises(lk.CheckpointMismatchError) as error:
+        iter(loader_of(OTHERS)).set_state(saved)
+    assert "mixture.code: saved 1/2, this loader 0\n" in str(error.value)
+    assert "\nThere the saved run has the weights of a reweigh: code 1/4, web 3/4.\nWith " in str(error.value)
+
+
+def test_other_numbers_under_id_key_are_no_lost_records() -> None:
+    """Without a component in the middle those behind it get other numbers, and nothing else changes."""
+
+    def loader(*names: str) -> lk.DataLoader:
+        source, sampler = lk.mix({name: [{"x": name}] * 9 for name in names}, id_key="of")
+        return lk.DataLoader(data_source=source, sampler=sampler, operations=[lk.Batch(4)])
+
+    with pytest.raises(lk.CheckpointMismatchError) as error:
+        iter(loader("a", "c")).set_state(iter(loader("a", "b", "c")).get_state())
+    assert "source.sources.c.id: saved 2, this loader 1\n" in str(error.value)
+    assert (
+        "Components that both have go on where they are.\nThe numbers that records get under id_key"
+        in str(error.value)
+    )
+    assert "records may occur twice" not in str(error.value)

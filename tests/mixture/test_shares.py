@@ -22,6 +22,13 @@ def test_numbers_are_taken_as_they_are_shown():
     }
 
 
+def test_a_short_float_is_the_decimal_number_that_it_shows():
+    assert fractions_of({"web": np.float32(0.6), "code": np.float16(0.1)}, NAMES) == {
+        "code": Fraction(1, 10),
+        "web": Fraction(3, 5),
+    }
+
+
 def test_names_come_in_the_order_of_the_components_and_zeros_are_left_out():
     assert list(fractions_of({"web": 1, "books": 0.0, "code": 1e-9}, NAMES)) == ["code", "web"]
 

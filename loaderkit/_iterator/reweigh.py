@@ -56,8 +56,15 @@ def reweigh(reader: StreamReader[Position, SeekablePlan], weights: Mapping[str, 
     )
     if agrees:
         agree_on_weights(after, position.step, index)
-    if not _same_from(first, before, stages):
+    if _same_from(first, before, stages):
+        return step
+    if position.losses.ledger.last < first:
         reader.continue_with(after, there)
+    else:
+        # It went back: indices from there on were lost with other weights, and read other records now. What a lookahead
+        # took knows them, too, so it is taken again.
+        user = there if reader.user_position is position else reader.user_position
+        reader.go_to(user._replace(losses=user.losses.before(first)), after)
     return step
 
 

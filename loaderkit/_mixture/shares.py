@@ -8,6 +8,8 @@ from reprlib import repr as _short
 
 import numpy as np
 
+_LEAST_LOG = 62  # a component with less than 2**-62 would be read first beyond the last place
+
 Weight = int | float | Fraction | np.integer | np.floating
 
 
@@ -16,7 +18,7 @@ def fractions_of(weights: Mapping[str, Weight], names: Collection[str]) -> dict[
 
     weights: {name: int, float, Fraction or numpy number}. A float is the decimal number that its repr shows: 0.1 is
     1/10. names: the components of the mixture. Raises TypeError for what isn't a number, ValueError for a negative
-    one, NaN, infinity, a name that isn't a component's, and where no weight is positive.
+    one, NaN, infinity, a name that isn't a component's, a share below 2**-62, and where no weight is positive.
 
     >>> fractions_of({"web": 0.7, "code": 1, "old": 0}, ["code", "web", "old"])
     {'code': Fraction(1, 1), 'web': Fraction(7, 10)}
@@ -39,7 +41,27 @@ def fractions_of(weights: Mapping[str, Weight], names: Collection[str]) -> dict[
         raise ValueError(
             f"weights: expected a positive weight, got {_short(dict(weights))}; give one component a weight of 1"
         )
+    check_shares(positive)
     return positive
+
+
+def check_shares(weights: Mapping[str, Fraction] | Mapping[str, int]) -> None:
+    """ValueError for a positive weight whose share is below 2**-62: it would be read first beyond the last place.
+
+    >>> check_shares({"web": Fraction(1), "rare": Fraction(1, 10**30)})
+    Traceback (most recent call last):
+    ValueError: weights['rare']: expected a share of 2**-62 or more, got 1e-30; leave it out or give it more
+    """
+    sizes = [weight.numerator.bit_length() - weight.denominator.bit_length() for weight in weights.values()]
+    if max(sizes) - min(sizes) + len(sizes).bit_length() < _LEAST_LOG - 2:  # most are: no sum is needed
+        return
+    least = min(weights, key=lambda name: weights[name])
+    share = weights[least] / Fraction(sum(weights.values()))
+    if share * (1 << _LEAST_LOG) < 1:
+        raise ValueError(
+            f"weights[{least!r}]: expected a share of 2**-{_LEAST_LOG} or more, got {float(share):.3g}; leave it out "
+            "or give it more"
+        )
 
 
 def integer_weights(weights: Mapping[str, Fraction]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -160,6 +160,18 @@ class MixtureStages:
             return replace(self, entries=entries)
         return MixtureStages(entries)
 
+    def first_difference(self, other: "MixtureStages") -> int | None:
+        """The index from which on these and others differ, however their weights are scaled; None if they don't.
+
+        >>> stages = MixtureStages((MixtureStage(0, {"a": Fraction(1)}),))
+        >>> stages.first_difference(stages.reweighed(9, {"b": Fraction(1)})), stages.first_difference(stages)
+        (9, None)
+        """
+        for sides in zip_longest(self.entries, other.entries):
+            if not _same_stage(*sides):
+                return min(stage.first_index for stage in sides if stage is not None)
+        return None
+
     def to_json(self) -> dict[str, Any]:
         """These as JSON values; of each stage but the first the weights that change.
 
@@ -229,6 +241,13 @@ def same_shares(one: Weights, other: Weights) -> bool:
         return one == other
     ratio = sum(one.values()) / Fraction(sum(other.values()))
     return all(weight == other[name] * ratio for name, weight in one.items())
+
+
+def _same_stage(one: MixtureStage | None, other: MixtureStage | None) -> bool:
+    if one is other or one is None or other is None:
+        return one is other
+    begins = one.first_index == other.first_index and one.live == other.live
+    return begins and same_shares(one.weights, other.weights)
 
 
 def _problem(entries: Sequence[MixtureStage]) -> str:

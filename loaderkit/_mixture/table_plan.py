@@ -13,12 +13,12 @@ from fractions import Fraction
 from functools import lru_cache
 
 from .fair_table import Int32Array, fair_slots, slot_counts
+from .shares import check_shares
 
 LEAST_SHARE = 256  # a component with less than 1/256 is a member of a group or of a tail
 # Slots of a table's smallest direct child, as in one of 65,536: rounding changes a share by less than 1/256 of it. More
 # slots are more exact and take longer, half a microsecond each.
 _LEAST_SLOTS = 256
-_LEAST_LOG = 62  # a component with less than 2**-62 would be read first beyond the last place
 _TABLES = 64  # that are kept: many groups have the same one
 
 
@@ -47,13 +47,7 @@ def plan_of(weights: Mapping[str, int], most_slots: int) -> TablePlan:
     >>> plan.children, plan.slots.tolist(), plan.tail, plan.period
     (('web',), [0], 'rare', 1000001)
     """
-    total = sum(weights.values())
-    least = min(weights, key=lambda name: weights[name])
-    if weights[least] << _LEAST_LOG < total:
-        raise ValueError(
-            f"weights[{least!r}]: expected a share of 2**-{_LEAST_LOG} or more, got {weights[least] / total:.3g}; "
-            "leave it out or give it more"
-        )
+    check_shares(weights)
     return _plan(weights, most_slots, most_slots)
 
 

@@ -74,6 +74,13 @@ class BadRecords:
         """The bad records of two processes at the same step; an entry that both have is counted once."""
         return BadRecords(Ledger({**other.ledger, **self.ledger}), {**other.skipped, **self.skipped})
 
+    def before(self, index: int) -> "BadRecords":
+        """These without the lost indices from an index on, from where the stream reads other records."""
+        if self.ledger.last < index:
+            return self
+        kept = {lost: instead for lost, instead in self.ledger.items() if lost < index}
+        return replace(self, ledger=Ledger(kept))
+
     def of_streams(self, streams: Iterable[int]) -> "BadRecords":
         """These without the skipped ones of other logical streams."""
         return replace(self, skipped={s: n for s, n in self.skipped.items() if s in set(streams)})

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from loaderkit._base.canonical_json import canonical, digest
-from loaderkit._mixture.stages import MixtureStage, MixtureStages, Weights, same_shares
+from loaderkit._mixture.stages import MixtureStages, Weights, same_shares
 from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._plan.mixture import behind_cursors, is_staged
 from loaderkit._plan.seekable_plan import SeekablePlan
@@ -81,7 +81,7 @@ def restored_plan(
             return own, own
         raise
     stages = _continued(before, ours, saved)
-    if _alike(stages, theirs):
+    if stages.first_difference(theirs) is None:
         return before, before
     if saved.streams is not None and len(saved.cursors) < saved.streams.count:
         raise StateError(
@@ -107,8 +107,13 @@ def _continued(before: SeekablePlan, ours: MixtureStages, saved: State) -> Mixtu
     assert theirs is not None and is_staged(before.sampler)
     if same_shares(theirs.written_at(index), ours.written_at(index)):
         return theirs.then_written(index, ours)
-    begin = index if saved.streams is None else behind_cursors(before.operations, saved.cursors.values())
-    begun = before.sampler.reweighed(begin, ours.written_at(begin), live=False).stages
+    try:
+        begin = index if saved.streams is None else behind_cursors(before.operations, saved.cursors.values())
+        begun = before.sampler.reweighed(begin, ours.written_at(begin), live=False).stages
+    except (
+        ValueError
+    ) as error:  # in the middle of an element, or the stream ends there and can't go on with these
+        raise StateError(f"mixture: {error}") from error
     first = next(
         stage.first_index for stage in begun.entries if stage.first_index >= begin and not stage.live
     )
@@ -120,18 +125,6 @@ def _restaged(plan: SeekablePlan, stages: MixtureStages) -> SeekablePlan:
         return plan.restaged(stages)
     except ValueError as error:
         raise StateError(f"mixture: {error}") from error
-
-
-def _alike(one: MixtureStages, other: MixtureStages) -> bool:
-    """Whether stages mean the same, however their weights are scaled."""
-    return len(one.entries) == len(other.entries) and all(map(_same_stage, one.entries, other.entries))
-
-
-def _same_stage(one: MixtureStage, other: MixtureStage) -> bool:
-    if one is other:
-        return True
-    begins = one.first_index == other.first_index and one.live == other.live
-    return begins and same_shares(one.weights, other.weights)
 
 
 def _check_reach(stages: MixtureStages) -> None:

@@ -51,6 +51,9 @@ def position_of(plan: SeekablePlan, state: State) -> Position:
     cursors = None
     same = same_data(state, plan.sampler_fingerprint, plan.source_fingerprint)
     losses = state.losses if same else NO_BAD_RECORDS  # bad records of other data have no meaning here
+    if state.mixture is not None and plan.mixture is not None:
+        changed = plan.mixture.first_difference(state.mixture)
+        losses = losses if changed is None else losses.before(changed)
     _check_ledger(plan, losses.ledger)
     if state.streams is not None:
         owned = plan.owned_streams(state.streams.q)

@@ -84,7 +84,7 @@ def test_live_weights_give_way_to_written_ones_that_are_allowed() -> None:
     assert keys_of(it, 5) == twin.keys(40)
 
 
-def named_loader(names: Any, weights: Any, *, changed: str = "") -> lk.DataLoader:
+def named_loader(names: Any, weights: Any, *, changed: str = "", **how: Any) -> lk.DataLoader:
     """Sources by name, of the given components only; `changed` has other data."""
     sources = {
         name: lk.RangeDataSource(
@@ -94,7 +94,8 @@ def named_loader(names: Any, weights: Any, *, changed: str = "") -> lk.DataLoade
         for name in names
     }
     sampler = lk.MixedSampler(components(names), weights=weights, seed=7)
-    return lk.DataLoader(data_source=lk.ConcatDataSource(sources), sampler=sampler, operations=[lk.Batch(8)])
+    how = {"operations": [lk.Batch(8)], **how}
+    return lk.DataLoader(data_source=lk.ConcatDataSource(sources), sampler=sampler, **how)
 
 
 def test_a_component_is_added_and_another_dropped() -> None:
@@ -215,6 +216,19 @@ def test_a_written_stage_behind_the_end_is_a_damaged_state() -> None:
         iter(loader_of(None, sampler=sampler)).set_state(
             json.dumps({**document, "digest": digest(document)}).encode()
         )
+
+
+def test_weights_that_can_not_go_on_from_the_end_are_a_state_error() -> None:
+    """All that they read was read."""
+    ends = {"web": lk.SequentialSampler(30), "books": lk.SequentialSampler(50)}
+    before, after = (
+        lk.MixedSampler(ends, weights=weights, when_exhausted="drop") for weights in (None, {"web": 1})
+    )
+    saved = saved_at(None, 10, sampler=before)
+    it = iter(loader_of(None, sampler=after))
+    with pytest.raises(lk.StateError, match="until its stage at index 80, got one that ends at index 80"):
+        it.set_state(saved, allow={"mixture"})
+    assert it.step == 0
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -358,6 +372,79 @@ def test_a_bad_record_is_replaced_by_one_of_its_component(run: Any) -> None:
         assert again.bad_records == it.bad_records > 0
         again.seek(0)
         assert keys_of(again, 12) == rows
+
+
+def replacing(names: Any, weights: Any) -> lk.DataLoader:
+    """As `named_loader`, with an operation that can't do some records of each component."""
+    return named_loader(names, weights, operations=[Bad(), lk.Batch(8)], on_record_error="replace")
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_bad_records_of_another_history_are_forgotten(ahead: bool) -> None:
+    """Weights that change at an earlier step read other records from there on: what was lost there counts no more."""
+
+    def make(weights: Any) -> lk.DataLoader:
+        return loader_of(weights, operations=[Bad(), lk.Batch(8)], on_record_error="replace")
+
+    def new(begin: int) -> list[int]:
+        it = iter(make(HALVES))
+        it.seek(begin)
+        it.reweigh(OTHERS)
+        it.seek(0)
+        return keys_of(it, 12)
+
+    if ahead:
+        pytest.importorskip("jax")
+    with iter(make(HALVES)) as plain:
+        it: Any = lk.device_iterator(plain, prefetch=2) if ahead else plain
+        keys_of(it, 12)
+        it.seek(2)
+        if ahead:  # the two behind it were taken, and know what was lost behind the change
+            next(it)
+        lost, saved = plain.bad_records, it.get_state()
+        begin = it.reweigh(OTHERS)
+        assert plain.bad_records < lost
+        got = [*keys_of(it, 9)][-64:]
+        assert got == new(begin)[8 * (it.step - 8) : 8 * it.step]
+        after = it.get_state()
+        it.seek(0)
+        assert keys_of(it, 12) == new(begin)
+    again = iter(make(HALVES))
+    again.set_state(after)
+    again.seek(0)
+    assert keys_of(again, 12) == new(begin)
+    other = iter(make(OTHERS))
+    other.set_state(saved, allow={"mixture"})
+    begin = other.step
+    other.seek(0)
+    assert keys_of(other, 12) == new(begin)
+
+
+def test_bad_records_stay_known_where_components_come_and_go() -> None:
+    """Records that were lost before are replaced by the same ones, also where the lost component is gone."""
+    with iter(replacing(["web", "code"], HALVES)) as it:
+        rows = keys_of(it, 6)
+        saved = it.get_state()
+    ledger = json.loads(saved)["bad_records"]["ledger"]
+    assert len(ledger) == 2
+    more = iter(replacing(["web", "code", "books"], HALVES))
+    more.set_state(saved, allow={"source"})
+    assert more.reweigh(OTHERS) == 6
+    rows += keys_of(more, 6)
+    more.seek(0)
+    assert keys_of(more, 12) == rows
+    saved = more.get_state()
+    known = json.loads(saved)["bad_records"]["ledger"]
+    assert known[:2] == ledger and len(known) > 2
+    fewer = iter(replacing(["web", "books"], OTHERS))
+    fewer.set_state(saved, allow={"source", "mixture"})
+    assert json.loads(fewer.get_state())["bad_records"]["ledger"] == known
+    fewer.seek(6)
+    assert keys_of(fewer, 6) == rows[48:]
+    back = iter(replacing(["web", "code", "books"], OTHERS))
+    back.set_state(fewer.get_state(), allow={"source", "mixture"})
+    back.seek(0)
+    assert keys_of(back, 12) == rows
 
 
 @pytest.mark.parametrize("prefetch", [0, 2])

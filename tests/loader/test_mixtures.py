@@ -101,6 +101,7 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "zeros": ({"web": 0}, ValueError, "positive"),
     "a negative one": ({"web": -1}, ValueError, "expected 0 or more, got -1"),
     "not a number": ({"web": float("nan")}, ValueError, "finite"),
+    "too small a share": ({"web": 1, "code": 1e-30}, ValueError, "2\\*\\*-62 or more, got 1e-30"),
     "a text": ({"web": "much"}, TypeError, "web"),
     "no mapping": ([1, 2], TypeError, "mapping"),
 }

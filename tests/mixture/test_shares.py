@@ -45,6 +45,7 @@ def test_names_come_in_the_order_of_the_components_and_zeros_are_left_out():
         ({}, ValueError, "weights: expected a positive weight, got {}"),
         ({"boks": 1}, ValueError, "weights: expected names of components, got 'boks'; write 'books'?"),
         ({"zzz": 1}, ValueError, r"got 'zzz'; write one of \['code', 'books', 'web'\]"),
+        ({"web": 1, "code": 1e-300}, ValueError, r"weights\['code'\]: expected a share of 2\*\*-62 or more"),
         ([0.5, 0.5], TypeError, "weights: expected a mapping of name to weight"),
     ],
 )

@@ -39,6 +39,7 @@ from .mixture_arguments import (
     checked_offsets,
     checked_pattern,
     checked_stages,
+    copied_weights,
     digest_of_pattern,
 )
 from .protocol import (
@@ -77,7 +78,8 @@ class MixedSampler(BulkSampler):
         order: "even" spreads a component as evenly as can be; "shuffled" permutes the indices of each block of 2,048.
         when_exhausted: what happens where a component with an end has been read: "stop" ends the mixture right before
             the index that would read past it, "drop" goes on with the others until all that have a weight in the last
-            stage are read. Needed where a component has an end; without effect where none has.
+            stage are read; one whose weight is 0 there stays unread from there on. Needed where a component has an
+            end; without effect where none has.
         seed: int in [0, 2**64), for order="shuffled" and for random operations. The components' shuffles have their
             own seeds.
         offsets: {name: what is added to a component's keys}; one component behind the other by `num_records`, as in a
@@ -88,7 +90,7 @@ class MixedSampler(BulkSampler):
             one lane.
         shard_options: used by a loader that gets none of its own; it changes no key.
 
-    `weights` stays as it was given; `stages` says which hold, also those of `reweighed` and of a state.
+    `weights` stays as it was given, in a copy; `stages` says which hold, also those of `reweighed` and of a state.
 
     After any prefix each component was read as its locals 0 to c-1, and for order="even" c is closer than 1 to
     weight * index; `loaderkit/_mixture/order.py` says the bound for more than 65,536 parts of weight. The shares that
@@ -119,6 +121,7 @@ class MixedSampler(BulkSampler):
     stages: MixtureStages = field(init=False)
 
     names: tuple[str, ...] = field(init=False, compare=False)
+    _placed: bool = field(init=False, compare=False)  # whether offsets are others than a ConcatDataSource's
     _lengths: Mapping[str, int] = field(init=False, compare=False)  # of components that end
     _keys: ComponentKeys = field(init=False, compare=False)
     _pattern: tuple[str, ...] | None = field(init=False, compare=False)
@@ -134,7 +137,8 @@ class MixedSampler(BulkSampler):
             self._set(seed=at_least("seed", self.seed, 0, below=SEED_LIMIT))
         check_sharding(self.shard_options)
         lengths = checked_lengths(components, self.when_exhausted)
-        self._set(offsets=checked_offsets(self.offsets, components))
+        offsets, placed = checked_offsets(self.offsets, components)
+        self._set(offsets=offsets, _placed=placed)
         lanes, batch = checked_lanes(self.lanes, self.batch, lengths)
         self._set(lanes=lanes, batch=batch, _lengths=lengths)
         pattern = checked_pattern(self.pattern, self.names)
@@ -143,6 +147,8 @@ class MixedSampler(BulkSampler):
         self._set(pattern=pattern, _pattern=pattern)
         self._set(_lanes=Lanes(lanes, batch or 1), _keys=ComponentKeys(components, self.offsets))
         self._stage(checked_stages(self.weights, pattern, self.names))
+        if self.weights is not None:
+            self._set(weights=copied_weights(self.weights))
 
     @property
     def min_records(self) -> int:
@@ -280,7 +286,7 @@ class MixedSampler(BulkSampler):
         seed = self.seed if self.seed is None or self.seed < ENDLESS else str(self.seed)
         return {
             "kind": "MixedSampler",
-            "components": {name: fingerprint_of(sampler) for name, sampler in self.components.items()},
+            "components": {name: self._fingerprint_of(name) for name in self.names},
             "order": self.order,
             "when_exhausted": self.when_exhausted,
             "pattern": None if self._pattern is None else digest_of_pattern(self._pattern),
@@ -288,6 +294,18 @@ class MixedSampler(BulkSampler):
             "batch": None if self.lanes == 1 else self.batch,  # with one lane it changes no key
             "seed": seed,
         }
+
+    def _fingerprint_of(self, name: str) -> dict[str, object]:
+        sampler = self.components[name]
+        said = dict(fingerprint_of(sampler))
+        if isinstance(sampler, MixedSampler):  # a state has the stages of the outermost mixture only
+            said["stages"] = [
+                [stage.first_index, {each: str(w) for each, w in integer_weights(stage.weights).items()}]
+                for stage in sampler.stages.entries
+            ]
+        if self._placed:
+            said["offset"] = self.offsets[name]
+        return said
 
     def __len__(self) -> int:
         if self._runs.length is None:
@@ -298,7 +316,8 @@ class MixedSampler(BulkSampler):
         return self._runs.length
 
     def __hash__(self) -> int:
-        return hash((self.names, self.order, self.when_exhausted, self.seed, self.lanes, self.batch))
+        # Equal samplers may have their names in different orders.
+        return hash((frozenset(self.names), self.order, self.when_exhausted, self.seed, self.lanes, self.batch))
 
     def __repr__(self) -> str:
         shown = {name: repr(self.components[name]) for name in self.names[:_SHOWN_NAMES]}
@@ -368,7 +387,7 @@ class MixedSampler(BulkSampler):
             )
 
     def _checked_end(self, name: str, index: int) -> int:
-        return at_least(name, index, 0, below=self._limit + 1)
+        return at_least(name, index, 0, below=min(self._limit + 1, ENDLESS))
 
 
 _DEFAULTS = {each.name: each.default for each in fields(MixedSampler)}

@@ -85,10 +85,13 @@ def checked_lanes(lanes: Any, batch: Any, lengths: Mapping[str, int]) -> tuple[i
     return lanes, batch
 
 
-def checked_offsets(offsets: Any, components: Mapping[str, Sampler]) -> dict[str, int]:
-    """{name: the first record key}, in the order of the components; those of a concatenation where none are given."""
+def checked_offsets(offsets: Any, components: Mapping[str, Sampler]) -> tuple[dict[str, int], bool]:
+    """{name: the first record key}, in the order of the components, and whether they differ from a concatenation's.
+
+    They are a concatenation's where none are given.
+    """
     if offsets is None:
-        return _offsets_of(components)
+        return _offsets_of(components), False
     if not isinstance(offsets, Mapping):
         raise TypeError(f"offsets: expected a mapping of name to int, got {_short(offsets)}")
     for name in offsets:
@@ -99,7 +102,13 @@ def checked_offsets(offsets: Any, components: Mapping[str, Sampler]) -> dict[str
     for name in components:
         if name not in offsets:
             raise ValueError(f"offsets: expected one of each component, got none of {name!r}; give it")
-    return {name: at_least(f"offsets[{name!r}]", offsets[name], 0, below=MAX_RECORDS) for name in components}
+    checked = {
+        name: at_least(f"offsets[{name!r}]", offsets[name], 0, below=MAX_RECORDS) for name in components
+    }
+    try:
+        return checked, checked != _offsets_of(components)
+    except (TypeError, ValueError):  # a component that doesn't say where its source ends
+        return checked, True
 
 
 def checked_pattern(pattern: Any, names: Sequence[str]) -> tuple[str, ...] | None:
@@ -153,6 +162,17 @@ def checked_stages(weights: Any, pattern: Sequence[str] | None, names: Sequence[
 def _without_names(weights: Sequence[Any]) -> bool:
     """Whether this is a list of plain weights, as other libraries take them."""
     return bool(weights) and all(isinstance(weight, int | float | Fraction | np.number) for weight in weights)
+
+
+def copied_weights(weights: StagedWeights) -> StagedWeights:
+    """Checked weights in containers of their own, which can be pickled and which the caller doesn't change.
+
+    >>> copied_weights([(0, {"a": 1}), (8, {"b": 1})])
+    [(0, {'a': 1}), (8, {'b': 1})]
+    """
+    if isinstance(weights, Mapping):
+        return dict(weights)
+    return [(first, dict(stage)) for first, stage in weights]
 
 
 def check_stages(stages: MixtureStages, pattern: Sequence[str] | None, batch: int | None) -> None:

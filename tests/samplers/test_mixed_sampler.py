@@ -3,6 +3,7 @@
 import json
 import pickle
 from fractions import Fraction
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -319,6 +320,57 @@ def test_the_fingerprint():
         two(weights=None, pattern=pattern).fingerprint()["pattern"] for pattern in (["web"], [0], [0, 1])
     ]
     assert patterns[0] == patterns[1] != patterns[2]
+
+
+def test_the_fingerprint_of_a_mixture_inside_has_its_weights():
+    """A state keeps the stages of the outer one only."""
+
+    def nested(weights):
+        inner = lk.MixedSampler({"a": lk.IndexSampler(3), "b": lk.IndexSampler(4)}, weights=weights)
+        return lk.MixedSampler({"in": inner, "other": lk.IndexSampler(5)}, offsets={"in": 0, "other": 7})
+
+    said = nested({"a": 1, "b": 2}).fingerprint()
+    assert nested({"b": 1, "a": 0.5}).fingerprint() == said
+    assert nested({"a": 2, "b": 1}).fingerprint() != said
+    assert nested([(0, {"a": 1, "b": 2}), (9, {"a": 1})]).fingerprint() != said
+
+
+def test_the_fingerprint_has_offsets_that_are_not_those_of_a_concatenation():
+    one = two()
+    same = two(offsets=one.offsets)
+    moved = two(offsets={"web": 30, "code": 0})
+    assert same.fingerprint() == one.fingerprint()
+    assert moved.fingerprint() != one.fingerprint()
+    assert moved.fingerprint()["components"]["web"]["offset"] == 30
+
+
+def test_equal_mixtures_have_one_hash():
+    """Whatever the order of their names."""
+    one = two()
+    other = lk.MixedSampler(
+        dict(reversed(one.components.items())), weights=one.weights, offsets=one.offsets
+    )
+    assert one == other
+    assert hash(one) == hash(other)
+
+
+def test_weights_are_copied():
+    given = {"web": 1, "code": 1}
+    for weights in (given, [(0, given)]):
+        sampler = two(weights=weights)
+        given["web"] += 1
+        assert two(weights=sampler.weights) == sampler
+    sampler = two(weights=MappingProxyType({"web": 1}))
+    assert pickle.loads(pickle.dumps(sampler)) == sampler
+
+
+def test_the_last_index_of_an_endless_mixture():
+    sampler = two(weights={"web": 1})
+    assert sampler.taken((1 << 63) - 1)["web"].records == (1 << 63) - 1
+    assert sampler.reweighed((1 << 63) - 1, {"code": 1}).taken(5)["web"].records == 5
+    for past in (1 << 63, 1 << 64):
+        with pytest.raises(ValueError, match=r"^n: expected an int from 0 to 2\*\*63 - 1, got "):
+            sampler.taken(past)
 
 
 def test_neither_the_order_of_names_nor_a_component_of_weight_0_changes_a_stream():

@@ -317,7 +317,9 @@ class MixedSampler(BulkSampler):
 
     def __hash__(self) -> int:
         # Equal samplers may have their names in different orders.
-        return hash((frozenset(self.names), self.order, self.when_exhausted, self.seed, self.lanes, self.batch))
+        return hash(
+            (frozenset(self.names), self.order, self.when_exhausted, self.seed, self.lanes, self.batch)
+        )
 
     def __repr__(self) -> str:
         shown = {name: repr(self.components[name]) for name in self.names[:_SHOWN_NAMES]}

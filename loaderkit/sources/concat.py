@@ -14,7 +14,7 @@ from loaderkit._base.tree import flatten, unflatten
 
 from .fingerprint import fingerprint_of
 from .naming import namer_of
-from .optional import ColumnsDifferError, advised_chunk, column_reader, lacking, many_reader
+from .optional import ColumnsDifferError, advised_bytes, advised_chunk, column_reader, lacking, many_reader
 from .parts import calls_of_parts, parts_of, parts_repr
 from .protocol import check_key, check_keys, holds_own_objects, read_record, read_records
 
@@ -25,6 +25,7 @@ _FINDERS: dict[str, Callable[[Any], Any]] = {
     "__getitems__": many_reader,
     "take": column_reader,
     "chunk_records": advised_chunk,
+    "chunk_bytes": advised_bytes,
 }
 _MADE_ON_OPENING = ("_readers", "_end_list", "_start_list", "_takes")
 
@@ -39,7 +40,9 @@ class ConcatDataSource:
             TypeError naming the place or the name of an object that isn't a data source.
 
     names: of the sources in their order where a mapping was given, else None. With names the fingerprint has the
-    sources by name, so that a saved state of a mixture can tell which of them were added, dropped or changed.
+    sources by name, so that a saved state of a mixture can tell which of them were added, dropped or changed. It has
+    the order of the names too, which decides what a record key means; a mixture whose own names follow it restores
+    with any order.
 
     >>> source = ConcatDataSource([range(3), "ab"])
     >>> len(source), source[2], source[3]
@@ -221,8 +224,22 @@ class ConcatDataSource:
     def chunk_records(self) -> int:
         """Consecutive records that are read together, in the mean; only where all have it, else an AttributeError."""
         self._require("chunk_records")
-        chunks = sum(len(source) / (advised_chunk(source) or 1) for source in self._sources)
-        return max(1, round(len(self) / max(chunks, 1)))
+        return max(1, round(len(self) / max(self._chunks, 1)))
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of so many records, in the mean; only where all have it and `chunk_records`, else an AttributeError."""
+        self._require("chunk_records")
+        self._require("chunk_bytes")
+        nbytes = sum(
+            len(source) * (advised_bytes(source) or 0) / (advised_chunk(source) or 1)
+            for source in self._sources
+        )
+        return max(1, round(nbytes / max(self._chunks, 1)))
+
+    @property
+    def _chunks(self) -> float:
+        return sum(len(source) / (advised_chunk(source) or 1) for source in self._sources)
 
     @property
     def chunk_feed(self) -> Any:
@@ -245,11 +262,11 @@ class ConcatDataSource:
         return namer_of(self._sources[place])(key - int(self._starts[place]))
 
     def fingerprint(self) -> dict[str, Any]:
-        """The fingerprints of the sources: by name where they have names, else in order."""
+        """The fingerprints of the sources: by name, with the names in order, where they have names, else in order."""
         if self.names is not None:
             # Without the number of all records: each source is compared by itself.
             named = {name: fingerprint_of(source) for name, source in zip(self.names, self._sources)}
-            return {"type": "ConcatDataSource", "sources": named}
+            return {"type": "ConcatDataSource", "names": list(self.names), "sources": named}
         return {
             "type": "ConcatDataSource",
             "records": len(self),

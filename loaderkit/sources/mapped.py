@@ -11,7 +11,7 @@ from loaderkit._base.tree import own_each
 
 from .fingerprint import fingerprint_of
 from .naming import namer_of
-from .optional import advised_calls, advised_chunk, lacking, many_reader
+from .optional import advised_bytes, advised_calls, advised_chunk, lacking, many_reader
 from .protocol import check_key, check_keys, read_record, read_records, require_methods, short_repr
 
 _MOST_OF_NAME = 80  # characters
@@ -74,6 +74,14 @@ class MapDataSource:
         if chunk is None:
             raise lacking(self, "chunk_records", needs="a source with `chunk_records`")
         return chunk
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes that are read for so many records, as the source says; only where it does, else an AttributeError."""
+        nbytes = advised_bytes(self._source)
+        if nbytes is None:
+            raise lacking(self, "chunk_bytes", needs="a source with `chunk_bytes`")
+        return nbytes
 
     @property
     def chunk_feed(self) -> Any:

@@ -86,6 +86,18 @@ def advised_chunk(source: Any) -> int | None:
     return _whole_number(source, "chunk_records") or None
 
 
+def advised_bytes(source: Any) -> int | None:
+    """The source's `chunk_bytes`: bytes of `chunk_records` records, in the mean; None where it has none.
+
+    Args:
+        source: any data source. An attribute of that name that isn't an int from 1 on belongs to another library.
+
+    >>> advised_bytes([1, 2]) is None
+    True
+    """
+    return _whole_number(source, "chunk_bytes") or None
+
+
 def _whole_number(source: Any, name: str) -> int | None:
     value: Any = getattr(source, name, None)
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:

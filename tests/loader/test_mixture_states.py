@@ -98,6 +98,28 @@ def named_loader(names: Any, weights: Any, *, changed: str = "", **how: Any) -> 
     return lk.DataLoader(data_source=lk.ConcatDataSource(sources), sampler=sampler, **how)
 
 
+def test_only_a_mixture_that_follows_the_order_of_its_sources_may_change_it() -> None:
+    """Its keys go along; those of another sampler, and of a mixture with an order of its own, mean other records."""
+    parts = {name: lk.RangeDataSource(start, start + 40, 1) for name, start in (("web", 0), ("code", 100))}
+
+    def loader(names: Any, sampler: lk.Sampler) -> lk.DataLoader:
+        source = lk.ConcatDataSource({name: parts[name] for name in names})
+        return lk.DataLoader(data_source=source, sampler=sampler, operations=[lk.Batch(8)])
+
+    def mixture(names: Any) -> lk.MixedSampler:
+        return lk.MixedSampler({name: lk.IndexSampler(40) for name in names})
+
+    one, other = ("web", "code"), ("code", "web")
+    saved = iter(loader(one, mixture(one))).get_state()
+    iter(loader(other, mixture(other))).set_state(saved)
+    with pytest.raises(lk.CheckpointMismatchError, match=r"source.names.*'?web.*code"):
+        iter(loader(other, mixture(one))).set_state(saved)
+    with pytest.raises(lk.CheckpointMismatchError, match=r"sampler.components: saved \["):
+        iter(loader(one, mixture(other))).set_state(saved)
+    with pytest.raises(lk.CheckpointMismatchError, match=r"source\.names"):
+        iter(loader(other, lk.IndexSampler(80))).set_state(iter(loader(one, lk.IndexSampler(80))).get_state())
+
+
 def test_a_component_is_added_and_another_dropped() -> None:
     """The others go on where they are; only the source has to be allowed, and the weights if they change."""
     with iter(named_loader(["web", "code"], HALVES)) as it:

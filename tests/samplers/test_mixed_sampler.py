@@ -347,9 +347,7 @@ def test_the_fingerprint_has_offsets_that_are_not_those_of_a_concatenation():
 def test_equal_mixtures_have_one_hash():
     """Whatever the order of their names."""
     one = two()
-    other = lk.MixedSampler(
-        dict(reversed(one.components.items())), weights=one.weights, offsets=one.offsets
-    )
+    other = lk.MixedSampler(dict(reversed(one.components.items())), weights=one.weights, offsets=one.offsets)
     assert one == other
     assert hash(one) == hash(other)
 

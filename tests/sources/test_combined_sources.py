@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._base.tree import flatten
+from loaderkit.samplers import ChunkSampler
 from loaderkit.sources import (
     ArrayDataSource,
     ConcatDataSource,
     InMemoryDataSource,
+    MapDataSource,
     RangeDataSource,
     SubsetDataSource,
 )
@@ -195,6 +197,28 @@ def test_what_all_parts_offer_is_passed_on():
     assert advised_chunk(SubsetDataSource(remote, [0, 1, 2, 5, 9])) == 30
     assert advised_chunk(SubsetDataSource(remote, [0, 5, 1])) is None
     assert advised_chunk(SubsetDataSource(local, 0.5)) is None
+
+
+def test_chunk_bytes_are_passed_on():
+    """So `ChunkSampler.over` leaves room for large records also where sources are combined."""
+    large, small = Remote(range(600)), Remote(range(1200), 20)
+    large.chunk_bytes, small.chunk_bytes = 8 << 20, 1 << 20
+    both = ConcatDataSource({"large": large, "none": [], "small": small})
+    # 10 chunks of 8 MiB and 60 of 1 MiB.
+    assert both.chunk_bytes == 2 << 20
+    sampler = ChunkSampler.over(both, cache_bytes=16 << 20, seed=0)
+    assert (sampler.chunk, sampler.window) == (both.chunk_records, 4)
+    for made in (SubsetDataSource(large, 0.5), MapDataSource(large, str)):
+        assert made.chunk_bytes == 8 << 20
+    unsaid = Remote(range(9))
+    assert not any(
+        hasattr(made, "chunk_bytes")
+        for made in (
+            ConcatDataSource([large, unsaid]),
+            SubsetDataSource(unsaid, 0.5),
+            MapDataSource(unsaid, str),
+        )
+    )
 
 
 COLUMNS = [

@@ -11,7 +11,6 @@ turn       place of an index in its lane
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
-from fractions import Fraction
 from reprlib import repr as _short
 from typing import Any, Literal, NamedTuple, cast
 
@@ -20,7 +19,6 @@ import numpy.typing as npt
 
 from loaderkit._base.integers import at_least
 from loaderkit._mixture.lanes import Lanes
-from loaderkit._mixture.order import order_of
 from loaderkit._mixture.runs import ABSENT, NO_TURN, MixtureRun, MixtureRuns, RunSettings, runs_of
 from loaderkit._mixture.shares import Weight, fractions_of, integer_weights
 from loaderkit._mixture.stages import MixtureStages
@@ -42,6 +40,7 @@ from .mixture_arguments import (
     copied_weights,
     digest_of_pattern,
 )
+from .mixture_text import components_text, stages_text
 from .protocol import (
     ENDLESS,
     SEED_LIMIT,
@@ -55,7 +54,6 @@ IntpArray = npt.NDArray[np.intp]
 
 _SHUFFLE = 1 << 63  # no epoch is as large, so a component of the same seed has other keys
 _PIECE = 1 << 14  # indices planned at once; the arrays of more would leave the cache
-_SHOWN_NAMES, _SHOWN_STAGES = 10, 2  # in a repr, which makes the order of each stage
 
 
 class Taken(NamedTuple):
@@ -322,17 +320,11 @@ class MixedSampler(BulkSampler):
         )
 
     def __repr__(self) -> str:
-        shown = {name: repr(self.components[name]) for name in self.names[:_SHOWN_NAMES]}
-        said = [f"components={_braces(shown, len(self.names))}"]
+        said = [f"components={components_text(self.components)}"]
         if self.pattern is not None:
             said.append(f"pattern={_short(list(self.pattern))}")
         else:
-            entries = self.stages.entries
-            weights = [_braces_of(stage.weights) for stage in entries[:_SHOWN_STAGES]]
-            stages = [f"({stage.first_index}, {one})" for stage, one in zip(entries, weights, strict=False)]
-            if len(entries) > len(stages):
-                stages.append(f"... {len(entries) - len(stages)} more")
-            said.append(f"weights={weights[0] if len(entries) == 1 else '[' + ', '.join(stages) + ']'}")
+            said.append(f"weights={stages_text(self.stages)}")
         for name in ("order", "when_exhausted", "seed", "lanes", "batch", "shard_options"):
             value = getattr(self, name)
             if value != _DEFAULTS[name]:
@@ -393,14 +385,3 @@ class MixedSampler(BulkSampler):
 
 
 _DEFAULTS = {each.name: each.default for each in fields(MixedSampler)}
-
-
-def _braces_of(weights: Mapping[str, Fraction]) -> str:
-    # The integers of the order, which differ from the given ones where these are rounded.
-    integers = integer_weights(order_of(weights).weights)
-    return _braces({name: str(integers[name]) for name in list(weights)[:_SHOWN_NAMES]}, len(weights))
-
-
-def _braces(shown: Mapping[str, str], count: int) -> str:
-    entries = [f"{name!r}: {value}" for name, value in shown.items()]
-    return "{" + ", ".join(entries + ([f"... {count - len(shown)} more"] if count > len(shown) else [])) + "}"

@@ -57,11 +57,14 @@ LASTING_CHILDREN = {
     "loky.backend.resource_tracker": "joblib's own, started by scikit-learn",
 }
 
-# Files that a library opens once and keeps, by the beginning of what the descriptor points to.
+# Files that a library opens once and keeps, by the beginning and by the end of what the descriptor points to.
 LASTING_FILES = {
     "/dev/urandom": "a source of entropy that native libraries keep open",
     "/proc/": "native allocators and schedulers keep some of its files open",
     "/sys/": "native libraries keep the CPU topology open",
+}
+LASTING_ENDINGS = {
+    ".ttf": "matplotlib keeps the fonts open that it has drawn with",
 }
 
 outcome = pytest.StashKey[bool]()
@@ -315,7 +318,7 @@ def is_lasting_thread(thread: threading.Thread) -> bool:
 
 
 def is_lasting_descriptor(fd: int, target: str) -> bool:
-    if target.startswith(tuple(LASTING_FILES)):
+    if target.startswith(tuple(LASTING_FILES)) or target.endswith(tuple(LASTING_ENDINGS)):
         return True
     # The resource tracker's process is allowed above; this is our end of the pipe to it.
     tracker = sys.modules.get("multiprocessing.resource_tracker")

@@ -14,12 +14,11 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._mixture.stages import same_shares
 from loaderkit.errors import CheckpointMismatchError
 
 from .components import Sides, sides_of
 from .data_fingerprint import may_be_unknown
-from .mixture import shares_of
+from .mixture import agreed_index, shares_of
 from .state import State
 
 # A different number of streams or epoch can't be allowed: the cursors would have no meaning there.
@@ -113,12 +112,9 @@ def _of_single(sides: Sides) -> Iterator[str]:
 def _of_weights(saved: State, current: State) -> Iterator[str]:
     if saved.mixture is None or current.mixture is None:
         return
-    weights = (side.mixture.written_at(saved.index) for side in (saved, current) if side.mixture is not None)
-    before, after = weights
-    if not same_shares(before, after):
-        names = sorted(before.keys() | after.keys())
-        one, other = shares_of(before), shares_of(after)
-        for name in names:
+    if agreed_index(saved, current.mixture) is None:
+        one, other = (shares_of(side.written_at(saved.index)) for side in (saved.mixture, current.mixture))
+        for name in sorted(one.keys() | other.keys()):
             yield from _difference(f"mixture.{name}", one.get(name, "0"), other.get(name, "0"))
 
 

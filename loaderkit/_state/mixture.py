@@ -92,6 +92,23 @@ def restored_plan(
     return before, _restaged(before, stages)
 
 
+def agreed_index(saved: State, ours: MixtureStages) -> int | None:
+    """The index at which the written weights of a state and of a loader are compared and the same; None if they differ.
+
+    The state's index, or the one behind it at which weights begin that an earlier restore allowed: behind the children
+    of its record, and where a batch of several lanes begins.
+    """
+    assert saved.mixture is not None
+    batch = saved.sampler.get("batch") or 1  # only several lanes have one
+    behind = max(cursor[0] + any(cursor[1:]) for cursor in saved.cursors.values())
+    if isinstance(batch, int) and batch > 0:
+        behind = -(-behind // batch) * batch
+    for index in (saved.index, behind):
+        if same_shares(saved.mixture.written_at(index), ours.written_at(index)):
+            return index
+    return None
+
+
 def resumed(plan: SeekablePlan, state: State) -> State:
     """A state whose step goes on at its index where the saved stream had ended within that step."""
     index, ended = state.index, plan.stop is not None and plan.stop <= state.index
@@ -103,16 +120,17 @@ def resumed(plan: SeekablePlan, state: State) -> State:
 
 
 def _continued(before: SeekablePlan, ours: MixtureStages, saved: State) -> MixtureStages:
-    theirs, index = before.mixture, saved.index
-    assert theirs is not None and is_staged(before.sampler)
-    if same_shares(theirs.written_at(index), ours.written_at(index)):
-        return theirs.then_written(index, ours)
+    assert before.mixture is not None and is_staged(before.sampler)
+    if (same := agreed_index(saved, ours)) is not None:
+        return before.mixture.then_written(same, ours)
     try:
-        begin = index if saved.streams is None else behind_cursors(before.operations, saved.cursors.values())
+        begin = (
+            saved.index
+            if saved.streams is None
+            else behind_cursors(before.operations, saved.cursors.values())
+        )
         begun = before.sampler.reweighed(begin, ours.written_at(begin), live=False).stages
-    except (
-        ValueError
-    ) as error:  # in the middle of an element, or the stream ends there and can't go on with these
+    except ValueError as error:  # in the middle of an element, or at an end behind which these don't go on
         raise StateError(f"mixture: {error}") from error
     first = next(
         stage.first_index for stage in begun.entries if stage.first_index >= begin and not stage.live

@@ -215,6 +215,9 @@ def test_where_rows_change_number_they_begin_behind_all_that_was_read(name: str,
         with iter(loader_of(OTHERS, operations=CHANGING[name])) as again:
             again.set_state(saved, allow={"mixture"})
             assert again.sampler.stages.entries[-1].first_index == began
+            once = again.get_state()
+            again.set_state(once)  # also before the weights that were allowed have begun
+            assert again.get_state() == once
             behind = len(got) - len(keys_of(again, 0))
             rows = len(np.ravel(again.peek())) * 4
             assert keys_of(again, 4) == got[behind - rows :]

@@ -12,9 +12,10 @@ by addition or subtraction of the runs between.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,11 +30,11 @@ IntpArray = npt.NDArray[np.intp]
 
 ABSENT = -1  # the number of a name that is no component
 NO_TURN = 1 << 62  # no turn is as large
-_DROPPED_SLOTS = (
-    4096  # of a run's table after a drop: each drop makes one, in a sixteenth of a whole table's time
-)
+# Of a run's table after a drop, which makes all tables anew: a sixteenth. Of 1,000 components with lognormal weights a
+# drop takes 50 ms so; with the groups' tables as large as in a whole order it took 290 ms.
+_DROPPED_SLOTS = 4096
 _FIRST_STEP = 64  # places beside an estimate that are looked at first; an even order is closer than that
-_KEPT = 16  # runs of stages whose orders are kept; a whole table is about 1 MB
+_KEPT = 16  # runs whose orders are kept; a whole table is about 1 MB
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -282,6 +283,7 @@ class _DroppingRuns(MixtureRuns):
                 f"{min(names)!r}; give it again, with weight 0 where it isn't to be read"
             )
         self._found: tuple[_Part, ...] = ()
+        self._run_of = lru_cache(_KEPT)(self._made)
         super().__init__(settings)
 
     def _with_end(self, turn: int) -> tuple[MixtureRun, int | None]:
@@ -289,40 +291,48 @@ class _DroppingRuns(MixtureRuns):
         while not found or (found[-1].end is not None and found[-1].end <= turn):
             # Of two threads that come here each finds the same runs.
             self._found = found = (*found, self._next(found))
-        part = found[bisect_right(found, turn, key=lambda part: part.run.first) - 1]
-        return part.run, part.end
+        part = found[bisect_right(found, turn, key=lambda part: part.first) - 1]
+        return self._run_of(part), part.end
 
     def _next(self, found: tuple["_Part", ...]) -> "_Part":
         first, before, pattern = 0, {}, self.settings.pattern
         if found:
-            run, end, pattern = found[-1]
-            assert end is not None
-            first, before = end, run.taken_at(end)
+            last = found[-1]
+            assert last.end is not None
+            first, before, pattern = last.end, self._run_of(last).taken_at(last.end), last.pattern
             if pattern is not None:  # it goes on where it was
-                place = (first - run.first) % len(pattern)
+                place = (first - last.first) % len(pattern)
                 pattern = (*pattern[place:], *pattern[:place])
-        place = bisect_right(self.firsts, first) - 1
-        lengths, weights = self.settings.lengths, self.settings.stages.entries[place].weights
-        present = {
-            name: weight for name, weight in weights.items() if before.get(name, 0) != lengths.get(name)
-        }
-        following = self.firsts[place + 1] if place + 1 < len(self.firsts) else None
+        stage = bisect_right(self.firsts, first) - 1
+        following = self.firsts[stage + 1] if stage + 1 < len(self.firsts) else None
+        present = self._present(stage, before)
         if not present:
-            raise _ends_too_early(self.firsts[place] if following is None else following, first)
+            raise _ends_too_early(self.firsts[stage] if following is None else following, first)
         if pattern is not None:
             pattern = tuple(name for name in pattern if name in present)
-            order = pattern_order(pattern)
-        elif len(present) == len(weights):
-            order = order_of(present)
-        else:
-            order = order_of(present, most_slots=_DROPPED_SLOTS)
-        run = self._run(first, order, before)
-        end = run.turn_reaching(lengths, 0)
+        part = _Part(first, None, before, pattern)
+        run = self._made(part)
+        end = run.turn_reaching(self.settings.lengths, 0)
         if following is not None and following <= end:
             end = following
         elif end == NO_TURN or (following is None and self._ends_at(run, end)):
-            return _Part(run, None, pattern)
-        return _Part(run, end, pattern)
+            return part
+        return replace(part, end=end)
+
+    def _made(self, part: "_Part") -> MixtureRun:
+        if part.pattern is not None:
+            order = pattern_order(part.pattern)
+        else:
+            stage = bisect_right(self.firsts, part.first) - 1
+            present = self._present(stage, part.before)
+            whole = len(present) == len(self.settings.stages.entries[stage].weights)
+            order = order_of(present) if whole else order_of(present, most_slots=_DROPPED_SLOTS)
+        return self._run(part.first, order, part.before)
+
+    def _present(self, stage: int, before: Mapping[str, int]) -> dict[str, Fraction]:
+        """The weights of a stage's components that have records left."""
+        weights, lengths = self.settings.stages.entries[stage].weights, self.settings.lengths
+        return {name: weight for name, weight in weights.items() if before.get(name, 0) != lengths.get(name)}
 
     def _ends_at(self, run: MixtureRun, end: int) -> bool:
         """Whether all components of a run have been read before a turn."""
@@ -338,11 +348,17 @@ class _DroppingRuns(MixtureRuns):
         return last + sum(lengths[name] - before.get(name, 0) for name in names)
 
 
-class _Part(NamedTuple):
-    """A run of a mixture that drops components, the turn behind it (None: no run follows) and the rest of a pattern."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """What a run of a mixture that drops components is made of: a thousand of these take less than their orders.
 
-    run: MixtureRun
+    first: its first turn. end: the turn behind it, None where no run follows. before: {name: records read before}.
+    pattern: what is left of a pattern, from the run's first turn on.
+    """
+
+    first: int
     end: int | None
+    before: Mapping[str, int]
     pattern: Sequence[str] | None
 
 

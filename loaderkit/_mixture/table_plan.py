@@ -16,9 +16,6 @@ from .fair_table import Int32Array, fair_slots, slot_counts
 from .shares import check_shares
 
 LEAST_SHARE = 256  # a component with less than 1/256 is a member of a group or of a tail
-# Slots of a table's smallest direct child, as in one of 65,536: rounding changes a share by less than 1/256 of it. More
-# slots are more exact and take longer, half a microsecond each.
-_LEAST_SLOTS = 256
 _TABLES = 64  # that are kept: many groups have the same one
 
 
@@ -83,7 +80,11 @@ def _gathered(members: Mapping[str, int], most_slots: int) -> TablePlan:
     weights = {name: weight // divisor for name, weight in members.items()}
     total = sum(weights.values())
     direct = [weight for weight in weights.values() if weight * LEAST_SHARE >= total]
-    slots = -(-_LEAST_SLOTS * total // min(direct)) if direct else most_slots
+    # Its smallest direct child has as many slots as it can have in a first table: of 65,536 slots these are 256, and
+    # rounding changes a share by less than 1/256 of it. More slots are more exact and take longer, half a microsecond
+    # each.
+    least = most_slots // LEAST_SHARE
+    slots = -(-least * total // min(direct)) if direct else most_slots
     return _plan(weights, min(slots, most_slots), most_slots)
 
 

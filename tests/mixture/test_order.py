@@ -91,7 +91,11 @@ class NaiveOrder:
     @staticmethod
     def inside(group, most_slots):
         direct = [weight for weight in group.values() if 256 * weight >= sum(group.values())]
-        slots = math.ceil(Fraction(256 * sum(group.values()), min(direct))) if direct else most_slots
+        slots = (
+            math.ceil(Fraction(most_slots // 256 * sum(group.values()), min(direct)))
+            if direct
+            else most_slots
+        )
         return NaiveOrder(group, min(slots, most_slots), most_slots)
 
     def read(self, place):

@@ -1,5 +1,6 @@
 """Runs are the same as a mixture that is simulated index by index, wherever they are asked and whatever is known."""
 
+import gc
 import pickle
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from naive_mixture import counts_of, simulated
 
 from loaderkit._mixture import runs as runs_module
-from loaderkit._mixture.runs import ABSENT, RunSettings, runs_of
+from loaderkit._mixture.runs import ABSENT, MixtureRun, RunSettings, runs_of
 from loaderkit._mixture.stages import MixtureStage, MixtureStages
 
 NAMES = ["b", "a", "d", "c"]  # not sorted, as a user may give them
@@ -188,3 +189,20 @@ def test_turns_of_records_are_those_that_read_them():
     assert {NAMES[number] for number in components.tolist()} == {"b"}
     assert ordinals.tolist() == list(range(30))
     assert runs.at(8).turns_of("b", np.array([5])).tolist() == [7 + 5 - runs.at(8).before["b"]]
+
+
+def test_runs_of_a_mixture_that_drops_many_are_small():
+    """A few orders are kept, not one for each component that has been read."""
+    names = [f"{number}" for number in range(60)]
+    lengths = {name: 10 + number for number, name in enumerate(names)}
+    weights = {name: Fraction(1000 + 7 * number) for number, name in enumerate(names)}
+    runs = runs_of(RunSettings(names, lengths, MixtureStages((MixtureStage(0, weights),)), "drop"))
+    components, _ = runs(np.arange(runs.length))
+    assert np.bincount(components).tolist() == list(lengths.values())
+    orders = [
+        each
+        for each in gc.get_objects()
+        if isinstance(each, MixtureRun) and set(each.order.names) <= set(names)
+    ]
+    assert 1 <= len(orders) <= 20
+    assert runs._found[-1].first > runs._found[20].first

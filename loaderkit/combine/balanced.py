@@ -123,4 +123,9 @@ def _checked_target(target: Any, names: Mapping[str, Any]) -> dict[str, Weight]:
             f"target: expected labels of records, got {', '.join(map(repr, absent[:10]))}, which no record has; leave "
             f"them out, or write some of {_short(list(names))}"
         )
-    return {str(label): weight for label, weight in target.items()}
+    named = {str(label): weight for label, weight in target.items()}
+    if len(named) < len(target):
+        raise ValueError(
+            f"target: expected each label once, got {_short(list(target))}; an int and its text are one label"
+        )
+    return named

@@ -11,4 +11,4 @@ def component_seed(seed: int, name: str) -> int:
     >>> component_seed(0, "web") != component_seed(0, "code")
     True
     """
-    return fold(seed, int.from_bytes(sha256(name.encode()).digest()[:8]))
+    return fold(seed, int.from_bytes(sha256(name.encode(errors="surrogatepass")).digest()[:8]))

@@ -42,8 +42,10 @@ def interleave(
     """
     if isinstance(sources, str | bytes):  # each of its characters would be a source
         require_source(sources, argument="sources")
+    if not isinstance(sources, Mapping):  # it is gone through twice
+        sources = tuple(sources)
     source = ConcatDataSource(sources)
-    each = list(sources.values()) if isinstance(sources, Mapping) else list(sources)
+    each = tuple(sources.values()) if isinstance(sources, Mapping) else sources
     for place, one in zip(source.names or range(len(each)), each, strict=True):
         require_source(one, argument=f"sources[{place!r}]")
     sampler = InterleavedSampler(

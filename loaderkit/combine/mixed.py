@@ -90,6 +90,8 @@ def mix(
             "seed: expected an int, as shuffle=True needs a seed, got None; give for example seed=0"
         )
     lanes = at_least("lanes", lanes, 1, advice="give 1, or the number of hosts")
+    advice = "give how many chunks are mixed at a time"
+    window = None if window is None else at_least("window", window, 1, advice=advice)
     if not shuffle and (lanes > 1 or window is not None):
         needs = f"lanes={lanes}" if lanes > 1 else f"window={_short(window)}"
         raise ValueError(

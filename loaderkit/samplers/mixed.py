@@ -137,7 +137,7 @@ class MixedSampler(BulkSampler):
         lengths = checked_lengths(components, self.when_exhausted)
         offsets, placed = checked_offsets(self.offsets, components)
         self._set(offsets=offsets, _placed=placed)
-        lanes, batch = checked_lanes(self.lanes, self.batch, lengths)
+        lanes, batch = checked_lanes(self.lanes, self.batch, components, lengths)
         self._set(lanes=lanes, batch=batch, _lengths=lengths)
         pattern = checked_pattern(self.pattern, self.names)
         if pattern is not None and (self.weights is not None or self.order != "even"):

@@ -16,6 +16,7 @@ from loaderkit._mixture.shares import Weight, fractions_of
 from loaderkit._mixture.stages import MixtureStage, MixtureStages
 from loaderkit._order.permutation import MAX_RECORDS
 
+from .chunks import ChunkSampler
 from .protocol import ENDLESS, Sampler, length_of, min_records_of, num_records_of
 
 StagedWeights = Mapping[str, Weight] | Sequence[tuple[int, Mapping[str, Weight]]]
@@ -69,7 +70,9 @@ def checked_lengths(components: Mapping[str, Sampler], when_exhausted: Any) -> d
     return lengths
 
 
-def checked_lanes(lanes: Any, batch: Any, lengths: Mapping[str, int]) -> tuple[int, int | None]:
+def checked_lanes(
+    lanes: Any, batch: Any, components: Mapping[str, Sampler], lengths: Mapping[str, int]
+) -> tuple[int, int | None]:
     """The two as ints."""
     lanes = at_least("lanes", lanes, 1, below=MAX_RECORDS, advice="give 1, or the number of hosts")
     advice = "give how many indices a step of all hosts takes"
@@ -82,6 +85,17 @@ def checked_lanes(lanes: Any, batch: Any, lengths: Mapping[str, int]) -> tuple[i
         raise ValueError(
             f"lanes: expected 1, because component {name!r} has an end, got {lanes}; give num_epochs=None to it"
         )
+    for name, sampler in components.items():
+        # Other ones would give each host chunks of the others.
+        if (
+            lanes > 1
+            and isinstance(sampler, ChunkSampler)
+            and (sampler.lanes, sampler.batch) != (lanes, lanes)
+        ):
+            raise ValueError(
+                f"components[{name!r}]: expected a ChunkSampler with lanes={lanes} and batch={lanes}, as the mixture "
+                f"has so many lanes, got lanes={sampler.lanes} and batch={sampler.batch}"
+            )
     return lanes, batch
 
 

@@ -144,7 +144,7 @@ def _checked_weights(given: Any) -> Float64Array:
     if not good.all():
         place = int(np.argmin(good))
         raise ValueError(
-            f"weights[{place}]: expected a finite number, 0 or more, got {given[place]}; {_ADVICE}"
+            f"weights[{place}]: expected a finite number, 0 or more, got {_short(given[place])}; {_ADVICE}"
         )
     if not weights.any():
         raise ValueError(f"weights: expected one above 0 or more, got {len(weights)} zeros; {_ADVICE}")

@@ -138,6 +138,11 @@ def test_a_run_is_reweighed_and_resumes():
         ({"target": ["cat"]}, TypeError, r"target: expected a mapping of label to weight, got \['cat'\]"),
         ({"target": {"cat": -1}}, ValueError, r"weights\['cat'\]: expected 0 or more, got -1"),
         ({"target": {"cat": 0}}, ValueError, "weights: expected a positive weight"),
+        (
+            {"labels": [1, 2] * 5, "target": {1: 1, "1": 5}},
+            ValueError,
+            r"target: expected each label once, got \[1, '1'\]; an int and its text are one label",
+        ),
         ({"seed": None}, ValueError, "seed: expected an int, as shuffle=True needs a seed"),
         ({"seed": -1}, ValueError, "seed: expected an int from 0"),
         ({"num_epochs": 1}, ValueError, "when_exhausted"),

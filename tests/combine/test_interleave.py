@@ -66,3 +66,8 @@ def test_names_of_files_are_no_sources(sources: object, text: str) -> None:
     """As tf.data's interleave is given them: their characters would be records."""
     with pytest.raises(TypeError, match=text):
         lk.interleave(sources)  # type: ignore[arg-type]
+
+
+def test_sources_may_come_from_a_generator():
+    source, sampler = lk.interleave(range(start, 6) for start in (0, 4))
+    assert [source[key] for key in sampler.record_keys(range(8))] == [0, 4, 1, 5, 2, 3, 4, 5]

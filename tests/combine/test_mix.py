@@ -154,6 +154,12 @@ def test_hosts_of_a_mixture_by_lanes_read_each_chunk_once():
     assert len(apart) > 10 * len(chunks)
 
 
+def test_a_name_may_be_any_string():
+    """Also one that UTF-8 can't write, such as a file's name on disk."""
+    _, sampler = lk.mix({"\udcff": range(9)}, shuffle=True, seed=0)
+    assert sorted(sampler.record_keys(range(9)).tolist()) == [*range(9)]
+
+
 def test_it_travels():
     """A pickle gives the same keys and records."""
     made = lk.mix({"a": [{"x": 1}, {"x": 2}], "b": [{"x": 3}]}, {"a": 1, "b": 2}, id_key="of")
@@ -178,6 +184,12 @@ def test_it_travels():
             {},
             TypeError,
             r"sources\['a'\]: expected an object with __len__ and __getitem__, got a int",
+        ),
+        (
+            [{"a": [1]}],
+            {"shuffle": True, "seed": 0, "window": 1.5},
+            TypeError,
+            "window: expected an int, got 1.5; give how many chunks",
         ),
         ([{"a": []}], {}, ValueError, r"sources\['a'\]: expected one record or more, got none; leave this"),
         ([{"a": [1]}, {"b": 1}], {}, ValueError, r"weights: expected names of components, got 'b'"),

@@ -243,6 +243,17 @@ def test_turns_of_lanes_and_back(count, rows, index):
     assert sorted(turns for turns, lanes in lanes.turns_before(index) for _ in range(lanes)) == expected
 
 
+def test_chunks_of_a_mixture_with_lanes_have_its_lanes():
+    """With others each host would read chunks of the others."""
+    for lanes, batch in [(4, 4), (2, 8), (1, None)]:
+        chunks = lk.ChunkSampler(50, chunk=3, window=2, lanes=lanes, batch=batch, seed=1)
+        with pytest.raises(
+            ValueError,
+            match=r"^components\['a'\]: expected a ChunkSampler with lanes=2 and batch=2, .* got lanes=",
+        ):
+            lk.MixedSampler({"a": chunks}, lanes=2, batch=8)
+
+
 def test_stages_of_lanes_begin_at_batches():
     sampler = lk.MixedSampler({"a": lk.IndexSampler(9), "b": lk.IndexSampler(9)}, lanes=2, batch=8)
     assert [stage.first_index for stage in sampler.reweighed(9, {"b": 1}).stages.entries] == [0, 16]

@@ -182,3 +182,9 @@ def test_draws_are_part_of_the_stream():
     """These never change: streams that were trained on depend on them."""
     sampler = WeightedSampler([5, 0, 3, 2, 0.25], seed=42)
     assert sampler.record_keys([*range(12), 10**12]).tolist() == [3, 0, 2, 3, 2, 2, 3, 0, 2, 2, 2, 0, 0]
+
+
+def test_an_error_shows_the_beginning_of_a_long_weight():
+    with pytest.raises(ValueError, match=r"^weights\[0\]: expected a finite number") as caught:
+        lk.WeightedSampler([2**2000, 1], seed=0)
+    assert len(str(caught.value)) < 250

@@ -33,7 +33,7 @@ NO_TURN = 1 << 62  # no turn is as large
 # Of a run's table after a drop, which makes all tables anew: a sixteenth. Of 1,000 components with lognormal weights a
 # drop takes 50 ms so; with the groups' tables as large as in a whole order it took 290 ms.
 _DROPPED_SLOTS = 4096
-_FIRST_STEP = 64  # places beside an estimate that are looked at first; an even order is closer than that
+_MANY_PLACES = 1 << 50  # so many show the shares of an order closely enough for an estimate
 _KEPT = 16  # runs whose orders are kept; a whole table is about 1 MB
 
 
@@ -96,25 +96,15 @@ class MixtureRun:
         if not names:
             return NO_TURN
 
-        def reached(place: int) -> bool:
-            return bool((self.order.counts(place)[names] >= limits).any())
+        def read(at: int) -> int:
+            """The places up to the last record of the component that is number `at` of those with a length."""
+            return int(self.order.places_of(names[at], limits[at : at + 1] - 1)[0]) + 1
 
-        # Counts never fall, so the place is found by bisection, between bounds beside the one that the shares say.
-        last = NO_TURN - self.first
-        shares = np.array([float(self.order.weights[self.order.names[place]]) for place in names])
-        low = high = int(min(last, (limits / shares).min()))
-        step = _FIRST_STEP
-        while low and reached(low):
-            high, low, step = low, max(0, low - step), 8 * step
-        step = _FIRST_STEP
-        while not reached(high):
-            if high == last:
-                return NO_TURN
-            low, high, step = high, min(last, high + step), 8 * step
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if reached(middle) else (middle, high)
-        return self.first + high
+        # Of the one that the shares say first, unless others are found to be read before it.
+        shares = self.order.counts(_MANY_PLACES)[names].clip(min=1) / _MANY_PLACES
+        end = min(NO_TURN - self.first, read(int((limits / shares).argmin())))
+        sooner = np.flatnonzero(self.order.counts(end - 1)[names] >= limits)
+        return self.first + min([end, *map(read, sooner.tolist())])
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ tail     a child beside a table's slots, with every period-th place
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -18,7 +19,7 @@ _MOST_PLACE = 1 << 62
 _NO_PERIOD = _MOST_PLACE + (1 << 61)  # of a table without a tail: no place is as large
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class TableOrder:
     """An even order, or one by a pattern, as `MixtureOrder` says. Tables follow each other, the first one first.
 
@@ -31,7 +32,6 @@ class TableOrder:
     """
 
     names: tuple[str, ...]
-    weights: Mapping[str, Fraction]
     slots: Int32Array
     ordinals: Int32Array
     positions: Int32Array
@@ -58,22 +58,18 @@ class TableOrder:
 
         by_slot, by_table, inside = [], [], []
         by_child = {len(names): (-1, 0, 0)}
-        shares = {len(names): Fraction(1)}
         begin = 0
         for table, plan in enumerate(plans):
-            size, share = plan.slots.size, shares[len(names) + table]
+            size = plan.slots.size
             tail, period = -1, _NO_PERIOD
             if plan.tail is not None:
                 tail, period = number_of(plan.tail), plan.period
                 by_child[tail] = (table, 0, 0)
-                shares[tail] = share / period
-                share -= shares[tail]
             children = [number_of(child) for child in plan.children]
             counts = np.bincount(plan.slots, minlength=len(children))
             firsts = np.cumsum(counts) - counts
             for child, count, first in zip(children, counts.tolist(), firsts.tolist(), strict=True):
                 by_child[child] = (table, count, begin + first)
-                shares[child] = share * Fraction(count, size)
             positions = np.argsort(plan.slots, kind="stable").astype(np.int32)
             ordinals = np.empty(size, np.int32)
             ordinals[positions] = np.arange(size) - np.repeat(firsts, counts)
@@ -88,7 +84,6 @@ class TableOrder:
         ).T.copy()
         return cls(
             names=names,
-            weights={name: shares[number] for name, number in numbers.items()},
             slots=slots,
             ordinals=ordinals,
             positions=positions,
@@ -101,6 +96,20 @@ class TableOrder:
             child_counts=child_counts,
             child_begins=child_begins,
         )
+
+    @cached_property
+    def weights(self) -> Mapping[str, Fraction]:
+        shares = {len(self.names): Fraction(1)}
+        tables = (self.table_sizes, self.periods, self.tails)
+        rows = zip(*(array.tolist() for array in tables), self.inside, strict=True)
+        for table, (size, period, tail, inside) in enumerate(rows):
+            share = shares[len(self.names) + table]
+            if tail >= 0:
+                shares[tail] = share / period
+                share -= shares[tail]
+            for child, count in zip(inside.tolist(), self.child_counts[inside].tolist(), strict=True):
+                shares[child] = share * Fraction(count, size)
+        return {name: shares[number] for number, name in enumerate(self.names)}
 
     def of(self, places: Int64Array) -> tuple[Int32Array, Int64Array]:
         children, ordinals = self._children(0, places, tails=bool(self.tails[0] >= 0))

@@ -144,7 +144,18 @@ class MixedSampler(BulkSampler):
             raise ValueError("pattern: expected no weights and order='even' beside it; leave them out")
         self._set(pattern=pattern, _pattern=pattern)
         self._set(_lanes=Lanes(lanes, batch or 1), _keys=ComponentKeys(components, self.offsets))
-        self._stage(checked_stages(self.weights, pattern, self.names))
+        stages = checked_stages(self.weights, pattern, self.names)
+        self._check_stages(stages)
+        settings = RunSettings(
+            names=self.names,
+            lengths=lengths,
+            stages=stages,
+            when_exhausted=self.when_exhausted,
+            shuffle_key=fold(self.seed or 0, _SHUFFLE) if self.order == "shuffled" else None,
+            pattern=pattern,
+            lanes=lanes,
+        )
+        self._set(stages=stages, _runs=runs_of(settings))
         if self.weights is not None:
             self._set(weights=copied_weights(self.weights))
 
@@ -192,7 +203,8 @@ class MixedSampler(BulkSampler):
         other stages beside a pattern.
         """
         other = copy(self)
-        other._stage(stages)
+        other._check_stages(stages)
+        other._set(stages=stages, _runs=self._runs.restaged(stages))
         return other
 
     def reweighed(self, index: int, weights: Mapping[str, Weight], *, live: bool = True) -> "MixedSampler":
@@ -339,19 +351,8 @@ class MixedSampler(BulkSampler):
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def _stage(self, stages: MixtureStages) -> None:
+    def _check_stages(self, stages: MixtureStages) -> None:
         check_stages(stages, self._pattern, self.batch if self.lanes > 1 else None)
-        key = fold(self.seed or 0, _SHUFFLE) if self.order == "shuffled" else None
-        settings = RunSettings(
-            names=self.names,
-            lengths=self._lengths,
-            stages=stages,
-            when_exhausted=self.when_exhausted,
-            shuffle_key=key,
-            pattern=self._pattern,
-            lanes=self.lanes,
-        )
-        self._set(stages=stages, _runs=runs_of(settings))
 
     def _planned(self, indices: Int64Array) -> Int64Array:
         turns, lanes = self._lanes.turns_of(indices)

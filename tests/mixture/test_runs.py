@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -107,6 +108,22 @@ def test_what_is_known_of_one_stage_is_enough_for_all(settings, data):
     restored = runs_of(again)
     assert restored.length == runs.length
     assert asked(restored, some) == [expected[turn] for turn in some]
+
+
+@given(mixtures(), all_stages(), st.data())
+def test_other_stages_keep_the_runs_before_them_only(settings, stages, data):
+    """The same runs as if nothing had been asked before, wherever the stages begin to differ."""
+    runs = made(settings, expected_of(settings))
+    if runs is None:
+        return
+    runs.at(data.draw(st.integers(0, 300)))
+    shared = data.draw(st.integers(0, len(settings.stages.entries)))
+    first = settings.stages.entries[:shared]
+    later = [stage for stage in stages.entries if not first or stage.first_index > first[-1].first_index]
+    other = replace(settings, stages=MixtureStages((*first, *later)))
+    expected = expected_of(other)
+    if made(other, expected) is not None:
+        assert asked(runs.restaged(other.stages), range(len(expected))) == expected
 
 
 @given(

@@ -61,8 +61,8 @@ def reweigh(reader: StreamReader[Position, SeekablePlan], weights: Mapping[str, 
     if position.losses.ledger.last < first:
         reader.continue_with(after, there)
     else:
-        # It went back: indices from there on were lost with other weights, and read other records now. What a lookahead
-        # took knows them, too, so it is taken again.
+        # The position was set back: indices from there on were lost with other weights, and read other records now. The
+        # elements of a lookahead have those losses, too, so they are taken again.
         user = there if reader.user_position is position else reader.user_position
         reader.go_to(user._replace(losses=user.losses.before(first)), after)
     return step

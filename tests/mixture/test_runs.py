@@ -217,9 +217,7 @@ def test_runs_of_a_mixture_that_drops_many_are_small():
     components, _ = runs(np.arange(runs.length))
     assert np.bincount(components).tolist() == list(lengths.values())
     orders = [
-        each
-        for each in gc.get_objects()
-        if isinstance(each, MixtureRun) and set(each.order.names) <= set(names)
+        each for each in gc.get_objects() if type(each) is MixtureRun and set(each.order.names) <= set(names)
     ]
     assert 1 <= len(orders) <= 20
     assert runs._found[-1].first > runs._found[20].first

@@ -6,7 +6,6 @@ Where files can't be locked, several processes may do the work, and each puts a 
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import logging
 import os
@@ -17,7 +16,7 @@ import numpy as np
 
 from loaderkit._formats.scan import Format
 from loaderkit._storage.names import is_remote, redacted
-from loaderkit._system.descriptors import above_standard
+from loaderkit._system.locked_folder import locked_folder as _locked_folder
 from loaderkit.errors import DataFormatError, FileChangedError, StorageError
 
 from .build import build_index
@@ -268,17 +267,10 @@ def _make_once(
 
 @contextlib.contextmanager
 def locked_folder(folder: str) -> Iterator[None]:
-    """Makes the folder and locks it, where it can be locked; removes it at the end where it is empty.
-
-    PermissionError where it can't be made.
-    """
-    while True:
+    """Makes the folder and locks it, as `_system.locked_folder` does; PermissionError where it can't be made."""
+    with contextlib.ExitStack() as held:
         try:
-            os.makedirs(folder, exist_ok=True)
-        except FileExistsError:
-            if os.path.lexists(folder) and not os.path.isdir(folder):
-                raise
-            continue  # removed meanwhile, as below
+            held.enter_context(_locked_folder(folder))
         except OSError as error:
             if error.errno in _READ_ONLY:
                 raise PermissionError(
@@ -288,28 +280,4 @@ def locked_folder(folder: str) -> Iterator[None]:
                     folder,
                 ) from error
             raise
-        try:
-            with above_standard():
-                descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue  # removed by a process that has just finished
-        try:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if not _is_same(descriptor, folder):
-                continue  # its builder has finished and removed it
-            try:
-                yield
-            finally:
-                with contextlib.suppress(OSError):
-                    os.rmdir(folder)
-            return
-        finally:
-            os.close(descriptor)
-
-
-def _is_same(descriptor: int, folder: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(folder))
-    except FileNotFoundError:
-        return False
+        yield

@@ -1,11 +1,13 @@
 """What a command prints: tables for a terminal, aligned text for a pipe or without rich, or JSON."""
 
 import argparse
-import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
+
+from loaderkit._system.progress_bar import progress_bar, rich_console
 
 from .printable import printable
 
@@ -33,7 +35,7 @@ class Output:
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
-        self._console = None if as_json else _console(sys.stdout)
+        self._console = None if as_json else rich_console(sys.stdout)
 
     def document(self, value: Any) -> None:
         """Prints a JSON value as one line, where JSON was asked for."""
@@ -108,37 +110,9 @@ class Output:
         assert self._console is not None
         self._console.print(table)
 
-    @contextlib.contextmanager
-    def progress(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar on stderr while the block runs, where stderr is a terminal and rich is installed.
-
-        Gives a function that is told how many of the `total` were done since its last call.
-        """
-        console = _console(sys.stderr)
-        if console is None:
-            yield lambda done: None
-            return
-        from rich import progress
-
-        columns = (
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.MofNCompleteColumn(),
-            progress.TimeRemainingColumn(),
-        )
-        with progress.Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task(printable(what), total=total)
-            yield lambda done: bar.advance(task, done)
-
-
-def _console(stream: Any) -> Any:
-    if not stream.isatty():
-        return None
-    try:
-        from rich.console import Console
-    except ImportError:
-        return None
-    return Console(file=stream, highlight=False, markup=False, emoji=False)
+    def progress(self, what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        """A bar on stderr while the block runs, as `progress_bar` shows one."""
+        return progress_bar(printable(what), total)
 
 
 def _print(line: str) -> None:

@@ -73,6 +73,9 @@ __all__ = [
     "interleave",
     "load",
     "mix",
+    "measure",
+    "read_array",
+    "read_labels",
 ]
 
 if TYPE_CHECKING:
@@ -118,6 +121,9 @@ if TYPE_CHECKING:
     from loaderkit.interop.jax import ShardByJaxProcess as ShardByJaxProcess
     from loaderkit.interop.jax import ShardBySharding as ShardBySharding
     from loaderkit.interop.jax import device_iterator as device_iterator
+    from loaderkit.offline.array_file import read_array as read_array
+    from loaderkit.offline.array_file import read_labels as read_labels
+    from loaderkit.offline.measure import measure as measure
     from loaderkit.samplers import ChunkSampler as ChunkSampler
     from loaderkit.samplers import IndexSampler as IndexSampler
     from loaderkit.samplers import InterleavedSampler as InterleavedSampler
@@ -187,6 +193,9 @@ _NAMES = {
     "ShardByJaxProcess": "loaderkit.interop.jax",
     "ShardBySharding": "loaderkit.interop.jax",
     "device_iterator": "loaderkit.interop.jax",
+    "read_array": "loaderkit.offline.array_file",
+    "read_labels": "loaderkit.offline.array_file",
+    "measure": "loaderkit.offline.measure",
     "ChunkSampler": "loaderkit.samplers",
     "IndexSampler": "loaderkit.samplers",
     "InterleavedSampler": "loaderkit.samplers",

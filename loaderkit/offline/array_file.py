@@ -1,0 +1,184 @@
+"""Array files: a value for each record of a source, and what the values are of, in one file.
+
+The file is a `.npy` file that numpy reads by itself. Behind the bytes of the array, which numpy ignores, are
+
+    JSON        the fields of `ArrayTrailer`, utf-8
+    8 bytes     the length of the JSON in bytes, little-endian
+    8 bytes     MAGIC
+"""
+
+import dataclasses
+import io
+import json
+import os
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._order.array_digest import digest_of
+from loaderkit._system.descriptors import above_standard
+from loaderkit._system.versions import present_versions
+from loaderkit.errors import DataFormatError
+from loaderkit.sources.fingerprint import fingerprint_of
+from loaderkit.sources.protocol import short_repr
+
+MAGIC = b"LKARRAY1"
+_END = struct.Struct("<Q8s")  # length of the JSON, magic
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ArrayTrailer:
+    """What the values of an array file are of.
+
+    Args:
+        function: name of the function that gave the values.
+        source: fingerprint of the source.
+        digest: of the values, as `digest_of` gives it.
+        labels: the label of each code where the function gave labels, else None.
+        versions: of loaderkit, numpy and Python that made the file.
+    """
+
+    function: str
+    source: dict[str, Any]
+    digest: str
+    labels: list[str] | None
+    versions: dict[str, str]
+
+
+def read_array(path: str | os.PathLike[str], source: Any = None) -> NDArray[Any]:
+    """The values of an array file as a mapped array (records,), read-only.
+
+    Args:
+        path: of a file that `lk.measure` wrote. DataFormatError for another file.
+        source: the data source that the values must be of; ValueError naming both where they are of another. None
+            compares nothing.
+
+    >>> import tempfile
+    >>> import loaderkit as lk
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = lk.measure(["a", "abc"], len, f"{folder}/lengths.npy")
+    ...     lengths = lk.read_array(f"{folder}/lengths.npy", source=["a", "abc"])
+    >>> lengths.tolist()
+    [1, 3]
+    """
+    array, trailer = open_array(path)
+    if source is not None:
+        check_of_source(os.path.abspath(path), trailer.source, len(array), source)
+    return array
+
+
+def read_labels(path: str | os.PathLike[str]) -> list[str]:
+    """The labels of an array file in the order of their codes: a record's label is `labels[array[record_key]]`.
+
+    Args:
+        path: of a file that `lk.measure` wrote. ValueError where its function gave numbers.
+
+    >>> import tempfile
+    >>> import loaderkit as lk
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     codes = lk.measure(["en hi", "de ja", "en no"], lambda text: text[:2], f"{folder}/languages.npy")
+    ...     labels = lk.read_labels(f"{folder}/languages.npy")
+    >>> codes.tolist(), labels
+    ([0, 1, 0], ['en', 'de'])
+    """
+    _, trailer = open_array(path)
+    if trailer.labels is None:
+        raise ValueError(
+            f"{os.fspath(path)}: expected values of a function that gives labels, got numbers of {trailer.function}; "
+            "lk.read_array(path) gives them"
+        )
+    return trailer.labels
+
+
+def open_array(path: str | os.PathLike[str]) -> tuple[NDArray[Any], ArrayTrailer]:
+    """The values (records,), mapped and read-only, and what they are of.
+
+    Args:
+        path: of an array file. DataFormatError for another file, FileNotFoundError where there is none.
+    """
+    name = os.path.abspath(path)
+    try:
+        with above_standard():
+            array = np.load(name, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise _no_array_file(name, str(error)) from error
+    if not isinstance(array, np.memmap) or array.ndim != 1:
+        raise _no_array_file(
+            name, f"an array of shape {array.shape}" if hasattr(array, "shape") else "an archive"
+        )
+    return array, _read_trailer(name, array.offset + array.nbytes)
+
+
+def _read_trailer(name: str, begin: int) -> ArrayTrailer:
+    with above_standard(), open(name, "rb") as file:
+        file.seek(begin)
+        behind = file.read()
+    if not behind:
+        raise _no_array_file(name, "a .npy file without the end that lk.measure writes")
+    try:
+        length, magic = _END.unpack(behind[-_END.size :])
+        document = json.loads(behind[: -_END.size])
+        if magic == MAGIC and length == len(behind) - _END.size:
+            fields = dataclasses.fields(ArrayTrailer)
+            # Fields that a later version adds are left out.
+            return ArrayTrailer(**{field.name: document[field.name] for field in fields})
+    except (struct.error, ValueError, KeyError, TypeError):
+        pass
+    raise _no_array_file(name, f"{len(behind)} other bytes behind the array; it was truncated or written to")
+
+
+def _no_array_file(name: str, got: str) -> DataFormatError:
+    return DataFormatError(
+        f"{name}: expected an array file of lk.measure, got {got}; measure the source again, or where an array is "
+        "taken give np.load(path)"
+    )
+
+
+def encoded_trailer(trailer: ArrayTrailer) -> bytes:
+    """The bytes behind the array."""
+    document = json.dumps(dataclasses.asdict(trailer), allow_nan=False).encode()
+    return document + _END.pack(len(document), MAGIC)
+
+
+def array_header(dtype: np.dtype[Any], records: int) -> bytes:
+    """The head of a `.npy` file of an array (records,)."""
+    head = io.BytesIO()
+    fields = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (records,)}
+    np.lib.format.write_array_header_1_0(head, fields)
+    return head.getvalue()
+
+
+def trailer_of(
+    values: NDArray[Any], function: str, source: dict[str, Any], labels: list[str] | None
+) -> ArrayTrailer:
+    """What is written behind values (records,)."""
+    return ArrayTrailer(function, source, digest_of(values), labels, present_versions())
+
+
+def check_of_source(path: str, written: dict[str, Any], records: int, source: Any) -> None:
+    """ValueError naming both where a file's values aren't of a source.
+
+    Args:
+        path: of the file.
+        written: the fingerprint of the source that it is of.
+        records: of that source.
+        source: any data source.
+    """
+    here = fingerprint_of(source)
+    if here == written:
+        return
+    differ = sorted(key for key in {*written, *here} if written.get(key) != here.get(key))
+    shown = "; ".join(
+        f"{key} is {_cut(written.get(key))} there and {_cut(here.get(key))} here" for key in differ
+    )
+    raise ValueError(
+        f"{path}: expected values of {short_repr(source)}, got values of another source with {records} records: "
+        f"{shown}. Delete it to measure this source, or give another path"
+    )
+
+
+def _cut(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:60]}..."

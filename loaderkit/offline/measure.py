@@ -1,0 +1,207 @@
+"""`lk.measure`: a value for each record of a source, computed once and kept in an array file.
+
+A DataLoader reads the records. What it has given is kept in the folder PATH.partial, with the loader's state, so that a
+measurement that was killed goes on where it was.
+"""
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._base.canonical_json import canonical
+from loaderkit._loader.loader import DataLoader
+from loaderkit._order.sharding import NoSharding
+from loaderkit._runtime.worker.bad_record_handler import OnRecordError
+from loaderkit._runtime.worker.reading import ReadOptions
+from loaderkit._system.locked_folder import locked_folder
+from loaderkit._system.progress_bar import progress_bar
+from loaderkit.errors import CheckpointMismatchError, StateError
+from loaderkit.samplers.epochs import SequentialSampler
+from loaderkit.sources.content import sampled_keys
+from loaderkit.sources.fingerprint import fingerprint_of
+from loaderkit.sources.naming import namer_of
+from loaderkit.sources.protocol import check_source, read_record
+from loaderkit.transforms.base import Batch, Map
+from loaderkit.transforms.parameters import parameters_of
+
+from .array_file import check_of_source, open_array
+from .measured_values import MeasuredValues, rows_as_column
+from .partial_array import ArrayProgress, PartialArray
+
+_log = logging.getLogger("loaderkit")
+
+BATCH = 256  # records of an element of the loader: more costs less for each record, less loses less in a kill
+SAVED_EVERY = (
+    1.0  # seconds between two saves of the progress: a kill loses so much, and each save waits for the disk
+)
+CHECKED_RECORDS = 3  # of a file that is there, that are measured again
+
+
+def measure(
+    source: Any,
+    fn: Callable[[Any], Any],
+    path: str | os.PathLike[str],
+    *,
+    worker_count: int | None = 0,
+    worker_kind: str = "process",
+    read_options: ReadOptions | None = None,
+    on_record_error: OnRecordError = "raise",
+) -> NDArray[Any]:
+    """A value for each record, as a mapped array (records,): from the file where it is there, else it is made.
+
+    For lengths, which `plan_packing` takes, labels, or flags that say which records to keep. A run that was killed goes
+    on when the same is asked for again. A progress bar is shown on a terminal where rich is installed.
+
+    Args:
+        source: any data source.
+        fn: takes a record, gives a number, a bool or a label (a text of which there are few different ones). All
+            values have one type; numbers keep their dtype, labels are numbered (int32), and `lk.read_labels(path)`
+            gives them. TypeError naming the record otherwise.
+        path: of the array file. Where it is there, its values are returned, after some records were measured again;
+            ValueError where it is of another source or function.
+        worker_count, worker_kind, read_options: as DataLoader takes them.
+        on_record_error: "raise", or a function of the error and the RecordMetadata that gives the value.
+
+    >>> import tempfile
+    >>> import loaderkit as lk
+    >>> texts = ["to be", "or", "not to be"]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lengths = lk.measure(texts, lambda text: len(text.split()), f"{folder}/lengths.npy")
+    >>> lengths.tolist()
+    [2, 1, 3]
+    """
+    check_source(source)
+    if not callable(fn):
+        raise TypeError(f"fn: expected a function of a record, got {fn!r:.80}")
+    if on_record_error != "raise" and not callable(on_record_error):
+        raise ValueError(
+            f"on_record_error: expected 'raise' or a function that gives the value, got {on_record_error!r:.80}; an "
+            "array file has a value for each record"
+        )
+    loader: DataLoader[Any] = DataLoader(
+        data_source=source,
+        sampler=SequentialSampler(len(source)),
+        operations=[Map(fn), Batch(BATCH, batch_fn=rows_as_column)],
+        worker_count=worker_count,
+        worker_kind=worker_kind,
+        read_options=read_options,
+        shard_options=NoSharding(),
+        on_record_error=on_record_error,
+        agree=False,
+    )
+    target = os.path.abspath(path)
+    measured = _Measured(source, fn)
+    if not os.path.lexists(target):
+        with locked_folder(f"{target}.partial"):
+            if not os.path.lexists(target):  # else another process has just finished
+                measured.make(loader, f"{target}.partial", target)
+                return open_array(target)[0]
+    shutil.rmtree(
+        f"{target}.partial", ignore_errors=True
+    )  # of a process that was killed when the file had its name
+    return measured.read(target)
+
+
+class _Measured:
+    """The values of a function for the records of a source.
+
+    Args:
+        source, fn: as `measure` takes them.
+    """
+
+    def __init__(self, source: Any, fn: Callable[[Any], Any]) -> None:
+        self._source, self._fn = source, fn
+        self._name = namer_of(source)
+        entry = parameters_of([Map(fn)])[0]
+        self._function = entry["name"] + (
+            f" {canonical(entry['parameters'])}" if "parameters" in entry else ""
+        )
+
+    def read(self, target: str) -> NDArray[Any]:
+        """The values of a file that is there."""
+        array, trailer = open_array(target)
+        check_of_source(target, trailer.source, len(array), self._source)
+        self._check_function(target, trailer.function, array, trailer.labels)
+        return array
+
+    def make(self, loader: DataLoader[Any], folder: str, target: str) -> None:
+        """Makes the file, or what is left of it.
+
+        Args:
+            loader: gives the values of all records in order.
+            folder: of the unfinished file.
+            target: the file's name.
+        """
+        new = ArrayProgress(self._function, fingerprint_of(self._source), len(self._source))
+        with closing(PartialArray(folder, new)) as partial, loader, iter(loader) as batches:
+            self._check_progress(folder, partial)
+            if partial.done:
+                try:
+                    batches.set_state(partial.progress.state.encode())
+                except (CheckpointMismatchError, StateError) as error:
+                    _log.warning("measuring from the beginning: %s is of another version: %s", folder, error)
+                    partial.clear()
+            progress = partial.progress
+            dtype = None if progress.dtype is None else np.dtype(progress.dtype)
+            values = MeasuredValues(self._describe, dtype, progress.labels)
+            saved = time.monotonic()
+            with progress_bar("records", progress.records, partial.done) as advance:
+                while partial.done < progress.records:
+                    try:
+                        batch = next(batches)
+                    except BaseException:  # a bad record, or Ctrl-C: what was measured before is kept
+                        partial.save(values.dtype, values.labels, batches.get_state())
+                        raise
+                    partial.append(values.array(batch, partial.done))
+                    advance(len(batch))
+                    if time.monotonic() - saved >= SAVED_EVERY or partial.done == progress.records:
+                        partial.save(values.dtype, values.labels, batches.get_state())
+                        saved = time.monotonic()
+            partial.finish(target)
+
+    def _check_progress(self, folder: str, partial: PartialArray) -> None:
+        progress = partial.progress
+        check_of_source(folder, progress.source, progress.records, self._source)
+        self._check_function(folder, progress.function, partial.values(), progress.labels)
+
+    def _check_function(
+        self, path: str, function: str, values: NDArray[Any], labels: list[str] | None
+    ) -> None:
+        """ValueError where a file is of another function: one of another name, or with other values for some records.
+
+        Two lambdas have the same name, and a function may have been changed since.
+        """
+        advice = "Delete it to measure again, or give another path"
+        if function != self._function:
+            raise ValueError(
+                f"{path}: expected values of {self._function}, got those of {function}. {advice}"
+            )
+        for key in sampled_keys(len(values), most=CHECKED_RECORDS):
+            try:
+                now = self._fn(read_record(self._source, key))
+            except Exception:  # noqa: BLE001 - a bad record, which on_record_error gave a value
+                continue
+            was = values[key].item() if labels is None else labels[values[key]]
+            if not _same(was, now):
+                raise ValueError(
+                    f"{path}: expected values of {function}, got those of another function of this name: it gives "
+                    f"{now!r:.80} for {self._describe(key)}, where the file has {was!r:.80}. {advice}"
+                )
+
+    def _describe(self, record_key: int) -> str:
+        name = self._name(record_key)
+        return f"record_key {record_key}" + ("" if name is None else f" ({name})")
+
+
+def _same(was: Any, now: Any) -> bool:
+    # Another machine may round sums of floats in another way.
+    if isinstance(was, float):
+        return bool(np.isclose(was, now, rtol=1e-5, atol=1e-8, equal_nan=True))
+    return bool(was == now)

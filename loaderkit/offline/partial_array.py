@@ -1,0 +1,140 @@
+"""An array file in the making: values are appended, and the progress is kept so that a killed program goes on.
+
+A folder has both until the file is whole:
+
+    values.npy      the array file, without the values that are still to come
+    progress.json   the fields of `ArrayProgress`
+"""
+
+import contextlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._system.descriptors import above_standard
+from loaderkit._system.whole_file import whole_file
+
+from .array_file import array_header, encoded_trailer, open_array, trailer_of
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayProgress:
+    """How far an array file is.
+
+    Args:
+        function: name of the function that gives the values, with its parameters.
+        source: fingerprint of the source.
+        records: of the whole array.
+        done: values that are in the file.
+        dtype: of the values, as numpy writes it; None before the first.
+        labels: as in `ArrayTrailer`.
+        state: of the loader's iterator behind these values, JSON.
+    """
+
+    function: str
+    source: dict[str, Any]
+    records: int
+    done: int = 0
+    dtype: str | None = None
+    labels: list[str] | None = None
+    state: str = ""
+
+
+class PartialArray:
+    """The files of an array that is being made; to be closed.
+
+    Args:
+        folder: has the files; it is there, and this process holds its lock.
+        new: what the array is of, where the folder has no progress.
+
+    progress: as it was saved last. done: values appended in all.
+    """
+
+    def __init__(self, folder: str, new: ArrayProgress) -> None:
+        self._values, self._saved = f"{folder}/values.npy", f"{folder}/progress.json"
+        self.progress = self._read() or new
+        self.done = self.progress.done
+        with above_standard():
+            self._file = open(self._values, "r+b" if self.done else "w+b")  # noqa: SIM115 - for `close`
+        if self.done:
+            self._file.seek(self._end_of(self.done))
+
+    def _read(self) -> ArrayProgress | None:
+        try:
+            with above_standard(), open(self._saved, "rb") as file:
+                progress = ArrayProgress(**json.load(file))
+        except FileNotFoundError:
+            return None
+        # A process that was killed when the file had its name leaves its progress.
+        return progress if os.path.exists(self._values) else None
+
+    def _end_of(self, done: int) -> int:
+        dtype = np.dtype(self.progress.dtype)
+        return len(array_header(dtype, self.progress.records)) + done * dtype.itemsize
+
+    def values(self) -> NDArray[Any]:
+        """The values that were there when it was opened (done,), read-only."""
+        if not self.progress.done:
+            return np.empty(0)
+        dtype = np.dtype(self.progress.dtype)
+        return np.memmap(self._values, dtype, "r", self._end_of(0), (self.progress.done,))
+
+    def append(self, values: NDArray[Any]) -> None:
+        """The next values (n,), all of one dtype."""
+        if not self.done:
+            self._file.write(array_header(values.dtype, self.progress.records))
+        self._file.write(values.tobytes())
+        self.done += len(values)
+
+    def save(self, dtype: np.dtype[Any] | None, labels: list[str] | None, state: bytes) -> None:
+        """Keeps the progress on the disk: all values so far, and the loader's state behind them."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        was = self.progress
+        self.progress = ArrayProgress(
+            was.function,
+            was.source,
+            was.records,
+            self.done,
+            None if dtype is None else dtype.str,
+            labels,
+            state.decode(),
+        )
+        with whole_file(self._saved) as file:
+            file.write(json.dumps(asdict(self.progress), allow_nan=False).encode())
+
+    def finish(self, target: str) -> None:
+        """Gives the file its name; its progress was saved behind the last value."""
+        self._file.truncate(self._end_of(self.done))  # it may have a trailer already, if it was killed here
+        self._file.flush()
+        values = np.load(self._values, mmap_mode="r")
+        progress = self.progress
+        self._file.seek(0, os.SEEK_END)
+        self._file.write(
+            encoded_trailer(trailer_of(values, progress.function, progress.source, progress.labels))
+        )
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        open_array(self._values)  # an error before the name is there, not after
+        os.replace(self._values, target)
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # another process has seen the target, and removed the folder
+            os.unlink(self._saved)
+
+    def clear(self) -> None:
+        """Forgets all values and the progress."""
+        os.unlink(self._saved)
+        self._file.seek(0)
+        self._file.truncate()
+        self.progress, self.done = ArrayProgress(*list(asdict(self.progress).values())[:3]), 0
+
+    def close(self) -> None:
+        """Closes the file, and leaves no folder behind that has no progress."""
+        self._file.close()
+        if not os.path.exists(self._saved) and os.path.exists(self._values):
+            os.unlink(self._values)

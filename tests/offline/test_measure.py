@@ -1,0 +1,353 @@
+"""lk.measure: a value for each record in an array file, made once, and continued after a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import loaderkit as lk
+from loaderkit.offline.measure import BATCH, SAVED_EVERY
+
+RECORDS = 3 * BATCH + 7
+
+
+class Named:
+    """Numbers with names; some raise."""
+
+    def __init__(self, records=RECORDS, bad=()):
+        self.records, self.bad = records, bad
+        self.reads = []
+
+    def __len__(self):
+        return self.records
+
+    def __getitem__(self, key):
+        self.reads.append(key)
+        if key in self.bad:
+            raise OSError("truncated")
+        return key
+
+    def name(self, record_key):
+        return f"file-{record_key}"
+
+    def fingerprint(self):
+        return {"records": self.records}
+
+
+def double(record):
+    return 2 * record
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "values.npy")
+
+
+def test_it_is_a_file_that_numpy_reads(path):
+    values = lk.measure(Named(), double, path)
+    assert values.tolist() == np.load(path).tolist() == np.load(path, mmap_mode="r").tolist()
+    assert values.tolist() == [2 * key for key in range(RECORDS)]
+    assert values.dtype == np.int64
+    assert not values.flags.writeable
+    assert os.listdir(os.path.dirname(path)) == ["values.npy"]
+
+
+@pytest.mark.parametrize(
+    ("fn", "dtype"),
+    [
+        (lambda key: key % 2 == 0, np.bool_),
+        (lambda key: key / 3, np.float64),
+        (np.float32, np.float32),
+        (np.uint16, np.uint16),
+        (lambda key: np.array(key, np.int8), np.int8),
+    ],
+)
+def test_numbers_keep_their_dtype(path, fn, dtype):
+    values = lk.measure(Named(100), fn, path)
+    assert values.dtype == dtype
+    assert values.tolist() == [fn(key).item() if hasattr(fn(key), "item") else fn(key) for key in range(100)]
+
+
+def test_labels_are_numbered_by_first_use(path):
+    codes = lk.measure(Named(), lambda key: "cba"[key * 3 // RECORDS], path)
+    assert codes.dtype == np.int32
+    assert lk.read_labels(path) == ["c", "b", "a"]
+    assert codes.tolist() == [key * 3 // RECORDS for key in range(RECORDS)]
+
+
+def test_labels_of_numbers_is_an_error(path):
+    lk.measure(Named(3), double, path)
+    with pytest.raises(
+        ValueError, match=r"values.npy: expected values of a function that gives labels, got numbers"
+    ):
+        lk.read_labels(path)
+
+
+def test_workers_give_the_same_bytes(path, tmp_path):
+    lk.measure(Named(), lambda key: "cba"[key % 3], path)
+    lk.measure(Named(), lambda key: "cba"[key % 3], str(tmp_path / "other"), worker_count=2)
+    assert (tmp_path / "other").read_bytes() == Path(path).read_bytes()
+
+
+def test_a_second_call_reads_a_few_records_only(path):
+    lk.measure(Named(), double, path)
+    source = Named()
+    assert lk.measure(source, double, path)[-1] == 2 * (RECORDS - 1)
+    assert len(source.reads) <= 3
+
+
+def test_another_source_is_an_error_that_names_both(path):
+    lk.measure(Named(), double, path)
+    for ask in (lambda: lk.measure(Named(5), double, path), lambda: lk.read_array(path, source=Named(5))):
+        with pytest.raises(
+            ValueError, match=rf"values.npy: expected values of .*Named.*another source with {RECORDS}"
+        ):
+            ask()
+    assert lk.read_array(path, source=Named()).tolist() == lk.read_array(path).tolist()
+
+
+def test_another_function_is_an_error(path):
+    lk.measure(Named(), double, path)
+    with pytest.raises(ValueError, match=r"expected values of <lambda>, got those of double"):
+        lk.measure(Named(), lambda key: key, path)
+
+
+def test_a_function_that_changed_is_an_error(path):
+    lk.measure(Named(), lambda key: key, path)
+    with pytest.raises(
+        ValueError,
+        match=r"another function of this name: it gives 1161 for record_key 387 \(file-387\), where",
+    ):
+        lk.measure(Named(), lambda key: 3 * key, path)
+
+
+@dataclass(frozen=True)
+class Times:
+    factor: int
+
+    def __call__(self, key):
+        return self.factor * key
+
+
+def test_a_functions_parameters_are_compared(path):
+    lk.measure(Named(), Times(2), path)
+    with pytest.raises(
+        ValueError, match=r'expected values of Times \{"factor":3\}, got those of Times \{"factor":2\}'
+    ):
+        lk.measure(Named(), Times(3), path)
+
+
+def test_a_bad_record_is_named_and_what_was_measured_is_kept(path):
+    with pytest.raises(OSError, match="truncated") as caught:
+        lk.measure(Named(bad={2 * BATCH + 1}), double, path)
+    assert f"record_key {2 * BATCH + 1}" in "".join(caught.value.__notes__)
+    mended = Named()
+    lk.measure(mended, double, path)
+    assert min(set(mended.reads) - {0, BATCH - 1, BATCH, 2 * BATCH - 1}) == 2 * BATCH
+    assert not os.path.exists(f"{path}.partial")
+
+
+def test_a_value_for_a_bad_record(path):
+    values = lk.measure(
+        Named(bad={3}), double, path, on_record_error=lambda error, record: -record.record_key
+    )
+    assert values[:5].tolist() == [0, 2, 4, -3, 8]
+
+
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+def test_a_record_without_a_value_is_refused(path, policy):
+    with pytest.raises(
+        ValueError, match="on_record_error: expected 'raise' or a function that gives the value"
+    ):
+        lk.measure(Named(), double, path, on_record_error=policy)
+
+
+@pytest.mark.parametrize(
+    ("fn", "text"),
+    [
+        (
+            lambda key: 0.5 if key == 300 else key,
+            r"expected values of int64, .*got 0.5 for record_key 300 \(file-300\)",
+        ),
+        (lambda key: "a" if key == 300 else key, "expected values of int64, .*got 'a' for record_key 300"),
+        (lambda key: key if key == 300 else "a", "expected a label, .*got 300 for record_key 300"),
+        (lambda key: 0.5 if key == 3 else key, "expected values of int64, .*got 0.5 for record_key 3"),
+        (
+            lambda key: float(key) if key >= 256 else key,
+            "expected values of int64, .*got 256.0 for record_key 256",
+        ),
+        (lambda key: [key], r"expected a number, a bool or a short text, got \[0\] for record_key 0"),
+        (lambda key: np.arange(2), "expected a number, a bool or a short text, got .* for record_key 0"),
+        (lambda key: None, "expected a number, a bool or a short text, got None for record_key 0"),
+        (lambda key: 1 << 70, "expected a number, a bool or a short text, got 1180591620717411303424 for"),
+    ],
+)
+def test_a_value_that_does_not_fit_names_its_record(path, fn, text):
+    with pytest.raises(TypeError, match=text):
+        lk.measure(Named(), fn, path)
+    assert not os.path.exists(path)
+
+
+def test_too_many_labels(path, monkeypatch):
+    monkeypatch.setattr("loaderkit.offline.measured_values.MOST_LABELS", 10)
+    with pytest.raises(ValueError, match="at most 10 different labels, got another, '10', for record_key 10"):
+        lk.measure(Named(), str, path)
+
+
+def test_arguments(path):
+    with pytest.raises(TypeError, match="fn: expected a function of a record, got 3"):
+        lk.measure([1], 3, path)
+    with pytest.raises(TypeError, match="data_source: expected an object"):
+        lk.measure(iter([1]), abs, path)
+
+
+SCRIPT = """
+    import os, signal, sys
+    import loaderkit as lk
+    import loaderkit.offline.measure as measuring
+    import loaderkit.offline.partial_array as partial
+
+    measuring.SAVED_EVERY = 0
+    path, stop, where = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    calls = 0
+
+    def dying(module, name, when):
+        real = getattr(module, name)
+        def wrapper(*arguments):
+            global calls
+            calls += 1
+            if calls == stop and when == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = real(*arguments)
+            if calls == stop:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+        setattr(module, name, wrapper)
+
+    module = os if where in ("replace", "fsync", "unlink") else partial.PartialArray
+    dying(module, where, sys.argv[4])
+
+    class Squares:
+        def __len__(self):
+            return 1000
+        def __getitem__(self, key):
+            with open(path + ".reads", "a") as log:
+                log.write(f"{key} ")
+            return key * key
+        def fingerprint(self):
+            return {"records": 1000}
+
+    lk.measure(Squares(), abs, path)
+"""
+
+
+@pytest.mark.parametrize(
+    "kills",
+    [
+        [("append", 3, "before"), ("replace", 3, "after")],
+        *(
+            pytest.param(kills, marks=pytest.mark.slow)
+            for kills in (
+                [("append", 1, "before"), ("append", 2, "after"), ("append", 3, "after")],
+                [("save", 1, "before"), ("save", 1, "after"), ("save", 2, "before")],
+                [("replace", 5, "before"), ("replace", 1, "before"), ("replace", 1, "after")],
+                [("fsync", 3, "after"), ("fsync", 5, "before")],
+            )
+        ),
+    ],
+)
+def test_killed_anywhere_it_goes_on(path, kills):
+    """Each kill leaves files from which the next call goes on: it measures what wasn't saved, a batch or two."""
+
+    def measured(where, stop, when):
+        command = [sys.executable, "-c", textwrap.dedent(SCRIPT), path, str(stop), where, when]
+        return subprocess.run(command, check=False, env={**os.environ, "PYTHONPATH": "."}).returncode
+
+    for where, stop, when in kills:
+        assert measured(where, stop, when) == -signal.SIGKILL
+    assert measured("append", 0, "") == 0
+    assert np.load(path).tolist() == [key * key for key in range(1000)]
+    assert not os.path.exists(f"{path}.partial")
+    reads = Path(f"{path}.reads").read_text().split()
+    assert len(reads) <= 1000 + (len(kills) + 1) * 3 * BATCH
+
+
+def test_what_is_left_is_measured_only(path):
+    """A partial file of three batches: the records of the others are read."""
+
+    class StopError(Exception):
+        pass
+
+    def stopping(key):
+        if key == 3 * BATCH + 1:
+            raise StopError
+        return key
+
+    with pytest.raises(StopError):
+        lk.measure(Named(), stopping, path)
+    with open(f"{path}.partial/progress.json") as file:
+        assert json.load(file)["done"] == 3 * BATCH
+
+    def stopping(key):  # of the same name
+        return key
+
+    source = Named()
+    assert lk.measure(source, stopping, path).tolist() == list(range(RECORDS))
+    assert len(source.reads) <= 7 + 3
+
+
+def test_a_partial_file_of_another_source_is_an_error(path):
+    with pytest.raises(OSError, match="truncated"):
+        lk.measure(Named(bad={2 * BATCH}), double, path)
+    with pytest.raises(
+        ValueError, match=r"values.npy.partial: expected values of .*, got values of another source"
+    ):
+        lk.measure(Named(5), double, path)
+
+
+def test_a_state_of_another_version_begins_again(path, caplog):
+    with pytest.raises(OSError, match="truncated"):
+        lk.measure(Named(bad={2 * BATCH}), double, path)
+    progress = f"{path}.partial/progress.json"
+    with open(progress) as file:
+        document = json.load(file)
+    with open(progress, "w") as file:
+        json.dump({**document, "state": "{}"}, file)
+    assert lk.measure(Named(), double, path).tolist() == [2 * key for key in range(RECORDS)]
+    assert "measuring from the beginning" in caplog.text
+
+
+@pytest.mark.parametrize("spoil", ["cut", "other end", "no trailer", "text", "two axes"])
+def test_other_files_are_refused(path, spoil):
+    lk.measure(Named(5), double, path)
+    whole = Path(path).read_bytes()
+    if spoil == "cut":
+        content = whole[:-3]
+    elif spoil == "other end":
+        content = whole[:-30] + b"x" * 30
+    elif spoil == "text":
+        content = b"no array"
+    else:
+        np.save(path, np.zeros((3, 2) if spoil == "two axes" else 3))
+        content = Path(path).read_bytes()
+    with open(path, "wb") as file:
+        file.write(content)
+    with pytest.raises(lk.DataFormatError, match=r"values.npy: expected an array file of lk.measure, got .*"):
+        lk.read_array(path)
+
+
+def test_a_missing_file(path):
+    with pytest.raises(FileNotFoundError):
+        lk.read_array(path)
+
+
+def test_saves_are_seldom():
+    """Each waits for the disk."""
+    assert SAVED_EVERY >= 1

@@ -47,6 +47,7 @@ __all__ = [
     "MapWithIndex",
     "MixedSampler",
     "NoSharding",
+    "PackPlan",
     "PurityError",
     "RandomAccessDataSource",
     "RandomMap",
@@ -76,6 +77,7 @@ __all__ = [
     "measure",
     "read_array",
     "read_labels",
+    "plan_packing",
 ]
 
 if TYPE_CHECKING:
@@ -124,6 +126,8 @@ if TYPE_CHECKING:
     from loaderkit.offline.array_file import read_array as read_array
     from loaderkit.offline.array_file import read_labels as read_labels
     from loaderkit.offline.measure import measure as measure
+    from loaderkit.offline.pack_plan import PackPlan as PackPlan
+    from loaderkit.offline.plan_packing import plan_packing as plan_packing
     from loaderkit.samplers import ChunkSampler as ChunkSampler
     from loaderkit.samplers import IndexSampler as IndexSampler
     from loaderkit.samplers import InterleavedSampler as InterleavedSampler
@@ -196,6 +200,8 @@ _NAMES = {
     "read_array": "loaderkit.offline.array_file",
     "read_labels": "loaderkit.offline.array_file",
     "measure": "loaderkit.offline.measure",
+    "PackPlan": "loaderkit.offline.pack_plan",
+    "plan_packing": "loaderkit.offline.plan_packing",
     "ChunkSampler": "loaderkit.samplers",
     "IndexSampler": "loaderkit.samplers",
     "InterleavedSampler": "loaderkit.samplers",

@@ -24,6 +24,8 @@ IMPORTS = {
     "_order": "_base",
     "_mixture": "errors _base _order",
     "samplers": "_base _mixture _order",
+    "_packing": "_order",
+    "samplers": "_base _order",
     "_formats": "",
     "_storage": "errors _system",
     "_record_index": "errors _base _system _formats _storage",
@@ -48,7 +50,7 @@ IMPORTS = {
     "_runtime.executors _runtime.cluster",
     "_loader": "errors _base _system _chunk_cache _order _plan _state samplers sources transforms "
     "_runtime.executors _runtime.worker _runtime.feeder _runtime.cluster _iterator",
-    "offline": "errors _base _system _order samplers sources transforms _runtime.worker _loader",
+    "offline": "errors _base _system _order _packing samplers sources transforms _runtime.worker _loader",
     "checkpoint": "_files",
     "interop": "_base",
     "interop.grain": "errors _base _system _storage _order _plan _engine _files samplers sources transforms "
@@ -67,7 +69,7 @@ IMPORTS_WHEN_CALLED = {
     "cli": {"demo"},
     "_record_index": {"_loader", "_runtime.worker", "samplers"},
 }
-PURE_ROOMS = {"errors", "_base", "_order", "_mixture", "_plan", "_engine", "_state", "_formats"}
+PURE_ROOMS = {"errors", "_base", "_order", "_mixture", "_packing", "_plan", "_engine", "_state", "_formats"}
 
 # What has effects, or an answer that the arguments alone don't decide.
 # fmt: off

@@ -1,4 +1,4 @@
-"""What is computed once of a whole data set, before a run: array files of lengths, labels and flags.
+"""What is computed once of a whole data set, before a run: array files of lengths, labels, flags, and packing plans.
 
-It runs loaders; no loader and no worker imports it.
+It runs loaders. No loader imports it; a worker imports `pack_plan`, which runs none, where its source has a plan.
 """

@@ -1,0 +1,1 @@
+"""Which pieces of documents make which rows of tokens: pure functions of the documents' lengths."""

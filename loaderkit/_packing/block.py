@@ -1,0 +1,145 @@
+"""The plan of one block of documents, as the words that a plan file holds.
+
+A block is planned from its documents' lengths alone, so any process makes the same bytes. They are uint32 words:
+
+    frame    16 words, 8 int64: rows, pieces, tokens, documents without tokens, documents longer than a row, tokens left
+             out, and 16 bytes of the sha256 of what follows
+    firsts   rows + 1 words: the number of each row's first piece; the last is the number of pieces
+    shifts   with "concat_then_split" a word for each row, see `ConcatRows`
+    pieces   a word each, row by row: the document's place in the block, and << 16 the piece's number in it
+
+Rows are in a keyed order: those that the planners fill last have the most room left.
+"""
+
+import hashlib
+from typing import Literal, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderkit._order.permutation import Int64Array, Permutation
+
+from .best_fit import best_fit
+from .concat import concat_then_split
+from .first_fit import first_fit
+from .pieces import Long, cut
+
+UInt32Array = npt.NDArray[np.uint32]
+How = Literal["best_fit", "first_fit", "concat_then_split"]
+
+_Number = TypeVar("_Number", int, Int64Array)
+
+FRAME_WORDS = 16
+MOST_DOCUMENTS = 1 << 16  # of a block: places are 16 bits
+MOST_PIECES = 1 << 16  # of a document: numbers are 16 bits
+_PLACE_BITS = 16
+_PLACE_MASK = np.uint32((1 << _PLACE_BITS) - 1)
+
+
+class Rules(NamedTuple):
+    """How documents become rows.
+
+    row: for each feature the tokens of a row. how: the planner; "best_fit" and "concat_then_split" take one feature.
+    long: of documents longer than a row.
+    """
+
+    row: tuple[int, ...]
+    how: How
+    long: Long
+
+
+class Frame(NamedTuple):
+    """What the head of a block says: counts, tokens over all features, and the digest of its other words."""
+
+    rows: int
+    pieces: int
+    tokens: int
+    empty_documents: int
+    long_documents: int
+    tokens_left_out: int
+    digest: bytes
+
+    def pack(self) -> bytes:
+        """The frame's 64 bytes, little-endian."""
+        return np.array(self[:-1], "<i8").tobytes() + self.digest
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> "Frame":
+        """The frame that 64 bytes hold.
+
+        >>> frame = Frame(1, 2, 3, 0, 0, 0, bytes(16))
+        >>> Frame.unpack(frame.pack()) == frame
+        True
+        """
+        rows, pieces, tokens, empty, long, left_out = np.frombuffer(packed[:48], "<i8").tolist()
+        return cls(rows, pieces, tokens, empty, long, left_out, packed[48:64])
+
+
+def plan_block(lengths: Int64Array, rules: Rules, key: int) -> UInt32Array:
+    """The words of a block.
+
+    lengths: (n, features) int64, 0 or more, n at most 65,536; no document has more than 65,536 pieces. key: 64 bits
+    that choose the order of the rows.
+
+    >>> words = plan_block(np.array([[3], [2], [1]]), Rules((4,), "best_fit", "split"), key=0)
+    >>> Frame.unpack(words[:16].tobytes())[:3]
+    (2, 3, 6)
+    """
+    row = np.array(rules.row, np.int64)
+    is_long = (lengths > row).any(axis=1)
+    if rules.how == "concat_then_split":
+        kept = lengths[:, 0]
+        if rules.long == "truncate":
+            kept = np.minimum(kept, row)
+        elif rules.long == "drop":
+            kept = np.where(is_long, 0, kept)
+        documents, numbers, rows, shifts = concat_then_split(kept, int(row[0]))
+        tokens = int(kept.sum())
+    else:
+        documents, numbers, needs = cut(lengths, row, rules.long)
+        shifts = np.empty(0, np.int64)
+        tokens = int(needs.sum())
+        if rules.how == "best_fit":
+            order, rows = best_fit(needs[:, 0], int(row[0]))
+            documents, numbers = documents[order], numbers[order]
+        else:
+            rows = first_fit(needs, row)
+    count = int(rows.max()) + 1 if len(rows) else 0
+    if count:
+        moved = Permutation(count, key)(np.arange(count))  # where each row goes
+        rows = moved[rows]
+        if len(shifts):
+            shifts[moved] = shifts.copy()
+    by_row = np.argsort(rows, kind="stable")
+    firsts = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(rows, minlength=count), out=firsts[1:])
+    pieces = (documents | numbers << _PLACE_BITS)[by_row]
+    body = np.concatenate([firsts, shifts, pieces]).astype("<u4")
+    frame = Frame(
+        rows=count,
+        pieces=len(pieces),
+        tokens=tokens,
+        empty_documents=int(np.count_nonzero(~lengths.any(axis=1))),
+        long_documents=int(np.count_nonzero(is_long)),
+        tokens_left_out=int(lengths.sum()) - tokens,
+        digest=hashlib.sha256(body.data).digest()[:16],
+    )
+    return np.concatenate([np.frombuffer(frame.pack(), "<u4"), body])
+
+
+def body_words(rows: _Number, pieces: _Number, how: How) -> _Number:
+    """How many words stand behind the frame of a block with so many rows and pieces; ints, or (n,) int64.
+
+    >>> body_words(1, 2, "first_fit"), body_words(1, 2, "concat_then_split")
+    (4, 5)
+    """
+    return rows + 1 + pieces + (rows if how == "concat_then_split" else 0)
+
+
+def unpack_pieces(words: UInt32Array) -> tuple[Int64Array, Int64Array]:
+    """The places and the numbers of pieces: (n,) uint32 in, two of (n,) int64 out.
+
+    >>> unpack_pieces(np.array([5, 7 + (2 << 16)], np.uint32))
+    (array([5, 7]), array([0, 2]))
+    """
+    return (words & _PLACE_MASK).astype(np.int64), (words >> _PLACE_BITS).astype(np.int64)

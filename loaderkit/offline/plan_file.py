@@ -1,0 +1,208 @@
+"""Plan files: the blocks of a packing plan one behind the other, written from the front.
+
+    head      MAGIC, 8 bytes the length of the JSON, the JSON of `PlanSettings`, spaces up to a multiple of 64 bytes
+    blocks    the words of each block, as `_packing.block` describes them
+    frames    the 64 bytes of each block's frame once more, so that opening reads one place
+    end       32 bytes sha256 of JSON and frames, 8 bytes the number of blocks, 16 bytes of zeros, MAGIC
+
+All numbers are little-endian. While it is written the file lies in a folder PATH.partial. A process that was killed
+leaves it there; the next one checks the digest of each block and goes on behind the last good one.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from loaderkit._base.canonical_json import canonical
+from loaderkit._packing.block import FRAME_WORDS, Frame, Rules, UInt32Array, body_words
+from loaderkit._system.descriptors import above_standard
+from loaderkit._system.locked_folder import locked_folder
+from loaderkit.errors import DataFormatError
+
+MAGIC = b"LKPACK01"
+ALGORITHM = 1  # another one for a change of the planners that changes a byte
+_ALIGNMENT = 64
+_FRAME_BYTES = 4 * FRAME_WORDS
+_HEAD = struct.Struct("<8sQ")
+_END = struct.Struct("<32sQ16x8s")
+_NAME = "plan"  # of the file in the folder PATH.partial
+
+# Gives the words of each block from that number on.
+BlocksFrom = Callable[[int], Iterable[UInt32Array]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """What decides every byte of a plan.
+
+    Args:
+        documents: how many are packed, in their order.
+        features: names of features with lengths of their own; None for one without a name.
+        rules: how documents become rows.
+        block: documents of a block.
+        seed: of the order of a block's rows.
+        lengths: digest of the lengths.
+        order: digest of the order's fingerprint; None for the order of the lengths.
+    """
+
+    documents: int
+    features: tuple[str, ...] | None
+    rules: Rules
+    block: int
+    seed: int
+    lengths: str
+    order: str | None
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks."""
+        return -(-self.documents // self.block)
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings as JSON values, with the names that `plan_packing` gives them."""
+        return {
+            "algorithm": ALGORITHM,
+            "documents": self.documents,
+            "features": None if self.features is None else list(self.features),
+            "length": list(self.rules.row),
+            "how": self.rules.how,
+            "long": self.rules.long,
+            "block": self.block,
+            "seed": str(self.seed),  # many JSON readers round integers above 53 bits
+            "lengths": self.lengths,
+            "order": self.order,
+        }
+
+    def digest(self, frames: bytes) -> bytes:
+        """The sha256 of a whole plan, from the frames of its blocks."""
+        return hashlib.sha256(canonical(self.as_json()).encode() + frames).digest()
+
+
+def write_plan(
+    path: str, settings: PlanSettings, blocks_from: BlocksFrom, done: Callable[[int], None]
+) -> None:
+    """Writes a plan file, from where an earlier process was killed if one was; nothing where there is a file.
+
+    Args:
+        path: absolute, of the file. Another process that writes it is waited for.
+        settings: of the plan.
+        blocks_from: makes the blocks.
+        done: called with the number of blocks that were added, first with those found.
+    """
+    partial = f"{path}.partial"
+    with locked_folder(partial):
+        if os.path.exists(path):  # written by the process that was waited for
+            return
+        name = os.path.join(partial, _NAME)
+        with above_standard():
+            file = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
+        with file, _naming(path):
+            frames = _good_frames(file, settings)
+            done(len(frames))
+            for words in blocks_from(len(frames)):
+                file.write(words.data)
+                frames.append(words[:FRAME_WORDS].tobytes())
+                done(1)
+            joined = b"".join(frames)
+            file.write(joined)
+            file.write(_END.pack(settings.digest(joined), len(frames), MAGIC))
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(name, path)
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:  # of a write, such as on a full disk
+            error.filename = path
+        raise
+
+
+def _good_frames(file: BinaryIO, settings: PlanSettings) -> list[bytes]:
+    """The frames of the blocks that are whole; what is behind them is cut off."""
+    head = _encoded_head(settings)
+    size = os.fstat(file.fileno()).st_size
+    if file.read(len(head)) != head:  # new, or of other settings
+        file.seek(0)
+        file.truncate()
+        file.write(head)
+        return []
+    frames: list[bytes] = []
+    end = len(head)
+    while len(frames) < settings.blocks and end + _FRAME_BYTES <= size:
+        packed = file.read(_FRAME_BYTES)
+        frame = Frame.unpack(packed)
+        nbytes = 4 * body_words(frame.rows, frame.pieces, settings.rules.how)
+        if not 4 <= nbytes <= size - end - _FRAME_BYTES:
+            break
+        if hashlib.sha256(file.read(nbytes)).digest()[:16] != frame.digest:
+            break
+        frames.append(packed)
+        end += _FRAME_BYTES + nbytes
+    file.seek(end)
+    file.truncate()
+    return frames
+
+
+def _encoded_head(settings: PlanSettings) -> bytes:
+    document = canonical(settings.as_json()).encode()
+    head = _HEAD.pack(MAGIC, len(document)) + document
+    return head + b" " * (-len(head) % _ALIGNMENT)
+
+
+def open_plan(path: str, settings: PlanSettings) -> tuple[UInt32Array, bytes]:
+    """The words of all blocks, mapped and read-only, and their frames.
+
+    Args:
+        path: of a plan file. FileNotFoundError where there is none, DataFormatError where it is another file or was
+            truncated.
+        settings: that it must have; ValueError naming those that differ.
+    """
+    size = os.path.getsize(path)
+    with above_standard(), open(path, "rb") as file:
+        magic, nbytes = _HEAD.unpack(file.read(_HEAD.size).ljust(_HEAD.size))
+        if magic != MAGIC or nbytes > size:
+            raise _no_plan(path, "another file")
+        try:
+            found = json.loads(file.read(nbytes))
+        except ValueError:
+            raise _no_plan(path, "a damaged head") from None
+        _check_settings(path, found, settings.as_json())
+        file.seek(max(0, size - _END.size))
+        digest, blocks, magic = _END.unpack(file.read(_END.size).ljust(_END.size))
+        begin = size - _END.size - _FRAME_BYTES * blocks
+        head = len(_encoded_head(settings))
+        if magic != MAGIC or blocks != settings.blocks or begin < head:
+            raise _no_plan(path, f"{size} bytes without its end")
+        file.seek(begin)
+        frames = file.read(_FRAME_BYTES * blocks)
+        if settings.digest(frames) != digest:
+            raise _no_plan(path, "a damaged end")
+        words = np.memmap(file, np.dtype("<u4"), mode="r", offset=head, shape=((begin - head) // 4,))
+    return words, frames
+
+
+def _check_settings(path: str, found: dict[str, Any], expected: dict[str, Any]) -> None:
+    differ = sorted(key for key in {*found, *expected} if found.get(key) != expected.get(key))
+    if differ:
+        shown = "; ".join(f"{key} is {found.get(key)} there and {expected.get(key)} here" for key in differ)
+        raise ValueError(
+            f"{path}: expected a plan of these arguments, got one of others: {shown}. Delete the file to plan again, "
+            "or give another path"
+        )
+
+
+def _no_plan(path: str, got: str) -> DataFormatError:
+    return DataFormatError(
+        f"{path}: expected a file of lk.plan_packing, got {got}; delete it to plan again, or give another path"
+    )

@@ -1,0 +1,289 @@
+"""Plans which documents share a row, from their lengths alone."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from reprlib import repr as _short
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderkit._base.canonical_json import canonical
+from loaderkit._base.integers import at_least
+from loaderkit._loader.loader import DataLoader
+from loaderkit._order.mixing import fold
+from loaderkit._packing.block import (
+    FRAME_WORDS,
+    MOST_DOCUMENTS,
+    MOST_PIECES,
+    How,
+    Rules,
+    UInt32Array,
+    plan_block,
+)  # fmt: skip
+from loaderkit._packing.pieces import Long
+from loaderkit._system.progress_bar import progress_bar
+from loaderkit.samplers.epochs import IndexSampler
+from loaderkit.samplers.protocol import (
+    SEED_LIMIT,
+    Sampler,
+    fingerprint_of,
+    length_of,
+    min_records_of,
+    record_keys_of,
+)
+from loaderkit.sources.arrays import ArrayDataSource
+
+from .array_file import open_array
+from .pack_plan import PackPlan
+from .plan_file import PlanSettings, open_plan, write_plan
+
+# Starting worker processes takes as long as planning about 500,000 documents.
+INLINE_DOCUMENTS = 1 << 20
+
+_HOW, _LONG = get_args(How), get_args(Long)
+_LONGEST = 1 << 47  # so that no sum over a block leaves 64 bits
+_CHECKED = 1 << 18  # lengths checked at once, 2 MiB of int64; a limit of memory
+
+Lengths = npt.ArrayLike | str | os.PathLike[str]
+
+
+def plan_packing(
+    lengths: Lengths | Mapping[str, Lengths],
+    length: int | Mapping[str, int],
+    path: str | os.PathLike[str] | None = None,
+    *,
+    how: Literal["best_fit", "first_fit", "concat_then_split"] = "best_fit",
+    long: Literal["split", "truncate", "drop", "raise"] = "split",
+    order: Sampler | None = None,
+    block: int = 16_384,
+    seed: int = 0,
+    worker_count: int | None = None,
+) -> PackPlan:
+    """Plans rows of `length` tokens out of documents, from their lengths alone; or opens the plan that is there.
+
+    Documents are planned in blocks, each from its own lengths. The plan has the same bytes for any number of processes,
+    in memory or in a file, and after a restart. Each document is in it once. An empty one is in no row.
+
+    Args:
+        lengths: (n,) ints 0 or more, the tokens of each document; or the path of an array file that `lk.measure` wrote.
+            Where features have lengths of their own, a mapping of them by feature.
+        length: tokens of a row, 1 to 2**31 - 1; for several features a mapping of them by feature.
+        path: of the plan's file. It has its name once it is complete. If there is one of these arguments it is
+            opened; an unfinished one is continued. None keeps the plan in memory.
+        how: "best_fit" puts long pieces first, each into the row with the least room that it fits in. "first_fit" takes
+            the documents in order, each for the first row with room in every feature; only it takes several features.
+            "concat_then_split" joins a block's documents and cuts them every `length` tokens.
+        long: what becomes of a document longer than a row. "split": as many pieces as it needs. "truncate": its first
+            tokens. "drop": it is left out. "raise": a ValueError that names it.
+        order: a finite sampler over the documents; blocks follow it. None is the order of `lengths`.
+        block: documents of a block, 1 to 65,536. More fill rows better; fewer are nearer each other in the source.
+        seed: of the order of the rows within each block, 0 to 2**64 - 1.
+        worker_count: processes; 0 plans in the calling thread, None does so for less than a million documents and else
+            takes the CPUs that this process may use.
+
+    A million documents take about a second on one core, and a file of 6 bytes a document.
+
+    >>> import loaderkit as lk
+    >>> plan = lk.plan_packing([700, 300, 24, 1500], 1024)
+    >>> len(plan), plan.num_tokens
+    (3, 2524)
+    """
+    rows = _checked_rows(length)
+    features = None if rows is None else tuple(rows)
+    rules = Rules(tuple(rows.values()) if rows else (_row("length", length),), how, long)
+    for name, value, known in (("how", how, _HOW), ("long", long, _LONG)):
+        if value not in known:
+            raise ValueError(f"{name}: expected one of {', '.join(map(repr, known))}, got {_short(value)}")
+    if len(rules.row) > 1 and how != "first_fit":
+        raise ValueError(
+            f'how: expected "first_fit" for features of different lengths, got {how!r}, which packs one feature'
+        )
+    block = at_least("block", block, 1, below=MOST_DOCUMENTS + 1)
+    columns = _checked_columns(lengths, features)
+    settings = PlanSettings(
+        documents=_checked_order(order, len(columns[0])),
+        features=features,
+        rules=rules,
+        block=block,
+        seed=at_least("seed", seed, 0, below=SEED_LIMIT),
+        lengths=_checked_lengths(columns, features, rules),
+        order=None if order is None else _digest_of(order),
+    )
+    return _planned(settings, ArrayDataSource(tuple(columns)), order, path, worker_count)
+
+
+def _planned(
+    settings: PlanSettings,
+    lengths: ArrayDataSource,
+    order: Sampler | None,
+    path: str | os.PathLike[str] | None,
+    worker_count: int | None,
+) -> PackPlan:
+    if worker_count is None and settings.documents < INLINE_DOCUMENTS:
+        worker_count = 0
+
+    def blocks_from(first: int) -> Iterable[UInt32Array]:
+        return _read_all(BlockPlans(settings, lengths, order, first), worker_count)
+
+    if path is None:
+        with progress_bar("blocks", settings.blocks) as advance:
+            blocks = []
+            for words in blocks_from(0):
+                blocks.append(words)
+                advance(1)
+        words = np.concatenate(blocks)
+        frames = b"".join(words[:FRAME_WORDS].tobytes() for words in blocks)
+        plan = PackPlan(settings, words, frames, lengths, order)
+    else:
+        name = os.path.abspath(path)
+        if not os.path.exists(name):
+            with progress_bar("blocks", settings.blocks) as advance:
+                write_plan(name, settings, blocks_from, advance)
+        plan = PackPlan(settings, *open_plan(name, settings), lengths, order)
+    if not len(plan):
+        raise ValueError(
+            f"lengths: expected a document with tokens for a row, got {plan.empty_documents} empty and "
+            f"{plan.long_documents} long documents with long={settings.rules.long!r}"
+        )
+    return plan
+
+
+class BlockPlans:
+    """A data source with a record for each block from one on: reading it plans the block.
+
+    Args:
+        settings: of the plan.
+        lengths: of the documents, a column for each feature.
+        order: of the documents; None for their own.
+        first: number of the block that is record 0.
+    """
+
+    def __init__(
+        self, settings: PlanSettings, lengths: ArrayDataSource, order: Sampler | None, first: int
+    ) -> None:
+        self._settings, self._lengths, self._order, self._first = settings, lengths, order, first
+
+    def __len__(self) -> int:
+        return self._settings.blocks - self._first
+
+    def __getitem__(self, record_key: int) -> UInt32Array:
+        settings, number = self._settings, self._first + record_key
+        begin = number * settings.block
+        documents = np.arange(begin, min(begin + settings.block, settings.documents))
+        if self._order is not None:
+            documents = record_keys_of(self._order, documents)
+        columns = self._lengths.take(documents)
+        lengths = np.stack([np.asarray(column, np.int64) for column in columns], axis=-1)
+        return plan_block(lengths, settings.rules, fold(settings.seed, number))
+
+    def fingerprint(self) -> dict[str, Any]:
+        """For the loader, which asks for one; no state is saved."""
+        return {"blocks": len(self)}
+
+
+def _read_all(blocks: BlockPlans, worker_count: int | None) -> Iterator[UInt32Array]:
+    if worker_count == 0 or not len(blocks):
+        yield from map(blocks.__getitem__, range(len(blocks)))
+        return
+    loader = DataLoader(
+        data_source=blocks, sampler=IndexSampler(len(blocks), num_epochs=1), worker_count=worker_count
+    )
+    with iter(loader) as plans:
+        yield from plans
+
+
+def _checked_rows(length: int | Mapping[str, int]) -> dict[str, int] | None:
+    if not isinstance(length, Mapping):
+        return None
+    if not length or not all(isinstance(name, str) for name in length):
+        raise ValueError(f"length: expected an int or ints by the names of features, got {_short(length)}")
+    return {name: _row(f"length[{name!r}]", value) for name, value in length.items()}
+
+
+def _row(name: str, value: object) -> int:
+    return at_least(name, value, 1, below=1 << 31, advice="give the tokens of a row")
+
+
+def _checked_columns(lengths: Any, features: tuple[str, ...] | None) -> list[npt.NDArray[Any]]:
+    given = {None: lengths} if features is None else lengths
+    if isinstance(lengths, Mapping) == (features is None):
+        raise TypeError(
+            f"lengths: expected lengths by the names of features exactly where `length` is, got {_short(lengths)}; "
+            'write lengths={"inputs": ..., "targets": ...}, length={"inputs": 512, "targets": 128}'
+        )
+    if features is not None and {*given} != {*features}:
+        raise ValueError(f"lengths: expected those of the features {list(features)}, got {list(given)}")
+    columns = [_column(_named(feature), given[feature]) for feature in features or (None,)]
+    if len({len(column) for column in columns}) > 1:
+        sizes = dict(zip(features or (), map(len, columns)))
+        raise ValueError(f"lengths: expected as many documents for each feature, got {sizes}")
+    return columns
+
+
+def _named(feature: str | None) -> str:
+    return "lengths" if feature is None else f"lengths[{feature!r}]"
+
+
+def _column(name: str, given: Any) -> npt.NDArray[Any]:
+    column: npt.NDArray[Any]
+    if isinstance(given, str | os.PathLike):
+        column, _ = open_array(given)
+    else:
+        try:
+            column = np.asanyarray(given)
+        except ValueError:  # rows of different lengths
+            raise ValueError(f"{name}: expected one dimension, got {_short(given)}; {_ADVICE}") from None
+    if column.ndim != 1:
+        raise ValueError(f"{name}: expected one dimension, got shape {column.shape}; {_ADVICE}")
+    if not len(column):
+        raise ValueError(f"{name}: expected one document or more, got none; {_ADVICE}")
+    if column.dtype.kind not in "iu":
+        raise TypeError(f"{name}: expected ints, got an array of {column.dtype}; {_ADVICE}")
+    return column
+
+
+_ADVICE = "give the number of tokens of each document, as lk.measure(source, fn, path) writes them"
+
+
+def _checked_order(order: Sampler | None, documents: int) -> int:
+    if order is None:
+        return documents
+    count = length_of(order)
+    if count is None:
+        raise ValueError(f"order: expected a finite sampler, got {order!r}; give num_epochs=1")
+    if not count:
+        raise ValueError(f"order: expected one document or more, got none of {order!r}")
+    if (needed := min_records_of(order)) > documents:
+        raise ValueError(
+            f"order: expected a sampler over {documents} documents, got {order!r}, over {needed}"
+        )
+    return count
+
+
+def _digest_of(order: Sampler) -> str:
+    return f"sha256:{hashlib.sha256(canonical(fingerprint_of(order)).encode()).hexdigest()[:32]}"
+
+
+def _checked_lengths(columns: list[npt.NDArray[Any]], features: tuple[str, ...] | None, rules: Rules) -> str:
+    """The digest of all lengths, in one pass that checks them."""
+    digest = hashlib.sha256()
+    for feature, column, row in zip(features or (None,), columns, rules.row):
+        most, advice = _LONGEST, ""
+        if rules.long == "raise":
+            most, advice = row, 'give long="split", "truncate" or "drop", or longer rows'
+        elif rules.long == "split":
+            # One piece fewer, as a document of "concat_then_split" may begin within a row.
+            most, advice = row * (MOST_PIECES - 1), 'give long="truncate" or "drop", or longer rows'
+        for begin in range(0, len(column), _CHECKED):
+            part = column[begin : begin + _CHECKED]
+            if part.min() < 0 or part.max() > most:
+                place = int(np.flatnonzero((part < 0) | (part > most))[0])
+                got = part[place]
+                end = f"; {advice if got >= 0 else _ADVICE}" if advice or got < 0 else ""
+                raise ValueError(
+                    f"{_named(feature)}[{begin + place}]: expected 0 to {most} tokens, got {got}{end}"
+                )
+            digest.update(np.ascontiguousarray(part, "<i8").data)
+    return f"sha256:{digest.hexdigest()[:32]}"

@@ -1,0 +1,269 @@
+"""Plans of packed rows: what is in them, the same bytes by any way, and errors for what can't be planned."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packing_twins import naive_rows
+
+import loaderkit as lk
+from loaderkit._order.mixing import fold
+from loaderkit._order.permutation import Permutation
+from loaderkit.offline import plan_packing as module
+
+HOW = ["best_fit", "first_fit", "concat_then_split"]
+
+
+def rows_of(plan, keys=None):
+    """Each row as a list of (document, first token, tokens)."""
+    keys = range(len(plan)) if keys is None else keys
+    pieces = plan.rows(list(keys))
+    flat = list(zip(pieces.documents.tolist(), pieces.starts.tolist(), pieces.lengths.tolist()))
+    ends = np.cumsum(pieces.counts).tolist()
+    return [flat[end - count : end] for end, count in zip(ends, pieces.counts.tolist())]
+
+
+def twin_rows(lengths, row, how, long, block, seed):
+    found = []
+    for number, begin in enumerate(range(0, len(lengths), block)):
+        rows = naive_rows(lengths[begin : begin + block], row, how, long)
+        placed = [None] * len(rows)
+        for k, pieces in enumerate(rows):
+            place = Permutation(len(rows), fold(seed, number))(np.array([k]))[0]
+            placed[place] = [(begin + document, start, tokens) for document, start, tokens in pieces]
+        found += placed
+    return found
+
+
+@given(
+    st.lists(st.integers(0, 50), min_size=1, max_size=50).filter(any),
+    st.integers(1, 40),
+    st.sampled_from(HOW),
+    st.sampled_from(["split", "truncate"]),
+    st.integers(1, 60),
+    st.integers(0, 2**64 - 1),
+)
+def test_a_plan_has_the_rows_of_its_twin(lengths, row, how, long, block, seed):
+    """In every order of keys, with repeats; nothing is lost: the pieces cover each token that isn't truncated once."""
+    plan = lk.plan_packing(lengths, row, how=how, long=long, block=block, seed=seed)
+    expected = twin_rows(lengths, row, how, long, block, seed)
+    assert rows_of(plan) == expected
+    keys = np.random.default_rng(0).integers(0, len(plan), 10).tolist()
+    assert rows_of(plan, keys) == [expected[key] for key in keys]
+    kept = [min(length, row) if long == "truncate" else length for length in lengths]
+    tokens = sorted((d, k) for pieces in expected for d, start, n in pieces for k in range(start, start + n))
+    assert tokens == [(d, k) for d, length in enumerate(kept) for k in range(length)]
+    assert max(sum(n for *_, n in pieces) for pieces in expected) <= row
+    assert (plan.num_tokens, plan.tokens_left_out) == (sum(kept), sum(lengths) - sum(kept))
+    assert plan.empty_documents == lengths.count(0)
+    assert plan.long_documents == sum(length > row for length in lengths)
+    assert plan.fill == sum(kept) / (len(plan) * row)
+
+
+def lognormal(count):
+    rng = np.random.default_rng(0)
+    return np.maximum(1, rng.lognormal(np.log(1001) - 0.5, 1, count)).astype(np.int64)
+
+
+def test_best_fit_fills_rows():
+    """The fill that the design promises, at the block that is the default."""
+    assert lk.plan_packing(lognormal(16_384), 4096).fill >= 0.999
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_the_same_bytes_by_any_way(tmp_path, how):
+    """In memory, in a file, by two processes, with lengths of another dtype or mapped."""
+    lengths = lognormal(3000)
+    settings = {"how": how, "block": 256}
+    memory = lk.plan_packing(lengths, 2048, **settings)
+    alone = lk.plan_packing(
+        lengths.astype(np.uint32), 2048, tmp_path / "alone.plan", worker_count=0, **settings
+    )
+    np.save(tmp_path / "lengths.npy", lengths)
+    mapped = np.load(tmp_path / "lengths.npy", mmap_mode="r")
+    workers = 2 if how == "best_fit" else 0  # the start of workers takes seconds
+    both = lk.plan_packing(mapped, 2048, tmp_path / "both.plan", worker_count=workers, **settings)
+    again = lk.plan_packing(lengths, 2048, tmp_path / "both.plan", **settings)
+    assert (tmp_path / "alone.plan").read_bytes() == (tmp_path / "both.plan").read_bytes()
+    assert memory.fingerprint() == alone.fingerprint() == both.fingerprint() == again.fingerprint()
+    assert rows_of(memory) == rows_of(alone) == rows_of(both) == rows_of(pickle.loads(pickle.dumps(both)))
+    assert sorted(os.listdir(tmp_path)) == ["alone.plan", "both.plan", "lengths.npy"]
+
+
+CHILD = """
+import os, signal, sys
+import numpy as np
+import loaderkit as lk
+from loaderkit.offline import plan_packing as module
+
+plan_block, left = module.plan_block, [int(sys.argv[2])]
+def killing(*arguments):
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left[0] -= 1
+    return plan_block(*arguments)
+module.plan_block = killing
+lk.plan_packing(np.arange(1, 3001), 4096, sys.argv[1], block=100, worker_count=0)
+"""
+
+
+def test_a_plan_that_was_killed_goes_on(tmp_path, monkeypatch):
+    """Blocks done are kept, a damaged one and what is behind it are made again, and the bytes are the same."""
+    path, partial = tmp_path / "a.plan", tmp_path / "a.plan.partial" / "plan"
+    child = subprocess.run([sys.executable, "-c", CHILD, str(path), "25"], check=False)
+    assert child.returncode == -signal.SIGKILL
+    assert not path.exists()
+    planned = []
+    real = module.plan_block
+    monkeypatch.setattr(module, "plan_block", lambda *given: planned.append(given) or real(*given))
+    lengths = np.arange(1, 3001)
+    expected = lk.plan_packing(lengths, 4096, tmp_path / "whole.plan", block=100)
+    assert len(planned) == 30
+    found = partial.read_bytes()  # what the process had written: its buffer is lost
+    assert (tmp_path / "whole.plan").read_bytes().startswith(found[: len(found) // 2])
+
+    done = found[:-10]  # cut within a block
+    partial.write_bytes(done)
+    planned.clear()
+    plan = lk.plan_packing(lengths, 4096, path, block=100)
+    assert 0 < len(planned) < 30
+    assert path.read_bytes() == (tmp_path / "whole.plan").read_bytes()
+    assert plan.fingerprint() == expected.fingerprint()
+    assert not partial.parent.exists()
+
+    path.unlink()
+    partial.parent.mkdir()
+    damaged = bytearray((tmp_path / "whole.plan").read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    partial.write_bytes(damaged)
+    planned.clear()
+    lk.plan_packing(lengths, 4096, path, block=100)
+    assert 0 < len(planned) < 30
+    assert path.read_bytes() == (tmp_path / "whole.plan").read_bytes()
+
+
+def test_an_unfinished_plan_of_other_arguments_is_begun_again(tmp_path):
+    (tmp_path / "a.plan.partial").mkdir()
+    whole = lk.plan_packing([3, 2, 1], 4, tmp_path / "b.plan", seed=1)
+    os.replace(tmp_path / "b.plan", tmp_path / "a.plan.partial" / "plan")
+    plan = lk.plan_packing([3, 2, 1], 4, tmp_path / "a.plan", seed=2)
+    assert plan.fingerprint() != whole.fingerprint()
+    assert plan.fingerprint() == lk.plan_packing([3, 2, 1], 4, seed=2).fingerprint()
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_blocks_follow_the_order(how):
+    """A plan in an order is the plan of the lengths in that order, with other names of documents."""
+    lengths = lognormal(500)
+    order = lk.IndexSampler(500, shuffle=True, seed=3, num_epochs=1)
+    keys = order.record_keys(np.arange(500))
+    ordered = lk.plan_packing(lengths, 2048, how=how, order=order, block=64)
+    plain = lk.plan_packing(lengths[keys], 2048, how=how, block=64)
+    assert rows_of(ordered) == [[(keys[d], start, n) for d, start, n in row] for row in rows_of(plain)]
+    assert ordered.fingerprint() != plain.fingerprint()
+    some = lk.plan_packing(lengths, 2048, how=how, order=lk.KeysSampler([7, 3], num_epochs=1))
+    assert {document for row in rows_of(some) for document, *_ in row} == {3, 7}
+
+
+def test_features_of_different_lengths():
+    lengths = {"inputs": [3, 2, 4, 0], "targets": [1, 1, 0, 0]}
+    plan = lk.plan_packing(lengths, {"inputs": 5, "targets": 2}, how="first_fit")
+    assert plan.length == {"inputs": 5, "targets": 2}
+    assert (plan.features, plan.num_tokens, plan.empty_documents) == (("inputs", "targets"), 11, 1)
+    pieces = plan.rows([0, 1])
+    assert sorted(zip(pieces.documents.tolist(), pieces.lengths.tolist())) == [
+        (0, [3, 1]),
+        (1, [2, 1]),
+        (2, [4, 0]),
+    ]
+    assert pieces.starts.tolist() == [[0, 0]] * 3
+    assert plan.document_lengths([2, 0]).tolist() == [[4, 0], [3, 1]]
+
+
+def test_documents_that_are_dropped_are_counted():
+    plan = lk.plan_packing([3, 9, 0], 4, long="drop")
+    assert (plan.num_documents, plan.long_documents, plan.tokens_left_out, plan.empty_documents) == (
+        3,
+        1,
+        9,
+        1,
+    )
+    assert repr(plan) == (
+        "PackPlan(1 rows of 4 tokens, 3 documents, fill 0.750, how='best_fit', long='drop', 9 tokens left out, "
+        "1 empty document in no row)"
+    )
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_blocks_without_rows(how):
+    """Blocks of empty documents at the beginning, in the middle and at the end."""
+    plan = lk.plan_packing([0, 0, 3, 1, 0, 0, 2, 9, 0, 0], 4, how=how, block=2)
+    assert sorted(piece for row in rows_of(plan) for piece in row)[:3] == [(2, 0, 3), (3, 0, 1), (6, 0, 2)]
+    assert plan.num_tokens == 15
+
+
+def test_rows_that_are_not_there():
+    plan = lk.plan_packing([3, 2], 4)
+    with pytest.raises(IndexError, match=r"^keys: expected rows from 0 to 1, got 2, of PackPlan"):
+        plan.rows([0, 2])
+    with pytest.raises(TypeError, match=r"^keys: expected ints of shape \(n,\), got float64"):
+        plan.rows([0.5])
+    assert [part.tolist() for part in plan.rows([])] == [[], [], [], []]
+
+
+# fmt: off
+@pytest.mark.parametrize(("lengths", "length", "settings", "text"), [
+    ([0.5], 4, {}, "lengths: expected ints, got an array of float64; give the number of tokens"),
+    ([True], 4, {}, "lengths: expected ints, got an array of bool"),
+    (["a"], 4, {}, "lengths: expected ints, got an array of <U1"),
+    ([3, -1], 4, {}, "lengths[1]: expected 0 to 262140 tokens, got -1; give the number of tokens of each document"),
+    ([[3]], 4, {}, "lengths: expected one dimension, got shape (1, 1)"),
+    ([[3], [1, 2]], 4, {}, "lengths: expected one dimension, got [[3], [1, 2]]"),
+    (3, 4, {}, "lengths: expected one dimension, got shape ()"),
+    ([], 4, {}, "lengths: expected one document or more, got none"),
+    ([0, 0], 4, {}, "lengths: expected a document with tokens for a row, got 2 empty and 0 long documents"),
+    ([9], 4, {"long": "drop"}, "got 0 empty and 1 long documents with long='drop'"),
+    ([3, 9], 4, {"long": "raise"}, 'lengths[1]: expected 0 to 4 tokens, got 9; give long="split", "truncate" or'),
+    ([2**20], 4, {}, "lengths[0]: expected 0 to 262140 tokens, got 1048576; give long"),
+    ([2**60], 4, {"long": "drop"}, "lengths[0]: expected 0 to 140737488355328 tokens, got 1152921504606846976"),
+    ([3], 0, {}, "length: expected an int from 1 to 2**31 - 1, got 0; give the tokens of a row"),
+    ([3], 4.0, {}, "length: expected an int, got 4.0"),
+    ([3], 4, {"how": "worst"}, "how: expected one of 'best_fit', 'first_fit', 'concat_then_split', got 'worst'"),
+    ([3], 4, {"long": "cut"}, "long: expected one of 'split', 'truncate', 'drop', 'raise', got 'cut'"),
+    ([3], 4, {"block": 70_000}, "block: expected an int from 1 to 65536, got 70000"),
+    ([3], 4, {"seed": -1}, "seed: expected an int from 0 to 2**64 - 1, got -1"),
+    ([3], 4, {"order": lk.IndexSampler(1)}, "order: expected a finite sampler"),
+    ([3], 4, {"order": lk.IndexSampler(2, num_epochs=1)}, "order: expected a sampler over 1 documents, got Index"),
+    ({"a": [3]}, 4, {}, "lengths: expected lengths by the names of features exactly where `length` is"),
+    ([3], {"a": 4}, {}, "lengths: expected lengths by the names of features exactly where `length` is"),
+    ({"a": [3]}, {"b": 4}, {}, "lengths: expected those of the features ['b'], got ['a']"),
+    ({}, {}, {}, "length: expected an int or ints by the names of features, got {}"),
+    ({"a": [3], "b": [3, 4]}, {"a": 4, "b": 4}, {"how": "first_fit"}, "got {'a': 1, 'b': 2}"),
+    ({"a": [3], "b": [3]}, {"a": 4, "b": 4}, {}, 'how: expected "first_fit" for features of different lengths'),
+])
+def test_what_cannot_be_planned(lengths, length, settings, text):
+    with pytest.raises((TypeError, ValueError)) as raised:
+        lk.plan_packing(lengths, length, **settings)
+    assert text in str(raised.value)
+
+
+def test_files_that_are_not_the_plan(tmp_path):
+    path = tmp_path / "a.plan"
+    lk.plan_packing([3, 2, 1], 4, path)
+    with pytest.raises(ValueError, match=r"a\.plan: expected a plan of these .*: how is best_fit there and first"):
+        lk.plan_packing([3, 2, 1], 4, path, how="first_fit")
+    with pytest.raises(ValueError, match=r"lengths is sha256:\w+ there and sha256:\w+ here. Delete the file to plan"):
+        lk.plan_packing([3, 2, 2], 4, path)
+    whole = path.read_bytes()
+    frame = bytearray(whole)
+    frame[-120] ^= 1
+    for damaged in (whole[:-1], whole[:10], b"", bytes(frame), b"text" * 99):
+        path.write_bytes(damaged)
+        with pytest.raises(lk.DataFormatError, match=r"a\.plan: expected a file of lk.plan_packing, got "):
+            lk.plan_packing([3, 2, 1], 4, path)

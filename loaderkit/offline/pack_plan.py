@@ -40,6 +40,7 @@ class PackPlan:
         empty_documents: documents without tokens, which are in no row.
         long_documents: documents longer than a row, which `long` was for.
         tokens_left_out: tokens in no row, of documents that `long` truncated or dropped.
+        measured_source: fingerprint of the source that the lengths were measured of; None where they were an array.
 
     >>> import loaderkit as lk
     >>> plan = lk.plan_packing([3, 2, 1, 0], 4)
@@ -66,6 +67,7 @@ class PackPlan:
         self._first_rows = np.concatenate([[0], np.cumsum(rows)])
         self._first_words = np.concatenate([[0], np.cumsum(sizes)])
         rules, features = settings.rules, settings.features
+        self.measured_source: dict[str, Any] | None = None
         self.features = features
         self.length = rules.row[0] if features is None else dict(zip(features, rules.row, strict=True))
         self.num_documents = settings.documents

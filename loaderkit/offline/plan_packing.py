@@ -46,6 +46,9 @@ _HOW, _LONG = get_args(How), get_args(Long)
 _LONGEST = 1 << 47  # so that no sum over a block leaves 64 bits
 _CHECKED = 1 << 18  # lengths checked at once, 2 MiB of int64; a limit of memory
 
+# A column of lengths for each feature, and the fingerprint of the source that they were measured of.
+_Measured = tuple[list[npt.NDArray[Any]], dict[str, Any] | None]
+
 Lengths = npt.ArrayLike | str | os.PathLike[str]
 
 
@@ -101,7 +104,7 @@ def plan_packing(
             f'how: expected "first_fit" for features of different lengths, got {how!r}, which packs one feature'
         )
     block = at_least("block", block, 1, below=MOST_DOCUMENTS + 1)
-    columns = _checked_columns(lengths, features)
+    columns, source = _checked_columns(lengths, features)
     settings = PlanSettings(
         documents=_checked_order(order, len(columns[0])),
         features=features,
@@ -111,7 +114,9 @@ def plan_packing(
         lengths=_checked_lengths(columns, features, rules),
         order=None if order is None else _digest_of(order),
     )
-    return _planned(settings, ArrayDataSource(tuple(columns)), order, path, worker_count)
+    plan = _planned(settings, ArrayDataSource(tuple(columns)), order, path, worker_count)
+    plan.measured_source = source
+    return plan
 
 
 def _planned(
@@ -206,7 +211,7 @@ def _row(name: str, value: object) -> int:
     return at_least(name, value, 1, below=1 << 31, advice="give the tokens of a row")
 
 
-def _checked_columns(lengths: Any, features: tuple[str, ...] | None) -> list[npt.NDArray[Any]]:
+def _checked_columns(lengths: Any, features: tuple[str, ...] | None) -> _Measured:
     given = {None: lengths} if features is None else lengths
     if isinstance(lengths, Mapping) == (features is None):
         raise TypeError(
@@ -215,21 +220,26 @@ def _checked_columns(lengths: Any, features: tuple[str, ...] | None) -> list[npt
         )
     if features is not None and {*given} != {*features}:
         raise ValueError(f"lengths: expected those of the features {list(features)}, got {list(given)}")
-    columns = [_column(_named(feature), given[feature]) for feature in features or (None,)]
+    opened = [_column(_named(feature), given[feature]) for feature in features or (None,)]
+    columns = [column for column, _ in opened]
     if len({len(column) for column in columns}) > 1:
         sizes = dict(zip(features or (), map(len, columns)))
         raise ValueError(f"lengths: expected as many documents for each feature, got {sizes}")
-    return columns
+    measured = [source for _, source in opened if source is not None]
+    if any(source != measured[0] for source in measured):
+        raise ValueError("lengths: expected files that lk.measure wrote of one source, got files of several")
+    return columns, measured[0] if measured else None
 
 
 def _named(feature: str | None) -> str:
     return "lengths" if feature is None else f"lengths[{feature!r}]"
 
 
-def _column(name: str, given: Any) -> npt.NDArray[Any]:
-    column: npt.NDArray[Any]
+def _column(name: str, given: Any) -> tuple[npt.NDArray[Any], dict[str, Any] | None]:
+    source = None
     if isinstance(given, str | os.PathLike):
-        column, _ = open_array(given)
+        column, trailer = open_array(given)
+        source = trailer.source
     else:
         try:
             column = np.asanyarray(given)
@@ -241,7 +251,7 @@ def _column(name: str, given: Any) -> npt.NDArray[Any]:
         raise ValueError(f"{name}: expected one document or more, got none; {_ADVICE}")
     if column.dtype.kind not in "iu":
         raise TypeError(f"{name}: expected ints, got an array of {column.dtype}; {_ADVICE}")
-    return column
+    return column, source
 
 
 _ADVICE = "give the number of tokens of each document, as lk.measure(source, fn, path) writes them"

@@ -16,6 +16,7 @@ import loaderkit as lk
 from loaderkit._order.mixing import fold
 from loaderkit._order.permutation import Permutation
 from loaderkit.offline import plan_packing as module
+from loaderkit.offline.array_file import open_array
 
 HOW = ["best_fit", "first_fit", "concat_then_split"]
 
@@ -101,6 +102,7 @@ import os, signal, sys
 import numpy as np
 import loaderkit as lk
 from loaderkit.offline import plan_packing as module
+from loaderkit.offline.array_file import open_array
 
 plan_block, left = module.plan_block, [int(sys.argv[2])]
 def killing(*arguments):
@@ -169,6 +171,23 @@ def test_blocks_follow_the_order(how):
     assert ordered.fingerprint() != plain.fingerprint()
     some = lk.plan_packing(lengths, 2048, how=how, order=lk.KeysSampler([7, 3], num_epochs=1))
     assert {document for row in rows_of(some) for document, *_ in row} == {3, 7}
+
+
+def test_lengths_that_were_measured(tmp_path):
+    """A plan knows which source its lengths are of; those of two sources aren't taken together."""
+    texts = ["abc", "ab", "a"]
+    lengths = lk.measure(texts, len, tmp_path / "lengths.npy")
+    lk.measure(["abc", "ab", "b"], len, tmp_path / "others.npy")
+    plan = lk.plan_packing(tmp_path / "lengths.npy", 4)
+    assert plan.fingerprint() == lk.plan_packing(lengths, 4).fingerprint()
+    assert plan.measured_source == open_array(tmp_path / "lengths.npy")[1].source
+    assert lk.plan_packing(np.array(lengths), 4).measured_source is None
+    both = {"a": tmp_path / "lengths.npy", "b": tmp_path / "others.npy"}
+    with pytest.raises(ValueError, match=r"^lengths: expected files that lk\.measure wrote of one source"):
+        lk.plan_packing(both, {"a": 4, "b": 4}, how="first_fit")
+    np.save(tmp_path / "own.npy", [3])
+    with pytest.raises(lk.DataFormatError, match=r"own\.npy: expected an array file of lk\.measure"):
+        lk.plan_packing(tmp_path / "own.npy", 4)
 
 
 def test_features_of_different_lengths():

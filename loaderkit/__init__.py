@@ -63,6 +63,7 @@ __all__ = [
     "SubsetDataSource",
     "TFRecordDataSource",
     "TarDataSource",
+    "TokenDataSource",
     "Transformation",
     "TransportError",
     "WeightedSampler",
@@ -150,6 +151,7 @@ if TYPE_CHECKING:
     from loaderkit.sources import TarDataSource as TarDataSource
     from loaderkit.sources import TFRecordDataSource as TFRecordDataSource
     from loaderkit.sources import ZipDataSource as ZipDataSource
+    from loaderkit.sources import TokenDataSource as TokenDataSource
     from loaderkit.transforms import AsTuple as AsTuple
     from loaderkit.transforms import Batch as Batch
     from loaderkit.transforms import Filter as Filter
@@ -224,6 +226,7 @@ _NAMES = {
     "TFRecordDataSource": "loaderkit.sources",
     "TarDataSource": "loaderkit.sources",
     "ZipDataSource": "loaderkit.sources",
+    "TokenDataSource": "loaderkit.sources",
     "AsTuple": "loaderkit.transforms",
     "Batch": "loaderkit.transforms",
     "Filter": "loaderkit.transforms",

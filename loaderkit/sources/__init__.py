@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .tar import TarDataSource as TarDataSource
     from .tfrecord import TFRecordDataSource as TFRecordDataSource
     from .zipped import ZipDataSource as ZipDataSource
+    from .tokens import TokenDataSource as TokenDataSource
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
@@ -49,6 +50,7 @@ else:
         "TFRecordDataSource": "loaderkit.sources.tfrecord",
         "TarDataSource": "loaderkit.sources.tar",
         "ZipDataSource": "loaderkit.sources.zipped",
+        "TokenDataSource": "loaderkit.sources.tokens",
         "check_source": "loaderkit.sources.protocol",
         "column_reader": "loaderkit.sources.optional",
         "fingerprint_of": "loaderkit.sources.fingerprint",

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from loaderkit._order.permutation import Int64Array
 from loaderkit._packing.block import FRAME_WORDS, UInt32Array, body_words, unpack_pieces
 from loaderkit.samplers.protocol import Sampler, record_keys_of
-from loaderkit.sources.arrays import ArrayDataSource
 
 from .plan_file import PlanSettings
+from .shared_columns import SharedColumns
 
 
 class RowPieces(NamedTuple):
@@ -55,15 +55,16 @@ class PackPlan:
         settings: PlanSettings,
         words: UInt32Array,
         frames: bytes,
-        lengths: ArrayDataSource,
+        lengths: SharedColumns,
         order: Sampler | None,
     ) -> None:
         self._settings, self._lengths, self._order = settings, lengths, order
-        self._words = ArrayDataSource(words)
+        self._words = SharedColumns([words])
         self._digest = settings.digest(frames).hex()[:32]
         counts = np.frombuffer(frames, "<i8").reshape(settings.blocks, -1).T[:6].astype(np.int64)
         rows, pieces, tokens, empty, long, left_out = counts
         sizes = FRAME_WORDS + body_words(rows, pieces, settings.rules.how)
+        self._num_rows = rows
         self._first_rows = np.concatenate([[0], np.cumsum(rows)])
         self._first_words = np.concatenate([[0], np.cumsum(sizes)])
         rules, features = settings.rules, settings.features
@@ -96,37 +97,39 @@ class PackPlan:
         [(0, 0, 3), (1, 0, 4), (1, 4, 4), (1, 8, 1)]
         """
         wanted = self._checked(keys)
-        blocks = np.searchsorted(self._first_rows, wanted, side="right") - 1
-        rows_before = self._first_rows[blocks]
-        num_rows = self._first_rows[blocks + 1] - rows_before
+        rules, (words,) = self._settings.rules, self._words.arrays
+        blocks = self._first_rows.searchsorted(wanted, "right") - 1
+        row_in_block = wanted - self._first_rows[blocks]
+        num_rows = self._num_rows[blocks]
         firsts = self._first_words[blocks] + FRAME_WORDS
-        at = firsts + (wanted - rows_before)
-        first, end = self._words.take(np.concatenate([at, at + 1])).astype(np.int64).reshape(2, -1)
-        counts = end - first
-        concat = self._settings.rules.how == "concat_then_split"
-        begins = firsts + num_rows * (2 if concat else 1) + 1 + first
-        ends = np.cumsum(counts)
-        total = int(ends[-1]) if len(ends) else 0
-        words = self._words.take(np.repeat(begins - (ends - counts), counts) + np.arange(total))
-        places, numbers = unpack_pieces(words)
-        places += np.repeat(blocks * self._settings.block, counts)
-        documents = places if self._order is None else record_keys_of(self._order, places)
-        row = np.array(self._settings.rules.row, np.int64)
-        starts = numbers[:, np.newaxis] * row
-        lengths = self._planned(documents)
+        at = firsts + row_in_block
+        first = words[at].astype(np.int64)
+        counts = words[at + 1] - first
+        ends = counts.cumsum()
+        before = ends - counts  # pieces of earlier rows
+        concat = rules.how == "concat_then_split"
+        begins = firsts + num_rows + 1 + first
         if concat:
-            shifts = self._words.take(at + num_rows + 1).astype(np.int64)
-            starts -= np.where(numbers > 0, np.repeat(shifts, counts), 0)[:, np.newaxis]
-            # Only a row's last piece ends at the end of the row, where its document may not end.
-            lengths -= starts
-            before = np.cumsum(lengths[:, 0]) - lengths[:, 0]
-            heads = np.repeat(before[ends - counts], counts)
-            np.minimum(lengths, (row[0] - (before - heads))[:, np.newaxis], out=lengths)
+            begins += num_rows
+        total = int(counts.sum())
+        places, numbers = unpack_pieces(words[(begins - before).repeat(counts) + np.arange(total)])
+        places += (blocks * self._settings.block).repeat(counts)
+        documents = places if self._order is None else record_keys_of(self._order, places)
+        planned = [lengths[documents].astype(np.int64) for lengths in self._lengths.arrays]
+        if rules.long == "truncate":
+            planned = [np.minimum(lengths, row) for lengths, row in zip(planned, rules.row, strict=True)]
+        if concat:
+            shifts = words[at + num_rows + 1].astype(np.int64).repeat(counts)
+            starts = [numbers * rules.row[0] - np.where(numbers > 0, shifts, 0)]
+            # Only a row's last piece ends with the row, where its document may go on.
+            lengths = planned[0] - starts[0]
+            earlier = lengths.cumsum() - lengths
+            tokens = [np.minimum(lengths, rules.row[0] - earlier + earlier[before].repeat(counts))]
         else:
-            np.clip(lengths - starts, 0, row, out=lengths)
-        if self.features is None:
-            starts, lengths = starts[:, 0], lengths[:, 0]
-        return RowPieces(documents, starts, lengths, counts)
+            starts = [numbers * row for row in rules.row]
+            parts = zip(planned, starts, rules.row, strict=True)
+            tokens = [np.minimum(np.maximum(lengths - start, 0), row) for lengths, start, row in parts]
+        return RowPieces(documents, self._by_feature(starts), self._by_feature(tokens), counts)
 
     def document_lengths(self, documents: npt.ArrayLike) -> Int64Array:
         """The lengths that documents were planned with: (n,) record keys in, (n,) or (n, features) int64 out.
@@ -135,8 +138,8 @@ class PackPlan:
         >>> lk.plan_packing([3, 9], 4).document_lengths([1])
         array([9])
         """
-        lengths = self._taken(documents)
-        return lengths[:, 0] if self.features is None else lengths
+        keys = np.asarray(documents)
+        return self._by_feature([lengths[keys].astype(np.int64) for lengths in self._lengths.arrays])
 
     def fingerprint(self) -> dict[str, Any]:
         """What identifies the plan: its digest, equal for equal lengths and arguments.
@@ -147,15 +150,8 @@ class PackPlan:
         """
         return {"type": "PackPlan", "rows": len(self), "digest": f"sha256:{self._digest}"}
 
-    def _planned(self, documents: Int64Array) -> Int64Array:
-        lengths = self._taken(documents)
-        if self._settings.rules.long == "truncate":
-            np.minimum(lengths, self._settings.rules.row, out=lengths)
-        return lengths
-
-    def _taken(self, documents: npt.ArrayLike) -> Int64Array:
-        columns = self._lengths.take(documents)
-        return np.stack([np.asarray(column, np.int64) for column in columns], axis=-1)
+    def _by_feature(self, columns: list[Int64Array]) -> Int64Array:
+        return columns[0] if self.features is None else np.stack(columns, axis=-1)
 
     def _checked(self, keys: npt.ArrayLike) -> Int64Array:
         wanted = np.asarray(keys)

@@ -33,11 +33,11 @@ from loaderkit.samplers.protocol import (
     min_records_of,
     record_keys_of,
 )
-from loaderkit.sources.arrays import ArrayDataSource
 
 from .array_file import open_array
 from .pack_plan import PackPlan
 from .plan_file import PlanSettings, open_plan, write_plan
+from .shared_columns import SharedColumns
 
 # Starting worker processes takes as long as planning about 500,000 documents.
 INLINE_DOCUMENTS = 1 << 20
@@ -114,14 +114,14 @@ def plan_packing(
         lengths=_checked_lengths(columns, features, rules),
         order=None if order is None else _digest_of(order),
     )
-    plan = _planned(settings, ArrayDataSource(tuple(columns)), order, path, worker_count)
+    plan = _planned(settings, SharedColumns(columns), order, path, worker_count)
     plan.measured_source = source
     return plan
 
 
 def _planned(
     settings: PlanSettings,
-    lengths: ArrayDataSource,
+    lengths: SharedColumns,
     order: Sampler | None,
     path: str | os.PathLike[str] | None,
     worker_count: int | None,
@@ -166,7 +166,7 @@ class BlockPlans:
     """
 
     def __init__(
-        self, settings: PlanSettings, lengths: ArrayDataSource, order: Sampler | None, first: int
+        self, settings: PlanSettings, lengths: SharedColumns, order: Sampler | None, first: int
     ) -> None:
         self._settings, self._lengths, self._order, self._first = settings, lengths, order, first
 
@@ -179,8 +179,14 @@ class BlockPlans:
         documents = np.arange(begin, min(begin + settings.block, settings.documents))
         if self._order is not None:
             documents = record_keys_of(self._order, documents)
-        columns = self._lengths.take(documents)
-        lengths = np.stack([np.asarray(column, np.int64) for column in columns], axis=-1)
+            count = len(self._lengths.arrays[0])
+            if documents.max() >= count:
+                place = int(documents.argmax())
+                raise ValueError(
+                    f"order: expected keys of {count} documents, got record key {documents[place]} for index {begin + place}"
+                )
+        columns = [column[documents] for column in self._lengths.arrays]
+        lengths = np.stack(columns, axis=-1, dtype=np.int64, casting="unsafe")
         return plan_block(lengths, settings.rules, fold(settings.seed, number))
 
     def fingerprint(self) -> dict[str, Any]:

@@ -173,6 +173,22 @@ def test_blocks_follow_the_order(how):
     assert {document for row in rows_of(some) for document, *_ in row} == {3, 7}
 
 
+def test_an_order_of_other_documents():
+    """A sampler of a user, which doesn't say how many records it is over."""
+
+    class Backwards:
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            return lk.RecordMetadata(index=index, record_key=3 - index)
+
+    with pytest.raises(
+        ValueError, match=r"^order: expected keys of 3 documents, got record key 3 for index 0$"
+    ):
+        lk.plan_packing([3, 2, 1], 4, order=Backwards())
+
+
 def test_lengths_that_were_measured(tmp_path):
     """A plan knows which source its lengths are of; those of two sources aren't taken together."""
     texts = ["abc", "ab", "a"]

@@ -182,9 +182,8 @@ class BlockPlans:
             count = len(self._lengths.arrays[0])
             if documents.max() >= count:
                 place = int(documents.argmax())
-                raise ValueError(
-                    f"order: expected keys of {count} documents, got record key {documents[place]} for index {begin + place}"
-                )
+                got = f"record key {documents[place]} for index {begin + place}"
+                raise ValueError(f"order: expected keys of {count} documents, got {got}")
         columns = [column[documents] for column in self._lengths.arrays]
         lengths = np.stack(columns, axis=-1, dtype=np.int64, casting="unsafe")
         return plan_block(lengths, settings.rules, fold(settings.seed, number))

@@ -48,6 +48,7 @@ __all__ = [
     "MixedSampler",
     "NoSharding",
     "PackPlan",
+    "PackedDataSource",
     "PurityError",
     "RandomAccessDataSource",
     "RandomMap",
@@ -145,6 +146,7 @@ if TYPE_CHECKING:
     from loaderkit.sources import JsonLinesDataSource as JsonLinesDataSource
     from loaderkit.sources import LinesDataSource as LinesDataSource
     from loaderkit.sources import MapDataSource as MapDataSource
+    from loaderkit.sources import PackedDataSource as PackedDataSource
     from loaderkit.sources import RandomAccessDataSource as RandomAccessDataSource
     from loaderkit.sources import RangeDataSource as RangeDataSource
     from loaderkit.sources import SubsetDataSource as SubsetDataSource
@@ -220,6 +222,7 @@ _NAMES = {
     "JsonLinesDataSource": "loaderkit.sources",
     "LinesDataSource": "loaderkit.sources",
     "MapDataSource": "loaderkit.sources",
+    "PackedDataSource": "loaderkit.sources",
     "RandomAccessDataSource": "loaderkit.sources",
     "RangeDataSource": "loaderkit.sources",
     "SubsetDataSource": "loaderkit.sources",

@@ -32,6 +32,7 @@ IMPORTS = {
     "_chunk_cache": "_base _system _storage _record_index",
     "sources": "errors _base _system _formats _storage _record_index _chunk_cache",
     "combine": "_base _order _mixture samplers sources",
+    "sources": "errors _base _system _packing _formats _storage _record_index _chunk_cache",
     "transforms": "errors _base _order _formats",
     "_plan": "errors _base _order _mixture samplers",
     "_engine": "errors _base _order",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .naming import namer_of as namer_of
     from .optional import column_reader as column_reader
     from .optional import many_reader as many_reader
+    from .packed import PackedDataSource as PackedDataSource
     from .protocol import RandomAccessDataSource as RandomAccessDataSource
     from .protocol import check_source as check_source
     from .protocol import read_only as read_only
@@ -44,6 +45,7 @@ else:
         "LinesDataSource": "loaderkit.sources.lines",
         "MapDataSource": "loaderkit.sources.mapped",
         "Namer": "loaderkit.sources.naming",
+        "PackedDataSource": "loaderkit.sources.packed",
         "RandomAccessDataSource": "loaderkit.sources.protocol",
         "RangeDataSource": "loaderkit.sources.range",
         "SubsetDataSource": "loaderkit.sources.subset",

@@ -1,0 +1,277 @@
+"""Packed rows as a source: record k is row k of a packing plan."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from reprlib import repr as _short
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from loaderkit._base.integers import at_least
+from loaderkit._packing.row_layout import RowLayout
+
+from .content import sampled_keys
+from .fingerprint import fingerprint_of
+from .optional import advised_calls, lacking
+from .packed_documents import DocumentReader
+from .packed_names import Names, packed_names
+from .packed_plan import IntArray, PackedFeature, PlannedRows
+from .protocol import check_key, check_keys, require_methods, short_repr
+from .tokens import TokenDataSource
+
+# Tokens that are gathered at once. The int64 places of so many, 256 KB, stay in the cache: with 262,144 at once a token
+# took 20 ns, with 32,768 2.9 (uint16 tokens, 2 MB of second-level cache a core).
+_GATHERED = 1 << 15
+_CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is compared when it is read, too
+_SHOWN = 8  # documents in a row's name
+
+
+class PackedDataSource:
+    """Rows of a packing plan: record k is `{f: (T,), f_segment_ids: (T,), f_positions: (T,)}`, T tokens.
+
+    Segment ids (int32) number the documents of a row from 1, positions (int32) the tokens of each from 0; padding has
+    `pad`, 0 and 0. A row is a record like any other: it can be shuffled, sharded, mixed and resumed.
+
+    Args:
+        source: the documents: a `TokenDataSource`, whose tokens are written straight into batches, or any source of
+            arrays (tokens, ...) or of dicts of them. Each document is read once for the rows that are read together.
+        plan: what `lk.plan_packing` made of the lengths of these documents. ValueError where it was of others; a
+            document that has another length when it is read is a ValueError that names it.
+        feature: name of the tokens in a document, or several names of arrays of one length. If not given, that of the
+            TokenDataSource, those of the plan, or "tokens".
+        names: None for the names above, which are Grain's; "maxtext" for inputs, inputs_segmentation, inputs_position,
+            and targets likewise; or a mapping from the names above to others.
+        mask: name of a leaf (T,) bool: True where the loss counts. That is at tokens that have a target, without
+            `targets` at all tokens.
+        targets: adds `targets`, `targets_segment_ids` and `targets_positions`: the next token of the same piece. The
+            last of a piece has none: `pad`, with segment id 0.
+        pad: token of padding.
+
+    >>> import loaderkit as lk
+    >>> tokens = lk.TokenDataSource(np.arange(10, 20), [0, 3, 8, 10])
+    >>> rows = lk.PackedDataSource(tokens, lk.plan_packing(tokens.lengths, 6))
+    >>> for row in sorted(rows, key=lambda row: row["tokens"][0]):
+    ...     print(row["tokens"], row["tokens_segment_ids"], row["tokens_positions"])
+    [10 11 12 18 19  0] [1 1 1 2 2 0] [0 1 2 0 1 0]
+    [13 14 15 16 17  0] [1 1 1 1 1 0] [0 1 2 3 4 0]
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        plan: PlannedRows,
+        *,
+        feature: str | Sequence[str] | None = None,
+        names: Names = None,
+        mask: str | None = None,
+        targets: bool = False,
+        pad: int = 0,
+    ) -> None:
+        require_methods(source, argument="source")
+        if not all(hasattr(plan, name) for name in ("rows", "document_lengths", "fingerprint")):
+            raise TypeError(
+                f"plan: expected what lk.plan_packing gives, got {_short(plan)}; write lk.plan_packing(lengths, length)"
+            )
+        self._source, self._plan, self._pad = source, plan, pad
+        self._tokens = source if isinstance(source, TokenDataSource) else None
+        self._features = _features_of(source, plan, feature)
+        self._names = packed_names([one.name for one in self._features], names, mask, targets=bool(targets))
+        self._documents = DocumentReader(source, self._features)
+        if self._tokens is not None:
+            limits = np.iinfo(self._tokens.dtype)
+            at_least("pad", pad, int(limits.min), below=int(limits.max) + 1)
+        self._check_plan()
+
+    def _check_plan(self) -> None:
+        measured = self._plan.measured_source
+        if measured is not None and measured != fingerprint_of(self._source):
+            raise ValueError(
+                f"plan: expected one of lengths of {short_repr(self._source)}, got one of another source's: "
+                f"{_short(measured)}; measure and plan this source"
+            )
+        if self._plan.num_documents > len(self._source):
+            raise ValueError(
+                f"plan: expected one of at most {len(self._source)} documents, got {self._plan!r}; plan this source"
+            )
+        if self._tokens is not None:
+            try:
+                self._check_lengths(
+                    self._tokens, np.array(sampled_keys(len(self._source), most=_CHECKED_DOCUMENTS))
+                )
+            except IndexError as error:
+                raise ValueError(
+                    f"plan: expected one of lengths of {short_repr(self._source)}, got fewer lengths; plan this source"
+                ) from error
+
+    def __len__(self) -> int:
+        return len(self._plan)
+
+    def __getitem__(self, record_key: SupportsIndex) -> dict[str, NDArray[Any]]:
+        return self.__getitems__([check_key(record_key, len(self), self)])[0]
+
+    def __getitems__(self, record_keys: ArrayLike) -> list[dict[str, NDArray[Any]]]:
+        keys = check_keys(record_keys, len(self), self)
+        if not len(keys):
+            return []
+        if self._tokens is None:
+            return self._read(keys)
+        columns = self._gather(self._tokens, keys, None)
+        return [dict(zip(columns, rows)) for rows in zip(*columns.values())]
+
+    @property
+    def take(self) -> Callable[..., dict[str, NDArray[Any]]]:
+        """Many rows as columns (n, T); only where the source is a TokenDataSource, else an AttributeError.
+
+        Args:
+            record_keys: integers (n,).
+            out: an array (n, T) for each leaf of a row, in their order, to be filled.
+        """
+        tokens = self._tokens
+        if tokens is None:
+            raise lacking(self, "take", needs="a TokenDataSource")
+
+        def take(record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> dict[str, NDArray[Any]]:
+            return self._gather(tokens, check_keys(record_keys, len(self), self), out)
+
+        return take
+
+    def _gather(
+        self, source: TokenDataSource, keys: IntArray, out: list[NDArray[Any]] | None
+    ) -> dict[str, NDArray[Any]]:
+        (feature,) = self._features
+        names = self._names
+        if out is None:
+            out = [self._empty(name, len(keys), feature.row, source.dtype) for name in names.all]
+        columns = dict(zip(names.all, out, strict=True))
+        if not len(keys):
+            return columns
+        pieces = self._plan.rows(keys)
+        documents = pieces.documents
+        self._check_lengths(source, documents)
+        starts, lengths = feature.of(pieces.starts), feature.of(pieces.lengths)
+        for rows, within in _groups(pieces.counts, max(1, _GATHERED // feature.row)):
+            layout = RowLayout(lengths[within], pieces.counts[rows], feature.row)
+            part = {name: _contiguous(column[rows]) for name, column in columns.items()}
+            tokens = part[names.features[0][0]]
+            source.read_pieces(documents[within], starts[within], layout.spans, tokens.reshape(-1))
+            layout.write_padding(tokens, self._pad)
+            self._write_others(layout, 0, part)
+            if names.targets is not None:
+                layout.write_targets(part[names.targets[0]], tokens, self._pad)
+            for name, column in columns.items():
+                if part[name].base is None:  # a copy
+                    column[rows] = part[name]
+        return columns
+
+    def _write_others(self, layout: RowLayout, number: int, part: Mapping[str, NDArray[Any]]) -> None:
+        """Fills what doesn't depend on tokens: segment ids and positions of a feature and its targets, and the mask."""
+        _, segment_ids, positions = self._names.features[number]
+        layout.write_segment_ids(part[segment_ids])
+        layout.write_positions(part[positions])
+        counted = part[segment_ids]
+        if self._names.targets is not None:
+            _, target_ids, target_positions = self._names.targets
+            counted = part[target_ids]
+            layout.write_target_segment_ids(counted, part[segment_ids])
+            part[target_positions][...] = part[positions]
+        if self._names.mask is not None:
+            np.not_equal(counted, 0, out=part[self._names.mask])
+
+    def _read(self, keys: IntArray) -> list[dict[str, NDArray[Any]]]:
+        """Rows of any source; those of tokens may differ in dtype."""
+        pieces = self._plan.rows(keys)
+        parts = self._documents.pieces(pieces, self._plan.document_lengths(pieces.documents))
+        columns: dict[str, Iterable[NDArray[Any]]] = {}
+        for number, feature in enumerate(self._features):
+            layout = RowLayout(feature.of(pieces.lengths), pieces.counts, feature.row)
+            tokens = list(self._documents.token_rows(feature, pieces, parts, self._pad))
+            name, *names = self._names.of_feature(number)
+            others = {name: self._empty(name, len(keys), feature.row, tokens[0].dtype) for name in names}
+            self._write_others(layout, number, others)
+            columns.update(others)
+            columns[name] = tokens
+            if self._names.targets is not None:
+                target, target_ids, _ = self._names.targets
+                columns[target] = [_targets(*row, self._pad) for row in zip(tokens, others[target_ids])]
+        return [dict(zip(self._names.all, rows)) for rows in zip(*(columns[n] for n in self._names.all))]
+
+    def _empty(self, name: str, rows: int, row: int, tokens: np.dtype[Any]) -> NDArray[Any]:
+        if name == self._names.mask:
+            return np.empty((rows, row), np.bool_)
+        return np.empty((rows, row), tokens if name in self._names.tokens else np.int32)
+
+    def _check_lengths(self, source: TokenDataSource, documents: IntArray) -> None:
+        (feature,) = self._features
+        got, planned = source.document_lengths(documents), feature.of(self._plan.document_lengths(documents))
+        if not np.array_equal(got, planned):
+            wrong = int((got != planned).argmax())
+            self._documents.expect(int(documents[wrong]), feature, int(planned[wrong]), int(got[wrong]))
+
+    @property
+    def read_ahead(self) -> int:
+        """Calls in flight that pay, as the source says; 0 where it doesn't."""
+        return advised_calls(self._source)
+
+    def name(self, record_key: SupportsIndex) -> str:
+        """The documents of a row, such as "documents 3, 17".
+
+        Args:
+            record_key: int in [0, len(source)); IndexError otherwise.
+        """
+        documents = self._plan.rows([check_key(record_key, len(self), self)]).documents.tolist()
+        more = ", ..." if len(documents) > _SHOWN else ""
+        return f"documents {', '.join(map(str, documents[:_SHOWN]))}{more}"
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The plan's and the source's fingerprint, and what the leaves are."""
+        return {
+            "type": "PackedDataSource",
+            "records": len(self),
+            "features": [feature.name for feature in self._features],
+            "leaves": list(self._names.all),
+            "pad": self._pad,
+            "plan": self._plan.fingerprint(),
+            "source": fingerprint_of(self._source),
+        }
+
+    def __repr__(self) -> str:
+        return f"PackedDataSource({short_repr(self._source)}, {self._plan!r})"
+
+
+def _features_of(
+    source: Any, plan: PlannedRows, given: str | Sequence[str] | None
+) -> tuple[PackedFeature, ...]:
+    own = (source.feature,) if isinstance(source, TokenDataSource) else None
+    names: Sequence[str] = plan.features or own or ("tokens",)
+    if given is not None:
+        names = (given,) if isinstance(given, str) else tuple(given)
+    if not names or not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
+        raise ValueError(f"feature: expected a name, or different names, got {_short(given)}")
+    for known, what in ((plan.features, "the plan"), (own, "the source")):
+        if known is not None and {*names} != {*known}:
+            raise ValueError(f"feature: expected {list(known)}, which {what} has, got {list(names)}")
+    if plan.features is None:
+        assert isinstance(plan.length, int)
+        return tuple(PackedFeature(name, plan.length, None) for name in names)
+    assert isinstance(plan.length, dict)
+    return tuple(PackedFeature(name, plan.length[name], plan.features.index(name)) for name in names)
+
+
+def _groups(counts: IntArray, rows: int) -> Iterator[tuple[slice, slice]]:
+    """Rows a few at a time, and their pieces."""
+    ends = [0, *np.cumsum(counts).tolist()]
+    for first in range(0, len(counts), rows):
+        last = min(first + rows, len(counts))
+        yield slice(first, last), slice(ends[first], ends[last])
+
+
+def _contiguous(rows: NDArray[Any]) -> NDArray[Any]:
+    return rows if rows.flags.c_contiguous else np.empty(rows.shape, rows.dtype)
+
+
+def _targets(tokens: NDArray[Any], target_ids: NDArray[Any], pad: Any) -> NDArray[Any]:
+    """The targets of one row (T, ...), where there are any."""
+    row = np.full_like(tokens, pad)
+    places = np.flatnonzero(target_ids)
+    row[places] = tokens[places + 1]
+    return row

@@ -1,0 +1,132 @@
+"""Reads the pieces of packed rows from any source of documents."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from reprlib import repr as _short
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .naming import namer_of
+from .packed_plan import IntArray, PackedFeature, PlannedPieces
+from .protocol import read_records
+
+Part = dict[str, NDArray[Any]]  # an array (tokens, ...) for each feature
+
+
+class DocumentReader:
+    """Documents of a source, and parts of them, compared with the lengths that were planned.
+
+    Args:
+        source: any source of arrays (tokens, ...) or of dicts of them.
+        features: that are read; a source of bare arrays has one.
+    """
+
+    def __init__(self, source: Any, features: Sequence[PackedFeature]) -> None:
+        self._source, self._features = source, features
+
+    def pieces(self, pieces: PlannedPieces, planned: IntArray) -> list[Part]:
+        """The pieces of rows; each document is read once, or parts of it where the source has `read_range`.
+
+        Args:
+            pieces: of the rows.
+            planned: lengths of the documents of these pieces. ValueError naming a document that has another length.
+        """
+        documents: list[int] = pieces.documents.tolist()
+        starts, lengths, expected = (
+            [feature.of(values).tolist() for feature in self._features]
+            for values in (pieces.starts, pieces.lengths, planned)
+        )
+        read_range = getattr(self._source, "read_range", None)
+        parted: list[bool] = [False] * len(documents)
+        if callable(read_range) and planned.ndim == 1:
+            parted = (pieces.lengths != planned).tolist()
+        whole = sorted({document for document, in_part in zip(documents, parted) if not in_part})
+        records = {
+            document: self._sequences(record, document)
+            for document, record in zip(whole, read_records(self._source, whole) if whole else ())
+        }
+        found: list[Part] = []
+        for number, document in enumerate(documents):
+            if callable(read_range) and parted[number]:
+                start, length = starts[0][number], lengths[0][number]
+                part = self._sequences(read_range(document, start, start + length), document)
+                for feature in self._features:
+                    self.expect(document, feature, length, len(part[feature.name]))
+                found.append(part)
+                continue
+            record, part = records[document], {}
+            for place, feature in enumerate(self._features):
+                tokens = record[feature.name]
+                self.expect(document, feature, expected[place][number], len(tokens))
+                start = starts[place][number]
+                part[feature.name] = tokens[start : start + lengths[place][number]]
+            found.append(part)
+        return found
+
+    def token_rows(
+        self, feature: PackedFeature, pieces: PlannedPieces, parts: Sequence[Part], pad: Any
+    ) -> Iterator[NDArray[Any]]:
+        """The rows of one feature (tokens of a row, ...), each of the dtype of its documents.
+
+        Args:
+            feature: one of the features.
+            pieces: of the rows.
+            parts: what `pieces` gave for them. ValueError naming a document of another dtype or shape than the first of
+                its row.
+            pad: value behind the last piece.
+        """
+        documents: list[int] = pieces.documents.tolist()
+        number = 0
+        for count in pieces.counts.tolist():
+            arrays = [part[feature.name] for part in parts[number : number + count]]
+            first = arrays[0]
+            row = np.full((feature.row, *first.shape[1:]), pad, first.dtype)
+            place = 0
+            for document, array in zip(documents[number : number + count], arrays):
+                if array.dtype != first.dtype or array.shape[1:] != first.shape[1:]:
+                    raise ValueError(
+                        f"{self._describe(document)}: expected {feature.name!r} as in "
+                        f"{self._describe(documents[number])}, which is in the same row, {_shown(first)}, got "
+                        f"{_shown(array)}"
+                    )
+                row[place : place + len(array)] = array
+                place += len(array)
+            number += count
+            yield row
+
+    def _sequences(self, record: Any, document: int) -> Part:
+        return {feature.name: self._sequence(record, feature.name, document) for feature in self._features}
+
+    def _sequence(self, record: Any, name: str, document: int) -> NDArray[Any]:
+        values = record
+        if isinstance(record, Mapping):
+            if name not in record:
+                raise ValueError(
+                    f"feature: expected one of {list(record)}, which {self._describe(document)} has, got {name!r}; "
+                    f"write feature={next(iter(record), name)!r}"
+                )
+            values = record[name]
+        array = np.asarray(values)
+        if array.ndim == 0 or array.dtype.hasobject or (len(self._features) > 1 and values is record):
+            raise TypeError(
+                f"{self._describe(document)}: expected an array (tokens, ...) for {name!r}, got {_short(values)}; "
+                "give a source of arrays, or of dicts of arrays"
+            )
+        return array
+
+    def expect(self, document: int, feature: PackedFeature, planned: int, got: int) -> None:
+        """Raises ValueError naming a document that has another length than was planned."""
+        if got != planned:
+            raise ValueError(
+                f"{self._describe(document)}: expected {planned} tokens in {feature.name!r}, as planned, got {got}; "
+                "measure and plan this source again"
+            )
+
+    def _describe(self, document: int) -> str:
+        name = namer_of(self._source)(document)
+        return f"document {document}" + ("" if name is None else f" ({name})")
+
+
+def _shown(array: NDArray[Any]) -> str:
+    return f"{array.dtype} of shape {('tokens', *array.shape[1:])}".replace("'", "")

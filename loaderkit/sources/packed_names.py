@@ -1,0 +1,93 @@
+"""Names of the leaves of a packed row."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from reprlib import repr as _short
+from typing import Literal
+
+Names = Mapping[str, str] | Literal["maxtext"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PackedNames:
+    """What the leaves of a packed row are called, in the order of the row.
+
+    Args:
+        features: (tokens, segment ids, positions) of each feature.
+        targets: (tokens, segment ids, positions) of the targets; None without.
+        mask: of the mask; None without.
+    """
+
+    features: tuple[tuple[str, str, str], ...]
+    targets: tuple[str, str, str] | None
+    mask: str | None
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every name, in the order of the row."""
+        names = self.of_feature(0)
+        return names + tuple(name for triple in self.features[1:] for name in triple)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The leaves of tokens."""
+        triples = (*self.features, *(() if self.targets is None else (self.targets,)))
+        return tuple(triple[0] for triple in triples)
+
+    def of_feature(self, number: int) -> tuple[str, ...]:
+        """The leaves that one feature gives; targets and mask are of the only one."""
+        rest = (self.targets or ()) + (() if self.mask is None else (self.mask,))
+        return self.features[number] + (rest if number == 0 else ())
+
+
+def packed_names(features: Sequence[str], names: Names, mask: str | None, *, targets: bool) -> PackedNames:
+    """The names of a packed row: Grain's, MaxText's or the user's.
+
+    Args:
+        features: that are packed.
+        names: None for Grain's names, "maxtext" for MaxText's, or the user's by Grain's. ValueError for a name that no
+            leaf has, and for two leaves of one name.
+        mask: name of the mask, None for none.
+        targets: whether there are targets.
+
+    >>> packed_names(["text"], None, None, targets=False).all
+    ('text', 'text_segment_ids', 'text_positions')
+    >>> packed_names(["text"], "maxtext", None, targets=True).all[:4]
+    ('inputs', 'inputs_segmentation', 'inputs_position', 'targets')
+    """
+    if (targets or mask is not None) and len(features) > 1:
+        argument = "targets" if targets else "mask"
+        raise ValueError(
+            f"{argument}: expected one feature, got {list(features)}; pack the others by themselves"
+        )
+    if mask is not None and not isinstance(mask, str):
+        raise TypeError(f"mask: expected the name of the mask or None, got {_short(mask)}")
+    own = [*features, *(["targets"] if targets else [])]
+    known = {name: f"{feature}{ending}" for feature in own for name, ending in _endings(feature)}
+    if names is not None and names != "maxtext" and not isinstance(names, Mapping):
+        raise TypeError(f"names: expected 'maxtext', a mapping of names or None, got {_short(names)}")
+    if isinstance(names, Mapping):
+        if strange := [name for name in names if name not in known]:
+            raise ValueError(f"names: expected some of {list(known)}, got {_short(strange[0])}")
+        known |= names
+    triples = [_triple(feature, known) for feature in own]
+    if names == "maxtext":
+        shown = ["inputs"] if len(features) == 1 else [*features]
+        shown += ["targets"] if targets else []
+        triples = [(one, f"{one}_segmentation", f"{one}_position") for one in shown]
+    found = PackedNames(tuple(triples[: len(features)]), triples[-1] if targets else None, mask)
+    if len({*found.all}) < len(found.all):
+        twice = next(name for name in found.all if found.all.count(name) > 1)
+        raise ValueError(
+            f"names: expected another name for each leaf, got {twice!r} for two; give names={{...}}"
+        )
+    return found
+
+
+def _endings(feature: str) -> list[tuple[str, str]]:
+    return [(f"{feature}{ending}", ending) for ending in ("", "_segment_ids", "_positions")]
+
+
+def _triple(feature: str, known: Mapping[str, str]) -> tuple[str, str, str]:
+    tokens, segment_ids, positions = (known[name] for name, _ in _endings(feature))
+    return tokens, segment_ids, positions

@@ -48,7 +48,7 @@ class PlanSettings:
         rules: how documents become rows.
         block: documents of a block.
         seed: of the order of a block's rows.
-        lengths: digest of the lengths.
+        lengths: digests of the lengths of each feature.
         order: digest of the order's fingerprint; None for the order of the lengths.
     """
 
@@ -57,7 +57,7 @@ class PlanSettings:
     rules: Rules
     block: int
     seed: int
-    lengths: str
+    lengths: tuple[str, ...]
     order: str | None
 
     @property
@@ -76,7 +76,7 @@ class PlanSettings:
             "long": self.rules.long,
             "block": self.block,
             "seed": str(self.seed),  # many JSON readers round integers above 53 bits
-            "lengths": self.lengths,
+            "lengths": list(self.lengths),
             "order": self.order,
         }
 

@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from reprlib import repr as _short
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -44,10 +44,16 @@ INLINE_DOCUMENTS = 1 << 20
 
 _HOW, _LONG = get_args(How), get_args(Long)
 _LONGEST = 1 << 47  # so that no sum over a block leaves 64 bits
-_CHECKED = 1 << 18  # lengths checked at once, 2 MiB of int64; a limit of memory
+_AT_ONCE = 1 << 18  # lengths or keys looked at at once, 2 MiB of int64; a limit of memory
 
-# A column of lengths for each feature, and the fingerprint of the source that they were measured of.
-_Measured = tuple[list[npt.NDArray[Any]], dict[str, Any] | None]
+
+class _Column(NamedTuple):
+    """Lengths of one feature: their name in errors, the array, the source that they were measured of."""
+
+    name: str
+    array: npt.NDArray[Any]
+    source: dict[str, Any] | None
+
 
 Lengths = npt.ArrayLike | str | os.PathLike[str]
 
@@ -104,18 +110,22 @@ def plan_packing(
             f'how: expected "first_fit" for features of different lengths, got {how!r}, which packs one feature'
         )
     block = at_least("block", block, 1, below=MOST_DOCUMENTS + 1)
-    columns, source = _checked_columns(lengths, features)
+    columns = _columns(lengths, features)
+    arrays = [column.array for column in columns]
     settings = PlanSettings(
-        documents=_checked_order(order, len(columns[0])),
+        documents=_checked_order(order, len(arrays[0])),
         features=features,
         rules=rules,
         block=block,
         seed=at_least("seed", seed, 0, below=SEED_LIMIT),
-        lengths=_checked_lengths(columns, features, rules),
+        lengths=tuple(
+            _checked_digest(column, row, long) for column, row in zip(columns, rules.row, strict=True)
+        ),
         order=None if order is None else _digest_of(order),
     )
-    plan = _planned(settings, SharedColumns(columns), order, path, worker_count)
-    plan.measured_source = source
+    name = None if path is None else os.path.abspath(path)
+    plan = _planned(settings, SharedColumns(arrays), order, name, worker_count)
+    plan.measured_source = next((column.source for column in columns if column.source is not None), None)
     return plan
 
 
@@ -123,7 +133,7 @@ def _planned(
     settings: PlanSettings,
     lengths: SharedColumns,
     order: Sampler | None,
-    path: str | os.PathLike[str] | None,
+    path: str | None,
     worker_count: int | None,
 ) -> PackPlan:
     if worker_count is None and settings.documents < INLINE_DOCUMENTS:
@@ -142,11 +152,10 @@ def _planned(
         frames = b"".join(words[:FRAME_WORDS].tobytes() for words in blocks)
         plan = PackPlan(settings, words, frames, lengths, order)
     else:
-        name = os.path.abspath(path)
-        if not os.path.exists(name):
+        if not os.path.exists(path):
             with progress_bar("blocks", settings.blocks) as advance:
-                write_plan(name, settings, blocks_from, advance)
-        plan = PackPlan(settings, *open_plan(name, settings), lengths, order)
+                write_plan(path, settings, blocks_from, advance)
+        plan = PackPlan(settings, *open_plan(path, settings), lengths, order)
     if not len(plan):
         raise ValueError(
             f"lengths: expected a document with tokens for a row, got {plan.empty_documents} empty and "
@@ -216,47 +225,43 @@ def _row(name: str, value: object) -> int:
     return at_least(name, value, 1, below=1 << 31, advice="give the tokens of a row")
 
 
-def _checked_columns(lengths: Any, features: tuple[str, ...] | None) -> _Measured:
-    given = {None: lengths} if features is None else lengths
+def _columns(lengths: Any, features: tuple[str, ...] | None) -> list[_Column]:
     if isinstance(lengths, Mapping) == (features is None):
         raise TypeError(
             f"lengths: expected lengths by the names of features exactly where `length` is, got {_short(lengths)}; "
             'write lengths={"inputs": ..., "targets": ...}, length={"inputs": 512, "targets": 128}'
         )
-    if features is not None and {*given} != {*features}:
-        raise ValueError(f"lengths: expected those of the features {list(features)}, got {list(given)}")
-    opened = [_column(_named(feature), given[feature]) for feature in features or (None,)]
-    columns = [column for column, _ in opened]
-    if len({len(column) for column in columns}) > 1:
-        sizes = dict(zip(features or (), map(len, columns)))
+    if features is None:
+        return [_column("lengths", lengths)]
+    if {*lengths} != {*features}:
+        raise ValueError(f"lengths: expected those of the features {list(features)}, got {list(lengths)}")
+    columns = [_column(f"lengths[{feature!r}]", lengths[feature]) for feature in features]
+    sizes = {feature: len(column.array) for feature, column in zip(features, columns, strict=True)}
+    if len({*sizes.values()}) > 1:
         raise ValueError(f"lengths: expected as many documents for each feature, got {sizes}")
-    measured = [source for _, source in opened if source is not None]
+    measured = [column.source for column in columns if column.source is not None]
     if any(source != measured[0] for source in measured):
         raise ValueError("lengths: expected files that lk.measure wrote of one source, got files of several")
-    return columns, measured[0] if measured else None
+    return columns
 
 
-def _named(feature: str | None) -> str:
-    return "lengths" if feature is None else f"lengths[{feature!r}]"
-
-
-def _column(name: str, given: Any) -> tuple[npt.NDArray[Any], dict[str, Any] | None]:
+def _column(name: str, given: Any) -> _Column:
     source = None
     if isinstance(given, str | os.PathLike):
-        column, trailer = open_array(given)
+        array, trailer = open_array(given)
         source = trailer.source
     else:
         try:
-            column = np.asanyarray(given)
+            array = np.asanyarray(given)
         except ValueError:  # rows of different lengths
             raise ValueError(f"{name}: expected one dimension, got {_short(given)}; {_ADVICE}") from None
-    if column.ndim != 1:
-        raise ValueError(f"{name}: expected one dimension, got shape {column.shape}; {_ADVICE}")
-    if not len(column):
+    if array.ndim != 1:
+        raise ValueError(f"{name}: expected one dimension, got shape {array.shape}; {_ADVICE}")
+    if not len(array):
         raise ValueError(f"{name}: expected one document or more, got none; {_ADVICE}")
-    if column.dtype.kind not in "iu":
-        raise TypeError(f"{name}: expected ints, got an array of {column.dtype}; {_ADVICE}")
-    return column, source
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name}: expected ints, got an array of {array.dtype}; {_ADVICE}")
+    return _Column(name, array, source)
 
 
 _ADVICE = "give the number of tokens of each document, as lk.measure(source, fn, path) writes them"
@@ -278,27 +283,34 @@ def _checked_order(order: Sampler | None, documents: int) -> int:
 
 
 def _digest_of(order: Sampler) -> str:
-    return f"sha256:{hashlib.sha256(canonical(fingerprint_of(order)).encode()).hexdigest()[:32]}"
-
-
-def _checked_lengths(columns: list[npt.NDArray[Any]], features: tuple[str, ...] | None, rules: Rules) -> str:
-    """The digest of all lengths, in one pass that checks them."""
+    if hasattr(order, "fingerprint"):
+        return f"sha256:{hashlib.sha256(canonical(fingerprint_of(order)).encode()).hexdigest()[:32]}"
     digest = hashlib.sha256()
-    for feature, column, row in zip(features or (None,), columns, rules.row):
-        most, advice = _LONGEST, ""
-        if rules.long == "raise":
-            most, advice = row, 'give long="split", "truncate" or "drop", or longer rows'
-        elif rules.long == "split":
-            # One piece fewer, as a document of "concat_then_split" may begin within a row.
-            most, advice = row * (MOST_PIECES - 1), 'give long="truncate" or "drop", or longer rows'
-        for begin in range(0, len(column), _CHECKED):
-            part = column[begin : begin + _CHECKED]
-            if part.min() < 0 or part.max() > most:
-                place = int(np.flatnonzero((part < 0) | (part > most))[0])
-                got = part[place]
-                end = f"; {advice if got >= 0 else _ADVICE}" if advice or got < 0 else ""
-                raise ValueError(
-                    f"{_named(feature)}[{begin + place}]: expected 0 to {most} tokens, got {got}{end}"
-                )
-            digest.update(np.ascontiguousarray(part, "<i8").data)
+    count = length_of(order) or 0
+    for begin in range(0, count, _AT_ONCE):
+        keys = record_keys_of(order, np.arange(begin, min(begin + _AT_ONCE, count)))
+        digest.update(np.ascontiguousarray(keys, "<i8").data)
+    return f"sha256:{digest.hexdigest()[:32]}"
+
+
+def _checked_digest(column: _Column, row: int, long: Long) -> str:
+    """The digest of a column's values, whatever its dtype is, in the one pass that checks them."""
+    most, advice = _LONGEST, ""
+    if long == "raise":
+        most, advice = row, 'give long="split", "truncate" or "drop", or longer rows'
+    elif long == "split":
+        # One piece fewer, as a document of "concat_then_split" may begin within a row.
+        most, advice = row * (MOST_PIECES - 1), 'give long="truncate" or "drop", or longer rows'
+    digest = hashlib.sha256()
+    for begin in range(0, len(column.array), _AT_ONCE):
+        part = column.array[begin : begin + _AT_ONCE]
+        greatest = part.max()
+        if part.min() < 0 or greatest > most:
+            place = int(np.flatnonzero((part < 0) | (part > most))[0])
+            end = _ADVICE if part[place] < 0 else advice
+            raise ValueError(
+                f"{column.name}[{begin + place}]: expected 0 to {most} tokens, got {part[place]}{end and f'; {end}'}"
+            )
+        # Half the bytes where no document is huge: opening a plan of 10**9 documents waits for this hash.
+        digest.update(np.ascontiguousarray(part, "<u4" if greatest < 1 << 32 else "<u8").data)
     return f"sha256:{digest.hexdigest()[:32]}"

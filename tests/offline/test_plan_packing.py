@@ -5,6 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -95,6 +96,34 @@ def test_the_same_bytes_by_any_way(tmp_path, how):
     assert memory.fingerprint() == alone.fingerprint() == both.fingerprint() == again.fingerprint()
     assert rows_of(memory) == rows_of(alone) == rows_of(both) == rows_of(pickle.loads(pickle.dumps(both)))
     assert sorted(os.listdir(tmp_path)) == ["alone.plan", "both.plan", "lengths.npy"]
+
+
+def test_the_bytes_of_a_plan_are_those_of_earlier_versions():
+    """Another digest is another `ALGORITHM`, or a run would go on with other rows."""
+    digests = {
+        how: lk.plan_packing(np.arange(2000) * 37 % 613, 512, how=how, block=500, seed=7).fingerprint()[
+            "digest"
+        ]
+        for how in HOW
+    }
+    assert digests == {
+        "best_fit": "sha256:c595c705cd2890b68bc39b8556ffa4b9",
+        "first_fit": "sha256:e06e69a1f4a6e2fe4a6498d3df1af0fc",
+        "concat_then_split": "sha256:b195ab7dcba30f02200bda1ce8c307bc",
+    }
+
+
+def test_processes_that_plan_one_file_at_once(tmp_path, monkeypatch):
+    """One of them plans, the others wait for it and open the file; here they are threads."""
+    planned = []
+    real = module.plan_block
+    monkeypatch.setattr(module, "plan_block", lambda *given: planned.append(given) or real(*given))
+    lengths, path = lognormal(2000), tmp_path / "a.plan"
+    with ThreadPoolExecutor(4) as pool:
+        plans = list(pool.map(lambda _: lk.plan_packing(lengths, 2048, path, block=100), range(4)))
+    assert len(planned) == 20
+    assert len({plan.fingerprint()["digest"] for plan in plans}) == 1
+    assert os.listdir(tmp_path) == ["a.plan"]
 
 
 CHILD = """
@@ -293,7 +322,7 @@ def test_files_that_are_not_the_plan(tmp_path):
     lk.plan_packing([3, 2, 1], 4, path)
     with pytest.raises(ValueError, match=r"a\.plan: expected a plan of these .*: how is best_fit there and first"):
         lk.plan_packing([3, 2, 1], 4, path, how="first_fit")
-    with pytest.raises(ValueError, match=r"lengths is sha256:\w+ there and sha256:\w+ here. Delete the file to plan"):
+    with pytest.raises(ValueError, match=r"lengths is \['sha256:\w+'\] there and \['\w+:\w+'\] here. Delete the"):
         lk.plan_packing([3, 2, 2], 4, path)
     whole = path.read_bytes()
     frame = bytearray(whole)

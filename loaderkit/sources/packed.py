@@ -1,6 +1,6 @@
 """Packed rows as a source: record k is row k of a packing plan."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
@@ -19,9 +19,6 @@ from .packed_plan import IntArray, PackedFeature, PlannedRows
 from .protocol import check_key, check_keys, require_methods, short_repr
 from .tokens import TokenDataSource
 
-# Tokens that are gathered at once. The int64 places of so many, 256 KB, stay in the cache: with 262,144 at once a token
-# took 20 ns, with 32,768 2.9 (uint16 tokens, 2 MB of second-level cache a core).
-_GATHERED = 1 << 15
 _CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is compared when it is read, too
 _SHOWN = 8  # documents in a row's name
 
@@ -94,10 +91,10 @@ class PackedDataSource:
                 f"plan: expected one of at most {len(self._source)} documents, got {self._plan!r}; plan this source"
             )
         if self._tokens is not None:
+            some = np.array(sampled_keys(len(self._source), most=_CHECKED_DOCUMENTS))
+            begins, ends = self._tokens.bounds(some)
             try:
-                self._check_lengths(
-                    self._tokens, np.array(sampled_keys(len(self._source), most=_CHECKED_DOCUMENTS))
-                )
+                self._check_lengths(some, ends - begins)
             except IndexError as error:
                 raise ValueError(
                     f"plan: expected one of lengths of {short_repr(self._source)}, got fewer lengths; plan this source"
@@ -115,7 +112,7 @@ class PackedDataSource:
             return []
         if self._tokens is None:
             return self._read(keys)
-        columns = self._gather(self._tokens, keys, None)
+        columns = self._take(keys)
         return [dict(zip(columns, rows)) for rows in zip(*columns.values())]
 
     @property
@@ -126,41 +123,30 @@ class PackedDataSource:
             record_keys: integers (n,).
             out: an array (n, T) for each leaf of a row, in their order, to be filled.
         """
-        tokens = self._tokens
-        if tokens is None:
+        if self._tokens is None:
             raise lacking(self, "take", needs="a TokenDataSource")
+        return self._take
 
-        def take(record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> dict[str, NDArray[Any]]:
-            return self._gather(tokens, check_keys(record_keys, len(self), self), out)
-
-        return take
-
-    def _gather(
-        self, source: TokenDataSource, keys: IntArray, out: list[NDArray[Any]] | None
-    ) -> dict[str, NDArray[Any]]:
-        (feature,) = self._features
-        names = self._names
+    def _take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> dict[str, NDArray[Any]]:
+        source, (feature,), names = self._tokens, self._features, self._names
+        assert source is not None
+        keys = check_keys(record_keys, len(self), self)
         if out is None:
             out = [self._empty(name, len(keys), feature.row, source.dtype) for name in names.all]
         columns = dict(zip(names.all, out, strict=True))
         if not len(keys):
             return columns
         pieces = self._plan.rows(keys)
-        documents = pieces.documents
-        self._check_lengths(source, documents)
-        starts, lengths = feature.of(pieces.starts), feature.of(pieces.lengths)
-        for rows, within in _groups(pieces.counts, max(1, _GATHERED // feature.row)):
-            layout = RowLayout(lengths[within], pieces.counts[rows], feature.row)
-            part = {name: _contiguous(column[rows]) for name, column in columns.items()}
-            tokens = part[names.features[0][0]]
-            source.read_pieces(documents[within], starts[within], layout.spans, tokens.reshape(-1))
-            layout.write_padding(tokens, self._pad)
-            self._write_others(layout, 0, part)
-            if names.targets is not None:
-                layout.write_targets(part[names.targets[0]], tokens, self._pad)
-            for name, column in columns.items():
-                if part[name].base is None:  # a copy
-                    column[rows] = part[name]
+        documents, starts, lengths = pieces.documents, feature.of(pieces.starts), feature.of(pieces.lengths)
+        begins, ends = source.bounds(documents)
+        self._check_lengths(documents, ends - begins)
+        layout = RowLayout(lengths, pieces.counts, feature.row)
+        tokens = columns[names.features[0][0]]
+        begins += starts
+        layout.write_tokens(tokens, source.slices(begins, begins + lengths), self._pad)
+        self._write_others(layout, 0, columns)
+        if names.targets is not None:
+            layout.write_targets(columns[names.targets[0]], tokens, self._pad)
         return columns
 
     def _write_others(self, layout: RowLayout, number: int, part: Mapping[str, NDArray[Any]]) -> None:
@@ -200,12 +186,12 @@ class PackedDataSource:
             return np.empty((rows, row), np.bool_)
         return np.empty((rows, row), tokens if name in self._names.tokens else np.int32)
 
-    def _check_lengths(self, source: TokenDataSource, documents: IntArray) -> None:
+    def _check_lengths(self, documents: IntArray, lengths: IntArray) -> None:
         (feature,) = self._features
-        got, planned = source.document_lengths(documents), feature.of(self._plan.document_lengths(documents))
-        if not np.array_equal(got, planned):
-            wrong = int((got != planned).argmax())
-            self._documents.expect(int(documents[wrong]), feature, int(planned[wrong]), int(got[wrong]))
+        planned = feature.of(self._plan.document_lengths(documents))
+        if not np.array_equal(lengths, planned):
+            wrong = int((lengths != planned).argmax())
+            self._documents.expect(int(documents[wrong]), feature, int(planned[wrong]), int(lengths[wrong]))
 
     @property
     def read_ahead(self) -> int:
@@ -255,18 +241,6 @@ def _features_of(
         return tuple(PackedFeature(name, plan.length, None) for name in names)
     assert isinstance(plan.length, dict)
     return tuple(PackedFeature(name, plan.length[name], plan.features.index(name)) for name in names)
-
-
-def _groups(counts: IntArray, rows: int) -> Iterator[tuple[slice, slice]]:
-    """Rows a few at a time, and their pieces."""
-    ends = [0, *np.cumsum(counts).tolist()]
-    for first in range(0, len(counts), rows):
-        last = min(first + rows, len(counts))
-        yield slice(first, last), slice(ends[first], ends[last])
-
-
-def _contiguous(rows: NDArray[Any]) -> NDArray[Any]:
-    return rows if rows.flags.c_contiguous else np.empty(rows.shape, rows.dtype)
 
 
 def _targets(tokens: NDArray[Any], target_ids: NDArray[Any], pad: Any) -> NDArray[Any]:

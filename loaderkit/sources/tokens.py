@@ -70,10 +70,7 @@ class TokenDataSource:
         return {self.feature: self._tokens[int(self._offsets[key]) : int(self._offsets[key + 1])]}
 
     def __getitems__(self, record_keys: ArrayLike) -> list[dict[str, NDArray[Any]]]:
-        keys = check_keys(record_keys, len(self), self)
-        begins, ends = self._offsets[keys].tolist(), self._offsets[keys + 1].tolist()
-        tokens, feature = self._tokens, self.feature
-        return [{feature: tokens[begin:end]} for begin, end in zip(begins, ends)]
+        return [{self.feature: tokens} for tokens in self.slices(*self.bounds(record_keys))]
 
     def read_range(self, record_key: SupportsIndex, start: int, stop: int) -> dict[str, NDArray[Any]]:
         """A part of a record, as `source[record_key]` gives the whole.
@@ -106,43 +103,32 @@ class TokenDataSource:
         np.subtract(self._offsets[1:], self._offsets[:-1], out=lengths, casting="unsafe")
         return lengths
 
-    def document_lengths(self, documents: ArrayLike) -> IntArray:
-        """The tokens of some documents.
+    def bounds(self, record_keys: ArrayLike) -> tuple[IntArray, IntArray]:
+        """The place of the first token of each record, and the place behind its last.
 
         Args:
-            documents: record keys (n,).
+            record_keys: integers (n,); IndexError naming the first that is out of range.
 
-        >>> TokenDataSource([5, 6, 7, 8], [0, 1, 4]).document_lengths([1])
-        array([3])
+        >>> TokenDataSource([5, 6, 7, 8], [0, 1, 4]).bounds([1, 0])
+        (array([1, 0]), array([4, 1]))
         """
-        keys = check_keys(documents, len(self), self)
-        return self._offsets[keys + 1].astype(np.int64) - self._offsets[keys].astype(np.int64)
+        keys = check_keys(record_keys, len(self), self)
+        return self._offsets[keys].astype(np.int64), self._offsets[keys + 1].astype(np.int64)
 
-    def read_pieces(
-        self, documents: ArrayLike, starts: ArrayLike, spans: ArrayLike, out: NDArray[Any]
-    ) -> None:
-        """Fills an array with pieces of documents, one behind the other, without a Python object for each.
+    def slices(self, begins: IntArray, ends: IntArray) -> list[NDArray[Any]]:
+        """Runs of tokens, read-only views.
 
         Args:
-            documents: record keys (n,).
-            starts: the first token of each piece (n,).
-            spans: how many places of `out` each piece takes (n,); behind the end of its document it has arbitrary
-                values, which the caller replaces.
-            out: (sum of spans,) of the source's dtype, filled.
+            begins, ends: place of the first token of each run, and the place behind its last (n,).
 
-        >>> out = np.empty(4, np.int64)
-        >>> TokenDataSource([5, 6, 7, 8], [0, 1, 4]).read_pieces([1, 0], [1, 0], [2, 2], out)
-        >>> out[:3].tolist()
-        [7, 8, 5]
+        >>> [
+        ...     run.tolist()
+        ...     for run in TokenDataSource([5, 6, 7, 8], [0, 1, 4]).slices(np.array([2]), np.array([4]))
+        ... ]
+        [[7, 8]]
         """
-        keys = check_keys(documents, len(self), self)
-        widths = np.asarray(spans, np.int64)
-        shifts = self._offsets[keys].astype(np.int64) + np.asarray(starts, np.int64)
-        shifts -= np.cumsum(widths) - widths
-        places = np.repeat(shifts, widths)
-        places += np.arange(len(places))
-        # "clip" for the values behind the last token; with "raise" numpy would fill a copy of `out` first, too.
-        np.take(self._tokens, places, out=out, mode="clip")
+        tokens = self._tokens
+        return [tokens[begin:end] for begin, end in zip(begins.tolist(), ends.tolist())]
 
     def fingerprint(self) -> dict[str, Any]:
         """Number and dtype of documents and tokens, and a hash of some of them."""

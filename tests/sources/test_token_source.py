@@ -7,8 +7,6 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import loaderkit as lk
 from loaderkit.sources.tokens import TokenDataSource
@@ -46,7 +44,8 @@ def test_the_documents(files, kind):
     assert [record["tokens"].tolist() for record in source.__getitems__([4, 1, 4])] == [
         EXPECTED[k] for k in (4, 1, 4)
     ]
-    assert source.lengths.tolist() == source.document_lengths(range(5)).tolist() == [7, 0, 13, 1, 19]
+    assert source.lengths.tolist() == [7, 0, 13, 1, 19]
+    assert [bound.tolist() for bound in source.bounds([4, 0])] == [[21, 0], [40, 7]]
     assert source.read_range(2, 3, 5)["tokens"].tolist() == EXPECTED[2][3:5]
     report = check_source(source, skip=["another process"])
     assert "__getitems__" in str(report)
@@ -73,26 +72,6 @@ def test_a_replaced_file_is_an_error_in_a_worker(files):
     os.replace(files / "other.npy", files / "tokens.npy")
     with pytest.raises(lk.FileChangedError, match=r"tokens.npy: the file was replaced"), loader:
         list(loader)
-
-
-@given(st.data())
-def test_pieces_beside_slices(data):
-    lengths = data.draw(st.lists(st.integers(0, 6), min_size=1, max_size=8))
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    tokens = np.arange(offsets[-1], dtype=data.draw(st.sampled_from([np.uint16, np.int32])))
-    source = TokenDataSource(tokens, offsets)
-    pieces = []
-    for key in data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=6)):
-        start = data.draw(st.integers(0, lengths[key]))
-        length = data.draw(st.integers(0, lengths[key] - start))
-        pieces.append((key, start, length, data.draw(st.integers(0, 3)) if len(tokens) else 0))
-    out = np.empty(sum(length + gap for *_, length, gap in pieces), tokens.dtype)
-    keys, starts, *_ = np.array(pieces, np.int64).reshape(-1, 4).T
-    source.read_pieces(keys, starts, [length + gap for *_, length, gap in pieces], out)
-    place = 0
-    for key, start, length, gap in pieces:
-        assert out[place : place + length].tolist() == source[key]["tokens"][start : start + length].tolist()
-        place += length + gap
 
 
 def test_its_fingerprint_says_what_differs(files):
@@ -154,7 +133,7 @@ def test_wrong_arguments(tokens, offsets, error, text):
 def test_wrong_reads():
     source = TokenDataSource(TOKENS, OFFSETS)
     with pytest.raises(IndexError, match="record_key: expected an int from 0 to 4, got 5"):
-        source.read_pieces([5], [0], [1], np.empty(1, np.uint16))
+        source.bounds([5])
     with pytest.raises(
         ValueError, match="start, stop: expected tokens from 0 to 13 of document 2, got 0 to 14"
     ):

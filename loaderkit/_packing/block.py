@@ -2,8 +2,7 @@
 
 A block is planned from its documents' lengths alone, so any process makes the same bytes. They are uint32 words:
 
-    frame    16 words, 8 int64: rows, pieces, tokens, documents without tokens, documents longer than a row, tokens left
-             out, and 16 bytes of the sha256 of what follows
+    frame    18 words: 7 int64, the counts of `Frame`, and 16 bytes of the sha256 of these and what follows
     firsts   rows + 1 words: the number of each row's first piece; the last is the number of pieces
     shifts   with "concat_then_split" a word for each row, see `ConcatRows`
     pieces   a word each, row by row: the document's place in the block, and << 16 the piece's number in it
@@ -29,7 +28,9 @@ How = Literal["best_fit", "first_fit", "concat_then_split"]
 
 _Number = TypeVar("_Number", int, Int64Array)
 
-FRAME_WORDS = 16
+FRAME_WORDS = 18
+COUNTS = 7  # int64 at the beginning of a frame
+_DIGEST_BYTES = 16
 MOST_DOCUMENTS = 1 << 16  # of a block: places are 16 bits
 MOST_PIECES = 1 << 16  # of a document: numbers are 16 bits
 _PLACE_BITS = 16
@@ -49,7 +50,12 @@ class Rules(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What the head of a block says: counts, tokens over all features, and the digest of its other words."""
+    """What the head of a block says; tokens are counted over all features.
+
+    rows, pieces, tokens: in the block's rows. empty_documents: have no tokens. long_documents: are longer than a row.
+    tokens_left_out: of documents truncated or dropped. tokens_read: of its whole document, summed over the pieces.
+    digest: 16 bytes, of the block without them.
+    """
 
     rows: int
     pieces: int
@@ -57,22 +63,33 @@ class Frame(NamedTuple):
     empty_documents: int
     long_documents: int
     tokens_left_out: int
+    tokens_read: int
     digest: bytes
 
     def pack(self) -> bytes:
-        """The frame's 64 bytes, little-endian."""
-        return np.array(self[:-1], "<i8").tobytes() + self.digest
+        """The frame's 72 bytes, little-endian."""
+        return self.packed_counts() + self.digest
+
+    def packed_counts(self) -> bytes:
+        """The bytes of the counts alone."""
+        return np.array(self[:COUNTS], "<i8").tobytes()
+
+    def sealed(self, body: bytes | memoryview) -> "Frame":
+        """The frame with the digest of its counts and of the words behind it."""
+        digest = hashlib.sha256(self.packed_counts())
+        digest.update(body)
+        return self._replace(digest=digest.digest()[:_DIGEST_BYTES])
 
     @classmethod
     def unpack(cls, packed: bytes) -> "Frame":
-        """The frame that 64 bytes hold.
+        """The frame that 72 bytes hold.
 
-        >>> frame = Frame(1, 2, 3, 0, 0, 0, bytes(16))
+        >>> frame = Frame(1, 2, 3, 0, 0, 0, 3, bytes(16))
         >>> Frame.unpack(frame.pack()) == frame
         True
         """
-        rows, pieces, tokens, empty, long, left_out = np.frombuffer(packed[:48], "<i8").tolist()
-        return cls(rows, pieces, tokens, empty, long, left_out, packed[48:64])
+        rows, pieces, tokens, empty, long, left_out, read = np.frombuffer(packed, "<i8", COUNTS).tolist()
+        return cls(rows, pieces, tokens, empty, long, left_out, read, packed[8 * COUNTS :])
 
 
 def plan_block(lengths: Int64Array, rules: Rules, key: int) -> UInt32Array:
@@ -82,7 +99,7 @@ def plan_block(lengths: Int64Array, rules: Rules, key: int) -> UInt32Array:
     that choose the order of the rows.
 
     >>> words = plan_block(np.array([[3], [2], [1]]), Rules((4,), "best_fit", "split"), key=0)
-    >>> Frame.unpack(words[:16].tobytes())[:3]
+    >>> Frame.unpack(words[:FRAME_WORDS].tobytes())[:3]
     (2, 3, 6)
     """
     row = np.array(rules.row, np.int64)
@@ -122,9 +139,10 @@ def plan_block(lengths: Int64Array, rules: Rules, key: int) -> UInt32Array:
         empty_documents=int(np.count_nonzero(~lengths.any(axis=1))),
         long_documents=int(np.count_nonzero(is_long)),
         tokens_left_out=int(lengths.sum()) - tokens,
-        digest=hashlib.sha256(body.data).digest()[:16],
+        tokens_read=int(lengths[documents].sum()),
+        digest=b"",
     )
-    return np.concatenate([np.frombuffer(frame.pack(), "<u4"), body])
+    return np.concatenate([np.frombuffer(frame.sealed(body.data).pack(), "<u4"), body])
 
 
 def body_words(rows: _Number, pieces: _Number, how: How) -> _Number:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._order.permutation import Int64Array
-from loaderkit._packing.block import FRAME_WORDS, UInt32Array, body_words, unpack_pieces
+from loaderkit._packing.block import COUNTS, FRAME_WORDS, UInt32Array, body_words, unpack_pieces
 from loaderkit.samplers.protocol import Sampler, record_keys_of
 
 from .plan_file import PlanSettings
@@ -40,6 +40,7 @@ class PackPlan:
         empty_documents: documents without tokens, which are in no row.
         long_documents: documents longer than a row, which `long` was for.
         tokens_left_out: tokens in no row, of documents that `long` truncated or dropped.
+        read_factor: tokens read for each one in a row, where a source reads the whole document for each of its pieces.
         measured_source: fingerprint of the source that the lengths were measured of; None where they were an array.
 
     >>> import loaderkit as lk
@@ -61,8 +62,8 @@ class PackPlan:
         self._settings, self._lengths, self._order = settings, lengths, order
         self._words = SharedColumns([words])
         self._digest = settings.digest(frames).hex()[:32]
-        counts = np.frombuffer(frames, "<i8").reshape(settings.blocks, -1).T[:6].astype(np.int64)
-        rows, pieces, tokens, empty, long, left_out = counts
+        counts = np.frombuffer(frames, "<i8").reshape(settings.blocks, -1).T[:COUNTS].astype(np.int64)
+        rows, pieces, tokens, empty, long, left_out, read = counts
         sizes = FRAME_WORDS + body_words(rows, pieces, settings.rules.how)
         self._num_rows = rows
         self._first_rows = np.concatenate([[0], np.cumsum(rows)])
@@ -76,6 +77,7 @@ class PackPlan:
         self.empty_documents = int(empty.sum())
         self.long_documents = int(long.sum())
         self.tokens_left_out = int(left_out.sum())
+        self.read_factor = int(read.sum()) / max(1, self.num_tokens)
 
     def __len__(self) -> int:
         return int(self._first_rows[-1])

@@ -2,7 +2,7 @@
 
     head      MAGIC, 8 bytes the length of the JSON, the JSON of `PlanSettings`, spaces up to a multiple of 64 bytes
     blocks    the words of each block, as `_packing.block` describes them
-    frames    the 64 bytes of each block's frame once more, so that opening reads one place
+    frames    the frame of each block once more, so that opening reads one place
     end       32 bytes sha256 of JSON and frames, 8 bytes the number of blocks, 16 bytes of zeros, MAGIC
 
 All numbers are little-endian. While it is written the file lies in a folder PATH.partial. A process that was killed
@@ -145,7 +145,7 @@ def _good_frames(file: BinaryIO, settings: PlanSettings) -> list[bytes]:
         nbytes = 4 * body_words(frame.rows, frame.pieces, settings.rules.how)
         if not 4 <= nbytes <= size - end - _FRAME_BYTES:
             break
-        if hashlib.sha256(file.read(nbytes)).digest()[:16] != frame.digest:
+        if frame.sealed(file.read(nbytes)) != frame:
             break
         frames.append(packed)
         end += _FRAME_BYTES + nbytes

@@ -123,8 +123,8 @@ def plan_packing(
         ),
         order=None if order is None else _digest_of(order),
     )
-    name = None if path is None else os.path.abspath(path)
-    plan = _planned(settings, SharedColumns(arrays), order, name, worker_count)
+    file = None if path is None else os.path.abspath(path)
+    plan = _planned(settings, SharedColumns(arrays), order, file, worker_count)
     plan.measured_source = next((column.source for column in columns if column.source is not None), None)
     return plan
 

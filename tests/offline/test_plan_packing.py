@@ -65,6 +65,7 @@ def test_a_plan_has_the_rows_of_its_twin(lengths, row, how, long, block, seed):
     assert (plan.num_tokens, plan.tokens_left_out) == (sum(kept), sum(lengths) - sum(kept))
     assert plan.empty_documents == lengths.count(0)
     assert plan.long_documents == sum(length > row for length in lengths)
+    assert plan.read_factor == sum(lengths[d] for pieces in expected for d, *_ in pieces) / sum(kept)
     assert plan.fill == sum(kept) / (len(plan) * row)
 
 
@@ -107,9 +108,9 @@ def test_the_bytes_of_a_plan_are_those_of_earlier_versions():
         for how in HOW
     }
     assert digests == {
-        "best_fit": "sha256:c595c705cd2890b68bc39b8556ffa4b9",
-        "first_fit": "sha256:e06e69a1f4a6e2fe4a6498d3df1af0fc",
-        "concat_then_split": "sha256:b195ab7dcba30f02200bda1ce8c307bc",
+        "best_fit": "sha256:1a4962c58e905fe9e778fda340d802ef",
+        "first_fit": "sha256:d6cdc83570a9134d5dbe01e4e8e793d7",
+        "concat_then_split": "sha256:9c3df63cd2f3c2fa4b27879d4f7c1a31",
     }
 
 
@@ -168,15 +169,17 @@ def test_a_plan_that_was_killed_goes_on(tmp_path, monkeypatch):
     assert plan.fingerprint() == expected.fingerprint()
     assert not partial.parent.exists()
 
-    path.unlink()
-    partial.parent.mkdir()
-    damaged = bytearray((tmp_path / "whole.plan").read_bytes())
-    damaged[len(damaged) // 2] ^= 1
-    partial.write_bytes(damaged)
-    planned.clear()
-    lk.plan_packing(lengths, 4096, path, block=100)
-    assert 0 < len(planned) < 30
-    assert path.read_bytes() == (tmp_path / "whole.plan").read_bytes()
+    whole = path.read_bytes()
+    for place in range(0, len(whole) - 30 * 72, 997):  # before the frames at the end, which are written anew
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        path.unlink()
+        partial.parent.mkdir()
+        partial.write_bytes(damaged)
+        planned.clear()
+        lk.plan_packing(lengths, 4096, path, block=100)
+        assert planned
+        assert path.read_bytes() == whole
 
 
 def test_an_unfinished_plan_of_other_arguments_is_begun_again(tmp_path):

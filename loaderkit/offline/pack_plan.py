@@ -41,6 +41,7 @@ class PackPlan:
         long_documents: documents longer than a row, which `long` was for.
         tokens_left_out: tokens in no row, of documents that `long` truncated or dropped.
         read_factor: tokens read for each one in a row, where a source reads the whole document for each of its pieces.
+        block_rows: rows of the median block; the rows of a block are of documents that stand together.
         measured_source: fingerprint of the source that the lengths were measured of; None where they were an array.
 
     >>> import loaderkit as lk
@@ -77,6 +78,7 @@ class PackPlan:
         self.empty_documents = int(empty.sum())
         self.long_documents = int(long.sum())
         self.tokens_left_out = int(left_out.sum())
+        self.block_rows = int(np.median(rows[rows > 0])) if rows.any() else 0
         self.read_factor = int(read.sum()) / max(1, self.num_tokens)
 
     def __len__(self) -> int:

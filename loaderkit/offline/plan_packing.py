@@ -78,7 +78,7 @@ def plan_packing(
     Args:
         lengths: (n,) ints 0 or more, the tokens of each document; or the path of an array file that `lk.measure` wrote.
             Where features have lengths of their own, a mapping of them by feature.
-        length: tokens of a row, 1 to 2**31 - 1; for several features a mapping of them by feature.
+        length: tokens of a row, 1 to 2**24 - 1; for several features a mapping of them by feature.
         path: of the plan's file. It has its name once it is complete. If there is one of these arguments it is
             opened; an unfinished one is continued. None keeps the plan in memory.
         how: "best_fit" puts long pieces first, each into the row with the least room that it fits in. "first_fit" takes
@@ -222,7 +222,7 @@ def _checked_rows(length: int | Mapping[str, int]) -> dict[str, int] | None:
 
 
 def _row(name: str, value: object) -> int:
-    return at_least(name, value, 1, below=1 << 31, advice="give the tokens of a row")
+    return at_least(name, value, 1, below=1 << 24, advice="give the tokens of a row")
 
 
 def _columns(lengths: Any, features: tuple[str, ...] | None) -> list[_Column]:

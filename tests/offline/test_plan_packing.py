@@ -253,6 +253,18 @@ def test_features_of_different_lengths():
     assert plan.document_lengths([2, 0]).tolist() == [[4, 0], [3, 1]]
 
 
+@pytest.mark.parametrize("how", HOW)
+def test_the_longest_rows(how):
+    plan = lk.plan_packing([2**24, 5, 7], 2**24 - 1, how=how)
+    pieces = [piece for row in rows_of(plan) for piece in row]
+    assert sorted(pieces) == [(0, 0, 2**24 - 1), (0, 2**24 - 1, 1), (1, 0, 5), (2, 0, 7)]
+
+
+def test_rows_of_a_block():
+    """What sources say of records that are read together: rows of the block in the middle, empty blocks aside."""
+    assert lk.plan_packing([0, 0, 4, 4, 4, 1, 1, 1], 4, block=2).block_rows == 2
+
+
 def test_documents_that_are_dropped_are_counted():
     plan = lk.plan_packing([3, 9, 0], 4, long="drop")
     assert (plan.num_documents, plan.long_documents, plan.tokens_left_out, plan.empty_documents) == (
@@ -299,7 +311,7 @@ def test_rows_that_are_not_there():
     ([3, 9], 4, {"long": "raise"}, 'lengths[1]: expected 0 to 4 tokens, got 9; give long="split", "truncate" or'),
     ([2**20], 4, {}, "lengths[0]: expected 0 to 262140 tokens, got 1048576; give long"),
     ([2**60], 4, {"long": "drop"}, "lengths[0]: expected 0 to 140737488355328 tokens, got 1152921504606846976"),
-    ([3], 0, {}, "length: expected an int from 1 to 2**31 - 1, got 0; give the tokens of a row"),
+    ([3], 0, {}, "length: expected an int from 1 to 2**24 - 1, got 0; give the tokens of a row"),
     ([3], 4.0, {}, "length: expected an int, got 4.0"),
     ([3], 4, {"how": "worst"}, "how: expected one of 'best_fit', 'first_fit', 'concat_then_split', got 'worst'"),
     ([3], 4, {"long": "cut"}, "long: expected one of 'split', 'truncate', 'drop', 'raise', got 'cut'"),

@@ -3,7 +3,7 @@
 A record_key is a row of the source, from 0 to len(source) - 1. The optional methods and attributes:
 
 * `__getitems__(record_keys: Sequence[int]) -> list`: many records in one call, in the order of the keys.
-* `take(record_keys, out=None) -> tree`: many records as columns; one array (n, ...) for each leaf, written to the
+* `take(record_keys, out=None) -> tree`: many records as columns; one new array (n, ...) for each leaf, written to the
   arrays of `out` where it is given. It is recognised by its name and by `out` as the second parameter.
 * `name(record_key) -> str`: a name for a record beside its key, such as its file's, or None. It is shown in errors, the
   quarantine file and `loader.records(step)`, and called only for that, in any process and thread, so it should be

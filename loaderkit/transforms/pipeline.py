@@ -125,7 +125,10 @@ def _batch_up(
         hi = min(lo + size, count)
         if hi - lo < size and not partial:
             break  # its other rows failed: there is no batch, and the failure is already reported
-        part = rows.slice(lo, hi) if isinstance(rows, Block) else rows[lo:hi]
+        if not isinstance(rows, Block):
+            part: Block | list[Any] = rows[lo:hi]
+        else:  # a slice is views, which the batch would copy
+            part = rows if hi - lo == count else rows.slice(lo, hi)
         here = begins[lo:hi]
         try:
             made.append(level.make_batch([part], here))

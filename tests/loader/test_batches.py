@@ -268,3 +268,24 @@ def test_where_rows_change_a_batch_has_the_keys_in_the_order_of_its_own_first_ro
         )
         loader = variant_of(loader, task_rows=task_rows)
         assert [[*batch] for batch in loader] == [[*turned(batch["a"].flat[0])] for batch in loader]
+
+
+def test_columns_of_a_whole_batch_are_the_batch():
+    """Arrays that a source gathered for one batch aren't copied once more."""
+
+    given = []
+
+    class Columns:
+        def __len__(self):
+            return 100
+
+        def __getitem__(self, record_key):
+            return {"x": np.full(4096, record_key)}
+
+        def take(self, record_keys, out=None):
+            assert out is None
+            given.append(np.repeat(np.asarray(record_keys)[:, None], 4096, axis=1))
+            return {"x": given[-1]}
+
+    batches = list(lk.load(Columns(), num_epochs=1, batch_size=10))
+    assert all(batch["x"] is gathered for batch, gathered in zip(batches, given, strict=True))

@@ -16,7 +16,7 @@ from .optional import advised_calls, lacking
 from .packed_documents import DocumentReader
 from .packed_names import Names, packed_names
 from .packed_plan import IntArray, PackedFeature, PlannedRows
-from .protocol import check_key, check_keys, require_methods, short_repr
+from .protocol import check_key, check_keys, holds_own_objects, require_methods, short_repr
 from .tokens import TokenDataSource
 
 _CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is compared when it is read, too
@@ -43,6 +43,9 @@ class PackedDataSource:
         targets: adds `targets`, `targets_segment_ids` and `targets_positions`: the next token of the same piece. The
             last of a piece has none: `pad`, with segment id 0.
         pad: token of padding.
+        max_read_factor: how many tokens may be read for each in a row, in the mean of the plan; ValueError where there
+            are more. A source reads a split document for each of its pieces, unless it has `read_range(record_key,
+            start, stop)`, which gives the record with these tokens alone.
 
     >>> import loaderkit as lk
     >>> tokens = lk.TokenDataSource(np.arange(10, 20), [0, 3, 8, 10])
@@ -63,6 +66,7 @@ class PackedDataSource:
         mask: str | None = None,
         targets: bool = False,
         pad: int = 0,
+        max_read_factor: float = 4.0,
     ) -> None:
         require_methods(source, argument="source")
         if not all(hasattr(plan, name) for name in ("rows", "document_lengths", "fingerprint")):
@@ -78,6 +82,16 @@ class PackedDataSource:
             limits = np.iinfo(self._tokens.dtype)
             at_least("pad", pad, int(limits.min), below=int(limits.max) + 1)
         self._check_plan()
+        self._check_reads(max_read_factor)
+
+    def _check_reads(self, most: float) -> None:
+        in_parts = self._documents.reads_parts and self._plan.features is None
+        if not in_parts and not holds_own_objects(self._source) and self._plan.read_factor > most:
+            raise ValueError(
+                f"max_read_factor: expected a plan that reads at most {most} tokens for each in a row, got "
+                f"{self._plan.read_factor:.1f}, as split documents are read for each piece; give the source "
+                "read_range, plan with long='truncate' or longer rows, or set a higher limit"
+            )
 
     def _check_plan(self) -> None:
         measured = self._plan.measured_source
@@ -197,6 +211,11 @@ class PackedDataSource:
     def read_ahead(self) -> int:
         """Calls in flight that pay, as the source says; 0 where it doesn't."""
         return advised_calls(self._source)
+
+    @property
+    def chunk_records(self) -> int:
+        """Consecutive rows that are of the same documents: those of the plan's median block."""
+        return self._plan.block_rows
 
     def name(self, record_key: SupportsIndex) -> str:
         """The documents of a row, such as "documents 3, 17".

@@ -25,6 +25,11 @@ class DocumentReader:
     def __init__(self, source: Any, features: Sequence[PackedFeature]) -> None:
         self._source, self._features = source, features
 
+    @property
+    def reads_parts(self) -> bool:
+        """Whether the source reads parts of documents."""
+        return callable(getattr(self._source, "read_range", None))
+
     def pieces(self, pieces: PlannedPieces, planned: IntArray) -> list[Part]:
         """The pieces of rows; each document is read once, or parts of it where the source has `read_range`.
 
@@ -37,9 +42,8 @@ class DocumentReader:
             [feature.of(values).tolist() for feature in self._features]
             for values in (pieces.starts, pieces.lengths, planned)
         )
-        read_range = getattr(self._source, "read_range", None)
         parted: list[bool] = [False] * len(documents)
-        if callable(read_range) and planned.ndim == 1:
+        if self.reads_parts and planned.ndim == 1:
             parted = (pieces.lengths != planned).tolist()
         whole = sorted({document for document, in_part in zip(documents, parted) if not in_part})
         records = {
@@ -48,9 +52,9 @@ class DocumentReader:
         }
         found: list[Part] = []
         for number, document in enumerate(documents):
-            if callable(read_range) and parted[number]:
+            if parted[number]:
                 start, length = starts[0][number], lengths[0][number]
-                part = self._sequences(read_range(document, start, start + length), document)
+                part = self._sequences(self._source.read_range(document, start, start + length), document)
                 for feature in self._features:
                     self.expect(document, feature, length, len(part[feature.name]))
                 found.append(part)

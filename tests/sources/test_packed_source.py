@@ -214,6 +214,19 @@ def test_parts_of_documents_are_read_where_the_source_can():
     assert set(source.reads).isdisjoint(long)
 
 
+def test_a_plan_that_reads_most_documents_many_times():
+    plan = lk.plan_packing([100, 3], 4)
+    documents = [np.arange(100), np.arange(3)]
+    text = (
+        "max_read_factor: expected a plan that reads at most 4.0 tokens for each in a row, got 24.3, as split"
+    )
+    with pytest.raises(ValueError, match=text):
+        lk.PackedDataSource(lk.InMemoryDataSource(documents), plan)
+    rows = lk.PackedDataSource(lk.InMemoryDataSource(documents), plan, max_read_factor=30)
+    assert rows[0]["tokens"].tolist() == lk.PackedDataSource(documents, plan)[0]["tokens"].tolist()
+    assert rows.chunk_records == len(rows)
+
+
 # --- in loaders -----------------------------------------------------------------------------------------------------
 
 

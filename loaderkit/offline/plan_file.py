@@ -103,7 +103,7 @@ def write_plan(
         name = os.path.join(partial, _NAME)
         with above_standard():
             file = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
-        with file, _naming(path):
+        with _naming(path), file:  # closing the file writes, too
             frames = _good_frames(file, settings)
             done(len(frames))
             for words in blocks_from(len(frames)):

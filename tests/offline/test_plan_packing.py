@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import resource
 import signal
 import subprocess
 import sys
@@ -180,6 +181,23 @@ def test_a_plan_that_was_killed_goes_on(tmp_path, monkeypatch):
         lk.plan_packing(lengths, 4096, path, block=100)
         assert planned
         assert path.read_bytes() == whole
+
+
+def test_a_plan_on_a_full_disk(tmp_path):
+    """The error names the file, nothing has its name, and the next call goes on."""
+    lengths = np.arange(1, 3001, dtype=np.uint16)  # 6 kB in shared memory, below the limit, too
+    path = tmp_path / "a.plan"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*a\.plan'"):
+            lk.plan_packing(lengths, 4096, path, block=100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert os.listdir(tmp_path) == ["a.plan.partial"]
+    plan = lk.plan_packing(lengths, 4096, path, block=100)
+    assert plan.fingerprint() == lk.plan_packing(lengths, 4096, block=100).fingerprint()
+    assert os.listdir(tmp_path) == ["a.plan"]
 
 
 def test_an_unfinished_plan_of_other_arguments_is_begun_again(tmp_path):

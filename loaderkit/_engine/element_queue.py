@@ -36,6 +36,7 @@ class QueuedRun:
     done      its task is
     size, taken   elements that were made, and how many of them were taken
     begins, ends  (size, depth + 1) int64 cursors
+    lasts     (size,) int64, the index of the last record of each element; None where that is its first
     pass_number   how often its stream had begun again where it begins
     pass_numbers  (size,) int64, the same for the cursor after each element
     group_ends    of a batch over several streams: the cursors after it
@@ -60,6 +61,7 @@ class QueuedRun:
     taken: int = 0
     begins: np.ndarray | None = None
     ends: np.ndarray | None = None
+    lasts: np.ndarray | None = None
     pass_number: int = 0
     pass_numbers: np.ndarray | None = None
     group_ends: dict[int, Cursor] | None = None
@@ -78,6 +80,13 @@ class QueuedRun:
         if self.group_ends is not None:
             return (self.group_passes or {}).get(stream, 0)
         return 0 if self.pass_numbers is None else int(self.pass_numbers[number])
+
+    def last_index(self, number: int) -> int:
+        """The index of the last record of the element with a number."""
+        if self.lasts is not None:
+            return int(self.lasts[number])
+        assert self.begins is not None
+        return int(self.begins[number, 0])
 
     @property
     def used_up(self) -> bool:
@@ -180,7 +189,7 @@ class ElementQueue:
                 reach = (
                     max(run.reaches.values())
                     if run.reaches
-                    else (run.pass_number, int(run.begins[hi - 1, 0]) + 1)
+                    else (run.pass_number, run.last_index(hi - 1) + 1)
                 )
                 run.taken += n
                 self.ready -= n

@@ -19,7 +19,7 @@ from .task import MakeBatch
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """A Batch for the StreamScheduler: rows it takes from each stream, and what becomes of a last one that lacks some.
+    """A Batch or a Window for the StreamScheduler: rows it takes from each stream, and what becomes of a last one that lacks some.
 
     keep   it is smaller; only of a single stream
     drop   there is none
@@ -116,6 +116,15 @@ def masked_batch(
     run.rows = _spread(shape.begins, fill, stop)
     run.group_ends = dict.fromkeys(streams, after)
     return task, run
+
+
+def passes_after(task: MakeBatch, run: QueuedRun, ends: np.ndarray) -> np.ndarray:
+    """In which pass each element of a run ends: a batch's last child behind all rows, the others in the first."""
+    pass_numbers = np.full(len(ends), run.pass_number, np.int64)
+    if run.group_passes and task.end is not None:
+        behind = (*task.end, *(0,) * (ends.shape[1] - len(task.end)))
+        pass_numbers[(ends == behind).all(axis=1)] = next(iter(run.group_passes.values()))
+    return pass_numbers
 
 
 def end_like(begins: np.ndarray, stop: int | None) -> Cursor:

@@ -65,7 +65,7 @@ def _passed(
         # After a last batch that is filled up nothing is made again, so it passes what its end passes, too.
         after = {number: max(reach, ended.get(number, reach)) for number, reach in run.reaches.items()}
     elif run.begins is not None:
-        after = dict.fromkeys(waiting, (run.pass_number, int(run.begins[place, 0]) + 1))
+        after = dict.fromkeys(waiting, (run.pass_number, run.last_index(place) + 1))
     elif run.indices is not None:
         after = dict.fromkeys(waiting, (run.pass_number, int(run.indices[place]) + 1))
     passed: list[tuple[int, Loss]] = []

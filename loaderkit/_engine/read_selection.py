@@ -32,6 +32,7 @@ class ReadSelection:
         masks: what masked batches look like, None where there are none.
         reserve: of tasks that read.
         pace: how long things take.
+        window: records of which a task reads a multiple, 1 for any number.
 
     begun: whether a first element was made.
     last_yield: of the last Batch's batches.
@@ -47,6 +48,7 @@ class ReadSelection:
         masks: Masks | None,
         reserve: Reserve,
         pace: Pace,
+        window: int = 1,
     ) -> None:
         self.begun = False
         self.last_yield = Yield()
@@ -57,6 +59,7 @@ class ReadSelection:
         self._masks = masks
         self._reserve = reserve
         self._pace = pace
+        self._window = window
 
     def next(self) -> tuple[LogicalStream, int] | None:
         """The stream that lacks most, and how many records to read of it; None where all have enough."""
@@ -97,7 +100,8 @@ class ReadSelection:
         lacking = math.ceil(outlook.lacking or outlook.each)
         batch = self._groupings[0].rows if self._groupings else 1
         known = max(_FIRST_ROWS, stream.yields[0].entered)
-        return self._reserve.task_rows(max(1, min(lacking, batch, known)))
+        rows = self._reserve.task_rows(max(1, min(lacking, batch, known)))
+        return -(-rows // self._window) * self._window
 
     def _ahead(self, task_rows: int) -> float:
         """Records to have on their way when none is lacking, in tasks of so many."""

@@ -30,11 +30,12 @@ from loaderkit._order.facts import Facts
 from loaderkit._order.failure import Failure
 
 from .element_queue import ElementQueue, QueuedRun
-from .grouping import Grouping, batch_of, end_like, masked_batch
+from .grouping import Grouping, batch_of, end_like, masked_batch, passes_after
 from .logical_stream import LogicalStream, RecordInput, stream_of
 from .masks import Masks
 from .passed_losses import losses_left, losses_of
 from .read_selection import ReadSelection
+from .read_windows import note_windows
 from .scheduler import Replacement, Reserve, SchedulerContext, no_replacement
 from .task import (
     BatchMade,
@@ -68,6 +69,8 @@ class StreamScheduler:
         sample: returns a feed of the whole data; masked batches follow the last padded one, and look like these.
         tolerance: bad records in a row that may be left out before that is an error, None where none is left out.
         replacement: returns what is read instead of a bad record.
+        read_window: records of the windows that tasks that read end at; the feeds give whole ones. None where there are
+            none.
     """
 
     def __init__(
@@ -84,8 +87,10 @@ class StreamScheduler:
         sample: Callable[[], RecordInput] | None = None,
         tolerance: int | None = None,
         replacement: Replacement = no_replacement,
+        read_window: int | None = None,
     ) -> None:
         self.replacement = replacement
+        self._read_window = read_window
         self._stop, self._again = stop, again
         self._exhausted = self._wrapped = False
         self._empty_limit = empty_limit
@@ -108,6 +113,7 @@ class StreamScheduler:
             masks=self._masks,
             reserve=self._reserves[0],
             pace=context.pace,
+            window=read_window or 1,
         )
         self._pending: deque[MakeBatch] = deque()  # batches ready to be made
         # Task id -> queue, run, one of its streams.
@@ -191,6 +197,9 @@ class StreamScheduler:
         run.size, run.begins, run.ends = result.size, result.begins, result.ends
         if result.ends is not None:
             run.pass_numbers = np.full(len(result.ends), run.pass_number, np.int64)
+        if self._read_window is not None:
+            number = next((n for n, one in self._streams.items() if one is stream), None)
+            note_windows(task, result, run, size=self._read_window, stream=number)
         if result.failure is not None:
             run.fail(result.failure)
             queue.ended = True
@@ -220,7 +229,7 @@ class StreamScheduler:
             self._reserves[task.level].saw(len(task.indices), result.nbytes)
         run.size, run.begins, run.ends = result.size, result.begins, result.ends
         if result.ends is not None:
-            run.pass_numbers = self._passes_after(task, run, result.ends)
+            run.pass_numbers = passes_after(task, run, result.ends)
         if result.failure is not None:
             run.fail(result.failure)
             queue.ended = True
@@ -233,14 +242,6 @@ class StreamScheduler:
                 run.records = 1
                 run.record_numbers = np.zeros(len(result.begins), np.int64)
             queue.give_up(self._empty_limit, "batches")
-
-    def _passes_after(self, task: MakeBatch, run: QueuedRun, ends: np.ndarray) -> np.ndarray:
-        """In which pass each element of a run ends: a batch's last child behind all rows, the others in the first."""
-        pass_numbers = np.full(len(ends), run.pass_number, np.int64)
-        if run.group_passes and task.end is not None:
-            behind = (*task.end, *(0,) * (ends.shape[1] - len(task.end)))
-            pass_numbers[(ends == behind).all(axis=1)] = next(iter(run.group_passes.values()))
-        return pass_numbers
 
     def _use(self, span: Span) -> None:
         self._uses[span.task] -= span.hi - span.lo

@@ -6,13 +6,14 @@ from functools import partial
 from typing import Any
 
 from loaderkit._engine.grouping import Grouping
+from loaderkit._engine.logical_stream import RecordInput
 from loaderkit._engine.row_scheduler import RowScheduler
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stream_scheduler import StreamScheduler
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.sharding import ShardOptions
 from loaderkit._plan.bad_records import with_substitutions
-from loaderkit._plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices
+from loaderkit._plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices, WholeWindows
 from loaderkit._plan.logical_streams import LogicalStreams
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
@@ -84,26 +85,34 @@ def _stream_scheduler(
         }
     sampler = with_substitutions(plan.sampler, position.losses.ledger)
 
+    window = plan.read_window
+
     def records(indices: Indices) -> RecordFeed:
         return RecordFeed(sampler, indices, plan.num_records)
 
-    def sample() -> RecordFeed:
-        return records(StreamIndices(LogicalStreams(1, 1, plan.start, plan.stop), 0, plan.start))
+    def windows(feed: RecordInput) -> RecordInput:
+        return feed if window is None else WholeWindows(feed, window)
+
+    def sample() -> RecordInput:
+        return windows(records(StreamIndices(LogicalStreams(1, 1, plan.start, plan.stop), 0, plan.start)))
 
     feeds = _followed(plan, [records(of) for of in indices.values()], context)
     return StreamScheduler(
-        dict(zip(indices, feeds, strict=True)),
+        dict(zip(indices, map(windows, feeds), strict=True)),
         context,
         groupings=_groupings(plan),
         start=start,
         prefetch=prefetch,
         # An endless stream whose operations drop every record would make next() wait forever.
-        empty_limit=None if plan.ends else empty_limit_of(plan.num_records),
+        empty_limit=None if plan.ends else max(empty_limit_of(plan.num_records), 2 * (window or 0)),
         tolerance=plan.bad_in_a_row if plan.tolerance.skips else None,
         stop=plan.stop,
-        again=lambda stream: records(StreamIndices(plan.streams_in_blocks(position.q), stream, plan.start)),
+        again=lambda stream: windows(
+            records(StreamIndices(plan.streams_in_blocks(position.q), stream, plan.start))
+        ),
         sample=sample if plan.asks_others else None,
         replacement=plan.replacement_search(position),
+        read_window=window,
     )
 
 
@@ -123,11 +132,18 @@ def _followed(plan: SeekablePlan, feeds: Sequence[Any], context: SchedulerContex
 
 def _groupings(plan: SeekablePlan) -> tuple[Grouping, ...]:
     batching = plan.batching
+    inner: list[Grouping] = []
+    for place, op in enumerate(plan.operations):
+        if op.window is not None:
+            inner.append(Grouping(op.window.size, "keep"))
+        elif op.batch is not None and place != plan.last_batch:
+            inner.append(
+                Grouping(op.batch.batch_size or 0, "keep" if op.batch.remainder == "keep" else "drop")
+            )
+    if plan.read_window is not None:
+        del inner[0]
     if not batching.batched:
-        return ()
-    inner = [
-        Grouping(level.size, "keep" if level.remainder == "keep" else "drop") for level in batching.inner
-    ]
+        return tuple(inner)
     own = batching.rows // plan.logical_streams
     fails = plan.num_steps is not None and batching.remainder in ("drop", "wrap")
     return (*inner, Grouping(own, "fail" if fails else batching.remainder))

@@ -1,6 +1,6 @@
 """The program that settings mean: all that a worker has to know of a loader."""
 
-from loaderkit._plan.stream_shape import changes_rows
+from loaderkit._plan.stream_shape import changes_rows, reads_windows
 from loaderkit._runtime.worker.program import Program
 from loaderkit._system.file_identity import Files
 from loaderkit.samplers.protocol import seed_of
@@ -22,13 +22,15 @@ def program_of(settings: LoaderSettings, files: Files) -> Program:
     >>> program.source, program.row_changing, program.verify
     ([5, 6], False, True)
     """
+    shape = shape_of(settings.operations)
     return Program(
         source=settings.source,
         operations=settings.operations,
         seed=seed_of(settings.sampler),
         read_options=settings.read_options,
-        row_changing=changes_rows(shape_of(settings.operations), settings.tolerance),
+        row_changing=changes_rows(shape, settings.tolerance),
         on_record_error=settings.on_record_error,
+        reads_windows=reads_windows(shape, settings.tolerance, settings.num_steps),
         verify=settings.verify,
         files=files,
     )

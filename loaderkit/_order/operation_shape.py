@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,25 +19,38 @@ class BatchShape:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowShape:
+    """The arguments of a Window.
+
+    size: elements of a window. draws: whether it draws random numbers. identity: what states compare of it, by name.
+    """
+
+    size: int
+    draws: bool
+    identity: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OperationShape:
     """One operation.
 
-    label: its name in what processes compare. batch: the arguments of a Batch, None for other kinds. show: gives its
-    text for errors; called only for an error, because the repr of a user's class may be slow.
+    label: its name in what processes compare. batch: the arguments of a Batch, None for other kinds. window: those of a
+    Window. show: gives its text for errors; called only for an error, because the repr of a user's class may be slow.
 
     >>> OperationShape("filter", "Filter(isalpha)").changes_rows
     True
     """
 
-    kind: Literal["map", "random_map", "filter", "flat_map", "batch"]
+    kind: Literal["map", "random_map", "filter", "flat_map", "window", "batch"]
     label: str
     batch: BatchShape | None = None
+    window: WindowShape | None = None
     show: Callable[[], str] | None = field(default=None, compare=False, repr=False)
 
     @property
     def changes_rows(self) -> bool:
         """Whether it may change the number of rows."""
-        return self.kind in ("filter", "flat_map")
+        return self.kind in ("filter", "flat_map", "window")
 
     @property
     def shown(self) -> str:
@@ -47,4 +60,4 @@ class OperationShape:
     @property
     def draws(self) -> bool:
         """Whether it draws random numbers."""
-        return self.kind == "random_map"
+        return self.kind == "random_map" or (self.window is not None and self.window.draws)

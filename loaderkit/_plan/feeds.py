@@ -184,3 +184,52 @@ class RecordFeed:
         block = indices[: self._ahead.block]
         keys = self._ahead.keys(block, alone=len(block) == 1)
         return self._planned(indices) if keys is None else keys
+
+
+class WholeWindows:
+    """The records of another feed, of whole windows at a time: only the last of a stream may have fewer records.
+
+    feed: where the records come from, from the begin of a window on. size: records of a window.
+
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> streams = LogicalStreams(count=1, q=1, start=0, stop=7)
+    >>> feed = WholeWindows(RecordFeed(SequentialSampler(7), StreamIndices(streams, 0, 0), 7), 3)
+    >>> feed.next(4), feed.next(1), feed.next(1)
+    ((array([0, 1, 2, 3, 4, 5]), array([0, 1, 2, 3, 4, 5])), (array([6]), array([6])), None)
+    """
+
+    def __init__(self, feed: "Records", size: int) -> None:
+        self._feed = feed
+        self._size = size
+        self._waiting: list[tuple[Int64Array, Int64Array]] = []
+
+    def next(self, count: int) -> tuple[Int64Array, Int64Array] | None:
+        """Indices and keys of up to `count` next records and those that fill the last window, as `RecordFeed.next`."""
+        wanted = -(-count // self._size) * self._size
+        here = sum(len(indices) for indices, _ in self._waiting)
+        while here < wanted:
+            try:
+                records = self._feed.next(wanted - here)
+            except Exception:
+                wanted = here // self._size * self._size
+                if not wanted:
+                    raise
+                break  # raised again when the windows before it were returned
+            if records is None:
+                wanted = here
+                break
+            self._waiting.append(records)
+            here += len(records[0])
+        if not wanted:
+            return None
+        indices, keys = (np.concatenate(parts) for parts in zip(*self._waiting))
+        self._waiting = [(indices[wanted:], keys[wanted:])] if here > wanted else []
+        return indices[:wanted], keys[:wanted]
+
+
+class Records(Protocol):
+    """A source of indices and record keys in order."""
+
+    def next(self, count: int) -> tuple[Int64Array, Int64Array] | None:
+        """Indices and keys, (n,) int64 each, of up to `count` next records; None after the last."""
+        ...

@@ -28,6 +28,28 @@ def changes_rows(operations: Sequence[OperationShape], tolerance: Tolerance) -> 
     return tolerance.skips or any(op.changes_rows for op in operations)
 
 
+def reads_windows(operations: Sequence[OperationShape], tolerance: Tolerance, num_steps: int | None) -> bool:
+    """Whether tasks that read end at the ends of windows, and make what the first Window makes of them.
+
+    So elements don't travel between processes. It needs records that keep their number before the Window, and a stream
+    that never begins again in the middle of one.
+
+    >>> from loaderkit.transforms import Filter, Window
+    >>> from loaderkit.transforms.shape import shape_of
+    >>> window = Window(8, sorted)
+    >>> [reads_windows(shape_of(ops), Tolerance(), None) for ops in ([window], [Filter(bool), window])]
+    [True, False]
+    """
+    kinds = [op.kind for op in operations]
+    if "window" not in kinds or tolerance.skips:
+        return False
+    batches = [op.batch for op in operations if op.batch is not None]
+    if num_steps is not None and batches and batches[-1].remainder == "wrap":
+        return False
+    before = operations[: kinds.index("window")]
+    return not any(op.changes_rows or op.batch is not None for op in before)
+
+
 def batching_of(operations: Sequence[OperationShape], shard: Shard) -> Batching:
     """The Batches among the operations, as a Batching.
 
@@ -101,6 +123,13 @@ class StreamShape:
     def batching(self) -> Batching:
         """The Batches among the operations, as a Batching."""
         return batching_of(self.operations, self.shard)
+
+    @property
+    def read_window(self) -> int | None:
+        """Records of the windows that tasks that read end at; None where these are cut anywhere."""
+        if not reads_windows(self.operations, self.tolerance, self.num_steps):
+            return None
+        return next(op.window.size for op in self.operations if op.window is not None)
 
     @property
     def asks_others(self) -> bool:

@@ -1,10 +1,9 @@
 """Compares a saved state with this loader's stream, field by field.
 
-Differences in these are errors: sampler, source, the operations that decide the set of rows (Filter, FlatMap, Batch),
-the global batch size, the logical streams, the epoch, and a mixture's weights at the saved index. A component of a
-mixture that only one side has is a difference of the source. Other differences are reported and not refused, because
-they leave the set of rows as it is: a RandomMap, or numpy's version where there is one, changes random numbers;
-operations of other names or parameters change the contents of rows.
+Differences in these are errors: sampler, source, the operations that decide the set of rows (Filter, FlatMap, Window, Batch),
+the global batch size, the logical streams, the epoch. Other differences are reported and not refused, because they
+leave the set of rows as it is: a RandomMap, or numpy's version where there is one, changes random numbers; operations
+of other names or parameters change the contents of rows.
 """
 
 import re
@@ -24,7 +23,7 @@ from .state import State
 # A different number of streams or epoch can't be allowed: the cursors would have no meaning there.
 ALLOWABLE = ("sampler", "source", "mixture", "operations", "global_batch_size", "parameters")
 # These decide the set of rows; a difference in them was refused, or allowed, before parameters are compared.
-_DECIDING = ("Filter", "FlatMap", "Batch")
+_DECIDING = ("Filter", "FlatMap", "Window", "Batch")
 
 _SINGLE = "sampler.components."  # before the name of a component that only one side has
 

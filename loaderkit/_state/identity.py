@@ -19,6 +19,8 @@ def operations_fingerprint(plan: SeekablePlan) -> list[dict[str, Any]]:
         if op.batch is not None:
             size = {} if place == plan.last_batch else {"batch_size": op.batch.batch_size}
             entries.append({"op": "Batch", **size, "remainder": op.batch.remainder})
+        elif op.window is not None:
+            entries.append(dict(op.window.identity))
         elif op.changes_rows:
             entries.append({"op": "Filter" if op.kind == "filter" else "FlatMap"})
         elif op.draws:

@@ -93,12 +93,13 @@ def check_cursors(plan: SeekablePlan, state: State) -> None:
 
 
 def check_ordinals(plan: SeekablePlan, state: State) -> None:
-    """Raises StateError where a cursor has more ordinals of children than this plan has FlatMaps."""
-    depth = sum(op.kind == "flat_map" for op in plan.operations)
+    """Raises StateError where a cursor has more ordinals of children than this plan has FlatMaps and Windows."""
+    depth = sum(op.kind in ("flat_map", "window") for op in plan.operations)
     for stream, cursor in state.cursors.items():
         if len(cursor) > 1 + depth:
             raise StateError(
-                f"cursors.{stream}: expected an index and at most {depth} ordinals, one for each FlatMap, got {cursor}"
+                f"cursors.{stream}: expected an index and at most {depth} ordinals, one for each FlatMap and Window, got "
+                f"{cursor}"
             )
 
 

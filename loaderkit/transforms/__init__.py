@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .base import MapWithIndex as MapWithIndex
     from .base import RandomMap as RandomMap
     from .base import Transformation as Transformation
+    from .base import Window as Window
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
@@ -28,5 +29,6 @@ else:
         "MapWithIndex": "loaderkit.transforms.base",
         "RandomMap": "loaderkit.transforms.base",
         "Transformation": "loaderkit.transforms.base",
+        "Window": "loaderkit.transforms.base",
     }
     __getattr__, __dir__ = _lazy_names(globals(), _NAMES, ["decode", "image"])

@@ -28,6 +28,7 @@ class Transformation:
     _method: ClassVar[str] = ""
     _arguments: ClassVar[str] = "element"
     _function: Callable[..., Any] | None = None
+    _draws: ClassVar[bool] = False  # whether its function takes a generator
     # The user's operations that this one was made of, where the user's list isn't the loader's: see operation_names.py.
     _written: tuple[Any, ...] = ()
 
@@ -35,7 +36,7 @@ class Transformation:
         # Checked in __new__, because a subclass with an __init__ of its own needn't call ours.
         kinds = _kinds_of(cls)
         if len(kinds) != 1:
-            known = "Map, MapWithIndex, RandomMap, Filter and FlatMap"
+            known = "Map, MapWithIndex, RandomMap, Filter, FlatMap and Window"
             raise TypeError(
                 f"{cls.__name__}: expected exactly one base of {known}, got {[kind.__name__ for kind in kinds]}"
             )
@@ -145,6 +146,7 @@ class RandomMap(Transformation):
 
     _method = "random_map"
     _arguments = "element, rng"
+    _draws = True
 
     def __init__(self, function: Callable[[Any, np.random.Generator], Any] | None = None) -> None:
         self._take(function)
@@ -201,6 +203,43 @@ class FlatMap(Transformation):
         """The elements in this one's place."""
         children: Iterable[Any] = function_of(self)(element)
         return children
+
+
+class Window(Transformation):
+    """A number of consecutive elements in, any number of elements out; nothing is kept from window to window.
+
+    The last window of a stream that ends may have fewer elements. A saved state holds the place in the window, so a
+    resumed stream reads the elements of one window again, and makes those after the place.
+
+    Args:
+        size: elements of a window. A subclass may set it as an attribute.
+        function: takes a list of elements, returns a finite iterable of the elements in their place. A subclass defines
+            `window(self, elements)` instead.
+
+    >>> longest_first = Window(3, lambda words: sorted(words, key=len, reverse=True))
+    >>> longest_first.window(["a", "bbb", "cc"])
+    ['bbb', 'cc', 'a']
+    """
+
+    _method = "window"
+    _arguments = "elements"
+    size: int = 0
+
+    def __init__(
+        self, size: int | None = None, function: Callable[[list[Any]], Iterable[Any]] | None = None
+    ) -> None:
+        self._take(function)
+        if size is not None:
+            self.size = at_least("size", size, 1)
+
+    def window(self, elements: list[Any]) -> Iterable[Any]:
+        """The elements in the place of these."""
+        made: Iterable[Any] = function_of(self)(elements)
+        return made
+
+    def _identity(self) -> dict[str, Any]:
+        """What saved states compare of it."""
+        return {"op": "Window", "size": self.size}
 
 
 class Batch(Transformation):
@@ -326,7 +365,8 @@ def label_of(operation: Transformation) -> str:
     if isinstance(operation, Batch):
         return repr(operation)
     if type(operation) is kind and operation._function is not None:
-        return f"{kind.__name__}({name_of(operation._function)})"
+        size = f"{operation.size}, " if isinstance(operation, Window) else ""
+        return f"{kind.__name__}({size}{name_of(operation._function)})"
     return type(operation).__name__
 
 
@@ -336,4 +376,4 @@ def draws(op: Transformation) -> bool:
     >>> draws(RandomMap(lambda x, rng: x)), draws(Map(abs))
     (True, False)
     """
-    return isinstance(op, RandomMap) or (isinstance(op, Map) and bool(op.seed_globals))
+    return op._draws or (isinstance(op, Map) and bool(op.seed_globals))

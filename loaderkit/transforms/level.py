@@ -5,20 +5,20 @@ Level 0 has no Batch; its elements are the source's records.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.failure import Failure
 from loaderkit._order.fill import Fill
 
-from .base import Batch, FlatMap, Transformation, draws
+from .base import Batch, FlatMap, Transformation, Window, draws
 from .operation_names import RaisedBy, operation_name
 from .pace import PiecePace
 from .padding import spread, spread_rows, valid_rows, with_valid
 from .run import ElementRun
 from .stack import Block
-from .stages import MapStage, Stage, Stop, stage_of
+from .stages import MapStage, Stage, Stop, WindowStage, stage_of, window_stage_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,9 @@ class Level:
     """One Batch (None for level 0) and the stages after it.
 
     label  the Batch's name in errors
-    depth  number of FlatMaps before the Batch
+    depth  number of FlatMaps and Windows before the Batch
+    window what makes elements of the rows in place of a batch: the level of a Window, whose `batch` lists the rows
+    windows  of level 0: the level of the first Window, if tasks that read make its elements too
     mark   adds the leaf "valid" to each row where the next Batch pads; not one of the stages, because no record causes
            its errors
     pace   how many elements go through the stages together
@@ -37,13 +39,43 @@ class Level:
     stages: tuple[Stage, ...]
     depth: int = 0
     mark: MapStage | None = None
+    window: WindowStage | None = None
+    windows: "Level | None" = None
     pace: PiecePace = field(default_factory=PiecePace)
 
     def run(self, run: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
         """Runs the stages on the elements and marks them; with a failure, gives the elements before it."""
         run, failure = self.work(run, start)
-        run, earlier = self.marked(run)
-        return run, earlier or failure
+        return self.finished(run, failure, start)
+
+    def finished(
+        self, run: ElementRun, failure: Failure | None, start: Cursor
+    ) -> tuple[ElementRun, Failure | None]:
+        """The elements after `work` taken through what needs several of them, and marked; failure: what ended them."""
+        if self.windows is None:
+            run, earlier = self.marked(run)
+            return run, earlier or failure
+        assert self.windows.window is not None
+        run, stopped = self.windows.window.windows(run, start, partial=failure is None)
+        run, earlier = self.windows.run(run, start)
+        return run, earlier or stopped or failure
+
+    def expanded(
+        self, rows: list[Any], begins: Sequence[Cursor], begin: Cursor, end: Cursor, start: Cursor
+    ) -> tuple[ElementRun, Failure | None]:
+        """What a Window makes of its rows, taken through the stages after it.
+
+        Args:
+            rows, begins: the rows, and the cursor of each for errors.
+            begin, end, start: as in `WindowStage.children`.
+        """
+        assert self.window is not None
+        try:
+            run = self.window.children(rows, begin, end, start)
+        except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+            failure = Failure(error, self.label, tuple(row[0] for row in begins))
+            return ElementRun([], [], []), failure
+        return self.run(run, start)
 
     def work(self, run: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
         """Runs the stages on the elements, piece by piece, without marking them."""
@@ -129,10 +161,16 @@ def _failure(error: Exception, label: str, index: int) -> Failure:
     return Failure(error, label, (index,))
 
 
-def compile_levels(operations: Sequence[Transformation], seed: int | None) -> tuple[Level, ...]:
-    """Splits the operations into levels, one for each Batch; random operations are numbered through all levels."""
+def compile_levels(
+    operations: Sequence[Transformation], seed: int | None, *, reads_windows: bool
+) -> tuple[Level, ...]:
+    """Splits the operations into levels, one for each Batch and Window; random operations are numbered through all.
+
+    reads_windows: whether the first Window is a part of level 0.
+    """
     levels: list[Level] = []
     batch: Batch | None = None
+    window: WindowStage | None = None
     batch_label = ""
     stages: list[Stage] = []
     drawn = depth = before = 0
@@ -141,11 +179,25 @@ def compile_levels(operations: Sequence[Transformation], seed: int | None) -> tu
             mark = None
             if op.remainder == "pad" and op.batch_fn is None:
                 mark = MapStage(operation_name(place, op), with_valid)
-            levels.append(Level(batch, batch_label, tuple(stages), before, mark))
-            batch, batch_label, stages, before = op, operation_name(place, op), [], depth
+            levels.append(Level(batch, batch_label, tuple(stages), before, mark, window))
+            batch, batch_label, stages, before, window = op, operation_name(place, op), [], depth, None
+            continue
+        if isinstance(op, Window):
+            levels.append(Level(batch, batch_label, tuple(stages), before, None, window))
+            batch, batch_label, stages, before = (
+                Batch(op.size, batch_fn=list),
+                operation_name(place, op),
+                [],
+                depth,
+            )
+            window = window_stage_of(op, batch_label, seed, drawn, depth)
+            drawn += draws(op)
+            depth += 1
             continue
         stages.append(stage_of(op, operation_name(place, op), seed, drawn, depth))
         drawn += draws(op)
         depth += isinstance(op, FlatMap)
-    levels.append(Level(batch, batch_label, tuple(stages), before))
+    levels.append(Level(batch, batch_label, tuple(stages), before, None, window))
+    if reads_windows:
+        levels[:2] = [replace(levels[0], windows=levels[1])]
     return tuple(levels)

@@ -5,12 +5,13 @@ from reprlib import repr as _short
 from typing import Any
 
 from loaderkit._base.hints import foreign_attribute
+from loaderkit._base.integers import at_least
 
-from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation
+from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, Window
 
 Operation = Transformation | Callable[[Any], Any]
 
-_KINDS = {kind.__name__ for kind in (Map, MapWithIndex, RandomMap, Filter, FlatMap, Batch)}
+_KINDS = {kind.__name__ for kind in (Map, MapWithIndex, RandomMap, Filter, FlatMap, Window, Batch)}
 
 
 def _our_spelling(cls: type) -> str | None:
@@ -51,7 +52,7 @@ def as_operations(operations: Iterable[Operation]) -> tuple[Transformation, ...]
     Args:
         operations: in the order in which elements pass them. TypeError, with the place, for an object that isn't an
             operation; ValueError for a global_batch_size, or a remainder other than keep and drop, on a Batch that
-            isn't the last.
+            isn't the last, and for a Window behind the last Batch or without a size.
 
     >>> as_operations([abs, Batch(2)])
     (Map(abs), Batch(batch_size=2))
@@ -81,4 +82,12 @@ def as_operations(operations: Iterable[Operation]) -> tuple[Transformation, ...]
                 f"operations[{place}]: expected Batch(batch_size=...) before the last Batch, which is "
                 f"operations[{batches[-1]}], got {batch!r}"
             )
+    for place, operation in enumerate(made):
+        if isinstance(operation, Window):
+            at_least(f"operations[{place}]: size", operation.size, 1)
+            if batches and place > batches[-1]:
+                raise ValueError(
+                    f"operations[{place}]: expected {operation!r} before the last Batch, which is "
+                    f"operations[{batches[-1]}], got it behind; put it before the Batch"
+                )
     return made

@@ -11,7 +11,7 @@ from loaderkit._order.cursor import Cursor
 from loaderkit._order.failure import Failure
 from loaderkit._order.fill import Fill
 
-from .base import Batch, FlatMap, Transformation
+from .base import Batch, FlatMap, Transformation, Window
 from .level import Level, NoBatch, compile_levels
 from .run import ElementRun, Singles
 from .stack import Block
@@ -23,17 +23,20 @@ class Pipeline:
     Args:
         operations: checked transformations.
         seed: the sampler's; None where no operation is random.
+        reads_windows: whether tasks that read end at the ends of windows, so that level 0 makes their elements too.
     """
 
-    def __init__(self, operations: Sequence[Transformation], seed: int | None) -> None:
+    def __init__(
+        self, operations: Sequence[Transformation], seed: int | None, *, reads_windows: bool = False
+    ) -> None:
         self._operations = operations
-        self.levels = compile_levels(operations, seed)
-        self.depth = sum(isinstance(op, FlatMap) for op in operations)
+        self.levels = compile_levels(operations, seed, reads_windows=reads_windows)
+        self.depth = sum(isinstance(op, FlatMap | Window) for op in operations)
 
     @property
     def before_first_batch(self) -> tuple[Transformation, ...]:
-        """The operations before the first Batch, which work on single records."""
-        return tuple(takewhile(lambda op: not isinstance(op, Batch), self._operations))
+        """The operations before the first Batch or Window, which work on single records."""
+        return tuple(takewhile(lambda op: not isinstance(op, Batch | Window), self._operations))
 
     @property
     def group(self) -> int:
@@ -46,7 +49,13 @@ class Pipeline:
     def passes_rows(self) -> bool:
         """Whether the source's records are, unchanged, the rows of the only Batch."""
         first = self.levels[0]
-        return len(self.levels) == 2 and not first.stages and first.mark is None
+        return (
+            len(self.levels) == 2
+            and not first.stages
+            and first.mark is None
+            and first.windows is None
+            and self.levels[1].window is None
+        )
 
     def make_rows(
         self, records: list[Any], indices: np.ndarray, *, unread: Failure | None
@@ -91,6 +100,12 @@ class Pipeline:
             start: the cursor where the stream was entered.
             fill: which rows are zeros; empty for none.
         """
+        if self.levels[level].window is not None:
+            assert end is not None
+            elements: list[Any] = [row for part in parts for row in part]  # type: ignore[union-attr]
+            return self.levels[level].expanded(
+                elements, rows, begin[: self.levels[level].depth + 1], end, start
+            )
         try:
             batch = self.levels[level].make_batch(parts, rows, fill)
         except NoBatch as stop:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
-from loaderkit._order.operation_shape import BatchShape, OperationShape
+from loaderkit._order.operation_shape import BatchShape, OperationShape, WindowShape
 
-from .base import Batch, Filter, FlatMap, Transformation, draws, label_of
+from .base import Batch, Filter, FlatMap, Transformation, Window, draws, label_of
 
 
 def shape_of(operations: Sequence[Transformation]) -> tuple[OperationShape, ...]:
@@ -28,7 +28,12 @@ def _shape_of(operation: Transformation) -> OperationShape:
             operation.batch_fn is not None,
         )
         return OperationShape("batch", label_of(operation), batch)
-    return OperationShape(_kind_of(operation), label_of(operation), show=partial(_shown, operation))
+    window = None
+    if isinstance(operation, Window):
+        window = WindowShape(operation.size, draws(operation), tuple(operation._identity().items()))
+    return OperationShape(
+        _kind_of(operation), label_of(operation), window=window, show=partial(_shown, operation)
+    )
 
 
 def _shown(operation: Transformation) -> str:
@@ -38,9 +43,11 @@ def _shown(operation: Transformation) -> str:
         return label_of(operation)
 
 
-def _kind_of(operation: Transformation) -> Literal["map", "random_map", "filter", "flat_map"]:
+def _kind_of(operation: Transformation) -> Literal["map", "random_map", "filter", "flat_map", "window"]:
     if isinstance(operation, Filter):
         return "filter"
     if isinstance(operation, FlatMap):
         return "flat_map"
+    if isinstance(operation, Window):
+        return "window"
     return "random_map" if draws(operation) else "map"

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from loaderkit._order.cursor import Cursor
+from loaderkit._order.failure import Failure
 from loaderkit._order.rng import RecordRng, child_of
 
-from .base import Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, function_of
+from .base import Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, Window, draws, function_of
 from .run import ElementRun
 from .seeding import SeededGlobals
 
@@ -110,7 +111,7 @@ class _FilterStage:
 class _FlatMapStage:
     label: str
     call: Callable[[Any], Iterable[Any]]
-    depth: int  # FlatMaps passed before this one
+    depth: int  # FlatMaps and Windows passed before this one
     max_fan_out: int | None
 
     def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
@@ -132,14 +133,9 @@ class _FlatMapStage:
             except Exception as raised:  # noqa: BLE001 - a user's function may raise anything
                 error = raised
             else:
-                # The stream was entered inside this element: its first children were delivered before.
-                entered = begin == start[: self.depth + 1] and len(start) > self.depth + 1
-                first = start[self.depth + 1] if entered else 0
+                first = _first_child(begin, start, self.depth)
                 made.values += children[first:]
-                begins += [(*begin, k) for k in range(first, len(children))]
-                ends += [(*begin, k + 1) for k in range(first, len(children) - 1)]
-                if len(children) > first:
-                    ends.append(end)
+                _number_children(len(children), first, begin, end, begins, ends)
                 continue
             made.begins, made.ends = begins, ends
             raise Stop(made, place, error)
@@ -147,18 +143,102 @@ class _FlatMapStage:
         return made
 
 
+def _first_child(begin: Cursor, start: Cursor, depth: int) -> int:
+    """The number of the first child to make: where the stream was entered inside its parent, earlier ones are there."""
+    entered = begin == start[: depth + 1] and len(start) > depth + 1
+    return start[depth + 1] if entered else 0
+
+
+def _number_children(
+    count: int, first: int, begin: Cursor, end: Cursor, begins: list[Cursor], ends: list[Cursor]
+) -> None:
+    """Appends the cursors of the children from number `first` on of a parent with `count` of them."""
+    begins += [(*begin, k) for k in range(first, count)]
+    ends += [(*begin, k + 1) for k in range(first, count - 1)]
+    if count > first:
+        ends.append(end)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowStage:
+    """A Window: makes the elements of one window after the other.
+
+    label: for errors. call: the user's function. size: elements of a window. depth: ordinals of an element before it.
+    rng: of a Window that draws.
+    """
+
+    label: str
+    call: Callable[..., Iterable[Any]]
+    size: int
+    depth: int
+    rng: RecordRng | None
+
+    def children(self, elements: list[Any], begin: Cursor, end: Cursor, start: Cursor) -> ElementRun:
+        """What the function makes of one window.
+
+        Args:
+            elements: of the window, one or more.
+            begin, end: of its first element, and of its last.
+            start: the cursor where the stream was entered; children before it are left out.
+        """
+        try:
+            if self.rng is None:
+                children = list(self.call(elements))
+            else:
+                children = list(self.call(elements, self.rng.at(begin[0], child_of(begin[1:]))))
+        except StopIteration as stop:
+            raise RuntimeError("the function raised StopIteration") from stop
+        made = ElementRun([], [], [])
+        first = _first_child(begin, start, self.depth)
+        made.values = children[first:]
+        begins: list[Cursor] = []
+        ends: list[Cursor] = []
+        _number_children(len(children), first, begin, end, begins, ends)
+        made.begins, made.ends = begins, ends
+        return made
+
+    def windows(self, run: ElementRun, start: Cursor, *, partial: bool) -> tuple[ElementRun, Failure | None]:
+        """What the function makes of the windows of a run, which begins with one.
+
+        Args:
+            run: elements and their cursors.
+            start: as in `children`.
+            partial: whether a last window may have fewer elements; else it is left out.
+        """
+        made = ElementRun([], [], [])
+        assert run.ends is not None
+        count = len(run.values) if partial else len(run.values) // self.size * self.size
+        for low in range(0, count, self.size):
+            high = min(low + self.size, count)
+            begins = run.begins[low:high]
+            try:
+                made.add(self.children(run.values[low:high], begins[0], run.ends[high - 1], start))
+            except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+                return made, Failure(error, self.label, tuple(begin[0] for begin in begins))
+        return made, None
+
+
+def window_stage_of(op: Window, label: str, seed: int | None, ordinal: int, depth: int) -> WindowStage:
+    """The stage of a Window; arguments as for `stage_of`."""
+    rng = None
+    if draws(op):
+        assert seed is not None
+        rng = RecordRng(seed, ordinal)
+    return WindowStage(label, function_of(op), op.size, depth, rng)
+
+
 Stage = MapStage | _RandomMapStage | _FilterStage | _FlatMapStage
 
 
 def stage_of(op: Transformation, label: str, seed: int | None, ordinal: int, depth: int) -> Stage:
-    """The stage of an operation other than a Batch.
+    """The stage of an operation other than a Batch or a Window.
 
     Args:
         op: the operation.
         label: its name in errors.
         seed: the sampler's, for a random operation.
         ordinal: its number among the random operations, from 0.
-        depth: number of FlatMaps before it.
+        depth: number of FlatMaps and Windows before it.
     """
     match op:
         case RandomMap():

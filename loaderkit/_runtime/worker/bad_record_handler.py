@@ -97,9 +97,10 @@ class BadRecordHandler:
             on_record_start: called right before each record is read; None reads all records together.
         """
         run, failure = self._whole(task, lo, hi, on_record_start)
-        run, earlier = self._level.marked(run)
-        if earlier is None:
+        run, earlier = self._level.finished(run, failure, _start_of(task))
+        if earlier is failure:
             return run, failure
+        assert earlier is not None
         index = earlier.indices[0]
         self._losses = [loss for loss in self._losses if loss.index < index]
         return run, earlier

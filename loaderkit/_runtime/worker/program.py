@@ -20,6 +20,7 @@ class Program:
         seed: the sampler's, or None.
         read_options: how to read.
         row_changing: whether operations or the policy for bad records change the number of rows.
+        reads_windows: whether tasks that read end at the ends of windows, and make what the first Window makes.
         verify: whether batches and outputs have checksums.
         on_record_error: "raise", "replace", "skip", or a function of the error and the RecordMetadata.
         files: those that the source opens by name; the worker checks that it finds the same ones.
@@ -32,4 +33,5 @@ class Program:
     row_changing: bool
     verify: bool = False
     on_record_error: OnRecordError = "raise"
+    reads_windows: bool = False
     files: Files = field(default_factory=dict)

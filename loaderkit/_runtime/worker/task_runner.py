@@ -67,7 +67,7 @@ class TaskRunner:
     """
 
     def __init__(self, program: Program, context: TaskContext) -> None:
-        self._pipeline = Pipeline(program.operations, program.seed)
+        self._pipeline = Pipeline(program.operations, program.seed, reads_windows=program.reads_windows)
         self._last = len(self._pipeline.levels) - 1  # the last Batch's level
         self._batched = self._pipeline.levels[-1].batch is not None
         self._context = context
@@ -182,12 +182,12 @@ class TaskRunner:
             records, unread = self.reader.read(task.id, keys, indices)
             begins = [(index,) for index in indices[: len(records)].tolist()]
             ends = [(begin[0] + 1,) for begin in begins] if self._row_changing else None
-            made, failure = self._pipeline.levels[0].run(ElementRun(records, begins, ends), task.start)
+            made, failure = self._pipeline.levels[0].work(ElementRun(records, begins, ends), task.start)
             run.add(made)
             failure = failure or unread
             if failure is not None:
                 break
-        return run, failure
+        return self._pipeline.levels[0].finished(run, failure, task.start)
 
     def _do_make_batch(self, task: MakeBatch) -> tuple[ElementRun, Failure | None, BatchLayout | None]:
         try:

@@ -47,6 +47,7 @@ __all__ = [
     "MapWithIndex",
     "MixedSampler",
     "NoSharding",
+    "Pack",
     "PackPlan",
     "PackedDataSource",
     "PurityError",
@@ -68,6 +69,8 @@ __all__ = [
     "Transformation",
     "TransportError",
     "WeightedSampler",
+    "Window",
+    "WindowShuffle",
     "WorkerError",
     "WorkerTimeoutError",
     "ZipDataSource",
@@ -160,8 +163,11 @@ if TYPE_CHECKING:
     from loaderkit.transforms import FlatMap as FlatMap
     from loaderkit.transforms import Map as Map
     from loaderkit.transforms import MapWithIndex as MapWithIndex
+    from loaderkit.transforms import Pack as Pack
     from loaderkit.transforms import RandomMap as RandomMap
     from loaderkit.transforms import Transformation as Transformation
+    from loaderkit.transforms import Window as Window
+    from loaderkit.transforms import WindowShuffle as WindowShuffle
     from loaderkit.transforms import decode as decode
 
 # name -> its module, imported when the name is first used, so that a worker or a script imports what it needs only.
@@ -236,8 +242,11 @@ _NAMES = {
     "FlatMap": "loaderkit.transforms",
     "Map": "loaderkit.transforms",
     "MapWithIndex": "loaderkit.transforms",
+    "Pack": "loaderkit.transforms",
     "RandomMap": "loaderkit.transforms",
     "Transformation": "loaderkit.transforms",
+    "Window": "loaderkit.transforms",
+    "WindowShuffle": "loaderkit.transforms",
     "decode": "loaderkit.transforms",
 }
 _ROOMS = ("combine", "errors", "interop", "samplers", "sources", "testing", "transforms")

@@ -35,6 +35,8 @@ IMPORTS = {
     "sources": "errors _base _system _packing _formats _storage _record_index _chunk_cache",
     "transforms": "errors _base _order _formats",
     "_plan": "errors _base _order _mixture samplers",
+    "transforms": "errors _base _order _packing _formats",
+    "_plan": "errors _base _order samplers",
     "_engine": "errors _base _order",
     "_state": "errors _base _order _mixture _plan",
     "_files": "errors _system",

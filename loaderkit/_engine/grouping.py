@@ -19,7 +19,7 @@ from .task import MakeBatch
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """A Batch or a Window for the StreamScheduler: rows it takes from each stream, and what becomes of a last one that lacks some.
+    """A Batch or Window for the StreamScheduler: rows it takes of each stream, what becomes of a last, short one.
 
     keep   it is smaller; only of a single stream
     drop   there is none

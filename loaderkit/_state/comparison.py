@@ -1,9 +1,9 @@
 """Compares a saved state with this loader's stream, field by field.
 
-Differences in these are errors: sampler, source, the operations that decide the set of rows (Filter, FlatMap, Window, Batch),
-the global batch size, the logical streams, the epoch. Other differences are reported and not refused, because they
-leave the set of rows as it is: a RandomMap, or numpy's version where there is one, changes random numbers; operations
-of other names or parameters change the contents of rows.
+Differences in these are errors: sampler, source, the operations that decide the set of rows (Filter, FlatMap, Window,
+Batch), the global batch size, the logical streams, the epoch. Other differences are reported and not refused, because
+they leave the set of rows as it is: a RandomMap, or numpy's version where there is one, changes random numbers;
+operations of other names or parameters change the contents of rows.
 """
 
 import re
@@ -209,7 +209,7 @@ def _streams_advice(saved: State) -> str:
 def _notices(saved: State, current: State, *, tell_parameters: bool) -> Iterator[str]:
     if tell_parameters:
         yield from _changed_operations(saved, current)
-    draws = [operation for operation in current.operations if _name_of(operation) == "RandomMap"]
+    draws = any(_name_of(operation) in ("RandomMap", "WindowShuffle") for operation in current.operations)
     before, after = (state.versions.get("numpy", "unknown") for state in (saved, current))
     if draws and before.split(".")[:2] != after.split(".")[:2]:
         yield (

@@ -98,8 +98,8 @@ def check_ordinals(plan: SeekablePlan, state: State) -> None:
     for stream, cursor in state.cursors.items():
         if len(cursor) > 1 + depth:
             raise StateError(
-                f"cursors.{stream}: expected an index and at most {depth} ordinals, one for each FlatMap and Window, got "
-                f"{cursor}"
+                f"cursors.{stream}: expected an index and at most {depth} ordinals, one for each FlatMap and Window, "
+                f"got {cursor}"
             )
 
 

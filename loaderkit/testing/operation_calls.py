@@ -16,6 +16,8 @@ from loaderkit.transforms.base import (
     MapWithIndex,
     RandomMap,
     Transformation,
+    Window,
+    draws,
     function_of,
 )
 from loaderkit.transforms.seeding import SeededGlobals
@@ -28,7 +30,7 @@ _MOST_CHILDREN = 1_000_000  # of one element: a FlatMap that gives more is taken
 
 @dataclass(frozen=True, slots=True)
 class OperationCalls:
-    """The calls of an operation: call k takes element k; of a Batch, all elements as rows, the k-th of them first.
+    """The calls of an operation: call k takes element k; of a Batch or Window all elements, the k-th of them first.
 
     operation: any. elements: at least one; they stay as they are. seed: of a sampler, in [0, 2**64).
 
@@ -47,11 +49,15 @@ class OperationCalls:
     def __call__(self, place: int) -> Any:
         """What the operation makes of a copy of element `place`.
 
-        Of a FlatMap the list of its children; Mismatch for more than max_fan_out, or than any element has.
+        Of a FlatMap or a Window the list of its children; Mismatch for more than max_fan_out, or than any element has.
         """
         if isinstance(self.operation, Batch):
             return self.batch(self.rows(place))
-        return self.on(self.element(place), place, self.rng(place))
+        return self.on(self.given(place), place, self.rng(place))
+
+    def given(self, place: int) -> Any:
+        """What the operation gets, of a Window a list of all elements; a copy."""
+        return self.rows(place) if isinstance(self.operation, Window) else self.element(place)
 
     def element(self, place: int) -> Any:
         """A copy of an element, in containers and arrays of its own."""
@@ -74,7 +80,7 @@ class OperationCalls:
         return self.operation.stacked([rows], lambda row: f"element {row}")
 
     def on(self, element: Any, place: int, rng: np.random.Generator) -> Any:
-        """What any other operation makes of an element with index `place` and a generator."""
+        """What any other operation makes of what it is given, with index `place` and a generator."""
         function = function_of(self.operation)
         match self.operation:
             case RandomMap():
@@ -83,13 +89,15 @@ class OperationCalls:
                 return SeededGlobals(function)(element, rng)
             case MapWithIndex():
                 return function(place, element)
-            case FlatMap():
+            case Window() if draws(self.operation):
+                return self._children(function(element, rng), place)
+            case FlatMap() | Window():
                 return self._children(function(element), place)
         return function(element)
 
     def _children(self, children: Any, place: int) -> list[Any]:
-        assert isinstance(self.operation, FlatMap)
-        most = self.operation.max_fan_out or _MOST_CHILDREN
+        limit = self.operation.max_fan_out if isinstance(self.operation, FlatMap) else None
+        most = limit or _MOST_CHILDREN
         made = [(child, snapshot_of(child)) for child in islice(iter(children), most + 1)]
         expect(len(made) <= most, f"at most {most:,} elements of element {place}", f"{len(made):,} or more")
         for number, (child, before) in enumerate(made):
@@ -100,5 +108,5 @@ class OperationCalls:
     @property
     def kind(self) -> str:
         """Map, RandomMap, ..., whatever the class of the operation is called."""
-        kinds = (Map, MapWithIndex, RandomMap, Filter, FlatMap, Batch)
+        kinds = (Map, MapWithIndex, RandomMap, Filter, FlatMap, Window, Batch)
         return next(kind.__name__ for kind in kinds if isinstance(self.operation, kind))

@@ -40,8 +40,8 @@ def check_operation(
 
     Args:
         operation: as in a list of operations; a bare function is a Map.
-        elements: what it gets, at least one; two that differ show more; rows for a Batch. They aren't changed.
-            TypeError for one that can't be copied.
+        elements: what it gets, at least one; two that differ show more; rows for a Batch or a Window. They aren't
+            changed. TypeError for one that can't be copied.
         seed: what a RandomMap draws from, in [0, 2**64).
         skip: names of checks to leave out, such as "threads" for an operation that no threads share.
         progress: whether a line on stderr says how far it is; None where that is a terminal.
@@ -155,8 +155,8 @@ def _parameters_of(operation: Transformation) -> str:
     _CHECKS,
     "result",
     "the operation takes the elements, and gives what its kind has to give",
-    "A Filter gives a bool, a FlatMap finitely many elements and no more than max_fan_out, a Batch takes a list of "
-    "rows.",
+    "A Filter gives a bool, a FlatMap finitely many elements and no more than max_fan_out, a Batch or a Window "
+    "takes a list.",
 )
 def _result(samples: _OperationSamples) -> None:
     for place, (got, _) in enumerate(samples.first):
@@ -271,7 +271,7 @@ def _input(samples: _OperationSamples) -> None:
         raise Skip("the rows that a Batch gets are its own")
     calls = samples.calls
     for place in range(len(calls)):
-        element = calls.element(place)
+        element = calls.given(place)
         leaves, structure = flatten(element)
         before = Snapshot(structure, tuple(map(copied, leaves)))
         calls.on(element, place, calls.rng(place))

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .base import RandomMap as RandomMap
     from .base import Transformation as Transformation
     from .base import Window as Window
+    from .pack import Pack as Pack
+    from .window_shuffle import WindowShuffle as WindowShuffle
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
@@ -27,8 +29,10 @@ else:
         "FlatMap": "loaderkit.transforms.base",
         "Map": "loaderkit.transforms.base",
         "MapWithIndex": "loaderkit.transforms.base",
+        "Pack": "loaderkit.transforms.pack",
         "RandomMap": "loaderkit.transforms.base",
         "Transformation": "loaderkit.transforms.base",
         "Window": "loaderkit.transforms.base",
+        "WindowShuffle": "loaderkit.transforms.window_shuffle",
     }
     __getattr__, __dir__ = _lazy_names(globals(), _NAMES, ["decode", "image"])

@@ -162,7 +162,7 @@ def _failure(error: Exception, label: str, index: int) -> Failure:
 
 
 def compile_levels(
-    operations: Sequence[Transformation], seed: int | None, *, reads_windows: bool
+    operations: Sequence[Transformation], seed: int | None, *, reads_windows: bool = False
 ) -> tuple[Level, ...]:
     """Splits the operations into levels, one for each Batch and Window; random operations are numbered through all.
 

@@ -103,6 +103,20 @@ def _fan(most: int) -> Any:
     return lk.FlatMap(fan)
 
 
+def _window(size: int) -> Any:
+    """Some of each window's elements, in another order, the first of them twice."""
+
+    def some(trees: list[Any]) -> Iterator[Any]:
+        kept = [tree for tree in reversed(trees) if checksum(tree) % 5]
+        return (on_leaves(lambda leaf, k=k: leaf + k, tree) for k, tree in enumerate(kept + kept[:1]))
+
+    return lk.Window(size, some)
+
+
+def _shuffle(size: int) -> Any:
+    return lk.WindowShuffle(size)
+
+
 def _fail(by: int) -> Any:
     def fail(tree: Any) -> Any:
         if checksum(tree) % (11 + by) == 5:
@@ -129,9 +143,14 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "draw_globally": _draw_globally,
     "filter": _filter,
     "fan": _fan,
+    "window": _window,
+    "shuffle": _shuffle,
     "fail": _fail,
     "batch": _batch,
 }
+
+WINDOWS = ("window", "shuffle")
+CHANGING = ("filter", "fan", *WINDOWS)
 
 RECORDS: dict[str, Callable[[int], Any]] = {
     "numbers": lambda key: key,
@@ -164,7 +183,7 @@ class Pipeline:
 
     @property
     def row_changing(self) -> bool:
-        return any(step.name in ("filter", "fan") for step in self.steps)
+        return any(step.name in CHANGING for step in self.steps)
 
     @property
     def draws_globally(self) -> bool:
@@ -231,7 +250,7 @@ def batch_steps(last: bool) -> st.SearchStrategy[Step]:
 ROW_STEPS = st.builds(
     Step, st.sampled_from(["add", "wrap", "index", "draw", "draw_globally"]), st.integers(1, 9)
 )
-CHANGING_STEPS = st.builds(Step, st.sampled_from(["filter", "fan"]), st.integers(1, 3))
+CHANGING_STEPS = st.builds(Step, st.sampled_from(CHANGING), st.integers(1, 3))
 FAILING_STEPS = st.builds(Step, st.just("fail"), st.integers(0, 20))
 
 
@@ -246,11 +265,14 @@ def pipelines(draw: st.DrawFn, failing: bool = True, changing: bool | None = Non
     if failing and draw(st.integers(0, 3)) == 3:
         kinds.append(FAILING_STEPS)
     steps = draw(st.lists(st.one_of(kinds), max_size=6))
-    if changing and not any(step.name in ("filter", "fan") for step in steps):
+    if changing and not any(step.name in CHANGING for step in steps):
         steps.insert(draw(st.integers(0, len(steps))), draw(CHANGING_STEPS))
     if draw(st.booleans()):
         last = max((place for place, step in enumerate(steps) if step.name == "batch"), default=0)
         steps.insert(draw(st.integers(min(last + 1, len(steps)), len(steps))), draw(batch_steps(last=True)))
+    last = max((place for place, step in enumerate(steps) if step.name == "batch"), default=len(steps))
+    behind = [Step("filter", step.argument) if step.name in WINDOWS else step for step in steps[last:]]
+    steps = steps[:last] + behind  # a Window behind the last Batch is refused
     return Pipeline(
         records=draw(st.sampled_from(sorted(RECORDS))),
         count=draw(st.integers(1, 25)),

@@ -6,6 +6,7 @@ element is a pair (begin, value): begin is the index of its first record and the
 
 import random
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,12 @@ def through(operations: list[Any], pairs: Iterator[Pair], seed: int | None, draw
         if isinstance(op, lk.Batch):
             pairs = _batched(pairs, op)
             continue
+        if isinstance(op, lk.Window):
+            shuffles = isinstance(op, lk.WindowShuffle)
+            call = op.window if type(op) is not lk.Window else function_of(op)
+            pairs = _windowed(pairs, op.size, call, (seed, drawn) if shuffles else None)
+            drawn += shuffles
+            continue
         call = function_of(op) if isinstance(op, lk.Transformation) else op
         draws = isinstance(op, lk.RandomMap) or getattr(op, "seed_globals", False)
         if isinstance(op, lk.Filter):
@@ -136,6 +143,16 @@ def _batched(pairs: Iterator[Pair], batch: lk.Batch) -> Iterator[Pair]:
             rows = []
     if rows and batch.remainder == "keep":
         yield _batch_of(rows, batch)
+
+
+def _windowed(
+    pairs: Iterator[Pair], size: int, call: Any, random_of: tuple[Any, int] | None
+) -> Iterator[Pair]:
+    while window := list(islice(pairs, size)):
+        begin, values = window[0][0], [value for _, value in window]
+        made = call(values) if random_of is None else call(values, rng_of(*random_of, begin))
+        for k, child in enumerate(list(made)):
+            yield (*begin, k), child
 
 
 def _batch_of(rows: list[Pair], batch: lk.Batch) -> Pair:

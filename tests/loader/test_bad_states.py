@@ -131,7 +131,7 @@ IMPOSSIBLE: dict[str, tuple[lk.DataLoader, dict[str, Any], str]] = {
     "a child of a child": (
         STREAMED,
         {"cursors": {"0": [0, 1, 1], "1": [2]}},
-        r"cursors.0: expected an index and at most 1 ordinals, one for each FlatMap, got \(0, 1, 1\)",
+        r"cursors.0: expected an index and at most 1 ordinals, one for each FlatMap and Window, got \(0, 1, 1\)",
     ),
     "a cursor behind the end": (
         FINITE,

@@ -1,0 +1,213 @@
+"""Rows of tokens packed of documents as they come."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from reprlib import repr as _short
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderkit._base.integers import at_least
+from loaderkit._packing.block import How, Rules
+from loaderkit._packing.pieces import Long
+from loaderkit._packing.row_layout import RowLayout
+from loaderkit._packing.window_rows import WindowRows, window_rows
+
+from .base import Window
+
+_HOW, _LONG = get_args(How), get_args(Long)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Pack(Window):
+    """Packs each window of documents into rows of `length` tokens: {f, f_segment_ids, f_positions}.
+
+    Segment ids (int32) number the documents of a row from 1, positions (int32) the tokens of each from 0; padding has 0
+    in all three. Every token is in one row; no document goes on in the next window. An empty document is in no row.
+    Where lengths are known beforehand, `lk.plan_packing` fills rows better, and its rows can be shuffled and counted.
+
+    Args:
+        length: tokens of a row; for several features a mapping of them by feature.
+        window: documents that are packed together. More fill rows better; a resumed stream reads up to so many again.
+        how: "best_fit" puts long pieces first, each into the row with the least room that it fits in. "first_fit" takes
+            the documents in order, each for the first row with room in every feature; only it takes features of
+            different lengths. "concat_then_split" joins a window's documents and cuts them every `length` tokens.
+        feature: name of the tokens (tokens, ...) in an element, or several names of arrays of one length. If not given,
+            those of `length`, "tokens", or an element's only array. Other values of an element are left out.
+        long: what becomes of a document longer than a row. "split": as many pieces as it needs. "truncate": its first
+            tokens. "drop": it is left out. "raise": a ValueError.
+
+    >>> for row in Pack(4, window=3).window([np.array([1, 2]), np.array([3, 4, 5]), np.array([6, 7])]):
+    ...     print(row["tokens"], row["tokens_segment_ids"], row["tokens_positions"])
+    [1 2 6 7] [1 1 2 2] [0 1 0 1]
+    [3 4 5 0] [1 1 1 0] [0 1 2 0]
+    """
+
+    length: int | Mapping[str, int]
+    size: int
+    how: How
+    feature: str | tuple[str, ...] | None
+    long: Long
+
+    def __init__(
+        self,
+        length: int | Mapping[str, int],
+        window: int = 1024,
+        how: Literal["best_fit", "first_fit", "concat_then_split"] = "best_fit",
+        feature: str | Sequence[str] | None = None,
+        long: Literal["split", "truncate", "drop", "raise"] = "split",
+    ) -> None:
+        for name, value, known in (("how", how, _HOW), ("long", long, _LONG)):
+            if value not in known:
+                raise ValueError(
+                    f"{name}: expected one of {', '.join(map(repr, known))}, got {_short(value)}"
+                )
+        features = _checked_features(length, feature)
+        if isinstance(length, Mapping):
+            length = {name: _row(f"length[{name!r}]", length[name]) for name in features or ()}
+            if len(length) > 1 and how != "first_fit":
+                raise ValueError(
+                    f'how: expected "first_fit" for features of different lengths, got {how!r}, which packs one feature'
+                )
+        else:
+            length = _row("length", length)
+        chosen = {
+            "length": length,
+            "size": at_least("window", window, 1),
+            "how": how,
+            "feature": feature if feature is None or isinstance(feature, str) else features,
+            "long": long,
+        }
+        for name, value in chosen.items():
+            object.__setattr__(self, name, value)
+
+    def window(self, elements: list[Any]) -> list[dict[str, npt.NDArray[Any]]]:
+        """The rows of some documents."""
+        names = _checked_features(self.length, self.feature) or (_only_feature(elements[0]),)
+        columns = [_column(elements, name, bare=len(names) == 1) for name in names]
+        lengths = np.array([list(map(len, column)) for column in columns], np.int64).T  # (elements, features)
+        if isinstance(self.length, Mapping):
+            row = tuple(self.length[name] for name in names)
+        else:
+            row = (self.length,) * len(names)
+            self._check_equal(lengths, names)
+        if self.long == "raise":
+            self._check_short(lengths, names, row)
+        rows = window_rows(lengths, Rules(row, self.how, self.long))
+        if not len(rows.counts):
+            return []
+        leaves: dict[str, npt.NDArray[Any]] = {}
+        for number, (name, column) in enumerate(zip(names, columns)):
+            leaves |= _leaves(name, column, rows, number, row[number])
+        return [dict(zip(leaves, values)) for values in zip(*leaves.values())]
+
+    def _check_equal(self, lengths: npt.NDArray[np.int64], names: Sequence[str]) -> None:
+        differs = (lengths != lengths[:, :1]).any(axis=1)
+        if differs.any():
+            place = int(differs.argmax())
+            got = dict(zip(names, lengths[place].tolist()))
+            raise ValueError(
+                f"element {place} of the window: expected features of one length, got {got}; for different ones write "
+                f'Pack(length={{name: tokens, ...}}, how="first_fit")'
+            )
+
+    def _check_short(
+        self, lengths: npt.NDArray[np.int64], names: Sequence[str], row: tuple[int, ...]
+    ) -> None:
+        is_long = lengths > np.array(row)
+        if is_long.any():
+            place, number = np.argwhere(is_long)[0].tolist()
+            raise ValueError(
+                f"element {place} of the window: expected at most {row[number]} tokens in {names[number]!r}, got "
+                f'{lengths[place, number]}; write long="split", "truncate" or "drop"'
+            )
+
+    def _identity(self) -> dict[str, Any]:
+        length = dict(self.length) if isinstance(self.length, Mapping) else self.length
+        return {"op": "Pack", "length": length, "window": self.size, "how": self.how, "long": self.long}
+
+    def __repr__(self) -> str:
+        feature = "" if self.feature is None else f", feature={self.feature!r}"
+        return f"Pack({self.length}, window={self.size}, how={self.how!r}{feature}, long={self.long!r})"
+
+
+def _row(name: str, value: Any) -> int:
+    return at_least(name, value, 1, below=1 << 31, advice="give the tokens of a row")
+
+
+def _checked_features(length: Any, feature: Any) -> tuple[str, ...] | None:
+    """The names of the features; None where the first element says it."""
+    of_length = tuple(length) if isinstance(length, Mapping) else None
+    names = (feature,) if isinstance(feature, str) else of_length if feature is None else tuple(feature)
+    if names is None:
+        return None
+    if not names or not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
+        raise ValueError(f"feature: expected a name, or different names, got {_short(feature or length)}")
+    if of_length is not None and {*of_length} != {*names}:
+        raise ValueError(f"feature: expected {list(of_length)}, which `length` has, got {list(names)}")
+    return names
+
+
+def _only_feature(element: Any) -> str:
+    if not isinstance(element, Mapping) or "tokens" in element:
+        return "tokens"
+    if len(element) != 1:
+        name = next(iter(element), "tokens")
+        raise ValueError(
+            f"feature: expected a name where elements have several values, got None and {list(element)}; write "
+            f"feature={name!r}"
+        )
+    return str(next(iter(element)))
+
+
+def _column(elements: list[Any], name: str, *, bare: bool) -> list[npt.NDArray[Any]]:
+    """The arrays of a feature, all of one dtype and of one shape but for their tokens."""
+    column: list[npt.NDArray[Any]] = []
+    for place, element in enumerate(elements):
+        values = element
+        if isinstance(element, Mapping):
+            if name not in element:
+                raise ValueError(
+                    f"feature: expected one of {list(element)}, which element {place} of the window has, got {name!r}; "
+                    f"write feature={next(iter(element), name)!r}"
+                )
+            values = element[name]
+        array = np.asarray(values)
+        if array.ndim == 0 or array.dtype.hasobject or (values is element and not bare):
+            raise TypeError(
+                f"element {place} of the window: expected an array (tokens, ...) for {name!r}, got {_short(values)}; "
+                "make it one in a Map before Pack"
+            )
+        if column and (array.dtype != column[0].dtype or array.shape[1:] != column[0].shape[1:]):
+            raise ValueError(
+                f"element {place} of the window: expected {name!r} as in the first, {_shown(column[0])}, got "
+                f"{_shown(array)}"
+            )
+        column.append(array)
+    return column
+
+
+def _leaves(
+    name: str, column: list[npt.NDArray[Any]], rows: WindowRows, number: int, row: int
+) -> dict[str, npt.NDArray[Any]]:
+    """The three leaves (rows, tokens of a row, ...) of one feature."""
+    lengths = rows.lengths[:, number]
+    layout = RowLayout(lengths, rows.counts, row)
+    starts = rows.starts[:, number]
+    where = zip(rows.documents.tolist(), starts.tolist(), (starts + lengths).tolist())
+    pieces = [column[document][start:end] for document, start, end in where]
+    count = len(rows.counts)
+    tokens = np.zeros((count, row, *column[0].shape[1:]), column[0].dtype)
+    high = 0
+    for place, (pieces_here, used) in enumerate(zip(rows.counts.tolist(), layout.used.tolist())):
+        low, high = high, high + pieces_here
+        np.concatenate(pieces[low:high], out=tokens[place, :used])
+    segment_ids, positions = np.empty((count, row), np.int32), np.empty((count, row), np.int32)
+    layout.write_segment_ids(segment_ids)
+    layout.write_positions(positions)
+    return {name: tokens, f"{name}_segment_ids": segment_ids, f"{name}_positions": positions}
+
+
+def _shown(array: npt.NDArray[Any]) -> str:
+    return f"{array.dtype} of shape {('tokens', *array.shape[1:])}".replace("'", "")

@@ -47,7 +47,7 @@ PLAIN = """
     supervisor system table tables taken tar target targets tasks testing text texts tf tfrecord thread threads
     timeout to token tokens totals trailer train training transformation transforms transport tree tuple turn
     unpacking unpickler unreadable up usage user values vector verdict verify version versions view wait waiting
-    warning watch watched weighted weights whole window windowed with workers writer yields zip zipped
+    warning watch watched weighted weights whole windowed windows with workers writer yields zip zipped
 """
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")

@@ -79,8 +79,8 @@ class Pack(Window):
             "feature": feature if feature is None or isinstance(feature, str) else features,
             "long": long,
         }
-        for name, value in chosen.items():
-            object.__setattr__(self, name, value)
+        for name, kept in chosen.items():
+            object.__setattr__(self, name, kept)
 
     def window(self, elements: list[Any]) -> list[dict[str, npt.NDArray[Any]]]:
         """The rows of some documents."""

@@ -224,6 +224,7 @@ def test_wrapped_and_dropped_ends_restore(name, remainder):
             assert_same(found, batches)
 
 
+@pytest.mark.slow
 @few
 @given(st.sampled_from(sorted(WINDOWED)), st.integers(1, 3), st.integers(0, 20))
 def test_processes_show_in_nothing(name, workers, step):
@@ -373,6 +374,7 @@ def test_a_replaced_record_is_in_the_state_of_its_window():
                 assert_same(take(it, None), rows[step:])
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_a_window(tmp_path):
     """Its window is made again, record by record and then as a whole: the stream is the same."""
 

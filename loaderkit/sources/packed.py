@@ -77,6 +77,7 @@ class PackedDataSource:
         self._tokens = source if isinstance(source, TokenDataSource) else None
         self._features = _features_of(source, plan, feature)
         self._names = packed_names([one.name for one in self._features], names, mask, targets=bool(targets))
+        self._leaves, self._token_leaves = self._names.all, self._names.tokens
         self._documents = DocumentReader(source, self._features)
         if self._tokens is not None:
             limits = np.iinfo(self._tokens.dtype)
@@ -146,8 +147,8 @@ class PackedDataSource:
         assert source is not None
         keys = check_keys(record_keys, len(self), self)
         if out is None:
-            out = [self._empty(name, len(keys), feature.row, source.dtype) for name in names.all]
-        columns = dict(zip(names.all, out, strict=True))
+            out = [self._empty(name, len(keys), feature.row, source.dtype) for name in self._leaves]
+        columns = dict(zip(self._leaves, out, strict=True))
         if not len(keys):
             return columns
         pieces = self._plan.rows(keys)
@@ -193,18 +194,18 @@ class PackedDataSource:
             if self._names.targets is not None:
                 target, target_ids, _ = self._names.targets
                 columns[target] = [_targets(*row, self._pad) for row in zip(tokens, others[target_ids])]
-        return [dict(zip(self._names.all, rows)) for rows in zip(*(columns[n] for n in self._names.all))]
+        return [dict(zip(self._leaves, rows)) for rows in zip(*(columns[n] for n in self._leaves))]
 
     def _empty(self, name: str, rows: int, row: int, tokens: np.dtype[Any]) -> NDArray[Any]:
         if name == self._names.mask:
             return np.empty((rows, row), np.bool_)
-        return np.empty((rows, row), tokens if name in self._names.tokens else np.int32)
+        return np.empty((rows, row), tokens if name in self._token_leaves else np.int32)
 
     def _check_lengths(self, documents: IntArray, lengths: IntArray) -> None:
         (feature,) = self._features
         planned = feature.of(self._plan.document_lengths(documents))
-        if not np.array_equal(lengths, planned):
-            wrong = int((lengths != planned).argmax())
+        if (differ := lengths != planned).any():
+            wrong = int(differ.argmax())
             self._documents.expect(int(documents[wrong]), feature, int(planned[wrong]), int(lengths[wrong]))
 
     @property
@@ -233,7 +234,7 @@ class PackedDataSource:
             "type": "PackedDataSource",
             "records": len(self),
             "features": [feature.name for feature in self._features],
-            "leaves": list(self._names.all),
+            "leaves": list(self._leaves),
             "pad": self._pad,
             "plan": self._plan.fingerprint(),
             "source": fingerprint_of(self._source),

@@ -198,11 +198,8 @@ def _leaves(
     where = zip(rows.documents.tolist(), starts.tolist(), (starts + lengths).tolist())
     pieces = [column[document][start:end] for document, start, end in where]
     count = len(rows.counts)
-    tokens = np.zeros((count, row, *column[0].shape[1:]), column[0].dtype)
-    high = 0
-    for place, (pieces_here, used) in enumerate(zip(rows.counts.tolist(), layout.used.tolist())):
-        low, high = high, high + pieces_here
-        np.concatenate(pieces[low:high], out=tokens[place, :used])
+    tokens = np.empty((count, row, *column[0].shape[1:]), column[0].dtype)
+    layout.write_tokens(tokens, pieces, 0)
     segment_ids, positions = np.empty((count, row), np.int32), np.empty((count, row), np.int32)
     layout.write_segment_ids(segment_ids)
     layout.write_positions(positions)

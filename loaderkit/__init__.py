@@ -40,6 +40,7 @@ __all__ = [
     "IteratorClosedError",
     "JsonLinesDataSource",
     "KeysSampler",
+    "LengthBucketSampler",
     "LinesDataSource",
     "LoaderkitError",
     "Map",
@@ -138,6 +139,7 @@ if TYPE_CHECKING:
     from loaderkit.samplers import InterleavedSampler as InterleavedSampler
     from loaderkit.samplers import KeysSampler as KeysSampler
     from loaderkit.samplers import MixedSampler as MixedSampler
+    from loaderkit.samplers import LengthBucketSampler as LengthBucketSampler
     from loaderkit.samplers import Sampler as Sampler
     from loaderkit.samplers import SequentialSampler as SequentialSampler
     from loaderkit.samplers import WeightedSampler as WeightedSampler
@@ -226,6 +228,7 @@ _NAMES = {
     "CsvDataSource": "loaderkit.sources",
     "InMemoryDataSource": "loaderkit.sources",
     "JsonLinesDataSource": "loaderkit.sources",
+    "LengthBucketSampler": "loaderkit.samplers",
     "LinesDataSource": "loaderkit.sources",
     "MapDataSource": "loaderkit.sources",
     "PackedDataSource": "loaderkit.sources",

@@ -6,6 +6,7 @@ A sampler is arithmetic on the index; it never reads a record.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .buckets import LengthBucketSampler as LengthBucketSampler
     from .chunks import ChunkSampler as ChunkSampler
     from .epochs import IndexSampler as IndexSampler
     from .epochs import SequentialSampler as SequentialSampler
@@ -24,6 +25,7 @@ else:
         "InterleavedSampler": "loaderkit.samplers.interleaved",
         "KeysSampler": "loaderkit.samplers.keys",
         "MixedSampler": "loaderkit.samplers.mixed",
+        "LengthBucketSampler": "loaderkit.samplers.buckets",
         "Sampler": "loaderkit.samplers.protocol",
         "SequentialSampler": "loaderkit.samplers.epochs",
         "WeightedSampler": "loaderkit.samplers.weighted",

@@ -50,6 +50,8 @@ __all__ = [
     "NoSharding",
     "Pack",
     "PackPlan",
+    "PadBatch",
+    "PadTo",
     "PackedDataSource",
     "PurityError",
     "RandomAccessDataSource",
@@ -166,6 +168,8 @@ if TYPE_CHECKING:
     from loaderkit.transforms import Map as Map
     from loaderkit.transforms import MapWithIndex as MapWithIndex
     from loaderkit.transforms import Pack as Pack
+    from loaderkit.transforms import PadBatch as PadBatch
+    from loaderkit.transforms import PadTo as PadTo
     from loaderkit.transforms import RandomMap as RandomMap
     from loaderkit.transforms import Transformation as Transformation
     from loaderkit.transforms import Window as Window
@@ -246,6 +250,8 @@ _NAMES = {
     "Map": "loaderkit.transforms",
     "MapWithIndex": "loaderkit.transforms",
     "Pack": "loaderkit.transforms",
+    "PadBatch": "loaderkit.transforms",
+    "PadTo": "loaderkit.transforms",
     "RandomMap": "loaderkit.transforms",
     "Transformation": "loaderkit.transforms",
     "Window": "loaderkit.transforms",

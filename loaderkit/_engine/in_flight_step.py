@@ -49,6 +49,11 @@ class StepRows(Protocol):
         """Where rows of zeros stand in a single step; if none is real, one is there to show what a row looks like."""
         ...
 
+    @property
+    def shape(self) -> int:
+        """The bucket to whose boundaries the rows are padded; -1 where the plan says none."""
+        ...
+
 
 class StepInput(Protocol):
     """The plan, step by step."""
@@ -65,6 +70,7 @@ class _NoStepRows:
     rows: int
     steps: int
     fill: Fill = ()
+    shape: int = -1
 
 
 _NO_ROWS = _NoStepRows(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
@@ -154,6 +160,7 @@ class InFlightStep:
             whole=whole,
             layout=self.layout if self.slot else None,
             fill=self.rows.fill if whole else (),
+            shape=self.rows.shape,
         )
 
     def settle(self, outcome: Ready) -> None:

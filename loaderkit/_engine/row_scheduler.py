@@ -27,6 +27,7 @@ from .step_window import StepWindow
 from .task import (
     BatchMade,
     End,
+    Layout,
     MakeBatch,
     Outcome,
     ReadRows,
@@ -77,6 +78,7 @@ class RowScheduler:
         self._steps: deque[InFlightStep] = deque()  # not handed out yet, in order
         self._to_assign: deque[InFlightStep] = deque()  # those of them that are open, in order
         self._to_finish: deque[InFlightStep] = deque()
+        self._layouts: dict[int, Layout] = {}  # by the shape of a step's rows
         self._work: dict[int, list[InFlightStep]] = {}  # task id -> the step of each of its targets
         # Batches that were handed out in one go with the one before them: not counted so yet.
         self._following = 0
@@ -124,7 +126,7 @@ class RowScheduler:
             self._ended = True
             return False
         self._window.opened(rows.rows, rows.steps)
-        step = InFlightStep(rows, rows.rows * rows.steps, layout=self._window.layout)
+        step = InFlightStep(rows, rows.rows * rows.steps, layout=self._layouts.get(rows.shape))
         self._steps.append(step)
         self._to_assign.append(step)
         return True
@@ -203,7 +205,7 @@ class RowScheduler:
 
     def _rows_read(self, task: ReadRows, steps: list[InFlightStep], result: RowsRead) -> int:
         rows = len(task.indices[:: self._group])
-        self._learn(result, rows)
+        self._learn(result, rows, steps[0])
         self._context.pace.saw(rows=rows, seconds=result.seconds, waited=result.waited)
         uses = 0
         failure = result.failure
@@ -224,9 +226,13 @@ class RowScheduler:
             self._lose(task, steps, result.losses)
         return uses
 
-    def _learn(self, result: RowsRead | BatchMade, rows: int) -> None:
+    def _learn(self, result: RowsRead | BatchMade, rows: int, step: InFlightStep) -> None:
         if result.layout is not None:
-            self._window.layout = result.layout
+            self._layouts[step.rows.shape] = result.layout
+            # Of several shapes the largest one, so that no more memory is taken than for batches of one shape.
+            self._window.layout = max(
+                self._layouts.values(), key=lambda layout: layout.nbytes(step.rows.rows)
+            )
         if result.nbytes:
             self._reserve.saw(rows, result.nbytes)
 
@@ -260,7 +266,7 @@ class RowScheduler:
         return 1
 
     def _batch_made(self, task: MakeBatch, step: InFlightStep, result: BatchMade) -> int:
-        self._learn(result, len(task.indices))
+        self._learn(result, len(task.indices), step)
         step.tasks_out -= 1
         for span in task.inputs:
             if span.slot is None:

@@ -49,6 +49,7 @@ class Target:
              its output holds the finished elements
     layout   what lies in the slot
     fill     if whole: where zeros stand. If no row is real, the one that is read shows what a row looks like
+    shape    the bucket to whose boundaries the rows are padded; -1: the plan says none
     """
 
     rows: int
@@ -58,6 +59,7 @@ class Target:
     whole: bool
     layout: Layout | None = None
     fill: Fill = ()
+    shape: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,8 @@ class RowsRead:
     failure   what ended the task early, or None; the parts before `failed_target` are good
     failed_target  the number of the target that the failure ended. A target of several batches may end with the
               batches before the failure: then the last of `parts` is its part
-    layout    what the rows of a batch look like, when the worker found the guess missing or wrong; else None
+    layout    what the rows of a batch of the first target's shape look like, when the worker found the guess missing or
+              wrong; else None
     nbytes    how much of `reserve` (or of the room that was requested) the output takes
     seconds   time spent on it
     waited    seconds of these that passed in waiting for records

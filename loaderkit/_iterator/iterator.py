@@ -17,8 +17,7 @@ from loaderkit._state.positions import check_cursors, check_ordinals, position_o
 from loaderkit._state.state import State, merge
 from loaderkit._system.versions import present_versions
 from loaderkit.errors import StateError
-from loaderkit.samplers import Sampler
-from loaderkit.samplers.protocol import num_records_of
+from loaderkit.samplers.protocol import epoch_length_of
 
 from .error_notes import named
 from .lookahead import Lookahead
@@ -146,8 +145,8 @@ class DataLoaderIterator(Closing, Generic[T_co]):
     @property
     def epoch(self) -> int | None:
         """The epoch of the next record; None where the sampler doesn't say how long an epoch is."""
-        records = num_records_of(self._plan.sampler)
-        return None if records is None else self.index // records
+        length = epoch_length_of(self._plan.sampler)
+        return None if length is None else self.index // length
 
     @property
     def bad_records(self) -> int:

@@ -55,13 +55,14 @@ def _row_scheduler(
     schedule = replace(plan.schedule, sampler=with_substitutions(plan.sampler, position.losses.ledger))
     feed = StepFeed(schedule, position.segments, position.step, plan.num_records, plan.num_steps)
     (followed,) = _followed(plan, [feed], context)
+    in_place = not last.has_function and (not last.buckets or last.rows_padded)
     return RowScheduler(
         followed,
         context,
         level=len(plan.batching.inner) + 1,
         group=plan.batching.group,
-        finish=last.has_function or place + 1 < len(plan.operations),
-        in_place=not last.has_function,
+        finish=not in_place or place + 1 < len(plan.operations),
+        in_place=in_place,
         prefetch=prefetch,
         replacement=plan.replacement_search(position),
     )

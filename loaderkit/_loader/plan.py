@@ -8,9 +8,10 @@ from loaderkit._base.integers import at_least
 from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._order.sharding import ShardBlocks, ShardOptions
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit.samplers import ChunkSampler, IndexSampler, MixedSampler, Sampler, SequentialSampler
+from loaderkit._plan.shape_checks import check_shapes
+from loaderkit.samplers import ChunkSampler, IndexSampler, LengthBucketSampler, Sampler, SequentialSampler
 from loaderkit.samplers.epochs import EpochSampler
-from loaderkit.samplers.protocol import length_of, num_records_of
+from loaderkit.samplers.protocol import epoch_length_of, length_of
 from loaderkit.transforms.shape import shape_of
 
 from .fingerprints import Fingerprints
@@ -38,10 +39,10 @@ def plan_of(
     """
     sampler, start, stop = settings.sampler, 0, length_of(settings.sampler)
     if settings.epoch is not None:
-        records = num_records_of(sampler) or 0
+        records = epoch_length_of(sampler) or 0
         start, stop = settings.epoch * records, (settings.epoch + 1) * records
         sampler = _endless(sampler)
-    return SeekablePlan(
+    plan = SeekablePlan(
         sampler=sampler,
         operations=shape_of(settings.operations),
         shard=shard,
@@ -56,6 +57,8 @@ def plan_of(
         num_steps=settings.num_steps,
         tolerance=settings.tolerance,
     )
+    check_shapes(plan)
+    return plan
 
 
 def checked_epoch(sampler: Sampler, e: Any) -> int:
@@ -66,12 +69,7 @@ def checked_epoch(sampler: Sampler, e: Any) -> int:
     >>> checked_epoch(SequentialSampler(3), 7)
     7
     """
-    records = num_records_of(sampler)
-    if records is None and isinstance(sampler, MixedSampler):
-        raise TypeError(
-            "epoch(e): expected a sampler that says how long an epoch is, got a MixedSampler, of which each component "
-            "has epochs of its own; give num_steps= for a part, and ask it.sampler.taken(it.index) for the epochs"
-        )
+    records = epoch_length_of(sampler)
     if records is None:
         raise TypeError(
             f"epoch(e): expected a sampler that says how long an epoch is, got {type(sampler).__qualname__}; give it "
@@ -80,7 +78,7 @@ def checked_epoch(sampler: Sampler, e: Any) -> int:
     epoch = at_least("e", e, 0)
     if (epoch + 1) * records > MOST_INDEX:
         raise ValueError(
-            f"e: expected an epoch that ends at index 2**62 at most, got epoch {e} of {records} records each"
+            f"e: expected an epoch that ends at index 2**62 at most, got epoch {e} of {records} indices each"
         )
     return epoch
 
@@ -139,4 +137,4 @@ def _endless(sampler: Sampler) -> Sampler:
     if isinstance(sampler, EpochSampler) and not isinstance(sampler, SequentialSampler):
         endless: Sampler = dataclasses.replace(cast(Any, sampler), num_epochs=None)
         return endless
-    return sampler
+    return sampler.endless() if isinstance(sampler, LengthBucketSampler) else sampler

@@ -24,6 +24,7 @@ from loaderkit.transforms.operation_names import operation_name
 from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.shape import shape_of
 
+from .planned_shapes import with_planned_shapes
 from .settings import LoaderSettings
 
 
@@ -53,10 +54,12 @@ def checked_settings(
     Raises TypeError or ValueError for what is wrong with them, also with two of them together.
     """
     check_source(data_source)
+    tolerance = _tolerance(on_record_error, max_bad_records, quarantine)
+    checked = _sampler(sampler, data_source)
     settings = LoaderSettings(
         source=data_source,
-        sampler=_sampler(sampler, data_source),
-        operations=as_operations(operations),
+        sampler=checked,
+        operations=with_planned_shapes(as_operations(operations), checked, tolerance),
         worker_count=available_cpus() if worker_count is None else at_least("worker_count", worker_count, 0),
         worker_kind=_one_of("worker_kind", worker_kind, "process", "thread"),
         prefetch=at_least("prefetch_batches", prefetch_batches, 1),
@@ -72,7 +75,7 @@ def checked_settings(
         ),
         sharding=_sharding(sampler, shard_options),
         on_record_error=on_record_error,
-        tolerance=_tolerance(on_record_error, max_bad_records, quarantine),
+        tolerance=tolerance,
         quarantine=None if quarantine is None else os.fspath(quarantine),
     )
     _check_operations(settings)

@@ -1,10 +1,10 @@
 """Batches of records of like length: which records each batch of an epoch has.
 
-    bucket     the records of which a boundary is the smallest that is no shorter than they are
-    position   place in the order of an epoch: bucket by bucket, those of each in a keyed order of its own
-    batch      consecutive positions: of bucket b `sizes[b]` of them, as many batches as there are records for. Its last
-               records, too few for a batch, stand right before the next bucket's first ones and are batched with those
-    step       place of a batch in the epoch: the whole batches in a keyed order, then the records left over
+bucket     the records of which a boundary is the smallest that is no shorter than they are
+position   place in the order of an epoch: bucket by bucket, those of each in a keyed order of its own
+batch      consecutive positions: of bucket b `sizes[b]` of them, as many batches as there are records for. Its last
+           records, too few for a batch, stand right before the next bucket's first ones and are batched with those
+step       place of a batch in the epoch: the whole batches in a keyed order, then the records left over
 """
 
 import numpy as np

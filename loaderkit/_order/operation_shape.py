@@ -10,12 +10,15 @@ class BatchShape:
     """The arguments of a Batch.
 
     batch_size, global_batch_size: one is an int, the other None. has_function: whether a batch_fn makes the batch.
+    buckets: how many lengths a PadBatch pads to, 0 for another Batch. rows_padded: whether the plan says which.
     """
 
     batch_size: int | None
     global_batch_size: int | None
     remainder: str
     has_function: bool
+    buckets: int = 0
+    rows_padded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

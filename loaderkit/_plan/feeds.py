@@ -13,8 +13,9 @@ from loaderkit.samplers import Sampler
 
 from .keys_ahead import KeysAhead, check_keys
 from .logical_streams import LogicalStreams, Strided
-from .schedule import Schedule, StepRecords, StepsAhead
+from .schedule import Schedule, StepRecords
 from .segments import Segments
+from .shaped_steps import steps_ahead
 
 Int64Array = NDArray[np.int64]
 
@@ -44,7 +45,7 @@ class StepFeed:
         num_steps: int | None = None,
     ) -> None:
         self._num_steps = num_steps
-        self._ahead = StepsAhead(schedule)
+        self._ahead = steps_ahead(schedule)
         self._stride = schedule.batching.stride
         self._segments = segments
         self._step = step

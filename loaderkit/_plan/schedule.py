@@ -8,6 +8,7 @@ part       what one shard reads in one step, or in several consecutive whole ste
 fill       the rows that the last step lacks: "pad" adds rows of zeros, for which nothing is read, and "wrap" repeats
            the stream's first rows; the step is filled before it is divided among shards, so the global batch is the
            same for any number of them
+shape      the bucket of a step's rows, to whose boundaries they are padded; -1 where the plan doesn't say one
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from loaderkit._order.fill import Fill
 from loaderkit._order.sharding import Shard, ShardOptions
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import record_keys_of
+from loaderkit.samplers.shaped import ShapedSampler
 
 from .batching import Batching, shard_rows, shard_spans
 
@@ -36,7 +38,7 @@ class StepRecords:
 
     indices, keys: (k,) int64, read-only. rows: number of rows in each step; row r of all steps is
     [r*group:(r+1)*group] of both. fill: where the rows of zeros are. Where this shard has rows of zeros only, the
-    records are those of the stream's first row, which shows the shape of a row.
+    records are those of the stream's first row, or the step's where it has a shape, which shows the shape of a row.
 
     >>> StepRecords(np.arange(4), np.arange(4)[::-1], rows=2).rows
     2
@@ -47,6 +49,7 @@ class StepRecords:
     rows: int
     steps: int = 1
     fill: Fill = ()
+    shape: int = -1
 
     def __post_init__(self) -> None:
         for name in ("indices", "keys"):
@@ -61,8 +64,9 @@ class Schedule:
     """The plan of a pipeline that keeps the number of rows: first index of a step -> this shard's records.
 
     sampler: an object of the Sampler protocol. batching: how records become batches. shard: this process's part of
-    them. start, stop: the stream's indices [start, stop), stop=None without an end. Raises ValueError where the rows of
-    a step can't be divided into equal shards, or start or stop is out of range.
+    them. start, stop: the stream's indices [start, stop), stop=None without an end. shaped: the sampler, if it says the
+    shape and the records of each step; it has no ledger applied. shape: else that of all steps. Raises ValueError where
+    the rows of a step can't be divided into equal shards, or start or stop is out of range.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
@@ -78,6 +82,8 @@ class Schedule:
     shard: Shard
     start: int
     stop: int | None
+    shaped: ShapedSampler | None = None
+    shape: int = -1
 
     def __post_init__(self) -> None:
         shard_spans(0, self.batching.rows, shard=self.shard, remainder=self.batching.remainder)
@@ -110,7 +116,10 @@ class Schedule:
         """
         last = ShardOptions(self.shard.shard_count - 1, self.shard.shard_count, self.shard.drop_remainder)
         _, high = shard_rows(
-            self._rows_present(index), self.batching.rows, shard=last, remainder=self.batching.remainder
+            self._rows_present(index),
+            self._rows_of_whole(index),
+            shard=last,
+            remainder=self.batching.remainder,
         )
         if self.batching.remainder == "pad":
             high = min(high, self._rows_present(index))
@@ -133,7 +142,7 @@ class Schedule:
         used = self.batching.count_used(self._records_present(index))
         if self.batching.remainder != "wrap" or not used or np.all(places < used):
             return index + places
-        return np.where(places < used, index + places, self._first_rows(places - used))
+        return np.where(places < used, index + places, self._rows_again(index, places - used))
 
     def steps_from(self, index: int) -> int | None:
         """Number of steps that this shard makes from `index` on; None where the stream has no end.
@@ -183,7 +192,10 @@ class Schedule:
         ((2, 4),)
         """
         return shard_spans(
-            self._rows_present(index), self.batching.rows, shard=self.shard, remainder=self.batching.remainder
+            self._rows_present(index),
+            self._rows_of_whole(index),
+            shard=self.shard,
+            remainder=self.batching.remainder,
         )
 
     def _check_index(self, index: int) -> None:
@@ -195,7 +207,21 @@ class Schedule:
     def _records_present(self, index: int) -> int:
         self._check_index(index)
         stride = self.batching.stride
-        return stride if self.stop is None else max(0, min(stride, self.stop - index))
+        there = stride if self.stop is None else max(0, min(stride, self.stop - index))
+        if self.shaped is None or not there:
+            return there
+        return min(there, int(self.shaped.rows_of(np.array([index], np.int64))[0]))
+
+    def _shape_of(self, index: int) -> int:
+        if self.shaped is None:
+            return self.shape
+        return int(self.shaped.shapes(np.array([index], np.int64))[0])
+
+    def _rows_of_whole(self, index: int) -> int:
+        """The rows of the step at `index` if none is lacking."""
+        if self.shaped is None or not self._records_present(index):
+            return self.batching.rows
+        return self.shaped.sizes[self._shape_of(index)]
 
     def _rows_present(self, index: int) -> int:
         return self.batching.count_rows(self._records_present(index))
@@ -208,12 +234,19 @@ class Schedule:
         fill: Fill = ()
         indices = index + places[:present]
         if present < len(places) and self.batching.remainder == "wrap":
-            indices = np.concatenate([indices, self._first_rows(places[present:] - used)])
+            indices = np.concatenate([indices, self._rows_again(index, places[present:] - used)])
         elif present <= len(places) - group and self.batching.remainder == "pad":
             real = -(-present // group)
             fill = ((real, rows - real),)
-            indices, rows = (indices, real) if real else (self._first_rows(np.arange(group)), 1)
-        return StepRecords(indices, record_keys_of(self.sampler, indices), rows, fill=fill)
+            indices, rows = (indices, real) if real else (self._rows_again(index, np.arange(group)), 1)
+        keys = record_keys_of(self.sampler, indices)
+        return StepRecords(indices, keys, rows, fill=fill, shape=self._shape_of(index))
+
+    def _rows_again(self, index: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What fills up the step at `index`: the stream's first rows, or where steps differ in shape its own."""
+        if self.shaped is None:
+            return self._first_rows(places)
+        return index + places % self._records_present(index)
 
     def _first_rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The indices of records by their place in the stream's rows, counted on through repetitions of the stream."""
@@ -277,7 +310,8 @@ class StepsAhead:
             return None
         steps = slice(step, step + most)
         keys = self._keys[steps]
-        return StepRecords(self._indices[steps].reshape(-1), keys.reshape(-1), self._rows, len(keys))
+        indices, shape = self._indices[steps].reshape(-1), self.schedule.shape
+        return StepRecords(indices, keys.reshape(-1), self._rows, len(keys), shape=shape)
 
     def _steps_to_plan(self, index: int) -> int:
         schedule = self.schedule

@@ -18,14 +18,15 @@ from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._order.loss import Loss
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.rng import generator
-from loaderkit._order.sharding import ShardOptions
+from loaderkit._order.sharding import Shard, ShardOptions
 from loaderkit.errors import WorkerError
 from loaderkit.samplers import Sampler
-from loaderkit.samplers.protocol import length_of, record_keys_of, seed_of
+from loaderkit.samplers.protocol import record_keys_of, seed_of
+from loaderkit.samplers.shaped import ShapedSampler, shaped
 
 from .bad_record_limit import check_losses, with_losses
 from .bad_records import ReplacementSearch, with_substitutions
-from .batching import shard_rows
+from .batching import Batching, shard_rows
 from .logical_streams import stream_block
 from .mixture import behind_cursors, is_staged
 from .position import Position
@@ -53,7 +54,19 @@ class SeekablePlan(StreamShape):
 
     @property
     def schedule(self) -> Schedule:
-        return Schedule(self.sampler, self.batching, self.shard, self.start, self.stop)
+        return self._schedule_of(self.batching, self.shard)
+
+    def _schedule_of(self, batching: Batching, shard: Shard) -> Schedule:
+        last = self.operations[self.last_batch].batch if self.operations else None
+        known = self.shaped_for(batching)
+        shape = 0 if known is None and last is not None and last.rows_padded else -1
+        return Schedule(self.sampler, batching, shard, self.start, self.stop, known, shape)
+
+    def shaped_for(self, batching: Batching) -> ShapedSampler | None:
+        """The sampler, if it says the shapes of steps that are batched so."""
+        known = shaped(self.sampler)
+        fits = known is not None and batching.batched and batching.stride == known.global_batch_size
+        return known if fits and batching.group == 1 else None
 
     # --- mixtures -----------------------------------------------------------------------------------------------
 
@@ -248,7 +261,7 @@ class SeekablePlan(StreamShape):
         )
         # Another G than ours needn't divide among our shards: then it is asked as the only shard there is.
         shard = self.shard if batching.rows % self.shard.shard_count == 0 else ShardOptions(0, 1)
-        part = Schedule(self.sampler, batching, shard, self.start, self.stop).all_rows(index)
+        part = self._schedule_of(batching, shard).all_rows(index)
         if part is None:
             raise IndexError(f"step: {step} doesn't exist, the stream ends before it")
         seed, named = seed_of(self.sampler), zip(part.indices.tolist(), part.keys.tolist(), strict=True)

@@ -1,7 +1,7 @@
 """Batches of records of like length, for few shapes and little padding.
 
     bucket   the records of which a boundary is the smallest that is no shorter than they are
-    step     global_batch_size indices; a batch uses the first of them, all unless batch_sizes or the epoch's end say less
+    step     global_batch_size indices; a batch uses the first ones, all unless batch_sizes or the epoch's end say less
 
 `loaderkit/_order/length_buckets.py` has the arithmetic.
 """
@@ -9,6 +9,7 @@
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import InitVar, dataclass, field
+from itertools import pairwise
 from reprlib import repr as _short
 from typing import Any
 
@@ -35,7 +36,7 @@ class LengthBucketSampler(BulkSampler):
     lengths: (n,) ints, 0 or more, one for each record of the source. boundaries: ascending ints; a record is of the
     bucket of the smallest boundary that is no shorter. global_batch_size: N, the indices of a step, as
     lk.PadBatch(global_batch_size=N) has it. batch_sizes: rows of a batch for each boundary, the largest N; None for N
-    rows of each. shuffle: whether records in their buckets, and batches, have an order of their own in each epoch, which
+    rows of each. shuffle: whether records in their buckets, and batches, have an order of their own in each epoch; it
     needs a seed. drop_remainder: whether an epoch leaves out the records that its last batch would have, if too few.
     seed, num_epochs, shard_options: as IndexSampler says. A value of the wrong type is a TypeError, one out of range a
     ValueError; a record longer than the last boundary is named.
@@ -74,7 +75,7 @@ class LengthBucketSampler(BulkSampler):
             record = int(np.argmax(buckets == len(bounds)))
             raise ValueError(
                 f"lengths: expected at most {bounds[-1]}, the last boundary, got {known[record]} of record {record}; "
-                "give a longer boundary, truncate by lk.PadTo(length, key, truncate=True), or leave the record out by "
+                "give a longer boundary, cut records by lk.PadTo(length, key, truncate=True), or leave this one out by "
                 "lk.SubsetDataSource"
             )
         sizes = np.array(self.sizes, np.int64)
@@ -84,8 +85,8 @@ class LengthBucketSampler(BulkSampler):
         )
         if not made.steps:
             raise ValueError(
-                f"drop_remainder: expected False, as {len(known)} records make no whole batch, got True; give a smaller "
-                "global_batch_size"
+                f"drop_remainder: expected False, as {len(known)} records make no whole batch, got True; give a "
+                "smaller global_batch_size"
             )
         kind = np.uint32 if len(known) <= 1 << 32 else np.int64
         self._set("_by_bucket", np.argsort(buckets, kind="stable").astype(kind))
@@ -252,7 +253,7 @@ class LengthBucketSampler(BulkSampler):
         size = at_least("global_batch_size", self.global_batch_size, 1, below=MAX_RECORDS)
         self._set("global_batch_size", size)
         bounds = _several("boundaries", self.boundaries, 0)
-        if any(lower >= upper for lower, upper in zip(bounds, bounds[1:], strict=False)):
+        if any(lower >= upper for lower, upper in pairwise(bounds)):
             raise ValueError(f"boundaries: expected ascending lengths, got {_short(bounds)}; sort them")
         self._set("boundaries", bounds)
         sizes = (size,) * len(bounds)
@@ -307,7 +308,5 @@ def _checked_lengths(given: Any) -> npt.NDArray[Any]:
         raise TypeError(f"lengths: expected ints, got an array of {lengths.dtype}; {_ADVICE}")
     if lengths.min() < 0:
         record = int(np.argmin(lengths))
-        raise ValueError(
-            f"lengths: expected 0 or more, got {lengths[record]} of record {record}; {_ADVICE}"
-        )
+        raise ValueError(f"lengths: expected 0 or more, got {lengths[record]} of record {record}; {_ADVICE}")
     return lengths

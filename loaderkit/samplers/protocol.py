@@ -29,7 +29,8 @@ class Sampler(Protocol):
 
     `__len__()`: the number of indices. Without it, or where it raises TypeError, the stream is endless.
     `record_keys(indices: int64 (n,)) -> int64 (n,)`: the keys of many indices at once, which is much faster.
-    `seed: int`: what RandomMap draws from. `num_records: int`: the length of one epoch.
+    `seed: int`: what RandomMap draws from. `num_records: int`: the length of one epoch. `epoch_length: int`: the
+    indices that one takes, where it leaves some unused.
     `min_records: int`: the least length of a source for it; without it `num_records`.
     `instead(index, tried, count) -> int64 (n,)`, with `keys_instead(lost, instead) -> int64 (n,)`: what may be read
     instead of a lost index, up to `count` indices after the first `tried`, and the keys of such. Without them it is the
@@ -130,6 +131,18 @@ def num_records_of(sampler: Sampler) -> int | None:
     records = getattr(sampler, "num_records", None)
     name = f"{type(sampler).__qualname__}.num_records"
     return None if records is None else at_least(name, records, 1, below=MAX_RECORDS)
+
+
+def epoch_length_of(sampler: Sampler) -> int | None:
+    """How many indices an epoch takes: the sampler's `epoch_length`, else its `num_records`, None without either.
+
+    >>> from loaderkit.samplers import IndexSampler, LengthBucketSampler
+    >>> epoch_length_of(IndexSampler(5)), epoch_length_of(LengthBucketSampler([1] * 5, [1], 4, seed=0))
+    (5, 8)
+    """
+    length = getattr(sampler, "epoch_length", None)
+    name = f"{type(sampler).__qualname__}.epoch_length"
+    return num_records_of(sampler) if length is None else at_least(name, length, 1, below=MAX_RECORDS)
 
 
 def min_records_of(sampler: Sampler) -> int:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .base import Window as Window
     from .pack import Pack as Pack
     from .window_shuffle import WindowShuffle as WindowShuffle
+    from .pad_batch import PadBatch as PadBatch
+    from .pad_to import PadTo as PadTo
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
@@ -30,6 +32,8 @@ else:
         "Map": "loaderkit.transforms.base",
         "MapWithIndex": "loaderkit.transforms.base",
         "Pack": "loaderkit.transforms.pack",
+        "PadBatch": "loaderkit.transforms.pad_batch",
+        "PadTo": "loaderkit.transforms.pad_to",
         "RandomMap": "loaderkit.transforms.base",
         "Transformation": "loaderkit.transforms.base",
         "Window": "loaderkit.transforms.base",

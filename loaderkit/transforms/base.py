@@ -263,6 +263,8 @@ class Batch(Transformation):
     """
 
     _method = ""
+    pads: ClassVar[bool] = False  # whether a subclass pads rows to lengths of its own (pad_batch.py)
+    rows_padded: bool = False  # whether its rows are padded before they are stacked, as the plan says
 
     @refusing_foreign_arguments
     def __init__(

@@ -26,6 +26,8 @@ def _shape_of(operation: Transformation) -> OperationShape:
             operation.global_batch_size,
             operation.remainder,
             operation.batch_fn is not None,
+            getattr(operation, "buckets", 0) if operation.pads else 0,
+            operation.rows_padded,
         )
         return OperationShape("batch", label_of(operation), batch)
     window = None

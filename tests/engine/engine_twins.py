@@ -83,6 +83,7 @@ class _GridRows:
     rows: int
     steps: int
     fill: Fill = ()
+    shape: int = -1
 
 
 @dataclass

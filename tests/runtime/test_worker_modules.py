@@ -30,7 +30,7 @@ OF_EVERY_WORKER = {
         ".transport.out_of_band", ".transport.pickling", ".transport.wire", ".worker", ".worker.bad_record_handler",
         ".worker.bulk_read",
         ".worker.heartbeat", ".worker.main", ".worker.program", ".worker.read_ahead", ".worker.reading",
-        ".worker.retrying", ".worker.column_rows", ".worker.task_runner",
+        ".worker.retrying", ".worker.column_rows", ".worker.output_weight", ".worker.task_runner",
     )),
     *(f"loaderkit.sources{name}" for name in ("", ".naming", ".optional", ".protocol", ".tables")),
     *(f"loaderkit.transforms{name}" for name in (

@@ -41,7 +41,9 @@ def twin(
     return [*whole, *([(last, carried)] if carried and not drop else [])]
 
 
-@given(LENGTHS, st.lists(st.integers(1, 6), min_size=3, max_size=3), st.none() | st.integers(0, 9), st.booleans())
+@given(
+    LENGTHS, st.lists(st.integers(1, 6), min_size=3, max_size=3), st.none() | st.integers(0, 9), st.booleans()
+)
 def test_the_twin_has_the_same_steps_in_every_epoch(
     lengths: list[int], sizes: list[int], seed: int | None, drop: bool
 ) -> None:
@@ -59,7 +61,9 @@ def test_the_twin_has_the_same_steps_in_every_epoch(
     assert sampler.shapes(firsts).tolist() == [bucket for bucket, _ in steps]
     assert sampler.rows_of(firsts).tolist() == [len(keys) for _, keys in steps]
     keys = sampler.record_keys(np.arange(len(sampler))).reshape(len(steps), n)
-    assert [row[: len(keys)].tolist() for row, (_, keys) in zip(keys, steps, strict=True)] == [k for _, k in steps]
+    assert [row[: len(keys)].tolist() for row, (_, keys) in zip(keys, steps, strict=True)] == [
+        k for _, k in steps
+    ]
     for row, (_, used) in zip(keys, steps, strict=True):
         assert set(row.tolist()) <= set(used)  # unused indices give records of their step
     if not drop:
@@ -100,7 +104,9 @@ def test_fill_and_purity_hold_in_every_epoch() -> None:
 def test_epochs_and_seeds_have_orders_of_their_own() -> None:
     lengths = np.arange(4000) % 10
     orders = [
-        lk.LengthBucketSampler(lengths, BOUNDS, 8, seed=seed).record_keys(np.arange(4000) + epoch * 4000).tolist()
+        lk.LengthBucketSampler(lengths, BOUNDS, 8, seed=seed)
+        .record_keys(np.arange(4000) + epoch * 4000)
+        .tolist()
         for seed in (0, 1)
         for epoch in (0, 1)
     ]
@@ -137,7 +143,10 @@ def test_replacements_are_records_of_the_same_step() -> None:
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        (([3, 11], BOUNDS, 4), "lengths: expected at most 9, the last boundary, got 11 of record 1; give a longer"),
+        (
+            ([3, 11], BOUNDS, 4),
+            "lengths: expected at most 9, the last boundary, got 11 of record 1; give a longer",
+        ),
         (([3, -1], BOUNDS, 4), "lengths: expected 0 or more, got -1 of record 1"),
         (([], BOUNDS, 4), r"lengths: expected \(n,\) ints, one or more"),
         (([[1], [2, 3]], BOUNDS, 4), r"lengths: expected \(n,\) ints, one or more"),
@@ -160,7 +169,9 @@ def test_bad_settings() -> None:
     with pytest.raises(ValueError, match="seed: expected an int, as shuffle=True needs a seed"):
         make()
     for sizes in ([4, 2], [2, 2, 2], [8, 4, 2]):
-        with pytest.raises(ValueError, match="batch_sizes: expected 3 numbers of rows, one for each boundary"):
+        with pytest.raises(
+            ValueError, match="batch_sizes: expected 3 numbers of rows, one for each boundary"
+        ):
             make(seed=0, batch_sizes=sizes)
     with pytest.raises(TypeError, match="shuffle: expected True or False"):
         make(shuffle=1)

@@ -126,7 +126,8 @@ def _packed_targets(task: ReadRows, layouts: dict[BatchLayout, int]) -> list[int
     values = [len(task.targets)]
     for target in task.targets:
         layout = _number(target.layout, layouts)
-        values += (target.rows, target.batch, target.first, target.whole, layout, len(target.fill))
+        head = (target.rows, target.batch, target.first, target.whole, layout, len(target.fill), target.shape)
+        values += head
         values += pack_slot(target.slot)
         values += chain.from_iterable(target.fill)
     return values
@@ -170,9 +171,9 @@ def unpack_task(body: bytes, layouts: dict[int, BatchLayout]) -> tuple[Task, int
 def _unpack_targets(words: Iterator[int], layouts: dict[int, BatchLayout]) -> tuple[Target, ...]:
     targets = []
     for _ in range(next(words)):
-        rows, batch, first, whole, layout, n_pairs = _take(words, 6)
+        rows, batch, first, whole, layout, n_pairs, shape = _take(words, 7)
         slot, fill = unpack_slot(_take(words, 4)), _pairs(_take(words, 2 * n_pairs))
-        targets.append(Target(rows, batch, first, slot, bool(whole), layouts.get(layout), fill))
+        targets.append(Target(rows, batch, first, slot, bool(whole), layouts.get(layout), fill, shape))
     return tuple(targets)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from loaderkit._base.tree import flatten, structure_of
+from loaderkit._base.tree import structure_of
 from loaderkit._engine.task import (
     BatchMade,
     MakeBatch,
@@ -35,6 +35,7 @@ from loaderkit.transforms.stack import Block, RowSpec, as_block, collect, write
 
 from .bad_record_handler import NO_RECORD, BadRecordHandler, OnRecordStart
 from .column_rows import ColumnRows, RowsMade
+from .output_weight import weight_of
 from .program import Program
 from .reading import RecordReader
 
@@ -74,7 +75,9 @@ class TaskRunner:
         self._row_changing = program.row_changing
         self._verify = program.verify
         # Where no operation needs the rows, a columnar source fills a batch without a Python object for each of them.
-        columnar = self._pipeline.passes_rows and self._has_default_batch(1)
+        last = self._pipeline.levels[-1].batch
+        self._padder: Any = last if last is not None and last.rows_padded else None
+        columnar = self._pipeline.passes_rows and self._has_default_batch(1) and not (last and last.pads)
         take = column_reader(program.source) if columnar else None
         copies = not self._pipeline.passes_rows
         self.reader = RecordReader(program.source, program.read_options, copy=copies, ahead=take is None)
@@ -124,7 +127,7 @@ class TaskRunner:
                     layout,
                     seconds=time.perf_counter() - begun,
                     waited=self.reader.waited - waited,
-                    nbytes=_weight(output),
+                    nbytes=weight_of(output),
                     losses=() if handler is None else handler.take_losses(),
                 )
                 return rows_read, output
@@ -138,7 +141,7 @@ class TaskRunner:
                     failure,
                     seconds=time.perf_counter() - begun,
                     waited=self.reader.waited - waited,
-                    nbytes=_weight(output),
+                    nbytes=weight_of(output),
                     losses=() if handler is None else handler.take_losses(),
                 )
                 return stream_read, output
@@ -156,7 +159,7 @@ class TaskRunner:
                     failure,
                     layout,
                     seconds=time.perf_counter() - begun,
-                    nbytes=_weight(output),
+                    nbytes=weight_of(output),
                 )
                 return batch_made, output
 
@@ -256,10 +259,15 @@ class TaskRunner:
         for target in task.targets:
             last = min(first + target.rows * group, len(task.indices))  # the stream's last row may be short
             run, failure = row_source(first, last)
+            if self._padder is not None:
+                run, failure = self._padder.pad_run(
+                    run, failure, target.shape, self._pipeline.levels[-1].label
+                )
             if failure is not None and not target.whole:
                 return parts, output, failure, layout
             part, made, stopped, seen = self._place(target, run, failure)
-            layout = layout or seen
+            if target.shape == task.targets[0].shape:  # a result has a layout of one shape
+                layout = layout or seen
             if part is not None:
                 parts.append(part)
                 output.append(made)
@@ -362,23 +370,6 @@ class TaskRunner:
         made, failure = self._pipeline.batch_up(rows, begins, target.batch, partial=partial)
         part = RowsPart(len(made.values)) if made.values else None
         return part, made.values, failure, self._layout_of_rows([rows])
-
-
-def _weight(output: Output) -> int:
-    """About the bytes that an output holds; the elements of a list count as much as its first each."""
-    nbytes = 0
-    for part in output:
-        if isinstance(part, Block):
-            nbytes += sum(column.nbytes for column in part.columns if isinstance(column, np.ndarray))
-        elif part:
-            nbytes += len(part) * sum(map(_leaf_nbytes, flatten(part[0])[0]))
-    return nbytes
-
-
-def _leaf_nbytes(leaf: Any) -> int:
-    if isinstance(leaf, np.ndarray | np.generic):
-        return leaf.nbytes
-    return len(leaf) if isinstance(leaf, bytes | str) else 0
 
 
 def _keys_in_order(firsts: list[Any], block: Block) -> bool:

@@ -1,0 +1,64 @@
+"""A sampler that says the shape of each batch, and the Batch that pads to it: whether they fit."""
+
+from typing import Any
+
+from loaderkit._plan.bad_records import Tolerance
+from loaderkit._plan.stream_shape import changes_rows
+from loaderkit.samplers import Sampler
+from loaderkit.samplers.shaped import ShapedSampler, shaped
+from loaderkit.transforms.base import Batch, Transformation
+from loaderkit.transforms.pad_batch import PadBatch
+from loaderkit.transforms.shape import shape_of
+
+
+def with_planned_shapes(
+    operations: tuple[Transformation, ...], sampler: Sampler, tolerance: Tolerance
+) -> tuple[Transformation, ...]:
+    """The operations; a PadBatch whose boundaries the plan chooses gets rows that are padded to them.
+
+    Args:
+        operations: checked ones.
+        sampler: the loader's; ValueError where it says shapes of batches that the operations don't make.
+        tolerance: which bad records are accepted.
+
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> batch = PadBatch(2, boundaries={"x": [4]})
+    >>> with_planned_shapes((batch,), SequentialSampler(4), Tolerance())[0].rows_padded
+    True
+    """
+    known = shaped(sampler)
+    batches = [op for op in operations if isinstance(op, Batch)]
+    changing = changes_rows(shape_of(operations), tolerance)
+    if known is not None:
+        _check(known, type(sampler).__qualname__, batches)
+        if changing:
+            changes = [op.shown for op in shape_of(operations) if op.changes_rows]
+            raise ValueError(
+                f"operations: expected none that changes the number of rows with a {type(sampler).__qualname__}, which "
+                f"plans whole batches, got {next(iter(changes), 'skipped bad records')}; leave the records out by "
+                "lk.SubsetDataSource, and their lengths, before"
+            )
+    if not batches or changing or not isinstance(last := batches[-1], PadBatch):
+        return operations
+    if known is None and last.buckets > 1:
+        return operations
+    return tuple(op.of_padded_rows() if op is last else op for op in operations)
+
+
+def _check(known: ShapedSampler, name: str, batches: list[Any]) -> None:
+    size = known.global_batch_size
+    if len(batches) != 1 or batches[0].global_batch_size != size:
+        raise ValueError(
+            f"operations: expected one Batch, of global_batch_size={size} as {name} has it, got {batches or 'none'}; "
+            f"use lk.PadBatch(global_batch_size={size}, boundaries=...)"
+        )
+    if batches[0].remainder == "drop":
+        raise ValueError(
+            f"remainder: expected 'keep', 'pad' or 'wrap' with a {name}, which has the records left over in the last "
+            f"step of each epoch, got 'drop'; use {name}(..., drop_remainder=True)"
+        )
+    if isinstance(batches[0], PadBatch) and batches[0].buckets != len(known.sizes):
+        raise ValueError(
+            f"boundaries: expected {len(known.sizes)} for each leaf, one for each bucket of {name}, got "
+            f"{batches[0].buckets}; give as many"
+        )

@@ -1,0 +1,187 @@
+"""A Batch of rows of different lengths, padded to one of a few boundaries."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from itertools import chain
+from reprlib import repr as _short
+from typing import Any, Self
+
+from loaderkit._base.integers import at_least
+from loaderkit._order.failure import Failure
+from loaderkit.errors import BatchError
+
+from .base import Batch
+from .pad_to import leaf_of, with_padding
+from .run import ElementRun
+from .stack import Block, stack
+
+
+class PadBatch(Batch):
+    """A Batch that pads leaves along their first axis, to one of a few boundaries: batches have few shapes.
+
+    Args:
+        batch_size, global_batch_size, remainder, drop_remainder: as in Batch.
+        boundaries: for each leaf that is padded, an array (n, ...) at a key of the element, a dict: ascending lengths,
+            as many for each leaf. The b-th ones are those of bucket b.
+        padding_values: what is put behind, for leaves where that isn't 0.
+        mask: for leaves that have one the name of a new leaf, bool (rows, length): which are the record's own.
+
+    With a LengthBucketSampler the plan says the bucket of each batch, so that all processes pad alike. Without, it is
+    the smallest that holds all rows of a batch: with several boundaries on one shard only. A row that is longer than
+    its boundary is an error that names it.
+
+    >>> batch = PadBatch(2, boundaries={"x": [2, 4]}, mask={"x": "mask"})
+    >>> import numpy as np
+    >>> made = batch.stacked([[{"x": np.ones(3)}, {"x": np.ones(1)}]], "row {}".format)
+    >>> made["x"].tolist(), made["mask"].sum(axis=1).tolist()
+    ([[1.0, 1.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]], [3, 1])
+    """
+
+    pads = True
+
+    def __init__(
+        self,
+        batch_size: int | None = None,
+        *,
+        global_batch_size: int | None = None,
+        boundaries: Mapping[str, Sequence[int]],
+        padding_values: Mapping[str, Any] | None = None,
+        mask: Mapping[str, str] | None = None,
+        remainder: str = "keep",
+        drop_remainder: bool = False,
+    ) -> None:
+        super().__init__(
+            batch_size,
+            global_batch_size=global_batch_size,
+            remainder=remainder,
+            drop_remainder=drop_remainder,
+        )
+        self.boundaries = _checked_boundaries(boundaries)
+        self.padding_values = dict(_of_leaves("padding_values", padding_values, self.boundaries))
+        self.mask = dict(_of_leaves("mask", mask, self.boundaries))
+
+    @property
+    def buckets(self) -> int:
+        """The number of buckets: boundaries of each leaf.
+
+        >>> PadBatch(2, boundaries={"x": [2, 4]}).buckets
+        2
+        """
+        return len(next(iter(self.boundaries.values())))
+
+    def of_padded_rows(self) -> Self:
+        """The same Batch, for rows that `pad` made.
+
+        >>> PadBatch(2, boundaries={"x": [2, 4]}).of_padded_rows().rows_padded
+        True
+        """
+        other = copy(self)
+        other.rows_padded = True
+        return other
+
+    def pad(self, row: Any, bucket: int) -> Any:
+        """A row with its leaves padded to the boundaries of a bucket.
+
+        >>> import numpy as np
+        >>> PadBatch(2, boundaries={"x": [2, 4]}).pad({"x": np.array([7])}, 1)
+        {'x': array([7, 0, 0, 0])}
+        """
+        for key, bounds in self.boundaries.items():
+            leaf, length = leaf_of(row, key), bounds[bucket]
+            if len(leaf) > length:
+                raise ValueError(
+                    f"leaf {key!r}: expected a length of at most {length}, the boundary of bucket {bucket}, got "
+                    f"{len(leaf)}; give the sampler the lengths that rows have here, or greater boundaries"
+                )
+            row = with_padding(row, key, leaf, length, self.padding_values.get(key, 0), self.mask.get(key))
+        return row
+
+    def pad_run(
+        self, run: ElementRun, failure: Failure | None, bucket: int, label: str
+    ) -> tuple[ElementRun, Failure | None]:
+        """The rows of a run padded to the boundaries of a bucket; those before one that is too long, with its failure.
+
+        Args:
+            run, failure: what was made.
+            bucket: of the rows' batch.
+            label: of this Batch, in errors.
+        """
+        made = []
+        for place, row in enumerate(run.values):
+            try:
+                made.append(self.pad(row, bucket))
+            except Exception as error:  # noqa: BLE001 - numpy may refuse a padding value in any way
+                head = run.head(place)
+                return ElementRun(made, head.begins, head.ends), Failure(
+                    error, label, (run.begins[place][0],)
+                )
+        return ElementRun(made, run.begins, run.ends), failure
+
+    def stacked(self, parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]) -> Any:
+        """The rows stacked; if they aren't padded, after padding to the smallest bucket that holds all."""
+        if self.rows_padded:
+            return stack(parts, describe)
+        rows = [*chain.from_iterable(_rows(part) for part in parts)]
+        bucket = max(self._bucket_of(row, number, describe) for number, row in enumerate(rows))
+        return stack([[self.pad(row, bucket) for row in rows]], describe)
+
+    def _bucket_of(self, row: Any, number: int, describe: Callable[[int], str]) -> int:
+        found = 0
+        for key, bounds in self.boundaries.items():
+            length = len(leaf_of(row, key))
+            bucket = bisect_left(bounds, length)
+            if bucket == len(bounds):
+                raise BatchError(
+                    f"{describe(number)} can't be padded: leaf {key!r}: expected a length of at most {bounds[-1]}, the "
+                    f"last boundary, got {length}; give a greater one, or truncate by lk.PadTo before"
+                )
+            found = max(found, bucket)
+        return found
+
+    def __repr__(self) -> str:
+        said = [f"boundaries={self.boundaries}"]
+        others = {"padding_values": self.padding_values, "mask": self.mask}
+        said += [f"{name}={value}" for name, value in others.items() if value]
+        return f"Pad{super().__repr__()[:-1]}, {', '.join(said)})"
+
+
+def _rows(part: Block | Sequence[Any]) -> Sequence[Any]:
+    return part.rows(0, part.size) if isinstance(part, Block) else part
+
+
+def _checked_boundaries(given: Any) -> dict[str, tuple[int, ...]]:
+    if not isinstance(given, Mapping) or not given:
+        raise TypeError(
+            f"boundaries: expected lengths by leaf, such as {{'tokens': [128, 512]}}, got {_short(given)}"
+        )
+    checked: dict[str, tuple[int, ...]] = {}
+    for key, bounds in given.items():
+        name = f"boundaries[{key!r}]"
+        try:
+            lengths = tuple(at_least(f"{name}[{place}]", bound, 0) for place, bound in enumerate([*bounds]))
+        except TypeError:
+            raise TypeError(f"{name}: expected a list of ints, got {_short(bounds)}") from None
+        if not lengths or sorted(lengths) != [*lengths]:
+            raise ValueError(
+                f"{name}: expected ascending lengths, one or more, got {_short(lengths)}; sort them"
+            )
+        checked[key] = lengths
+    if len({len(lengths) for lengths in checked.values()}) > 1:
+        raise ValueError(
+            "boundaries: expected as many for each leaf, the b-th ones of bucket b, got "
+            f"{', '.join(f'{len(lengths)} of {key!r}' for key, lengths in checked.items())}; repeat a length "
+            "where a leaf has fewer"
+        )
+    return checked
+
+
+def _of_leaves(name: str, given: Any, boundaries: Mapping[str, Any]) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not given.keys() <= boundaries.keys():
+        raise ValueError(
+            f"{name}: expected a dict by leaf, of some that boundaries has, {_short([*boundaries])}, got "
+            f"{_short(given)}"
+        )
+    return given

@@ -1,0 +1,100 @@
+"""Leaves of different lengths made one length, by values behind them."""
+
+from dataclasses import dataclass
+from reprlib import repr as _short
+from typing import Any
+
+import numpy as np
+
+from loaderkit._base.integers import at_least
+
+from .base import Map
+
+
+@dataclass(frozen=True)
+class PadTo(Map):
+    """One leaf of each element, an array, padded along its first axis to one length: batches have one shape.
+
+    Args:
+        length: 0 or more.
+        key: of the leaf, an array (n, ...), in the element, a dict.
+        mask: the name of a new leaf, bool (length,): which are the array's own. None for none.
+        value: what is put behind, cast to the array's dtype.
+        truncate: True cuts a longer array off; else that is a ValueError.
+
+    >>> PadTo(4, "tokens", mask="mask").map({"tokens": np.array([7, 8])})
+    {'tokens': array([7, 8, 0, 0]), 'mask': array([ True,  True, False, False])}
+    >>> PadTo(1, "tokens").map({"tokens": np.array([7, 8])})
+    Traceback (most recent call last):
+    ValueError: leaf 'tokens': expected a length of at most 1, got 2; give truncate=True or a greater length
+    """
+
+    length: int
+    key: str
+    mask: str | None = None
+    value: Any = 0
+    truncate: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "length", at_least("length", self.length, 0))
+        for name, text in (("key", self.key), ("mask", self.mask)):
+            if not isinstance(text, str) and not (name == "mask" and text is None):
+                raise TypeError(f"{name}: expected the name of a leaf, got {_short(text)}")
+        if not isinstance(self.truncate, bool):
+            raise TypeError(f"truncate: expected True or False, got {_short(self.truncate)}")
+
+    def map(self, element: Any) -> Any:
+        """The element with the leaf padded."""
+        leaf = leaf_of(element, self.key)
+        if len(leaf) > self.length and not self.truncate:
+            raise ValueError(
+                f"leaf {self.key!r}: expected a length of at most {self.length}, got {len(leaf)}; give truncate=True "
+                "or a greater length"
+            )
+        leaf = leaf[: self.length]
+        return with_padding(element, self.key, leaf, self.length, self.value, self.mask)
+
+
+def leaf_of(element: Any, key: str) -> np.ndarray:
+    """The array at a key of a dict; TypeError or KeyError where there is none.
+
+    >>> leaf_of({"x": np.arange(2)}, "y")
+    Traceback (most recent call last):
+    KeyError: "leaf 'y': expected one of the element's, got an element with 'x'"
+    """
+    if not isinstance(element, dict):
+        raise TypeError(
+            f"leaf {key!r}: expected an element that is a dict, got {type(element).__name__}; make it one in a Map "
+            "before"
+        )
+    if key not in element:
+        raise KeyError(
+            f"leaf {key!r}: expected one of the element's, got an element with {_short([*element])[1:-1]}"
+        )
+    leaf = element[key]
+    if not isinstance(leaf, np.ndarray) or not leaf.ndim:
+        raise TypeError(
+            f"leaf {key!r}: expected an array (n, ...), got {type(leaf).__name__}; make it one in a Map before"
+        )
+    return leaf
+
+
+def with_padding(
+    element: dict[str, Any], key: str, leaf: np.ndarray, length: int, value: Any, mask: str | None
+) -> dict[str, Any]:
+    """The element with a leaf padded to a length, which it doesn't exceed, and its mask.
+
+    >>> with_padding({"x": np.ones(1)}, "x", np.ones(1), 2, 5, None)
+    {'x': array([1., 5.])}
+    """
+    out = np.empty((length, *leaf.shape[1:]), leaf.dtype)
+    out[: len(leaf)] = leaf
+    out[len(leaf) :] = value
+    made = {**element, key: out}
+    if mask is not None:
+        if mask in element:
+            raise ValueError(
+                f"mask: expected the name of a new leaf, got {mask!r}, which the element has; give another name"
+            )
+        made[mask] = np.arange(length) < len(leaf)
+    return made

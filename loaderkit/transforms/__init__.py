@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from .base import Transformation as Transformation
     from .base import Window as Window
     from .pack import Pack as Pack
-    from .window_shuffle import WindowShuffle as WindowShuffle
     from .pad_batch import PadBatch as PadBatch
     from .pad_to import PadTo as PadTo
+    from .window_shuffle import WindowShuffle as WindowShuffle
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 

@@ -16,7 +16,7 @@ def test_pad_to_pads_cuts_and_masks() -> None:
     assert made["m"].tolist() == [True] * 3 + [False] * 2 and made["y"] == 1
     assert lk.PadTo(2, "x", truncate=True, mask="m").map(row)["m"].tolist() == [True, True]
     assert row.keys() == {"x", "y"}
-    check_operation(lk.PadTo(5, "x", mask="m"), [row, row])
+    check_operation(lk.PadTo(5, "x", mask="m"), row, {"x": np.zeros((1, 2)), "y": 2}, progress=False)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ __all__ = [
     "TransportError",
     "WeightedSampler",
     "Window",
+    "WindowDataSource",
     "WindowShuffle",
     "WorkerError",
     "WorkerTimeoutError",
@@ -161,6 +162,7 @@ if TYPE_CHECKING:
     from loaderkit.sources import TFRecordDataSource as TFRecordDataSource
     from loaderkit.sources import ZipDataSource as ZipDataSource
     from loaderkit.sources import TokenDataSource as TokenDataSource
+    from loaderkit.sources import WindowDataSource as WindowDataSource
     from loaderkit.transforms import AsTuple as AsTuple
     from loaderkit.transforms import Batch as Batch
     from loaderkit.transforms import Filter as Filter
@@ -243,6 +245,7 @@ _NAMES = {
     "TarDataSource": "loaderkit.sources",
     "ZipDataSource": "loaderkit.sources",
     "TokenDataSource": "loaderkit.sources",
+    "WindowDataSource": "loaderkit.sources",
     "AsTuple": "loaderkit.transforms",
     "Batch": "loaderkit.transforms",
     "Filter": "loaderkit.transforms",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .tfrecord import TFRecordDataSource as TFRecordDataSource
     from .zipped import ZipDataSource as ZipDataSource
     from .tokens import TokenDataSource as TokenDataSource
+    from .windows import WindowDataSource as WindowDataSource
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
@@ -53,6 +54,7 @@ else:
         "TarDataSource": "loaderkit.sources.tar",
         "ZipDataSource": "loaderkit.sources.zipped",
         "TokenDataSource": "loaderkit.sources.tokens",
+        "WindowDataSource": "loaderkit.sources.windows",
         "check_source": "loaderkit.sources.protocol",
         "column_reader": "loaderkit.sources.optional",
         "fingerprint_of": "loaderkit.sources.fingerprint",

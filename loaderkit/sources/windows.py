@@ -1,7 +1,7 @@
 """Overlapping windows of a series as records."""
 
 from collections.abc import Callable
-from typing import Any, SupportsIndex
+from typing import Any, cast, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -73,9 +73,8 @@ class WindowDataSource:
         # Overlapping windows share records: each is read once.
         wanted, places = np.unique(keys, return_inverse=True)
         records = read_records(self._source, wanted.tolist())
-        return [
-            _stacked([records[place] for place in window]) for window in places.reshape(keys.shape).tolist()
-        ]
+        windows = cast(list[list[int]], places.reshape(keys.shape).tolist())
+        return [_stacked([records[place] for place in window]) for window in windows]
 
     @property
     def read_ahead(self) -> int:

@@ -1,6 +1,7 @@
 """What becomes of bad records, said slowly: one index after the other, one record after the other.
 
-Written from the documents. A record is bad where its read, or an operation before the first Batch on it, raises.
+Written from the documents. A record is bad where its read, or an operation before the first Batch or Window on it,
+raises.
 """
 
 from collections.abc import Callable, Iterator
@@ -78,7 +79,7 @@ class Lossy:
     def elements(self, ledger: dict[int, int] | None = None) -> Iterator[tuple[Any, int]]:
         """Each element, and how many records were lost up to its last record's."""
         operations = list(self.pipeline.operations)
-        batches = [place for place, op in enumerate(operations) if isinstance(op, lk.Batch)]
+        batches = [place for place, op in enumerate(operations) if isinstance(op, lk.Batch | lk.Window)]
         first = batches[0] if batches else len(operations)
         self.losses = dict(ledger or {})
         met = -1

@@ -53,7 +53,11 @@ def check(case: Lossy, running: Running) -> None:
         assert_same(found, expected)
         assert error is failed
         # What is lost behind a last batch that isn't full is told with the end.
-        assert counts[:-1] == lost[:-1]
+        if case.policy == "skip" and case.pipeline.row_changing:
+            # Of a window or batch they are told with its last child: a restore in the middle would meet them again.
+            assert all(one <= other for one, other in zip(counts, lost, strict=True))
+        else:
+            assert counts[:-1] == lost[:-1]
         if error is None:
             assert it.bad_records == len(case.losses)
         if case.policy != "skip" and error is None and not case.row_changing:

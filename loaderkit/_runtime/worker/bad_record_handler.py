@@ -1,4 +1,4 @@
-"""Handles bad records: those on which the read, or an operation before the first Batch, raises an error.
+"""Handles bad records: those on which the read, or an operation before the first Batch or Window, raises an error.
 
 All records of a task are read and transformed together as long as none is bad. From the first bad one on they are
 processed one by one and read again, because operations may have changed those after it. All that was made of a bad
@@ -47,7 +47,7 @@ class OnRecordStart(Protocol):
 
 
 class BadRecordHandler:
-    """Makes the elements before the first Batch, and replaces or leaves out bad records according to a policy.
+    """Makes the elements before the first Batch or Window; replaces or leaves out bad records according to a policy.
 
     Args:
         pipeline: of which the first level is run.

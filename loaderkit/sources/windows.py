@@ -73,7 +73,7 @@ class WindowDataSource:
         # Overlapping windows share records: each is read once.
         wanted, places = np.unique(keys, return_inverse=True)
         records = read_records(self._source, wanted.tolist())
-        windows = cast(list[list[int]], places.reshape(keys.shape).tolist())
+        windows: Any = places.reshape(keys.shape).tolist()
         return [_stacked([records[place] for place in window]) for window in windows]
 
     @property

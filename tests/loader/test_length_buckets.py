@@ -77,15 +77,15 @@ def test_processes_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("remainder", ["pad", "wrap"])
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("count", [2, 3, 4])
 def test_hosts_make_the_same_global_batches(remainder: str, count: int) -> None:
-    expected = images(make(remainder=remainder))
+    sampler = sampler_of(batch_sizes=[12, 12, 12 if count == 4 else 6])
+    expected = images(make(sampler, remainder))
     own_shards = shards(count)
 
     def work(host: int) -> list[Any]:
-        own = make(
-            remainder=remainder, shard_options=own_shards[host], worker_count=host % 2, worker_kind="thread"
-        )
+        running = {"worker_count": host % 2, "worker_kind": "thread"}
+        own = make(sampler, remainder, shard_options=own_shards[host], **running)
         with own, iter(own) as it:
             return take(it, None)
 
@@ -306,3 +306,18 @@ def take_until_error(it: Any) -> list[Any]:
 def test_drop_remainder_of_the_sampler() -> None:
     batches = list(make(sampler_of(drop_remainder=True), "keep"))
     assert all(len(batch["key"]) == (6 if batch["tokens"].shape[1] == 16 else 12) for batch in batches)
+
+
+def test_a_far_step_is_restored() -> None:
+    """A state of step 10**9 is as small as any, and restores into other workers."""
+    with make(sampler_of(num_epochs=None)) as loader, iter(loader) as it:
+        it.seek(10**9)
+        state = it.get_state()
+        expected = image(next(it))
+        assert len(state) < 4000
+    with (
+        make(sampler_of(num_epochs=None), worker_count=2, worker_kind="thread") as loader,
+        iter(loader) as it,
+    ):
+        it.set_state(state)
+        assert it.step == 10**9 and image(next(it)) == expected

@@ -28,13 +28,13 @@ PLAIN = """
     finder finding findings fingerprint fingerprints finished first fit flat flip float folder followed footer
     forbidden foreign format formats from fsspec generators geometry give global globals grain group groups
     handler header hints html hwc id identity image importable indexed indices inline inner input inspect
-    installed integers interleave interleaved interop item iterator jax joiner joint jpeg json keys kill known
-    label labels lanes later launch lazy leaf lease length lent libraries library limit limits line lines link
-    lint listing live load loader loaderkit local locked log losses lost made main make malformed map mapped
-    masks mean measure measured megatron member members memory merge messages metadata method miscounted
+    installed integer integers interleave interleaved interop item iterator jax joiner joint jpeg json keys kill
+    known label labels lanes later launch lazy leaf lease length lent libraries library limit limits line lines
+    link lint listing live load loader loaderkit local locked log losses lost made main make malformed map
+    mapped masks mean measure measured megatron member members memory merge messages metadata method miscounted
     mismatch missing mixed mixing modules multiprocessing name named names naming no normalize notes numbers
     object objects obstore offline on open opened operation operations optional options order orders outputs
-    pack package packed packer packing pad padding page parameters parser partial parts passed permutation
+    pack package packed packer packing pad padding page pages parameters parser partial parts passed permutation
     permutations pickler pickling pipeline pixels place placement places plain plan planned plans platform plus
     policy pool positions preview printable process progress protocol purity python question queued raised
     random range ranges read reader reading reads ready records reducers refresh refusal region release remote

@@ -6,6 +6,7 @@ from typing import Any
 from .local_files import LocalFiles
 from .names import is_remote
 from .range_reader import ObjectVersion, RangeReader
+from .read_plan import REMOTE_GAP
 from .remote_objects import Refresh, RemoteObjects
 from .versions import OnOtherVersion
 
@@ -32,6 +33,7 @@ def open_ranges(
     refresh: Refresh | None = None,
     expected: Sequence[ObjectVersion | None] | None = None,
     on_other_version: OnOtherVersion | None = None,
+    max_gap: int = REMOTE_GAP,
 ) -> RangeReader:
     """Reads ranges of local files, or of objects on servers: http, https, s3, gs, az, and what fsspec knows.
 
@@ -49,6 +51,7 @@ def open_ranges(
         on_other_version: called with the reader, the shard and the version seen where the size is the expected one and
             the tag isn't, or the storage gives none. It returns to accept that version, or raises FileChangedError;
             None refuses another tag. Another size is always a FileChangedError.
+        max_gap: bytes between two ranges of an object of a server, up to which one read gives both.
 
     >>> import tempfile
     >>> import numpy as np
@@ -67,4 +70,5 @@ def open_ranges(
         refresh=refresh,
         expected=expected,
         on_other_version=on_other_version,
+        max_gap=max_gap,
     )

@@ -49,10 +49,11 @@ class RemoteObjects:
         refresh: Refresh | None = None,
         expected: Sequence[ObjectVersion | None] | None = None,
         on_other_version: OnOtherVersion | None = None,
+        max_gap: int = REMOTE_GAP,
     ) -> None:
         self._addresses = names
         self._options = dict(storage_options or {})
-        self._refresh = refresh
+        self._refresh, self._max_gap = refresh, max_gap
         self._shown = _Shown(names)
         self._versions = VersionCheck(self._shown, expected, on_other_version)
         self._prepare()
@@ -84,7 +85,7 @@ class RemoteObjects:
         FileChangedError where an object isn't the expected one or the one that was read first, FileNotFoundError where
         it is missing, StorageError where a range can't be read after the retries.
         """
-        plan = plan_reads(shards, begins, ends, max_gap=REMOTE_GAP)
+        plan = plan_reads(shards, begins, ends, max_gap=self._max_gap)
         found: list[bytes | memoryview] = [b""] * len(plan.begins)
         with closing(self._reads(plan)) as reads:
             for number, data in reads:
@@ -104,7 +105,7 @@ class RemoteObjects:
 
         What has come and wasn't taken yet is kept.
         """
-        plan = plan_reads(shards, begins, ends, max_gap=REMOTE_GAP, alone=REMOTE_ALONE)
+        plan = plan_reads(shards, begins, ends, max_gap=self._max_gap, alone=REMOTE_ALONE)
         ranges: dict[int, list[int]] = {}
         for place, number in enumerate(plan.read.tolist()):
             ranges.setdefault(number, []).append(place)
@@ -129,10 +130,10 @@ class RemoteObjects:
         return f"RemoteObjects({len(self._addresses)} objects)"
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self._addresses, self._options, self._refresh, self._versions
+        return self._addresses, self._options, self._refresh, self._versions, self._max_gap
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._addresses, self._options, self._refresh, self._versions = state
+        self._addresses, self._options, self._refresh, self._versions, self._max_gap = state
         self._shown = _Shown(self._addresses)
         self._prepare()
 

@@ -32,6 +32,7 @@ from .protocol import check_keys
 if TYPE_CHECKING:
     from loaderkit._chunk_cache.cached_spans import CachedSpans
     from loaderkit._chunk_cache.chunk_feed import ChunkFeed
+    from loaderkit._chunk_cache.chunk_numbers import ChunkedIndex
     from loaderkit._chunk_cache.settings import Cache
 
 # Tasks ahead of the running one whose records a worker reads where a read waits for a server.
@@ -260,8 +261,17 @@ def distinct_paths(parts: Iterable[FilePart]) -> list[str]:
 
 
 def _span_reader(index: RecordIndex, ranges: RangeReader, cache: "Cache | None") -> SpanReader:
-    if cache is None:
-        return DirectSpans(index, ranges)
+    return DirectSpans(index, ranges) if cache is None else cached_spans(index, ranges, cache)
+
+
+def cached_spans(index: "ChunkedIndex", ranges: RangeReader, cache: "Cache") -> SpanReader:
+    """Reads records through a cache.
+
+    Args:
+        index: where the records lie.
+        ranges: reads the shards.
+        cache: TypeError where it isn't `lk.Cache`.
+    """
     from loaderkit._chunk_cache.cached_spans import open_spans
     from loaderkit._chunk_cache.settings import Cache
 

@@ -8,14 +8,19 @@ several modalities have an int8 for each sequence behind that, which isn't read.
 
 import os
 import struct
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._system.descriptors import above_standard
+from loaderkit._storage.names import is_remote, redacted
 from loaderkit.errors import DataFormatError
+
+from .integer_arrays import Integers, one_file, open_integers
+
+if TYPE_CHECKING:
+    from loaderkit._chunk_cache.settings import Cache
 
 MAGIC = b"MMIDIDX\x00\x00"
 _HEAD = struct.Struct("<9sQBQQ")
@@ -23,16 +28,26 @@ _DTYPES = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2"}  # 6 and 7 
 _CHECKED_AT_ONCE = 1 << 20  # entries of a table, so that checking a table of any length takes 8 MB
 
 
-def read_megatron(path: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The tokens, mapped, and the offsets of the documents in them (documents + 1,).
+def read_megatron(
+    path: str | os.PathLike[str],
+    *,
+    cache: "Cache | None" = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> tuple[Integers, NDArray[np.int64]]:
+    """The tokens, mapped or to be read by ranges, and the offsets of the documents in them (documents + 1,).
 
     Args:
         path: the prefix of both files, or the name of either. DataFormatError naming the file and what is wrong.
+        cache, storage_options: as `TokenFile` takes them.
     """
-    prefix = path.removesuffix(".bin").removesuffix(".idx")
-    index, data = f"{prefix}.idx", f"{prefix}.bin"
-    with above_standard(), open(index, "rb") as file:
-        head = file.read(_HEAD.size)
+    index, data = _pair(one_file("path", path, storage_options))
+    table = open_integers("path", index, np.uint8, storage_options=storage_options)
+    if not isinstance(table, np.ndarray):
+        remote, table = table, np.empty(len(table), np.uint8)
+        remote.whole(table)
+    table = np.asarray(table)
+    index = redacted(index)
+    head = table[: _HEAD.size].tobytes()
     if len(head) < _HEAD.size or head[: len(MAGIC)] != MAGIC:
         raise DataFormatError(
             f"{index}: expected an index of Megatron, got a file without its head {MAGIC!r}"
@@ -45,8 +60,6 @@ def read_megatron(path: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
             f"{index}: expected a dtype of integers ({', '.join(map(str, _DTYPES))}), got code {code}"
         )
     dtype = np.dtype(_DTYPES[code])
-    with above_standard():
-        table: NDArray[Any] = np.asarray(np.memmap(index, np.uint8, "r"))
     ends = np.cumsum([_HEAD.size, 4 * sequences, 8 * sequences, 8 * entries]).tolist()
     if len(table) not in (ends[-1], ends[-1] + sequences) or not entries:
         raise DataFormatError(
@@ -57,15 +70,23 @@ def read_megatron(path: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
     pointers = np.frombuffer(table, "<i8", sequences, ends[1])
     firsts = np.frombuffer(table, "<i8", entries, ends[2])
     end = _check_sequences(index, sizes, pointers, dtype.itemsize)
-    with above_standard():
-        nbytes = os.path.getsize(data)
-        tokens = np.memmap(data, dtype, "r") if nbytes else np.empty(0, dtype)
-    if nbytes != end:
+    tokens = open_integers("path", data, dtype, storage_options=storage_options, cache=cache)
+    if (nbytes := len(tokens) * dtype.itemsize) != end:
         raise DataFormatError(
-            f"{data}: expected {end} bytes, as {index} says, got {nbytes}; the files aren't of one data set, "
+            f"{redacted(data)}: expected {end} bytes, as {index} says, got {nbytes}; the files aren't of one data set, "
             "or one was truncated"
         )
     return tokens, _document_offsets(index, firsts, pointers, end, dtype.itemsize)
+
+
+def _pair(path: str) -> tuple[str, str]:
+    """The names of the index and of the tokens; what follows "?" in an address belongs to both."""
+    query = ""
+    if is_remote(path):
+        path, mark, query = path.partition("?")
+        query = mark + query
+    prefix = path.removesuffix(".bin").removesuffix(".idx")
+    return f"{prefix}.idx{query}", f"{prefix}.bin{query}"
 
 
 def _check_sequences(index: str, sizes: NDArray[Any], pointers: NDArray[Any], itemsize: int) -> int:

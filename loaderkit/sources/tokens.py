@@ -1,20 +1,26 @@
 """Documents of tokens, one behind the other in one array."""
 
 import os
+from collections.abc import Mapping
 from reprlib import repr as _short
-from typing import Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from loaderkit._system.descriptors import above_standard
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .content import content_hash, sampled_keys
+from .integer_arrays import Integers, open_integers
 from .megatron import read_megatron
 from .protocol import check_key, check_keys
 from .shared_arrays import MappedArray, SharedArrays
 
+if TYPE_CHECKING:
+    from loaderkit._chunk_cache.settings import Cache
+
+    from .token_file import TokenFile
+
 _CHECKED_AT_ONCE = 1 << 20  # offsets: 8 MB, for a file of any length
+_CHUNK_BYTES = 1 << 20  # of the documents that a ChunkSampler reads together
 
 IntArray = NDArray[np.int64]
 
@@ -23,51 +29,82 @@ class TokenDataSource:
     """Documents of tokens in one array: record k is `{feature: tokens[offsets[k]:offsets[k + 1]]}`, read-only.
 
     Arrays are copied once to memory that all workers share; those in files stay there, and workers open them by name.
-    For rows of one length make a plan and a `PackedDataSource`.
+    Of objects on servers (http, https, s3, gs, az, and what fsspec knows) only the ranges are read that are asked for,
+    all of one call together. For rows of one length make a plan and a `PackedDataSource`.
 
     Args:
-        tokens: integers (tokens,): an array, a `np.memmap`, or the name of a `.npy` file, which is mapped.
-        offsets: integers (documents + 1,), ascending: an array, a `np.memmap`, or the name of a `.npy` file. ValueError
-            naming the first that is less than the one before, or beyond the tokens.
+        tokens: integers (tokens,): an array, a `np.memmap`, or the name of a file or object: a `.npy`, or bare numbers
+            with `dtype`. DataFormatError where it was truncated. An object that is replaced is a FileChangedError.
+        offsets: integers (documents + 1,), ascending, given as the tokens are; in a file of bare numbers int64. Those
+            of an object are read once, to shared memory. ValueError naming the first that is less than the one before,
+            or beyond the tokens.
         feature: name of the tokens in a record.
+        dtype: of the tokens in a file of bare numbers.
+        cache: keeps chunks of the tokens of a server on the disk, 1 MiB each: for rows that are read more than once, or
+            by a `ChunkSampler`. Without it only what is asked for is read.
+        storage_options: of the servers: credentials, endpoint, as the other sources take them.
 
     >>> source = TokenDataSource(np.array([5, 6, 7, 8, 9], np.uint16), [0, 2, 2, 5])
     >>> len(source), source[2]["tokens"].tolist(), source.lengths.tolist()
     (3, [7, 8, 9], [2, 0, 3])
     """
 
-    def __init__(self, tokens: Any, offsets: Any, feature: str = "tokens") -> None:
+    def __init__(
+        self,
+        tokens: Any,
+        offsets: Any,
+        feature: str = "tokens",
+        *,
+        dtype: DTypeLike | None = None,
+        cache: "Cache | None" = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        one = open_integers("tokens", tokens, dtype, storage_options=storage_options, cache=cache)
+        places = open_integers("offsets", offsets, np.int64, storage_options=storage_options)
+        self._hold(one, _read(places), feature)
+
+    def _hold(self, tokens: Integers, offsets: NDArray[Any], feature: str) -> None:
         if not isinstance(feature, str):
             raise TypeError(f"feature: expected a name, got {_short(feature)}")
         self.feature = feature
-        one = _integers("tokens", tokens)
-        places = _integers("offsets", offsets)
-        _check_offsets(places, len(one))
-        self._held = (_held(one), _held(places))
+        _check_offsets(offsets, len(tokens))
+        self._held = (_held(tokens), _held_array(offsets))
         self._open()
 
     @classmethod
-    def from_megatron(cls, path: str | os.PathLike[str], feature: str = "tokens") -> Self:
+    def from_megatron(
+        cls,
+        path: str | os.PathLike[str],
+        feature: str = "tokens",
+        *,
+        cache: "Cache | None" = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Self:
         """The documents of Megatron's `PREFIX.bin` and `PREFIX.idx`, which `preprocess_data.py` writes.
 
         Args:
-            path: the prefix, or the name of either file. DataFormatError naming the file where one isn't of the format,
-                or they don't fit together. The tokens stay in the file.
+            path: the prefix, or the name of either file, local or of a server. DataFormatError naming the file where
+                one isn't of the format, or they don't fit together. The tokens stay in the file.
             feature: name of the tokens in a record.
+            cache, storage_options: as for the class.
         """
-        return cls(*read_megatron(os.path.abspath(path)), feature)
+        tokens, offsets = read_megatron(path, cache=cache, storage_options=storage_options)
+        source = cls.__new__(cls)
+        source._hold(tokens, offsets, feature)
+        return source
 
     def _open(self) -> None:
-        self._tokens, self._offsets = (
-            held.view() if isinstance(held, MappedArray) else held.views()[0] for held in self._held
-        )
+        tokens, offsets = self._held
+        self._tokens: Integers = _view(tokens) if isinstance(tokens, MappedArray | SharedArrays) else tokens
+        self._offsets: NDArray[Any] = _view(offsets)
+        self._content: str | None = None
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
     def __getitem__(self, record_key: SupportsIndex) -> dict[str, NDArray[Any]]:
         key = check_key(record_key, len(self), self)
-        return {self.feature: self._tokens[int(self._offsets[key]) : int(self._offsets[key + 1])]}
+        return {self.feature: self._run(int(self._offsets[key]), int(self._offsets[key + 1]))}
 
     def __getitems__(self, record_keys: ArrayLike) -> list[dict[str, NDArray[Any]]]:
         return [{self.feature: tokens} for tokens in self.slices(*self.bounds(record_keys))]
@@ -88,7 +125,12 @@ class TokenDataSource:
             raise ValueError(
                 f"start, stop: expected tokens from 0 to {end - begin} of document {key}, got {start} to {stop}"
             )
-        return {self.feature: self._tokens[begin + start : begin + stop]}
+        return {self.feature: self._run(begin + start, begin + stop)}
+
+    def _run(self, begin: int, end: int) -> NDArray[Any]:
+        if isinstance(self._tokens, np.ndarray):
+            return self._tokens[begin:end]
+        return self._tokens.slices(np.array([begin]), np.array([end]))[0]
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -103,6 +145,23 @@ class TokenDataSource:
         np.subtract(self._offsets[1:], self._offsets[:-1], out=lengths, casting="unsafe")
         return lengths
 
+    @property
+    def read_ahead(self) -> int:
+        """Calls in flight that pay: 0 for arrays and local files, 4 where reads wait for a server."""
+        return 0 if isinstance(self._tokens, np.ndarray) else self._tokens.read_ahead
+
+    @property
+    def chunk_records(self) -> int:
+        """Documents of about 1 MiB: what `ChunkSampler` should read together."""
+        nbytes = self.dtype.itemsize * int(self._offsets[-1] - self._offsets[0])
+        return max(1, _CHUNK_BYTES * len(self) // max(1, nbytes))
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a chunk, on average."""
+        nbytes = self.dtype.itemsize * int(self._offsets[-1] - self._offsets[0])
+        return max(1, nbytes * self.chunk_records // max(1, len(self)))
+
     def bounds(self, record_keys: ArrayLike) -> tuple[IntArray, IntArray]:
         """The place of the first token of each record, and the place behind its last.
 
@@ -116,7 +175,7 @@ class TokenDataSource:
         return self._offsets[keys].astype(np.int64), self._offsets[keys + 1].astype(np.int64)
 
     def slices(self, begins: IntArray, ends: IntArray) -> list[NDArray[Any]]:
-        """Runs of tokens, read-only views.
+        """Runs of tokens, read-only; those of an array are views.
 
         Args:
             begins, ends: place of the first token of each run, and the place behind its last (n,).
@@ -128,18 +187,28 @@ class TokenDataSource:
         [[7, 8]]
         """
         tokens = self._tokens
+        if not isinstance(tokens, np.ndarray):
+            return tokens.slices(begins, ends)
         return [tokens[begin:end] for begin, end in zip(begins.tolist(), ends.tolist())]
 
     def fingerprint(self) -> dict[str, Any]:
-        """Number and dtype of documents and tokens, and a hash of some of them."""
-        some = self.__getitems__(sampled_keys(len(self)))
+        """Number and dtype of documents and tokens, and a hash of some of them; the same wherever they lie."""
         return {
             "type": "TokenDataSource",
             "records": len(self),
             "tokens": [self.dtype.str, len(self._tokens)],
             "feature": self.feature,
-            "content": content_hash([*some, np.asarray(self._offsets[:16], np.int64).tolist()]),
+            "content": self._content_hash(),
         }
+
+    def _content_hash(self) -> str:
+        if self._content is not None:
+            return self._content
+        some = self.__getitems__(sampled_keys(len(self)))
+        content = content_hash([*some, np.asarray(self._offsets[:16], np.int64).tolist()])
+        if not isinstance(self._tokens, np.ndarray):
+            self._content = content  # another content of the object is an error anyway
+        return content
 
     def __repr__(self) -> str:
         return f"TokenDataSource({len(self)} documents, {len(self._tokens)} tokens of {self.dtype}, {self.feature!r})"
@@ -150,32 +219,6 @@ class TokenDataSource:
     def __setstate__(self, state: tuple[str, Any]) -> None:
         self.feature, self._held = state
         self._open()
-
-
-def _integers(name: str, given: Any) -> NDArray[Any]:
-    if isinstance(given, str | os.PathLike):
-        path = os.path.abspath(given)
-        if not path.endswith(".npy"):
-            raise ValueError(
-                f"{name}: expected the name of a .npy file, got {path!r}; for a file of bare numbers give "
-                "np.memmap(path, dtype, mode='r'), for Megatron's .bin and .idx TokenDataSource.from_megatron(path)"
-            )
-        with above_standard():
-            given = np.load(path, mmap_mode="r", allow_pickle=False)
-    array: NDArray[Any] = np.asanyarray(given)
-    if array.ndim == 1 and not array.size and not isinstance(given, np.ndarray):
-        array = array.astype(np.int64)  # numpy takes an empty list for floats
-    if array.ndim != 1 or array.dtype.kind not in "iu" or isinstance(array, np.ma.MaskedArray):
-        raise TypeError(
-            f"{name}: expected integers in one dimension, got {array.dtype} of shape {array.shape}"
-            + ("; give the documents one behind the other, and their offsets" if array.ndim > 1 else "")
-        )
-    if not array.dtype.isnative:
-        raise TypeError(
-            f"{name}: expected the byte order of this machine, got {array.dtype.str}; convert it once with "
-            ".astype(array.dtype.newbyteorder('='))"
-        )
-    return array
 
 
 def _check_offsets(offsets: NDArray[Any], tokens: int) -> None:
@@ -199,10 +242,26 @@ def _check_offsets(offsets: NDArray[Any], tokens: int) -> None:
         )
 
 
-def _held(array: NDArray[Any]) -> MappedArray | SharedArrays:
+def _read(integers: Integers) -> NDArray[Any]:
+    if isinstance(integers, np.ndarray):
+        return integers
+    read = np.empty(len(integers), integers.dtype)
+    integers.whole(read)
+    return read
+
+
+def _held(integers: Integers) -> "MappedArray | SharedArrays | TokenFile":
+    return _held_array(integers) if isinstance(integers, np.ndarray) else integers
+
+
+def _held_array(array: NDArray[Any]) -> MappedArray | SharedArrays:
     mapped = MappedArray.of(array)
     if mapped is not None:
         return mapped
     shared = SharedArrays([(array.shape, array.dtype)])
     shared.writable()[0][...] = array
     return shared
+
+
+def _view(held: MappedArray | SharedArrays) -> NDArray[Any]:
+    return held.view() if isinstance(held, MappedArray) else held.views()[0]

@@ -151,12 +151,12 @@ def widest_gap(begins: IntArray, ends: IntArray) -> int:
 class FilePages:
     """The pages of an object, for a cache: it asks for the same as of an index of records.
 
-    nbytes: of the object. digest: of its version and content.
+    nbytes: of the object. digest: of its version and content. chunk_records: pages of a chunk.
     """
 
     nbytes: int
     digest: str
-    chunk_records: int = _PAGES
+    chunk_records: int
 
     @property
     def shard_ends(self) -> IntArray:
@@ -172,7 +172,7 @@ class FilePages:
         Args:
             keys: numbers of pages (n,).
 
-        >>> [place.tolist() for place in FilePages(5000, "").locate(np.array([0, 1]))]
+        >>> [place.tolist() for place in FilePages(5000, "", 256).locate(np.array([0, 1]))]
         [[0, 0], [0, 4096], [4096, 5000]]
         """
         begins = keys * _PAGE
@@ -184,7 +184,7 @@ def _pages_of(ranges: RangeReader, version: ObjectVersion) -> FilePages:
     # of time and size.
     told = hashlib.sha256(f"{version.size} {version.tag} ".encode())
     told.update(sample_of(ranges, 0, version.size))
-    return FilePages(version.size, told.hexdigest())
+    return FilePages(version.size, told.hexdigest(), _PAGES)
 
 
 def _head(ranges: RangeReader, name: str, size: int) -> tuple[int, tuple[int, ...], np.dtype[Any]]:

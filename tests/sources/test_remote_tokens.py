@@ -145,6 +145,26 @@ def test_packed_rows_of_a_server(folder, server, tmp_path, cached):
     assert rows.read_ahead == 4
 
 
+def test_chunks_of_a_cache(folder, server, tmp_path, monkeypatch):
+    """Each is fetched once; a run may lie in several, and the next source has them."""
+    monkeypatch.setattr("loaderkit.sources.token_file._PAGES", 2)
+    cache = lk.Cache(tmp_path / "cache", limit="1GB")
+    source = remote(server, cache=cache)
+    server.requests.clear()
+    order = RNG.permutation(400)
+    expected = values(local(folder).__getitems__(order))
+    for keys in np.array_split(np.arange(400), 7):
+        assert values(source.__getitems__(order[keys])) == [expected[key] for key in keys]
+    begins = [one.begin for one in server.requests]
+    assert len(begins) == len({*begins}) <= -(-TOKENS.nbytes // 8192) + 1
+    again = pickle.loads(pickle.dumps(source))
+    server.requests.clear()
+    assert values(again.__getitems__(order)) == expected
+    assert values([again[order[3]]]) == [expected[3]]
+    assert again.slices(np.array([5, 5]), np.array([5, 7]))[0].tolist() == []
+    assert not server.requests
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_of_packed_rows(folder, server, workers):
     def batches(source):

@@ -1,5 +1,5 @@
 """Documents of any length packed into rows of tokens."""
 
-from benchmarks.workloads.packing import planning, rows
+from benchmarks.workloads.packing import planning, remote, rows
 
-BENCHMARKS = tuple(benchmark for part in (planning, rows) for benchmark in part.BENCHMARKS)
+BENCHMARKS = tuple(benchmark for part in (planning, rows, remote) for benchmark in part.BENCHMARKS)

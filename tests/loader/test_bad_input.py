@@ -182,7 +182,7 @@ AT_ONCE = {
     "an epoch without end": (
         lambda: loader_of(sampler=lk.IndexSampler(10)).epoch(2**60),
         ValueError,
-        r"e: expected an epoch that ends at index 2\*\*62 at most, got epoch 1152921504606846976 of 10 records",
+        r"e: expected an epoch that ends at index 2\*\*62 at most, got epoch 1152921504606846976 of 10 indices",
     ),
     "sampler too long": (
         lambda: loader_of(sampler=lk.IndexSampler(11)),

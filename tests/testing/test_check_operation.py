@@ -312,6 +312,7 @@ KEY: dict[str, Any] = {"key": "image"}
 FIELDS = [{"__key__": f"{at}", "jpg": element["image"], "cls": b"3"} for at, element in enumerate(JPEGS)]
 # One feature, x, an Int64List of 5.
 EXAMPLE = bytes([0x0A, 12, 0x0A, 10, 0x0A, 1, ord("x"), 0x12, 5, 0x1A, 3, 0x0A, 1, 5])
+LENGTHS = [{"x": np.arange(length)} for length in (1, 2, 6)]
 OWN: dict[str, tuple[Any, list[Any]]] = {
     "Map": (lk.Map(lambda e: {"y": e["x"] * 2}), ELEMENTS),
     "a function": (lambda e: {"y": e["x"] * 2}, ELEMENTS),
@@ -323,7 +324,10 @@ OWN: dict[str, tuple[Any, list[Any]]] = {
     "Window": (lk.Window(3, lambda elements: elements[::-1]), ELEMENTS),
     "WindowShuffle": (lk.WindowShuffle(3), ELEMENTS),
     "Pack": (lk.Pack(4, window=3), [np.arange(3), np.arange(6), np.arange(1)]),
+    "PadTo": (lk.PadTo(6, "x", mask="mask"), LENGTHS),
+    "PadTo, truncated": (lk.PadTo(4, "x", truncate=True), LENGTHS),
     "Batch": (lk.Batch(3), ELEMENTS),
+    "PadBatch": (lk.PadBatch(3, boundaries={"x": [2, 6]}, mask={"x": "mask"}), LENGTHS),
     "pad": (lk.Batch(global_batch_size=3, remainder="pad"), ELEMENTS),
     "batch_fn": (lk.Batch(3, batch_fn=lambda rows: rows[::-1]), ELEMENTS),
     "one element": (lk.Map(abs), [-3]),

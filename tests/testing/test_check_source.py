@@ -498,6 +498,14 @@ def own_sources(folder: Any) -> dict[str, Any]:
         "columns with an id": IdColumnDataSource({n: lk.ArrayDataSource(columns) for n in "ab"}, "of"),
         "ZipDataSource": lk.ZipDataSource([range(20), lk.ArrayDataSource(columns)]),
         "ZipDataSource by name": lk.ZipDataSource({n: lk.ArrayDataSource(columns) for n in "ab"}),
+        "TokenDataSource": lk.TokenDataSource(np.arange(9), [0, 4, 4, 9]),
+        "PackedDataSource": lk.PackedDataSource(
+            [np.arange(4), np.arange(5)], lk.plan_packing([4, 5], 6), targets=True, mask="mask"
+        ),
+        "packed rows of tokens": lk.PackedDataSource(
+            lk.TokenDataSource(np.arange(9), [0, 4, 4, 9]), lk.plan_packing([4, 0, 5], 6)
+        ),
+        "WindowDataSource": lk.WindowDataSource(lk.ArrayDataSource(columns), size=4, shift=3),
         "MapDataSource": lk.MapDataSource(lk.TarDataSource(folder / "a.tar"), lambda record: record["txt"]),
         "Grain's ArrayRecordDataSource": grain.ArrayRecordDataSource(str(folder / "0.array_record")),
         "Grain's RangeDataSource": grain.RangeDataSource(0, 10, 3),

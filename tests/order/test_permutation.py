@@ -127,8 +127,8 @@ def test_orders_of_different_lengths_in_one_call_are_each_their_own(orders, data
     """Ranked ones and enciphered ones together, in any arrangement; one that no position has, too."""
     owners = data.draw(st.lists(st.integers(0, len(orders) - 1), max_size=30))
     positions = [data.draw(st.integers(0, orders[owner][0] - 1)) for owner in owners]
-    sizes, some_keys = (np.array(each) for each in zip(*orders, strict=True))
-    several = Permutations(sizes, some_keys.astype(np.uint64))
+    sizes = np.array([n for n, _ in orders], np.int64)
+    several = Permutations(sizes, np.array([key for _, key in orders], np.uint64))
     together = several(np.array(positions, np.int64), np.array(owners, np.int64))
     assert together.tolist() == [
         int(Permutation(*orders[owner])(np.array([position]))[0])

@@ -218,6 +218,13 @@ class PackedDataSource:
         """Consecutive rows that are of the same documents: those of the plan's median block."""
         return self._plan.block_rows
 
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of the tokens of a chunk, for `ChunkSampler.over`; only where the source is a TokenDataSource."""
+        if self._tokens is None:
+            raise lacking(self, "chunk_bytes", needs="a TokenDataSource")
+        return self.chunk_records * self._features[0].row * self._tokens.dtype.itemsize
+
     def name(self, record_key: SupportsIndex) -> str:
         """The documents of a row, such as "documents 3, 17".
 

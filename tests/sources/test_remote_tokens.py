@@ -178,6 +178,26 @@ def test_a_loader_of_packed_rows(folder, server, workers):
     assert all(map(np.array_equal, found, expected))
 
 
+def test_chunks_of_packed_rows(server):
+    source = remote(server)
+    rows = lk.PackedDataSource(source, lk.plan_packing(source.lengths, 1024, block=64))
+    sampler = lk.ChunkSampler.over(rows, cache_bytes=4 * rows.chunk_bytes, seed=0)
+    assert (sampler.chunk, sampler.window) == (rows.chunk_records, 2)
+    assert rows.chunk_bytes == 2 * 1024 * rows.chunk_records
+    others = [{"tokens": np.arange(3)}] * 3
+    with pytest.raises(
+        AttributeError, match="chunk_bytes: a PackedDataSource has it for a TokenDataSource only"
+    ):
+        _ = lk.PackedDataSource(others, lk.plan_packing([3, 3, 3], 8)).chunk_bytes
+
+
+def test_a_link_that_is_signed_for_reading_alone(folder, server):
+    server.script(403)
+    source = lk.TokenDataSource(server.url("tokens.npy"), OFFSETS)
+    assert [one.method for one in server.requests][:2] == ["HEAD", "GET"]
+    assert values([source[3]]) == values([local(folder)[3]])
+
+
 def test_a_server_that_fails_sometimes(folder, server):
     server.script("503", "short")
     source = remote(server)

@@ -111,12 +111,13 @@ def _fill_from_arrays(column: Sequence[Any], out: np.ndarray) -> bool:
     return True
 
 
-def column_of(leaves: Sequence[Any], types: set[type]) -> Column:
+def column_of(leaves: Sequence[Any], types: set[type], *, views: bool = False) -> Column:
     """The leaves as an array in which row r equals `np.asarray(leaves[r])`, or as a list where there is no such array.
 
     Args:
         leaves: one or more.
         types: the set of their types.
+        views: whether rows that lie side by side in one array may stay there: nothing writes to it later.
 
     >>> column_of([1, 2], {int}), column_of([1, 2.5], {int, float})
     (array([1, 2]), [1, 2.5])
@@ -127,7 +128,7 @@ def column_of(leaves: Sequence[Any], types: set[type]) -> Column:
     dtype = _DTYPE_OF.get(type(first)) or np.asarray(first).dtype
     if not stays_in_stack(dtype):
         return list(leaves)
-    if type(first) is np.ndarray and first.base is not None and first.nbytes >= _LARGE:
+    if views and type(first) is np.ndarray and first.base is not None and first.nbytes >= _LARGE:
         rows = _rows_side_by_side(leaves)
         if rows is not None:
             return rows
@@ -284,14 +285,16 @@ def batch_of(column: Column) -> np.ndarray | None:
     """The result of np.stack for the rows of one column where no row needs a check; otherwise None.
 
     Args:
-        column: rows. An array that owns its memory is returned itself; a view is copied, as its memory may be reused.
+        column: rows. An array that owns its memory is returned itself; copied are a view, as its memory may be reused,
+            and a read-only array, which a source may keep.
 
     >>> batch_of(np.arange(4)[2:]), batch_of([1, 2])
     (array([2, 3]), None)
     """
     if isinstance(column, list) or not stays_in_stack(column.dtype):
         return None
-    return column if column.base is None and column.flags.c_contiguous else column.copy("C")
+    flags = column.flags
+    return column if column.base is None and flags.c_contiguous and flags.writeable else column.copy("C")
 
 
 def _dtype_of_stack(pieces: Sequence[np.ndarray]) -> np.dtype[Any]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from loaderkit._order.fill import Fill
 
 from .base import Batch, FlatMap, Transformation, Window
 from .level import Level, NoBatch, compile_levels
+from .pack import Pack
 from .run import ElementRun, Singles
 from .stack import Block
 
@@ -37,6 +38,12 @@ class Pipeline:
     def before_first_batch(self) -> tuple[Transformation, ...]:
         """The operations before the first Batch or Window, which work on single records."""
         return tuple(takewhile(lambda op: not isinstance(op, Batch | Window), self._operations))
+
+    @property
+    def packs_rows(self) -> bool:
+        """Whether a Pack makes the rows of a Batch: in new memory, which no later call writes to."""
+        pairs = pairwise(self._operations)
+        return any(isinstance(op, Pack) and isinstance(behind, Batch) for op, behind in pairs)
 
     @property
     def group(self) -> int:

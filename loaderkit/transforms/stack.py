@@ -81,16 +81,19 @@ class Block:
         return RowSpec(self.structure, tuple(leaves))
 
 
-def _block_of(rows: Sequence[Any], structure: Structure) -> Block:
+def _block_of(rows: Sequence[Any], structure: Structure, *, views: bool = False) -> Block:
     columns = typed_columns(rows, structure)
-    return Block(structure, tuple(column_of(leaves, types) for leaves, types in columns), len(rows))
+    return Block(
+        structure, tuple(column_of(leaves, types, views=views) for leaves, types in columns), len(rows)
+    )
 
 
-def collect(rows: Sequence[Any]) -> Block | None:
+def collect(rows: Sequence[Any], *, views: bool = False) -> Block | None:
     """Rows by column without loss: row r of an array equals `np.asarray` of row r's leaf.
 
     Args:
         rows: elements. The result is None where there are none, or where their structures differ.
+        views: as `column_of` takes it.
 
     >>> collect([{"x": 1.5}, {"x": 2.5}]).spec().leaves
     (LeafSpec(shape=(), dtype=dtype('float64')),)
@@ -98,16 +101,20 @@ def collect(rows: Sequence[Any]) -> Block | None:
     if not rows:
         return None
     try:
-        return _block_of(rows, structure_of(rows[0]))
+        return _block_of(rows, structure_of(rows[0]), views=views)
     except StructureMismatch:
         return None
 
 
-def as_block(rows: list[Any]) -> Block | list[Any]:
-    """The rows by column where their structures agree, which is fastest to send and to gather; else the rows."""
+def as_block(rows: list[Any], *, views: bool = False) -> Block | list[Any]:
+    """The rows by column where their structures agree, which is fastest to send and to gather; else the rows.
+
+    Args:
+        views: as `column_of` takes it.
+    """
     if len(rows) < 2:
         return rows
-    return collect(rows) or rows
+    return collect(rows, views=views) or rows
 
 
 def _size(part: Block | Sequence[Any]) -> int:

@@ -74,6 +74,7 @@ class TaskRunner:
         self._context = context
         self._row_changing = program.row_changing
         self._verify = program.verify
+        self._views = self._pipeline.packs_rows
         # Where no operation needs the rows, a columnar source fills a batch without a Python object for each of them.
         last = self._pipeline.levels[-1].batch
         self._padder: Any = last if last is not None and last.rows_padded else None
@@ -212,7 +213,7 @@ class TaskRunner:
 
     def _elements_of(self, run: ElementRun, as_rows: bool) -> list[Any] | Block:
         """The elements of a run as an output has them: as rows of a next batch, these are stacked if they can be."""
-        rows: list[Any] | Block = as_block(run.values) if as_rows else run.values
+        rows: list[Any] | Block = as_block(run.values, views=self._views) if as_rows else run.values
         # Any of them may be the first of a batch, wherever the task was cut.
         return run.values if isinstance(rows, Block) and not _keys_in_order(run.values[1:], rows) else rows
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.whole_file import whole_file
+from loaderkit.errors import DataFormatError
 
 from .array_file import array_header, encoded_trailer, open_array, trailer_of
 
@@ -69,6 +70,11 @@ class PartialArray:
                 progress = ArrayProgress(**json.load(file))
         except FileNotFoundError:
             return None
+        except (ValueError, TypeError) as error:
+            raise DataFormatError(
+                f"{self._saved}: expected the progress of lk.measure, got {error}; delete its folder to measure from "
+                "the beginning"
+            ) from error
         # A process that was killed when the file had its name leaves its progress.
         return progress if os.path.exists(self._values) else None
 

@@ -85,7 +85,13 @@ class DocumentReader:
         for count in pieces.counts.tolist():
             arrays = [part[feature.name] for part in parts[number : number + count]]
             first = arrays[0]
-            row = np.full((feature.row, *first.shape[1:]), pad, first.dtype)
+            try:
+                row = np.full((feature.row, *first.shape[1:]), pad, first.dtype)
+            except OverflowError:
+                raise ValueError(
+                    f"pad: expected a number of {first.dtype}, as {feature.name!r} of "
+                    f"{self._describe(documents[number])} is, got {pad}"
+                ) from None
             place = 0
             for document, array in zip(documents[number : number + count], arrays):
                 if array.dtype != first.dtype or array.shape[1:] != first.shape[1:]:

@@ -351,3 +351,14 @@ def test_a_missing_file(path):
 def test_saves_are_seldom():
     """Each waits for the disk."""
     assert SAVED_EVERY >= 1
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"done": 1}'])
+def test_a_damaged_progress_is_an_error_that_says_what_to_delete(tmp_path, content):
+    folder = tmp_path / "lengths.npy.partial"
+    folder.mkdir()
+    (folder / "progress.json").write_bytes(content)
+    with pytest.raises(
+        lk.DataFormatError, match=r"progress.json: expected the progress of lk.measure, got .*; delete"
+    ):
+        lk.measure(["a"], len, tmp_path / "lengths.npy")

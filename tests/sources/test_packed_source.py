@@ -425,3 +425,12 @@ def test_rows_beside_grains_first_fit():
         )
 
     assert described(ours) == described(theirs)
+
+
+@pytest.mark.parametrize("pad", [300, -1])
+def test_a_pad_that_the_documents_cannot_hold(pad):
+    rows = lk.PackedDataSource([np.arange(2, dtype=np.uint8)], lk.plan_packing([2], 4), pad=pad)
+    with pytest.raises(
+        ValueError, match=f"pad: expected a number of uint8, as 'tokens' of document 0 is, got {pad}"
+    ):
+        rows[0]

@@ -8,6 +8,7 @@ take turns in one process; of each the fastest of seven passes counts, in CPU ti
 
 import time
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def lengths_of(count: int) -> list[int]:
     return [100_000 + 900_000 * place // max(1, count - 1) for place in range(count)]
 
 
-def mixture(count: int, order: str = "even") -> lk.MixedSampler:
+def mixture(count: int, order: Literal["even", "shuffled"] = "even") -> lk.MixedSampler:
     """A mixture of so many shuffled components."""
     weights = (
         np.random.default_rng(0).lognormal(0, 1, count).round(3) if count > 10 else np.arange(1, count + 1)

@@ -82,11 +82,11 @@ __all__ = [
     "decode",
     "interleave",
     "load",
-    "mix",
     "measure",
     "read_array",
     "read_labels",
     "plan_packing",
+    "mix",
 ]
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ if TYPE_CHECKING:
     from loaderkit.samplers import IndexSampler as IndexSampler
     from loaderkit.samplers import InterleavedSampler as InterleavedSampler
     from loaderkit.samplers import KeysSampler as KeysSampler
-    from loaderkit.samplers import MixedSampler as MixedSampler
     from loaderkit.samplers import LengthBucketSampler as LengthBucketSampler
+    from loaderkit.samplers import MixedSampler as MixedSampler
     from loaderkit.samplers import Sampler as Sampler
     from loaderkit.samplers import SequentialSampler as SequentialSampler
     from loaderkit.samplers import WeightedSampler as WeightedSampler
@@ -160,9 +160,9 @@ if TYPE_CHECKING:
     from loaderkit.sources import SubsetDataSource as SubsetDataSource
     from loaderkit.sources import TarDataSource as TarDataSource
     from loaderkit.sources import TFRecordDataSource as TFRecordDataSource
-    from loaderkit.sources import ZipDataSource as ZipDataSource
     from loaderkit.sources import TokenDataSource as TokenDataSource
     from loaderkit.sources import WindowDataSource as WindowDataSource
+    from loaderkit.sources import ZipDataSource as ZipDataSource
     from loaderkit.transforms import AsTuple as AsTuple
     from loaderkit.transforms import Batch as Batch
     from loaderkit.transforms import Filter as Filter
@@ -236,15 +236,15 @@ _NAMES = {
     "JsonLinesDataSource": "loaderkit.sources",
     "LengthBucketSampler": "loaderkit.samplers",
     "LinesDataSource": "loaderkit.sources",
-    "MapDataSource": "loaderkit.sources",
     "PackedDataSource": "loaderkit.sources",
+    "MapDataSource": "loaderkit.sources",
     "RandomAccessDataSource": "loaderkit.sources",
     "RangeDataSource": "loaderkit.sources",
     "SubsetDataSource": "loaderkit.sources",
     "TFRecordDataSource": "loaderkit.sources",
     "TarDataSource": "loaderkit.sources",
-    "ZipDataSource": "loaderkit.sources",
     "TokenDataSource": "loaderkit.sources",
+    "ZipDataSource": "loaderkit.sources",
     "WindowDataSource": "loaderkit.sources",
     "AsTuple": "loaderkit.transforms",
     "Batch": "loaderkit.transforms",

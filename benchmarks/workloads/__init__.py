@@ -6,8 +6,7 @@ from benchmarks.benchmark import Benchmark
 
 NAMES = (
     "plan", "small", "mnist", "columnar", "images", "jpeg", "text", "arrayrecord", "transport", "chain", "resume",
-    "start", "memory", "skewed", "slow", "busy", "scale", "storage", "packing",
-    "buckets",
+    "start", "memory", "skewed", "slow", "busy", "scale", "storage", "mixture", "packing", "buckets",
 )  # fmt: skip
 
 

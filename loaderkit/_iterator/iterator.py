@@ -17,6 +17,7 @@ from loaderkit._state.positions import check_cursors, check_ordinals, position_o
 from loaderkit._state.state import State, merge
 from loaderkit._system.versions import present_versions
 from loaderkit.errors import StateError
+from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import epoch_length_of
 
 from .error_notes import named

@@ -9,7 +9,14 @@ from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._order.sharding import ShardBlocks, ShardOptions
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._plan.shape_checks import check_shapes
-from loaderkit.samplers import ChunkSampler, IndexSampler, LengthBucketSampler, Sampler, SequentialSampler
+from loaderkit.samplers import (
+    ChunkSampler,
+    IndexSampler,
+    LengthBucketSampler,
+    MixedSampler,
+    Sampler,
+    SequentialSampler,
+)
 from loaderkit.samplers.epochs import EpochSampler
 from loaderkit.samplers.protocol import epoch_length_of, length_of
 from loaderkit.transforms.shape import shape_of
@@ -70,6 +77,11 @@ def checked_epoch(sampler: Sampler, e: Any) -> int:
     7
     """
     records = epoch_length_of(sampler)
+    if records is None and isinstance(sampler, MixedSampler):
+        raise TypeError(
+            "epoch(e): expected a sampler that says how long an epoch is, got a MixedSampler, of which each component "
+            "has epochs of its own; give num_steps= for a part, and ask it.sampler.taken(it.index) for the epochs"
+        )
     if records is None:
         raise TypeError(
             f"epoch(e): expected a sampler that says how long an epoch is, got {type(sampler).__qualname__}; give it "

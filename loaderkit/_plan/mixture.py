@@ -46,8 +46,9 @@ def is_staged(sampler: Sampler) -> TypeGuard[StagedSampler]:
 def behind_cursors(operations: Iterable[OperationShape], cursors: Iterable[Cursor]) -> int:
     """The first index that no stream has read, where operations change the number of rows.
 
-    An index is read, too, if a FlatMap has handed out some of its children. Raises ValueError where a FlatMap behind a
-    Batch has handed out some children of an element: which indices that element took isn't known.
+    An index is read, too, if a FlatMap has handed out some of its children. Raises ValueError where a Window, or a
+    FlatMap behind a Batch or a Window, has handed out some of what it makes of several records: which indices these
+    have isn't known.
 
     Args:
         operations: of the plan.
@@ -59,14 +60,15 @@ def behind_cursors(operations: Iterable[OperationShape], cursors: Iterable[Curso
     """
     of_records = 0  # FlatMaps whose elements are single records
     for op in operations:
-        if op.kind == "batch":
+        if op.kind in ("batch", "window"):
             break
         of_records += op.kind == "flat_map"
     behind = 0
     for cursor in cursors:
         if any(cursor[1 + of_records :]):
             raise ValueError(
-                "weights: expected a step at which no FlatMap behind a Batch is in the middle of an element, got "
+                "weights: expected a step at which no Window, and no FlatMap behind a Batch or a Window, is in the "
+                "middle of what it makes of several records, got "
                 f"cursor {list(cursor)}; go on to another step, and change them there"
             )
         behind = max(behind, cursor[0] + any(cursor[1:]))

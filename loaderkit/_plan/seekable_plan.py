@@ -21,7 +21,7 @@ from loaderkit._order.rng import generator
 from loaderkit._order.sharding import Shard, ShardOptions
 from loaderkit.errors import WorkerError
 from loaderkit.samplers import Sampler
-from loaderkit.samplers.protocol import record_keys_of, seed_of
+from loaderkit.samplers.protocol import length_of, record_keys_of, seed_of
 from loaderkit.samplers.shaped import ShapedSampler, shaped
 
 from .bad_record_limit import check_losses, with_losses
@@ -85,7 +85,15 @@ class SeekablePlan(StreamShape):
         """The index from which other weights may hold at a position. Raises what `behind_cursors` raises."""
         if position.cursors is None:
             return self.index_of(position)
-        return behind_cursors(self.operations, position.cursors.values())
+        window = self.read_window
+        if window is None or self.batching.inner or sum(op.kind == "window" for op in self.operations) > 1:
+            return behind_cursors(self.operations, position.cursors.values())
+        # Windows of records are cut by arithmetic: what is begun has the indices of one window.
+        streams = self.streams_in_blocks(position.q)
+        return max(
+            int(streams.indices(stream, cursor[0], window)[-1]) + 1 if any(cursor[1:]) else cursor[0]
+            for stream, cursor in position.cursors.items()
+        )
 
     def continued_at(self, position: Position, index: int) -> Position:
         """The position with its next step at an index, where the stream had ended within a step and goes on now."""

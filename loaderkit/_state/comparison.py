@@ -1,8 +1,9 @@
 """Compares a saved state with this loader's stream, field by field.
 
 Differences in these are errors: sampler, source, the operations that decide the set of rows (Filter, FlatMap, Window,
-Batch), the global batch size, the logical streams, the epoch. Other differences are reported and not refused, because
-they leave the set of rows as it is: a RandomMap, or numpy's version where there is one, changes random numbers;
+Batch), the global batch size, the logical streams, the epoch, and a mixture's weights at the saved index. A component
+of a mixture that only one side has is a difference of the source. Other differences are reported and not refused,
+because they leave the set of rows as it is: a RandomMap, or numpy's version where there is one, changes random numbers;
 operations of other names or parameters change the contents of rows.
 """
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from .subset import SubsetDataSource as SubsetDataSource
     from .tar import TarDataSource as TarDataSource
     from .tfrecord import TFRecordDataSource as TFRecordDataSource
-    from .zipped import ZipDataSource as ZipDataSource
     from .tokens import TokenDataSource as TokenDataSource
     from .windows import WindowDataSource as WindowDataSource
+    from .zipped import ZipDataSource as ZipDataSource
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
@@ -52,8 +52,8 @@ else:
         "SubsetDataSource": "loaderkit.sources.subset",
         "TFRecordDataSource": "loaderkit.sources.tfrecord",
         "TarDataSource": "loaderkit.sources.tar",
-        "ZipDataSource": "loaderkit.sources.zipped",
         "TokenDataSource": "loaderkit.sources.tokens",
+        "ZipDataSource": "loaderkit.sources.zipped",
         "WindowDataSource": "loaderkit.sources.windows",
         "check_source": "loaderkit.sources.protocol",
         "column_reader": "loaderkit.sources.optional",

@@ -1,7 +1,7 @@
 """Overlapping windows of a series as records."""
 
 from collections.abc import Callable
-from typing import Any, cast, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray

@@ -105,7 +105,42 @@ def bucketed(**running: Any) -> lk.DataLoader:
     )
 
 
-STREAMS = {make.__name__: make for make in (shuffled, nested_epoch, chunked, bucketed, changing, elements)}
+def mixed(**running: Any) -> lk.DataLoader:
+    web, code = (lk.IndexSampler(n, shuffle=True, seed=n) for n in (700, 300))
+    weights = [
+        (0, {"web": 0.7, "code": 0.3}),
+        (200, {"web": 0.123456789, "books": 3}),
+        (1500, {"code": 1, "books": 2}),
+    ]
+    return lk.DataLoader(
+        data_source=lk.RangeDataSource(0, 1100, 1),
+        sampler=lk.MixedSampler(
+            {"web": web, "code": code, "books": lk.IndexSampler(100)}, weights=weights, seed=5
+        ),
+        operations=[lk.RandomMap(noise), lk.Batch(global_batch_size=32)],
+        **running,
+    )
+
+
+def mixed_dropping(**running: Any) -> lk.DataLoader:
+    parts = {
+        name: lk.IndexSampler(n, shuffle=True, seed=n, num_epochs=3)
+        for name, n in (("a", 999), ("b", 501), ("c", 7))
+    }
+    return lk.DataLoader(
+        data_source=lk.RangeDataSource(0, 1507, 1),
+        sampler=lk.MixedSampler(parts, order="shuffled", when_exhausted="drop", seed=2**63),
+        operations=[lk.Filter(lambda key: key % 5), lk.RandomMap(noise), lk.Batch(12, drop_remainder=True)],
+        logical_streams=2,
+        num_steps=110,
+        **running,
+    )
+
+
+STREAMS = {
+    make.__name__: make
+    for make in (shuffled, nested_epoch, chunked, bucketed, changing, elements, mixed, mixed_dropping)
+}
 
 
 def digest(values: Iterator[Any]) -> str:

@@ -245,11 +245,47 @@ def test_in_the_middle_of_an_element_of_several_records_it_is_refused() -> None:
     halves = lk.FlatMap(lambda batch: [batch[:2], batch[2:]])
     with iter(loader_of(HALVES, operations=[lk.Batch(4), halves, lk.Batch(3)])) as it:
         next(it)
-        with pytest.raises(ValueError, match=r"no FlatMap behind a Batch .* go on to another step"):
+        with pytest.raises(
+            ValueError, match=r"no FlatMap behind a Batch or a Window.* go on to another step"
+        ):
             it.reweigh(OTHERS)
         next(it)
         assert it.reweigh(OTHERS) == 2
         assert it.sampler.stages.entries[-1].first_index == 12
+
+
+@pytest.mark.parametrize("streams", [1, 3])
+def test_other_weights_hold_behind_the_windows_that_are_begun(streams: int) -> None:
+    """Each record once, and the rest after a restart is the same, wherever in a window the weights change."""
+    halves = lk.Window(10, lambda elements: [elements[:5], elements[5:]])
+
+    def make() -> lk.DataLoader:
+        return loader_of(
+            HALVES,
+            operations=[
+                halves,
+                lk.Batch(3, batch_fn=lambda rows: [key for row in rows for key in row]),
+                lk.Map(np.array),
+            ],
+            logical_streams=streams,
+        )
+
+    for step in range(1, 7):
+        with iter(make()) as it:
+            before = [key for _ in range(step) for key in next(it).tolist()]
+            assert it.reweigh(OTHERS) == step
+            begin = it.sampler.stages.entries[-1].first_index
+            saved = it.get_state()
+            after = [key for _ in range(40) for key in next(it).tolist()]
+            twin = MixtureTwin(HALVES)
+            twin.reweigh(begin, OTHERS)
+            read = sorted(before + after)
+            low, high = (sorted(twin.keys(end)) for end in (len(read) - 60, len(read) + 60))
+            assert all(read.count(key) >= low.count(key) for key in set(low))
+            assert all(high.count(key) >= read.count(key) for key in set(read))
+        with iter(make()) as again:
+            again.set_state(saved)
+            assert [key for _ in range(40) for key in next(again).tolist()] == after
 
 
 def test_several_processes_are_refused_where_rows_change_number() -> None:

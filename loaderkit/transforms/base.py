@@ -223,6 +223,9 @@ class Window(Transformation):
 
     _method = "window"
     _arguments = "elements"
+    makes_new_rows: ClassVar[bool] = (
+        False  # whether its arrays are new memory, which no later call writes to (pack.py)
+    )
     size: int = 0
 
     def __init__(

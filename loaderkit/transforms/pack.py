@@ -44,6 +44,7 @@ class Pack(Window):
     [3 4 5 0] [1 1 1 0] [0 1 2 0]
     """
 
+    makes_new_rows = True
     length: int | Mapping[str, int]
     size: int
     how: How

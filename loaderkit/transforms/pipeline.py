@@ -13,7 +13,6 @@ from loaderkit._order.fill import Fill
 
 from .base import Batch, FlatMap, Transformation, Window
 from .level import Level, NoBatch, compile_levels
-from .pack import Pack
 from .run import ElementRun, Singles
 from .stack import Block
 
@@ -43,7 +42,9 @@ class Pipeline:
     def packs_rows(self) -> bool:
         """Whether a Pack makes the rows of a Batch: in new memory, which no later call writes to."""
         pairs = pairwise(self._operations)
-        return any(isinstance(op, Pack) and isinstance(behind, Batch) for op, behind in pairs)
+        return any(
+            isinstance(op, Window) and op.makes_new_rows and isinstance(behind, Batch) for op, behind in pairs
+        )
 
     @property
     def group(self) -> int:

@@ -25,7 +25,9 @@ MANY = Contender("1,000 components, 1,000 stages", "loaderkit")
 def loader_of(components: int) -> tuple[lk.DataLoader[Any], dict[str, int]]:
     """A loader of so many components of 1,000 records each, and their weights."""
     sources = {f"c{place:04}": lk.RangeDataSource(0, 1_000, 1) for place in range(components)}
-    drawn = np.random.default_rng(0).integers(1, 10, components)  # small sums: the run builds a table for each stage
+    drawn = np.random.default_rng(0).integers(
+        1, 10, components
+    )  # small sums: the run builds a table for each stage
     weights = dict(zip(sources, drawn.tolist(), strict=True))
     source, sampler = lk.mix(sources, weights=weights, shuffle=True, seed=0)
     return lk.DataLoader(data_source=source, sampler=sampler, operations=[lk.Batch(BATCH)]), weights

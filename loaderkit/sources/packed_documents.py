@@ -1,11 +1,12 @@
 """Reads the pieces of packed rows from any source of documents."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from reprlib import repr as _short
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from loaderkit._packing.feature_array import feature_array, shown
 
 from .naming import namer_of
 from .packed_plan import IntArray, PackedFeature, PlannedPieces
@@ -97,8 +98,8 @@ class DocumentReader:
                 if array.dtype != first.dtype or array.shape[1:] != first.shape[1:]:
                     raise ValueError(
                         f"{self._describe(document)}: expected {feature.name!r} as in "
-                        f"{self._describe(documents[number])}, which is in the same row, {_shown(first)}, got "
-                        f"{_shown(array)}"
+                        f"{self._describe(documents[number])}, which is in the same row, {shown(first)}, got "
+                        f"{shown(array)}"
                     )
                 row[place : place + len(array)] = array
                 place += len(array)
@@ -109,21 +110,14 @@ class DocumentReader:
         return {feature.name: self._sequence(record, feature.name, document) for feature in self._features}
 
     def _sequence(self, record: Any, name: str, document: int) -> NDArray[Any]:
-        values = record
-        if isinstance(record, Mapping):
-            if name not in record:
-                raise ValueError(
-                    f"feature: expected one of {list(record)}, which {self._describe(document)} has, got {name!r}; "
-                    f"write feature={next(iter(record), name)!r}"
-                )
-            values = record[name]
-        array = np.asarray(values)
-        if array.ndim == 0 or array.dtype.hasobject or (len(self._features) > 1 and values is record):
-            raise TypeError(
-                f"{self._describe(document)}: expected an array (tokens, ...) for {name!r}, got {_short(values)}; "
-                "give a source of arrays, or of dicts of arrays"
-            )
-        return array
+        return feature_array(
+            record,
+            name,
+            document,
+            self._describe,
+            bare=len(self._features) == 1,
+            advice="give a source of arrays, or of dicts of arrays",
+        )
 
     def expect(self, document: int, feature: PackedFeature, planned: int, got: int) -> None:
         """Raises ValueError naming a document that has another length than was planned."""
@@ -136,7 +130,3 @@ class DocumentReader:
     def _describe(self, document: int) -> str:
         name = namer_of(self._source)(document)
         return f"document {document}" + ("" if name is None else f" ({name})")
-
-
-def _shown(array: NDArray[Any]) -> str:
-    return f"{array.dtype} of shape {('tokens', *array.shape[1:])}".replace("'", "")

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from loaderkit._base.integers import at_least
 from loaderkit._packing.block import How, Rules
+from loaderkit._packing.feature_array import feature_array, shown
 from loaderkit._packing.pieces import Long
 from loaderkit._packing.row_layout import RowLayout
 from loaderkit._packing.window_rows import WindowRows, window_rows
@@ -166,24 +167,13 @@ def _column(elements: list[Any], name: str, *, bare: bool) -> list[npt.NDArray[A
     """The arrays of a feature, all of one dtype and of one shape but for their tokens."""
     column: list[npt.NDArray[Any]] = []
     for place, element in enumerate(elements):
-        values = element
-        if isinstance(element, Mapping):
-            if name not in element:
-                raise ValueError(
-                    f"feature: expected one of {list(element)}, which element {place} of the window has, got {name!r}; "
-                    f"write feature={next(iter(element), name)!r}"
-                )
-            values = element[name]
-        array = np.asarray(values)
-        if array.ndim == 0 or array.dtype.hasobject or (values is element and not bare):
-            raise TypeError(
-                f"element {place} of the window: expected an array (tokens, ...) for {name!r}, got {_short(values)}; "
-                "make it one in a Map before Pack"
-            )
+        array = feature_array(
+            element, name, place, _described, bare=bare, advice="make it one in a Map before Pack"
+        )
         if column and (array.dtype != column[0].dtype or array.shape[1:] != column[0].shape[1:]):
             raise ValueError(
-                f"element {place} of the window: expected {name!r} as in the first, {_shown(column[0])}, got "
-                f"{_shown(array)}"
+                f"{_described(place)}: expected {name!r} as in the first, {shown(column[0])}, got "
+                f"{shown(array)}"
             )
         column.append(array)
     return column
@@ -207,5 +197,5 @@ def _leaves(
     return {name: tokens, f"{name}_segment_ids": segment_ids, f"{name}_positions": positions}
 
 
-def _shown(array: npt.NDArray[Any]) -> str:
-    return f"{array.dtype} of shape {('tokens', *array.shape[1:])}".replace("'", "")
+def _described(place: int) -> str:
+    return f"element {place} of the window"

@@ -5,7 +5,6 @@ loader without workers, Batch(256), records from memory. 10 components and one s
 stages, each of which changes ten weights, in the first 1,000 steps; the run seeks to step 10^9 then.
 """
 
-import statistics
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 import loaderkit as lk
 from benchmarks.benchmark import Benchmark, Bound, Metrics, Size, plain
 from benchmarks.contender import Contender
-from benchmarks.workloads.resume import times
+from benchmarks.workloads.resume import median_times, times
 
 BATCH = 256
 STEP = 10**9
@@ -48,9 +47,8 @@ def measure(contender: Contender, size: Size) -> Metrics:
     state = iterator.get_state()
     iterator.close()
     times(loader, state)  # builds the table of the last stage
-    clocks = [times(loader, state) for _ in range(size.pick(20, 2))]
-    restore, first = map(statistics.median, zip(*clocks, strict=True))
-    return {RESTORE: restore * 1e3, FIRST: first * 1e3, BYTES: float(len(state))}
+    restore, first = median_times(loader, state, size)
+    return {RESTORE: restore, FIRST: first, BYTES: float(len(state))}
 
 
 BENCHMARKS = (

@@ -5,7 +5,6 @@ loader without workers, whose run has been moved to that step by `seek`. 20,000 
 memory; Batch(8) of packed rows, or PadBatch(64) with four boundaries.
 """
 
-import statistics
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 import loaderkit as lk
 from benchmarks.benchmark import Benchmark, Bound, Metrics, Size, plain
 from benchmarks.contender import Contender
-from benchmarks.workloads.resume import times
+from benchmarks.workloads.resume import median_times
 
 STEP = 10**9
 RESTORE, FIRST = "set_state ms at step 10^9", "first batch ms at step 10^9"
@@ -47,9 +46,8 @@ def measure(contender: Contender, size: Size) -> Metrics:
     iterator.seek(STEP)
     state = iterator.get_state()
     iterator.close()
-    clocks = [times(loader, state) for _ in range(size.pick(20, 2))]
-    restore, first = map(statistics.median, zip(*clocks, strict=True))
-    return {RESTORE: restore * 1e3, FIRST: first * 1e3}
+    restore, first = median_times(loader, state, size)
+    return {RESTORE: restore, FIRST: first}
 
 
 BENCHMARKS = (

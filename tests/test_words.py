@@ -22,12 +22,12 @@ PLAIN = """
     columns combine come coming command comparison compile compiled component components composed concat config
     conformance constants contact content context coordination counted crop crops csv curves data dataset
     decisions decode decoders delivery demo descriptors device differ difference digest digits direct directory
-    discarded distinct document documents domain drop dropping each end ends engine entry epoch epochs error
-    errors event eviction example exceptions executor executors exit experiment experimental extension factory
-    facts failed failure fair feature feeds fetch fetched fetcher fetching field files filter filters find
-    finder finding findings fingerprint fingerprints finished first fit flat flip float folder followed footer
-    forbidden foreign format formats from fsspec generators geometry give global globals grain group groups
-    handler header hints html hwc id identity image importable indexed indices inline inner input inspect
+    discarded distinct document documents domain drop dropping each encoder end ends engine entry epoch epochs
+    error errors event eviction example exceptions executor executors exit experiment experimental extension
+    factory facts failed failure fair feature feeds fetch fetched fetcher fetching field files filter filters
+    find finder finding findings fingerprint fingerprints finished first fit flat flip float folder followed
+    footer forbidden foreign format formats from fsspec generators geometry give global globals grain group
+    groups handler header hints html hwc id identity image importable indexed indices inline inner input inspect
     installed integer integers interleave interleaved interop item iterator jax joiner joint jpeg json keys kill
     known label labels lanes later launch lazy leaf lease length lent libraries library limit limits line lines
     link lint listing live load loader loaderkit local locked log losses lost made main make malformed map
@@ -48,7 +48,7 @@ PLAIN = """
     testing text texts tf tfrecord thread threads timeout to token tokens totals trailer train training
     transformation transforms transport tree tuple turn unpacking unpickler unreadable up usage user values
     vector verdict verify version versions view wait waiting warning watch watched weight weighted weights whole
-    windowed windows with workers writer yields zip zipped
+    windowed windows with workers write writer writing yields zip zipped
 """
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")

@@ -87,6 +87,7 @@ __all__ = [
     "read_labels",
     "plan_packing",
     "mix",
+    "open",
 ]
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
     from loaderkit.combine import balance as balance
     from loaderkit.combine import interleave as interleave
     from loaderkit.combine import mix as mix
+    from loaderkit.datasets.open import open as open  # noqa: A004 - used as lk.open
     from loaderkit.errors import ArenaMemoryError as ArenaMemoryError
     from loaderkit.errors import BadRecordsError as BadRecordsError
     from loaderkit.errors import BatchError as BatchError
@@ -196,6 +198,7 @@ _NAMES = {
     "balance": "loaderkit.combine",
     "interleave": "loaderkit.combine",
     "mix": "loaderkit.combine",
+    "open": "loaderkit.datasets.open",
     "ArenaMemoryError": "loaderkit.errors",
     "BadRecordsError": "loaderkit.errors",
     "BatchError": "loaderkit.errors",

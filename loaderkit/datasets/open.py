@@ -1,0 +1,114 @@
+"""Data sets by name, version and split."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from loaderkit import sources
+from loaderkit.errors import DataFormatError, FileChangedError
+from loaderkit.sources import ConcatDataSource
+
+from .card import CARD, DatasetCard, ShardFile, read_card
+from .find import find_dataset
+from .split_source import SplitDataSource
+from .splits import slices_of
+from .supervised import supervised
+
+# What reads the files of a format, as lk.write names formats.
+_SOURCES = {
+    "array_record": "ArrayRecordDataSource",
+    "arrow": "ArrowDataSource",
+    "jsonl": "JsonLinesDataSource",
+    "parquet": "ParquetDataSource",
+    "tar": "TarDataSource",
+    "tfrecord": "TFRecordDataSource",
+}
+
+
+def open(  # noqa: A001 - lk.open; the built-in is not used in this file
+    name: str | os.PathLike[str],
+    split: str,
+    *,
+    as_supervised: bool = False,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> Any:
+    """The records of a split, of slices of it, or of several splits, of a data set that `lk.write_dataset` wrote.
+
+    Args:
+        name: "digits" for the newest version, "digits:1.*", "digits:1.0.2"; or the path of NAME/VERSION or of its
+            dataset.json.
+        split: as TFDS has it: "train", "train[:1000]", "train[10%:20%]+test", "train[0shard]", "all".
+        as_supervised: whether records are tuples (input, target), by the card's supervised keys.
+        data_dir: the folder of the data sets; else $LOADERKIT_DATA_DIR, else ~/loaderkit_datasets.
+
+    FileNotFoundError that says which versions there are; ValueError for an unknown split, for one without records, and
+    for as_supervised without keys; FileChangedError for a file of another size than the card says.
+
+    >>> import loaderkit as lk
+    >>> lk.open("digits:1.*", "train[:80%]", data_dir="/data/sets")
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: digits:1.*: expected a data set in /data/sets/digits, got no such folder; write it with...
+    """
+    if not isinstance(as_supervised, bool):
+        raise TypeError(f"as_supervised: expected True or False, got {as_supervised!r:.60}")
+    found = find_dataset(name, data_dir)
+    card = read_card(os.path.join(found.path, CARD))
+    slices = [each for each in slices_of(split, card.shard_lengths()) if each.start < each.stop]
+    if not slices:
+        raise ValueError(
+            f"split: expected one record or more, got {split!r} of {card.name}:{card.version}, which has none"
+        )
+    whole = {each.split: _whole_split(card, found.path, each.split) for each in slices}
+    parts = [SplitDataSource(whole[each.split], card, each) for each in slices]
+    source = parts[0] if len(parts) == 1 else ConcatDataSource(parts)
+    return (
+        supervised(source, card.supervised_keys, f"{card.name}:{card.version}") if as_supervised else source
+    )
+
+
+def open_files(data_format: str, paths: Sequence[str], index: str | None = None) -> Any:
+    """The source of files of a format.
+
+    Args:
+        data_format: as `lk.write` names it. ValueError for another.
+        paths: of the files, in order.
+        index: the file of their index; None where the source finds or makes it.
+    """
+    if data_format not in _SOURCES:
+        raise ValueError(f"format: expected one of {', '.join(_SOURCES)}, got {data_format!r}")
+    options = {} if index is None else {"index": index}
+    return getattr(sources, _SOURCES[data_format])(list(paths), **options)
+
+
+def _whole_split(card: DatasetCard, folder: str, split: str) -> Any:
+    files = [file for file in card.splits[split] if file.records]
+    paths = [_present(folder, file) for file in files]
+    index = card.index.get(split)
+    try:
+        source = open_files(card.format, paths, None if index is None else os.path.join(folder, index))
+    except ValueError as error:
+        raise DataFormatError(f"{os.path.join(folder, CARD)}: {error}") from None
+    records = sum(file.records for file in files)
+    if len(source) != records:
+        raise FileChangedError(
+            f"{folder}: expected {records} records of the split {split}, got {len(source)} there; write it again "
+            "under another version"
+        )
+    return source
+
+
+def _present(folder: str, file: ShardFile) -> str:
+    path = os.path.join(folder, *file.name.split("/"))
+    try:
+        size = os.stat(path).st_size
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{path}: expected a file of the data set's card, got none; copy it here"
+        ) from None
+    if size != file.nbytes:
+        raise FileChangedError(
+            f"{path}: expected {file.nbytes} bytes as the data set's card says, got {size}; restore the file, or write "
+            "the data set again under another version"
+        )
+    return path

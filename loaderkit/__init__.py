@@ -32,8 +32,10 @@ __all__ = [
     "DataLoader",
     "DataLoaderIterator",
     "FileChangedError",
+    "FilesDataSource",
     "Filter",
     "FlatMap",
+    "FolderDataSource",
     "InMemoryDataSource",
     "IndexSampler",
     "InterleavedSampler",
@@ -152,6 +154,8 @@ if TYPE_CHECKING:
     from loaderkit.sources import ArrayRecordDataSource as ArrayRecordDataSource
     from loaderkit.sources import ConcatDataSource as ConcatDataSource
     from loaderkit.sources import CsvDataSource as CsvDataSource
+    from loaderkit.sources import FilesDataSource as FilesDataSource
+    from loaderkit.sources import FolderDataSource as FolderDataSource
     from loaderkit.sources import InMemoryDataSource as InMemoryDataSource
     from loaderkit.sources import JsonLinesDataSource as JsonLinesDataSource
     from loaderkit.sources import LinesDataSource as LinesDataSource
@@ -235,6 +239,8 @@ _NAMES = {
     "ArrayRecordDataSource": "loaderkit.sources",
     "ConcatDataSource": "loaderkit.sources",
     "CsvDataSource": "loaderkit.sources",
+    "FilesDataSource": "loaderkit.sources",
+    "FolderDataSource": "loaderkit.sources",
     "InMemoryDataSource": "loaderkit.sources",
     "JsonLinesDataSource": "loaderkit.sources",
     "LengthBucketSampler": "loaderkit.samplers",

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from .arrays import ArrayDataSource as ArrayDataSource
     from .concat import ConcatDataSource as ConcatDataSource
     from .csv import CsvDataSource as CsvDataSource
+    from .files import FilesDataSource as FilesDataSource
     from .fingerprint import fingerprint_of as fingerprint_of
+    from .folder import FolderDataSource as FolderDataSource
     from .in_memory import InMemoryDataSource as InMemoryDataSource
     from .json_lines import JsonLinesDataSource as JsonLinesDataSource
     from .lines import LinesDataSource as LinesDataSource
@@ -41,6 +43,8 @@ else:
         "ArrayRecordDataSource": "loaderkit.sources.array_record",
         "ConcatDataSource": "loaderkit.sources.concat",
         "CsvDataSource": "loaderkit.sources.csv",
+        "FilesDataSource": "loaderkit.sources.files",
+        "FolderDataSource": "loaderkit.sources.folder",
         "InMemoryDataSource": "loaderkit.sources.in_memory",
         "JsonLinesDataSource": "loaderkit.sources.json_lines",
         "LinesDataSource": "loaderkit.sources.lines",

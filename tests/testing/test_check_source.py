@@ -476,7 +476,12 @@ def own_sources(folder: Any) -> dict[str, Any]:
     (folder / "a.txt").write_text("one\n\nthree\n")
     (folder / "a.jsonl").write_text('{"x": [1, 2]}\n{"x": []}\n')
     (folder / "a.csv").write_text('x,y\n1,"a\nb"\n2,c\n')
+    (folder / "class").mkdir()
+    for name in ("1.png", "2.png"):
+        (folder / "class" / name).write_bytes(name.encode())
     return {
+        "FilesDataSource": lk.FilesDataSource(folder / "a.*"),
+        "FolderDataSource": lk.FolderDataSource(folder, ["class"]),
         "TarDataSource": lk.TarDataSource(folder / "a.tar"),
         "some fields of a tar": lk.TarDataSource(folder / "a.tar", fields="cls"),
         "TFRecordDataSource": lk.TFRecordDataSource(folder / "a.tfrecord"),

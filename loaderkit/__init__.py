@@ -70,6 +70,7 @@ __all__ = [
     "SubsetDataSource",
     "TFRecordDataSource",
     "TarDataSource",
+    "TfdsDataSource",
     "TokenDataSource",
     "Transformation",
     "TransportError",
@@ -165,6 +166,7 @@ if TYPE_CHECKING:
     from loaderkit.sources import RangeDataSource as RangeDataSource
     from loaderkit.sources import SubsetDataSource as SubsetDataSource
     from loaderkit.sources import TarDataSource as TarDataSource
+    from loaderkit.sources import TfdsDataSource as TfdsDataSource
     from loaderkit.sources import TFRecordDataSource as TFRecordDataSource
     from loaderkit.sources import TokenDataSource as TokenDataSource
     from loaderkit.sources import WindowDataSource as WindowDataSource
@@ -252,6 +254,7 @@ _NAMES = {
     "SubsetDataSource": "loaderkit.sources",
     "TFRecordDataSource": "loaderkit.sources",
     "TarDataSource": "loaderkit.sources",
+    "TfdsDataSource": "loaderkit.sources",
     "TokenDataSource": "loaderkit.sources",
     "ZipDataSource": "loaderkit.sources",
     "WindowDataSource": "loaderkit.sources",

@@ -6,7 +6,7 @@ from typing import Any
 
 from loaderkit import sources
 from loaderkit.errors import DataFormatError, FileChangedError
-from loaderkit.sources import ConcatDataSource
+from loaderkit.sources import ConcatDataSource, TfdsDataSource
 
 from .card import CARD, DatasetCard, ShardFile, read_card
 from .find import find_dataset
@@ -32,11 +32,13 @@ def open(  # noqa: A001 - lk.open; the built-in is not used in this file
     as_supervised: bool = False,
     data_dir: str | os.PathLike[str] | None = None,
 ) -> Any:
-    """The records of a split, of slices of it, or of several splits, of a data set that `lk.write_dataset` wrote.
+    """The records of a split, of slices of it, or of several splits, of a data set with a name.
+
+    It is one that `lk.write_dataset` wrote, or one that TFDS prepared, which `lk.TfdsDataSource` reads.
 
     Args:
         name: "digits" for the newest version, "digits:1.*", "digits:1.0.2"; or the path of NAME/VERSION or of its
-            dataset.json.
+            dataset.json. For one of TFDS with a configuration "mnist/config:1.*".
         split: as TFDS has it: "train", "train[:1000]", "train[10%:20%]+test", "train[0shard]", "all".
         as_supervised: whether records are tuples (input, target), by the card's supervised keys.
         data_dir: the folder of the data sets; else $LOADERKIT_DATA_DIR, else ~/loaderkit_datasets.
@@ -53,6 +55,8 @@ def open(  # noqa: A001 - lk.open; the built-in is not used in this file
     if not isinstance(as_supervised, bool):
         raise TypeError(f"as_supervised: expected True or False, got {as_supervised!r:.60}")
     found = find_dataset(name, data_dir)
+    if found.is_tfds:
+        return TfdsDataSource(found.path, split, as_supervised=as_supervised)
     card = read_card(os.path.join(found.path, CARD))
     slices = [each for each in slices_of(split, card.shard_lengths()) if each.start < each.stop]
     if not slices:

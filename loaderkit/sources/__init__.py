@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .range import RangeDataSource as RangeDataSource
     from .subset import SubsetDataSource as SubsetDataSource
     from .tar import TarDataSource as TarDataSource
+    from .tfds import TfdsDataSource as TfdsDataSource
     from .tfrecord import TFRecordDataSource as TFRecordDataSource
     from .tokens import TokenDataSource as TokenDataSource
     from .windows import WindowDataSource as WindowDataSource
@@ -56,6 +57,7 @@ else:
         "SubsetDataSource": "loaderkit.sources.subset",
         "TFRecordDataSource": "loaderkit.sources.tfrecord",
         "TarDataSource": "loaderkit.sources.tar",
+        "TfdsDataSource": "loaderkit.sources.tfds",
         "TokenDataSource": "loaderkit.sources.tokens",
         "ZipDataSource": "loaderkit.sources.zipped",
         "WindowDataSource": "loaderkit.sources.windows",

@@ -16,6 +16,7 @@ import cloudpickle
 import google_crc32c
 import numpy as np
 import pytest
+from tfds_squares import prepared_squares
 
 import loaderkit as lk
 from loaderkit.interop.grain import sources as grain
@@ -511,6 +512,7 @@ def own_sources(folder: Any) -> dict[str, Any]:
             lk.TokenDataSource(np.arange(9), [0, 4, 4, 9]), lk.plan_packing([4, 0, 5], 6)
         ),
         "WindowDataSource": lk.WindowDataSource(lk.ArrayDataSource(columns), size=4, shift=3),
+        "TfdsDataSource": lk.TfdsDataSource(prepared_squares(folder / "tfds"), "train[2:]+test"),
         "MapDataSource": lk.MapDataSource(lk.TarDataSource(folder / "a.tar"), lambda record: record["txt"]),
         "Grain's ArrayRecordDataSource": grain.ArrayRecordDataSource(str(folder / "0.array_record")),
         "Grain's RangeDataSource": grain.RangeDataSource(0, 10, 3),

@@ -50,8 +50,8 @@ IMPORTS = {
     "_loader": "errors _base _system _chunk_cache _order _plan _state samplers sources transforms "
     "_runtime.executors _runtime.worker _runtime.feeder _runtime.cluster _iterator",
     "offline": "errors _base _system _order _packing samplers sources transforms _runtime.worker _loader",
-    "writing": "",
     "datasets": "errors _base _system sources _loader",
+    "writing": "_system _formats",
     "checkpoint": "_files",
     "interop": "_base",
     "interop.grain": "errors _base _system _storage _order _plan _engine _files samplers sources transforms "

@@ -19,6 +19,7 @@ from loaderkit._storage.names import is_remote
 from loaderkit.errors import FileChangedError
 
 from .indexed import IndexedDataSource, data_parts
+from .tar_fields import DescribedShards
 from .tar_places import MemberPlaces, chosen, places_of
 from .tar_unpacking import unpacked_parts
 
@@ -47,6 +48,8 @@ class TarDataSource(IndexedDataSource):
         index: the index's name; without one it is found beside the archives or in the user's cache folder, and made at
             first use for local archives.
         storage_options: of the server: credentials, endpoint.
+        decode: archives that loaderkit wrote say what their fields are where these aren't all bytes; True gives the
+            records as they were written, False the bytes of each member. Other archives have bytes in either case.
 
     >>> import io, tarfile, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -76,7 +79,11 @@ class TarDataSource(IndexedDataSource):
         cache: "Cache | None" = None,
         index: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        *,
+        decode: bool = True,
     ) -> None:
+        if not isinstance(decode, bool):
+            raise TypeError(f"decode: expected True or False, got {decode!r}")
         self._choices = None if fields is None else field_choices("fields", fields)
         named = data_parts(urls, storage_options)
         parts = unpacked_parts(named, cache, storage_options)
@@ -93,15 +100,21 @@ class TarDataSource(IndexedDataSource):
             storage_options=storage_options,
         )
 
+        described = DescribedShards(self._index, self._ranges)
+        self._may_be_described = bool(described)
+        self._described = described if decode and described else None
         self._raw = [field.encode("utf-8", "surrogateescape") for field in self._index.fields]
         self._numbers = self._numbers_of_fields()
 
     def _numbers_of_fields(self) -> list[list[int]]:
         """For each field that was asked for the numbers that it may have in the index, in order of preference."""
         known = {field: number for number, field in enumerate(self._index.fields)}
+        first = None if self._described is None or self._choices is None else self._described.first()
+        if first is not None:
+            known |= {name: known[field] for name, field in first.stored_names().items() if field in known}
         numbers = [[known[name] for name in names if name in known] for names in self._choices or ()]
         if known and not all(numbers):
-            shown = ", ".join(map(repr, self._index.fields[:20]))
+            shown = ", ".join(map(repr, list(first.stored_names() if first else known)[:20]))
             missing = ";".join((self._choices or ())[numbers.index([])])
             raise ValueError(f"fields: expected fields that the archives have ({shown}), got {missing!r}")
         return numbers
@@ -121,9 +134,15 @@ class TarDataSource(IndexedDataSource):
     def fingerprint(self) -> dict[str, Any]:
         """The data's identity, without times, folders and addresses, and the fields that were asked for."""
         told = super().fingerprint()
+        if self._may_be_described and self._described is None:
+            told["decode"] = False
         return told if self._choices is None else {**told, "fields": list(map(";".join, self._choices))}
 
     def _read(self, keys: NDArray[np.int64]) -> list[Any]:
+        records = self._read_members(keys)
+        return records if self._described is None else self._described.decoded(keys, records)
+
+    def _read_members(self, keys: NDArray[np.int64]) -> list[Any]:
         if not len(keys):
             return []
         if not (self._index.has_members and isinstance(self._spans, DirectSpans)):
@@ -281,9 +300,12 @@ class TarDataSource(IndexedDataSource):
         return {"__key__": found.key, **values}
 
     def _chosen_name(self, key: int, found: TarRecord, names: Sequence[str]) -> str:
+        fields = None if self._described is None else self._described.of_record(key)
+        stored = {} if fields is None else fields.stored_names()
         for name in names:
-            if name in found.places:
-                return name
+            for each in (stored.get(name, name), name):
+                if each in found.places:
+                    return each
         here = ", ".join(map(repr, found.places))
         raise ValueError(
             f"record {found.key!r} of {self._place(key)}: expected the field {';'.join(names)!r}, got {here}; "

@@ -36,10 +36,12 @@ __all__ = [
     "Filter",
     "FlatMap",
     "FolderDataSource",
+    "GroupedRowsDataSource",
     "InMemoryDataSource",
     "IndexSampler",
     "InterleavedSampler",
     "IteratorClosedError",
+    "JoinedFilesDataSource",
     "JsonLinesDataSource",
     "KeysSampler",
     "LengthBucketSampler",
@@ -157,7 +159,9 @@ if TYPE_CHECKING:
     from loaderkit.sources import CsvDataSource as CsvDataSource
     from loaderkit.sources import FilesDataSource as FilesDataSource
     from loaderkit.sources import FolderDataSource as FolderDataSource
+    from loaderkit.sources import GroupedRowsDataSource as GroupedRowsDataSource
     from loaderkit.sources import InMemoryDataSource as InMemoryDataSource
+    from loaderkit.sources import JoinedFilesDataSource as JoinedFilesDataSource
     from loaderkit.sources import JsonLinesDataSource as JsonLinesDataSource
     from loaderkit.sources import LinesDataSource as LinesDataSource
     from loaderkit.sources import MapDataSource as MapDataSource
@@ -243,7 +247,9 @@ _NAMES = {
     "CsvDataSource": "loaderkit.sources",
     "FilesDataSource": "loaderkit.sources",
     "FolderDataSource": "loaderkit.sources",
+    "GroupedRowsDataSource": "loaderkit.sources",
     "InMemoryDataSource": "loaderkit.sources",
+    "JoinedFilesDataSource": "loaderkit.sources",
     "JsonLinesDataSource": "loaderkit.sources",
     "LengthBucketSampler": "loaderkit.samplers",
     "LinesDataSource": "loaderkit.sources",

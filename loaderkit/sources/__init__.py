@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from .files import FilesDataSource as FilesDataSource
     from .fingerprint import fingerprint_of as fingerprint_of
     from .folder import FolderDataSource as FolderDataSource
+    from .grouped_rows import GroupedRowsDataSource as GroupedRowsDataSource
     from .in_memory import InMemoryDataSource as InMemoryDataSource
+    from .joined_files import JoinedFilesDataSource as JoinedFilesDataSource
     from .json_lines import JsonLinesDataSource as JsonLinesDataSource
     from .lines import LinesDataSource as LinesDataSource
     from .mapped import MapDataSource as MapDataSource
@@ -46,7 +48,9 @@ else:
         "CsvDataSource": "loaderkit.sources.csv",
         "FilesDataSource": "loaderkit.sources.files",
         "FolderDataSource": "loaderkit.sources.folder",
+        "GroupedRowsDataSource": "loaderkit.sources.grouped_rows",
         "InMemoryDataSource": "loaderkit.sources.in_memory",
+        "JoinedFilesDataSource": "loaderkit.sources.joined_files",
         "JsonLinesDataSource": "loaderkit.sources.json_lines",
         "LinesDataSource": "loaderkit.sources.lines",
         "MapDataSource": "loaderkit.sources.mapped",

@@ -483,6 +483,12 @@ def own_sources(folder: Any) -> dict[str, Any]:
     return {
         "FilesDataSource": lk.FilesDataSource(folder / "a.*"),
         "FolderDataSource": lk.FolderDataSource(folder, ["class"]),
+        "JoinedFilesDataSource": lk.JoinedFilesDataSource(
+            {"path": ["a.txt", "a.csv", "a.txt"], "k": np.arange(3)}, "path", folder
+        ),
+        "GroupedRowsDataSource": lk.GroupedRowsDataSource(
+            {"k": [2, 1, 2], "x": np.arange(3), "t": ["a", "b", "c"]}, "k"
+        ),
         "TarDataSource": lk.TarDataSource(folder / "a.tar"),
         "some fields of a tar": lk.TarDataSource(folder / "a.tar", fields="cls"),
         "TFRecordDataSource": lk.TFRecordDataSource(folder / "a.tfrecord"),

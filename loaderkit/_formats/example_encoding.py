@@ -1,0 +1,274 @@
+"""A dict as a tf.train.Example, with a feature that says which types, dtypes and shapes the others have.
+
+A leaf is a list of bytes (bytes, str, and dtypes that Example lacks as little-endian bytes), of float32, or of int64
+(bool, int, integers of 16 to 64 bits). The names of nested dicts are joined by "/".
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .example import Values, parse_example
+from .scan import Malformed
+
+DESCRIPTION = "__loaderkit__"
+# The entry of the description, behind the lengths of the message and of the entry.
+_NAME = b"\n" + bytes([len(DESCRIPTION)]) + DESCRIPTION.encode() + b"\x12"
+# Two lengths of at most 5 bytes, each behind a tag.
+_MOST_BEFORE = 12
+_SIMPLE_KINDS = "biufcSUmM"
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+
+class NotAnExampleError(Exception):
+    """A dict that no Example holds in a way that brings it back."""
+
+
+def is_described(data: bytes) -> bool:
+    """Whether these are the bytes of an Example that `encode_example` made.
+
+    >>> is_described(encode_example({"label": 3})), is_described(b"\\nabc")
+    (True, False)
+    """
+    return data[:1] == b"\n" and 0 < data.find(_NAME, 0, _MOST_BEFORE + len(_NAME)) <= _MOST_BEFORE
+
+
+def encode_example(record: dict[str, Any]) -> bytes:
+    """A dict as a serialized tf.train.Example, its features sorted by name behind their description.
+
+    Args:
+        record: leaves are bytes, str, bool, int, float, None, numpy arrays and scalars, and lists and tuples of one
+            type of them; NotAnExampleError for another.
+
+    >>> decode_example(encode_example({"label": 3, "image": np.zeros((2, 2), np.uint8)}))
+    {'label': 3, 'image': array([[0, 0],
+           [0, 0]], dtype=uint8)}
+    """
+    features: dict[str, bytes] = {}
+    description = json.dumps(
+        _described(record, "", features), ensure_ascii=False, separators=(",", ":")
+    ).encode()
+    if DESCRIPTION in features or DESCRIPTION in record:
+        raise NotAnExampleError
+    entries = [_entry(DESCRIPTION, _bytes_list([description]))]
+    entries += [_entry(name, features[name]) for name in sorted(features)]
+    return _field(1, b"".join(entries))
+
+
+def decode_example(data: bytes) -> dict[str, Any]:
+    """The dict that `encode_example` took, in its order; Malformed where the bytes are damaged.
+
+    Args:
+        data: for which `is_described` holds.
+    """
+    features = parse_example(data)
+    try:
+        (description,) = features[DESCRIPTION]
+        record: dict[str, Any] = _built(_parsed(description), "", features)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        raise Malformed(
+            0, f"expected a record as its description says, got {type(error).__name__}: {error}"
+        ) from None
+    return record
+
+
+_parsed = lru_cache(256)(json.loads)
+
+
+def _described(record: dict[str, Any], prefix: str, features: dict[str, bytes]) -> dict[str, Any]:
+    """What the description says of a dict, whose leaves are put into the features."""
+    tree = {}
+    for key, value in record.items():
+        if type(key) is not str or not _has_utf8(key):
+            raise NotAnExampleError
+        name = prefix + key
+        if type(value) is dict:
+            tree[key] = _described(value, name + "/", features)
+            continue
+        tree[key], feature = _leaf(value)
+        if feature is not None:
+            if name in features:
+                raise NotAnExampleError
+            features[name] = feature
+    return tree
+
+
+def _has_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _leaf(value: Any) -> tuple[Any, bytes | None]:
+    """What the description says of a leaf, and its feature."""
+    kind = type(value)
+    if value is None:
+        return "none", None
+    if kind in _ENCODED:
+        return kind.__name__, _ENCODED[kind]([value])
+    if kind is list or kind is tuple:
+        kinds = {type(one) for one in value}
+        if not kinds:
+            return [kind.__name__], None
+        if len(kinds) > 1 or (one := kinds.pop()) not in _ENCODED:
+            raise NotAnExampleError
+        return [kind.__name__, one.__name__], _ENCODED[one](value)
+    if kind is np.ndarray:
+        return ["array", dtype_text(value.dtype), list(value.shape)], _array_feature(value)
+    if isinstance(value, np.generic):
+        return ["scalar", dtype_text(value.dtype)], _array_feature(np.asarray(value))
+    raise NotAnExampleError
+
+
+def dtype_text(dtype: np.dtype[Any]) -> str:
+    """A dtype's name, of which `np.dtype` makes it again; NotAnExampleError for objects and structures.
+
+    >>> dtype_text(np.dtype(np.float32))
+    '<f4'
+    """
+    if dtype.kind in _SIMPLE_KINDS:
+        return dtype.str
+    if dtype.type.__module__.partition(".")[0] == "ml_dtypes":
+        return dtype.name
+    raise NotAnExampleError
+
+
+def dtype_of(text: str) -> np.dtype[Any]:
+    """The dtype of a name that `dtype_text` gave."""
+    if text[:1] not in "<>|=":
+        import ml_dtypes  # makes its names known to numpy
+
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, text))
+        return dtype
+    return np.dtype(text)
+
+
+def array_bytes(array: NDArray[Any]) -> bytes:
+    """The values of an array as little-endian bytes.
+
+    >>> array_bytes(np.array([1], ">i2"))
+    b'\\x01\\x00'
+    """
+    return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def array_of(data: bytes, dtype: np.dtype[Any], shape: Iterable[int]) -> NDArray[Any]:
+    """The array whose values are these little-endian bytes."""
+    shape = tuple(shape)
+    if not dtype.itemsize:  # texts of no characters
+        return np.zeros(shape, dtype)
+    return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+
+
+def _is_listed(dtype: np.dtype[Any], scalar: bool) -> bool:
+    """Whether integers of the dtype are an Int64List: images of 8 bits are bytes, and scalars always fit but uint64."""
+    if dtype.kind == "b" or dtype.itemsize == 1:
+        return scalar and dtype.kind in "biu"
+    return dtype.kind in "iu" and dtype.str[1:] != "u8"
+
+
+def _array_feature(array: NDArray[Any]) -> bytes:
+    if array.dtype == np.float32:
+        return _field(2, _field(1, array_bytes(array)))
+    if _is_listed(array.dtype, not array.ndim):
+        return _int64_list(array.astype(np.int64).ravel())
+    return _bytes_list([array_bytes(array)])
+
+
+def _array(values: Values, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    if isinstance(values, list):
+        return array_of(values[0], dtype, shape)
+    return values.astype(dtype, copy=False).reshape(shape)
+
+
+def _bytes_list(values: Iterable[bytes]) -> bytes:
+    return _field(1, b"".join([_field(1, value) for value in values]))
+
+
+def _texts(values: Iterable[str]) -> bytes:
+    try:
+        return _bytes_list([value.encode() for value in values])
+    except UnicodeEncodeError:
+        raise NotAnExampleError from None
+
+
+def _integers(values: Iterable[int]) -> bytes:
+    values = list(values)
+    if not all(_INT64_MIN <= value <= _INT64_MAX for value in values):
+        raise NotAnExampleError
+    return _int64_list(np.array(values, np.int64))
+
+
+def _floats(values: Iterable[float]) -> bytes:
+    return _bytes_list([np.array(values, "<f8").tobytes()])
+
+
+_ENCODED: dict[type, Callable[[Any], bytes]] = {
+    bytes: _bytes_list,
+    str: _texts,
+    bool: _integers,
+    int: _integers,
+    float: _floats,
+}
+# The values of a feature as a list of each type.
+_DECODED: dict[str, Callable[[Any], list[Any]]] = {
+    "bytes": list,
+    "str": lambda values: [value.decode() for value in values],
+    "bool": lambda values: [bool(value) for value in values],
+    "int": lambda values: values.tolist(),
+    "float": lambda values: np.frombuffer(values[0], "<f8").tolist(),
+}
+
+
+def _built(node: Any, name: str, features: dict[str, Values]) -> Any:
+    """What a node of the description stands for."""
+    if type(node) is dict:
+        prefix = name + "/" if name else ""
+        return {key: _built(inner, prefix + key, features) for key, inner in node.items()}
+    if type(node) is str:
+        return None if node == "none" else _DECODED[node](features[name])[0]
+    kind = node[0]
+    if kind == "array":
+        return _array(features[name], dtype_of(node[1]), tuple(node[2]))
+    if kind == "scalar":
+        return _array(features[name], dtype_of(node[1]), ())[()]
+    values = _DECODED[node[1]](features[name]) if len(node) > 1 else []
+    return values if kind == "list" else tuple(values)
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + _varint(len(data)) + data
+
+
+def _entry(name: str, feature: bytes) -> bytes:
+    return _field(1, _field(1, name.encode()) + _field(2, feature))
+
+
+def _int64_list(values: NDArray[np.int64]) -> bytes:
+    unsigned = values.view(np.uint64)
+    if len(values) <= 8:
+        packed = b"".join([_varint(value) for value in unsigned.tolist()])
+    else:
+        shifts = np.arange(10, dtype=np.uint64) * np.uint64(7)
+        groups = unsigned[:, None] >> shifts
+        more = (groups >> np.uint64(7)) != 0
+        more[:, 9] = False
+        used = np.concatenate((np.ones((len(values), 1), bool), groups[:, 1:] != 0), axis=1)
+        septets = (groups & np.uint64(0x7F)).astype(np.uint8) | (more.astype(np.uint8) << 7)
+        packed = septets[used].tobytes()
+    return _field(3, _field(1, packed))

@@ -26,6 +26,7 @@ IMPORTS = {
     "_packing": "_order",
     "samplers": "_base _mixture _order",
     "_formats": "",
+    "_stats": "",
     "_storage": "errors _system",
     "_record_index": "errors _base _system _formats _storage",
     "_chunk_cache": "_base _system _storage _record_index",
@@ -39,16 +40,17 @@ IMPORTS = {
     "_runtime": "",
     "_runtime.memory": "errors _base _system _engine transforms",
     "_runtime.transport": "errors _base _system _order _engine _runtime.memory",
-    "_runtime.worker": "errors _base _system _order _engine sources transforms _runtime.memory _runtime.transport",
+    "_runtime.worker": "errors _base _system _order _engine sources transforms _runtime.memory "
+    "_runtime.transport _stats",
     "_runtime.start": "errors _base _system transforms _runtime.transport _runtime.worker",
     "_runtime.feeder": "_base _system _chunk_cache _runtime.transport _runtime.start",
-    "_runtime.executors": "errors _base _system _order _engine sources "
-    "_runtime.memory _runtime.transport _runtime.worker _runtime.start _runtime.feeder",
+    "_runtime.executors": "errors _base _system _order _engine sources _runtime.memory _runtime.transport "
+    "_runtime.worker _runtime.start _runtime.feeder _stats",
     "_runtime.cluster": "errors _order _plan",
-    "_iterator": "errors _base _system _order _mixture _plan _engine _state samplers sources "
-    "_runtime.executors _runtime.cluster",
-    "_loader": "errors _base _system _chunk_cache _order _plan _state samplers sources transforms "
-    "_runtime.executors _runtime.worker _runtime.feeder _runtime.cluster _iterator",
+    "_iterator": "errors _base _system _order _mixture _plan _engine _state samplers sources _runtime.executors "
+    "_runtime.cluster _stats",
+    "_loader": "errors _base _system _chunk_cache _order _plan _state samplers sources transforms _runtime.executors "
+    "_runtime.worker _runtime.feeder _runtime.cluster _iterator _stats",
     "offline": "errors _base _system _order _packing samplers sources transforms _runtime.worker _loader",
     "datasets": "errors _base _system sources _loader",
     "writing": "_system _formats",
@@ -56,7 +58,7 @@ IMPORTS = {
     "interop": "_base",
     "interop.grain": "errors _base _system _storage _order _plan _engine _files samplers sources transforms "
     "_runtime.executors _runtime.worker _iterator _loader",
-    "interop.jax": "errors _base _system _order _plan _state samplers _runtime.cluster _iterator",
+    "interop.jax": "errors _base _system _order _plan _state samplers _runtime.cluster _iterator _stats",
     "testing": "errors _base _system _order _state samplers sources transforms _loader",
     "front": "_base _system",
     "plan": "samplers",

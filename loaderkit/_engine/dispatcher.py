@@ -86,6 +86,7 @@ class Dispatcher:
         self._fenced_slots: dict[WorkerId, list[Slot]] = {}
         self._latest: WorkerId = None  # the worker that finished a task last
         self._to_redo: deque[InFlightTask] = deque()
+        self.repeated = 0  # tasks that were queued again, as their worker was lost
 
     # --- streams ------------------------------------------------------------------------------------------------
 
@@ -265,6 +266,7 @@ class Dispatcher:
             if in_flight.stream in self._closing:
                 self._discard(in_flight)
             elif redo:
+                self.repeated += reason != "dismissed"
                 self._to_redo.appendleft(in_flight)
             else:
                 self._end_task(in_flight, in_flight.given_up())
@@ -306,6 +308,11 @@ class Dispatcher:
     def busy(self, worker: WorkerId) -> list[Task]:
         """The tasks that a worker has, oldest first."""
         return [in_flight.task for in_flight in self._workers.get(worker, {}).values()]
+
+    @property
+    def waiting(self) -> int:
+        """Tasks that workers have and that aren't done."""
+        return sum(map(len, [*self._workers.values()]))
 
     def replacement(self, worker: WorkerId, task: int, attempt: int, index: int, tried: int) -> Records:
         """What a worker may read instead of a bad record of its task, as `Scheduler.replacement` says.

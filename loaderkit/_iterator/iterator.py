@@ -10,20 +10,18 @@ from loaderkit._base.integers import at_least
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit._state.comparison import compare
-from loaderkit._state.document import dumps, loads
-from loaderkit._state.mixture import restored_plan, resumed
-from loaderkit._state.positions import check_cursors, check_ordinals, position_of, state_of
-from loaderkit._state.state import State, merge
+from loaderkit._state.document import dumps
+from loaderkit._state.positions import position_of, state_of
+from loaderkit._stats.stats import Stats
 from loaderkit._system.versions import present_versions
-from loaderkit.errors import StateError
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import epoch_length_of
 
 from .error_notes import named
 from .lookahead import Lookahead
 from .reader import StreamReader
-from .reweigh import agree_on_weights, reweigh
+from .restore import merged, restored
+from .reweigh import reweigh
 
 # The type of an element, as in DataLoader[dict[str, np.ndarray]], Any by default. typing's TypeVar has defaults from
 # Python 3.13 on; type checkers know those of typing_extensions even if that isn't installed.
@@ -162,6 +160,40 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         """
         return self._reader.at_end.losses.count
 
+    def stats(self) -> Stats:
+        """What this iterator and the loader's workers did so far: who waits for what, and where the time goes.
+
+        Always on. Possible at any time, from any thread, also after close(). `later - earlier` is an interval.
+
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load(range(64), batch_size=8))
+        >>> batch = next(it)
+        >>> it.stats().steps
+        1
+        """
+        trainer, pool = self._reader.statistics()
+        exposed = self._reader.meter.exposed
+        return Stats(trainer, pool, step=self.step, bad_records=self.bad_records, exposed=exposed)
+
+    def watch(self, loss: Any) -> None:
+        """Finds out whether the device is idle while next() is blocked: call it after each step, with its loss.
+
+        JAX dispatches ahead, so a blocked next() needn't mean an idle device. About once a second a thread waits for
+        the array; the step isn't delayed, and other calls cost a microsecond.
+
+        Args:
+            loss: a jax.Array that the step returned. TypeError for anything else, ValueError for a donated array.
+
+        >>> import jax.numpy as jnp
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load([1.0, 2.0], batch_size=1))
+        >>> it.watch(jnp.sum(next(it)))
+        >>> it.close()
+        """
+        with self._reader.lock:
+            self._reader.check_open()
+            self._reader.meter.see_loss(loss)
+
     def get_state(self) -> bytes:
         """The position as indented JSON; possible at any time, also after an error or close().
 
@@ -222,23 +254,10 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         Raises TypeError if it isn't bytes, StateError if it isn't a valid state, and CheckpointMismatchError if it is
         one of another stream; the position then stays as it was.
         """
-        documents: list[Any] = [*state] if isinstance(state, list | tuple) else [state]
-        saved = merge([_loaded(document, place, len(documents)) for place, document in enumerate(documents)])
+        saved = merged(state)
         with self._reader.lock:
             self._reader.check_open()
-            own = self._loaders_plan
-            notices = compare(saved, state_of(own, own.first_position(), present_versions()), allow)
-            if saved.digest_missing:
-                notices.append("the state has no digest: it was edited by hand and is taken as it is")
-            before, plan = restored_plan(own, saved, allow)
-            if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere
-                check_cursors(before, saved)
-            if "operations" not in allow:
-                check_ordinals(before, saved)
-            if plan is not before:
-                saved = resumed(plan, saved)
-                if self._agrees:
-                    agree_on_weights(plan, saved.step, saved.index)
+            plan, saved, notices = restored(self._loaders_plan, saved, allow, agrees=self._agrees)
             self._reader.go_to(position_of(plan, saved), plan)
         for notice in notices:
             warnings.warn(notice, stacklevel=2)
@@ -378,12 +397,3 @@ class DataLoaderIterator(Closing, Generic[T_co]):
 
     def __repr__(self) -> str:
         return f"<DataLoaderIterator at step {self.step}, index {self.index}>"
-
-
-def _loaded(document: bytes, place: int, count: int) -> State:
-    try:
-        return loads(document)
-    except StateError as error:
-        if count > 1:
-            error.add_note(f"in document {place} of {count}, counted from 0")
-        raise

@@ -55,6 +55,10 @@ class Lookahead:
             before = self._reader.position
             return LookaheadItem(self._reader.take(ahead=True), before)
 
+    def placed(self, nanoseconds: int) -> None:
+        """An element was sent to devices; the time isn't the user's own."""
+        self._reader.meter.placed(nanoseconds)
+
     def go_back(self) -> None:
         """To where the user stands: what was taken since then comes again."""
         with self.lock:

@@ -12,8 +12,10 @@ With a lookahead (lookahead.py) the position runs ahead of the user, whose place
 
 import contextlib
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Never, TypeVar
 
@@ -25,10 +27,13 @@ from loaderkit._order.loss import Loss
 from loaderkit._plan.stream_plan import P, StreamPlan
 from loaderkit._runtime.cluster.end_of_stream import EndOfStreamAgreement
 from loaderkit._runtime.executors.executor import Delivery, Executor, PoisonedError, Stream
+from loaderkit._stats.counters import PoolCounters, WorkerCounters
+from loaderkit._stats.trainer import TrainerCounters
 from loaderkit.errors import BadRecordsError, IteratorClosedError
 
 from .error_notes import explained
 from .quarantine import Quarantine
+from .trainer_meter import TrainerMeter
 
 PlanT = TypeVar("PlanT", bound=StreamPlan[Any])
 
@@ -82,6 +87,8 @@ class StreamReader(Generic[P, PlanT]):
         self.executor = find_executor()
         self.position: P = plan.first_position()
         self.moves = 0  # by the user, to another place
+        self.meter = TrainerMeter()
+        self._earlier = WorkerCounters(cpu=0)  # of executors that were replaced
         self._received: P | None = None  # the user's place, while a lookahead takes elements ahead
         # Once the end was met: the position with the bad records after the last element.
         self._at_end: P | None = None
@@ -181,8 +188,11 @@ class StreamReader(Generic[P, PlanT]):
             raise BaseException.with_traceback(self._error, self._raised_at)
         stream = self._open_stream()
         self._in_transition = True
+        begun, elements, blocked = time.perf_counter_ns(), 0, stream.blocked
         try:
             result = stream.next()
+            if isinstance(result, Delivery):
+                elements = len(result.values)
         except PoisonedError:
             # By an interrupt in this or another iterator of the loader: on with a new executor.
             self._restart_at(self.position)
@@ -191,6 +201,8 @@ class StreamReader(Generic[P, PlanT]):
         except BaseException:
             self._restart_at(self.position)
             raise
+        finally:
+            self.meter.asked(begun, max(0, stream.blocked - blocked), elements)
         if isinstance(result, Delivery):
             self._ready.extend(self._elements(result))
             self._in_transition = False
@@ -230,10 +242,17 @@ class StreamReader(Generic[P, PlanT]):
     def _open_stream(self) -> Stream:
         if self._stream is None:
             if not (self.executor.usable or self.executor.closed):
-                self.executor = self._find_executor()
+                earlier, self.executor = self.executor, self._find_executor()
+                self._earlier = self._earlier.plus(earlier.statistics().all)
             open_scheduler, plan, position = self._open_scheduler, self.plan, self.position
             self._stream = self.executor.open(lambda context: open_scheduler(plan, position, context))
         return self._stream
+
+    def statistics(self) -> tuple[TrainerCounters, PoolCounters]:
+        """What the user of this stream and its workers did so far; also after the end."""
+        pool = self.executor.statistics()
+        trainer = self.meter.counters(ready=len(self._ready))
+        return trainer, replace(pool, ended=self._earlier.plus(pool.ended), ready=len(self._ready))
 
     def start_prefetch(self) -> None:
         """Begins to make elements now instead of at the first `take`."""
@@ -310,6 +329,8 @@ class StreamReader(Generic[P, PlanT]):
     def _restart_at(self, position: P) -> None:
         """Stands at a position, without an open stream and with nothing ready."""
         stream, self._stream = self._stream, None
+        self.meter.dropped(len(self._ready))
+        self.meter.moved()
         # All of it before the position: an interrupt must leave nothing that belongs elsewhere.
         self._ready.clear()
         self._error = self._raised_at = self._failed = self._at_end = None
@@ -354,6 +375,7 @@ class StreamReader(Generic[P, PlanT]):
         if (agreement := self._agreement) is not None:
             agreement.closed = True
         with self.lock:
+            self.meter.close()
             failed = self._failed
             self._restart_at(self.position)
             self._failed, self._closed = failed, True

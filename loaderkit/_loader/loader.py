@@ -20,6 +20,7 @@ from loaderkit._order.sharding import Sharding
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
+from loaderkit._stats.stats import Stats
 from loaderkit.samplers import Sampler
 from loaderkit.sources import RandomAccessDataSource
 from loaderkit.sources.naming import namer_of
@@ -246,6 +247,17 @@ class DataLoader(Closing, Generic[T_co]):
         return spec_of(first)
 
     # --- workers ------------------------------------------------------------------------------------------------
+
+    def stats(self) -> Stats:
+        """What the loader's workers did so far, for all of its iterators; `it.stats()` has the trainer's side too.
+
+        >>> import loaderkit as lk
+        >>> loader = lk.load(range(64), num_epochs=1, batch_size=8)
+        >>> batches = list(loader)
+        >>> loader.stats().pool.all.records
+        64
+        """
+        return Stats(None, self._shared_executor.statistics())
 
     def close(self) -> None:
         """Ends the workers of this loader; its iterators can't go on. Closing twice does nothing.

@@ -4,12 +4,14 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from loaderkit._base.closing import uninterrupted
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.executors.worker_pool import WorkerPool, living_pools
 from loaderkit._runtime.worker.program import Program
+from loaderkit._stats.counters import PoolCounters, total
 from loaderkit.errors import IteratorClosedError
 
 
@@ -69,6 +71,14 @@ class SharedExecutor:
                     self._pools.append(executor)
                 self._executor = executor
             return self._executor
+
+    def statistics(self) -> PoolCounters:
+        """What the workers of all executors there were did so far; of the present ones what they do now."""
+        with self._lock:
+            executor, earlier = self._executor, [pool for pool in self._pools if pool is not self._executor]
+        present = PoolCounters(()) if executor is None else executor.statistics()
+        ended = total([present.ended, *(pool.statistics().all for pool in earlier)])
+        return replace(present, ended=ended)
 
     def close(self) -> None:
         """Ends the workers and returns when they have ended; `executor` raises from now on."""

@@ -28,6 +28,22 @@ def available_memory() -> int | None:
     return memory_left(_ROOT)
 
 
+def own_memory(pid: int) -> int | None:
+    """Bytes of a process's own memory (RssAnon): no file and no memory that it shares; None where that is unknown.
+
+    Args:
+        pid: of the process.
+
+    >>> own_memory(os.getpid()) != 0
+    True
+    """
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
 def cpu_quota(root: Path) -> int | None:
     """Processors that the cgroups of this process allow, rounded up, at least 1; None without a limit.
 

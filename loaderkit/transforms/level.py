@@ -32,6 +32,8 @@ class Level:
     mark   adds the leaf "valid" to each row where the next Batch pads; not one of the stages, because no record causes
            its errors
     pace   how many elements go through the stages together
+    spent  for each stage the nanoseconds in it, the elements that it took and those that it gave, in all
+    batched  one number: nanoseconds in which batches were made
     """
 
     batch: Batch | None
@@ -42,6 +44,21 @@ class Level:
     window: WindowStage | None = None
     windows: "Level | None" = None
     pace: PiecePace = field(default_factory=PiecePace)
+    spent: list[list[int]] = field(default_factory=list)
+    batched: list[int] = field(default_factory=lambda: [0])
+
+    def __post_init__(self) -> None:
+        # Of a level with a Window, the stages' are behind the Window's own.
+        count = len(self.stages) + (self.window is not None)
+        self.spent.extend([0, 0, 0] for _ in range(count - len(self.spent)))
+
+    def counted(self) -> list[tuple[str, list[int]]]:
+        """The label of each operation of this level but its Batch, and what it took."""
+        labels = [stage.label for stage in self.stages]
+        if self.window is not None:
+            labels.insert(0, self.window.label)
+        mine = list(zip(labels, self.spent, strict=True))
+        return mine if self.windows is None else mine + self.windows.counted()
 
     def run(self, run: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
         """Runs the stages on the elements and marks them; with a failure, gives the elements before it."""
@@ -56,7 +73,9 @@ class Level:
             run, earlier = self.marked(run)
             return run, earlier or failure
         assert self.windows.window is not None
+        begun, taken = time.perf_counter_ns(), len(run.values)
         run, stopped = self.windows.window.windows(run, start, partial=failure is None)
+        _count(self.windows.spent[0], begun, taken, len(run.values))
         run, earlier = self.windows.run(run, start)
         return run, earlier or stopped or failure
 
@@ -70,11 +89,13 @@ class Level:
             begin, end, start: as in `WindowStage.children`.
         """
         assert self.window is not None
+        begun = time.perf_counter_ns()
         try:
             run = self.window.children(rows, begin, end, start)
         except Exception as error:  # noqa: BLE001 - a user's function may raise anything
             failure = Failure(error, self.label, tuple(row[0] for row in begins))
             return ElementRun([], [], []), failure
+        _count(self.spent[0], begun, len(rows), len(run.values))
         return self.run(run, start)
 
     def work(self, run: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
@@ -98,13 +119,25 @@ class Level:
 
     def _through(self, run: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
         failure = None
-        for stage in self.stages:
+        clock = time.perf_counter_ns
+        begun = clock()
+        for stage, counted in zip(self.stages, self._stages_spent):
+            taken = len(run.values)
             try:
                 run = stage.apply(run, start)
             except Stop as stop:
                 failure = _failure(stop.error, stage.label, run.begins[stop.taken][0])
                 run = stop.made
+            now = clock()
+            counted[0] += now - begun
+            counted[1] += taken
+            counted[2] += len(run.values)
+            begun = now
         return run, failure
+
+    @property
+    def _stages_spent(self) -> list[list[int]]:
+        return self.spent if self.window is None else self.spent[1:]
 
     def marked(self, run: ElementRun) -> tuple[ElementRun, Failure | None]:
         """The elements after the stages, as rows of the next Batch."""
@@ -125,6 +158,13 @@ class Level:
             begins: the cursor of each row, for errors.
             fill: which rows are zeros; empty for none.
         """
+        begun = time.perf_counter_ns()
+        try:
+            return self._make_batch(parts, begins, fill)
+        finally:
+            self.batched[0] += time.perf_counter_ns() - begun
+
+    def _make_batch(self, parts: Sequence[Block | list[Any]], begins: Sequence[Cursor], fill: Fill) -> Any:
         assert self.batch is not None
         mentioned: list[int] = []
 
@@ -153,6 +193,12 @@ class NoBatch(Exception):  # noqa: N818 - carries a failure to the pipeline, whi
     def __init__(self, failure: Failure) -> None:
         super().__init__()
         self.failure = failure
+
+
+def _count(counted: list[int], begun: int, taken: int, given: int) -> None:
+    counted[0] += time.perf_counter_ns() - begun
+    counted[1] += taken
+    counted[2] += given
 
 
 def _failure(error: Exception, label: str, index: int) -> Failure:

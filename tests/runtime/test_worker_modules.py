@@ -16,6 +16,7 @@ OF_EVERY_WORKER = {
         "", ".hints", ".integers", ".lazy_package", ".notes", ".numbers", ".structure", ".tree", ".version",
     )),
     *(f"loaderkit._engine{name}" for name in ("", ".task")),
+    *(f"loaderkit._stats{name}" for name in ("", ".counters")),
     *(
         f"loaderkit._order{name}"
         for name in ("", ".cursor", ".facts", ".failure", ".fill", ".loss", ".metadata", ".mixing", ".rng")
@@ -29,7 +30,8 @@ OF_EVERY_WORKER = {
         ".start.standard_library", ".start.warning_filters", ".transport", ".transport.exceptions",
         ".transport.out_of_band", ".transport.pickling", ".transport.wire", ".worker", ".worker.bad_record_handler",
         ".worker.bulk_read",
-        ".worker.heartbeat", ".worker.main", ".worker.program", ".worker.read_ahead", ".worker.reading",
+        ".worker.heartbeat", ".worker.made_rows", ".worker.main", ".worker.meter",
+        ".worker.program", ".worker.read_ahead", ".worker.reading",
         ".worker.retrying", ".worker.column_rows", ".worker.output_weight", ".worker.task_runner",
     )),
     *(f"loaderkit.sources{name}" for name in ("", ".naming", ".optional", ".protocol", ".tables")),

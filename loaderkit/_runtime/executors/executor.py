@@ -9,7 +9,7 @@ import itertools
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from loaderkit._base.tree import unflatten
@@ -27,6 +27,7 @@ from loaderkit._runtime.transport.out_of_band import unpack
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import read_ahead_limits
 from loaderkit._runtime.worker.task_runner import Output
+from loaderkit._stats.counters import PoolCounters, WorkerCounters
 from loaderkit.errors import ChecksumError, IteratorClosedError
 from loaderkit.sources.naming import namer_of
 from loaderkit.sources.optional import column_reader, many_reader
@@ -66,6 +67,11 @@ class Stream:
         # A finalizer may run anywhere, so it only puts the number in a queue.
         self._end = weakref.finalize(self, executor.abandon, number)
         self._end.atexit = False
+
+    @property
+    def blocked(self) -> int:
+        """Nanoseconds for which `next` waited, or worked itself, in all."""
+        return self._executor.blocked(self._number)
 
     def next(self) -> NextResult:
         """The next elements, one at least, the failure in their place, or the end. Waits for it.
@@ -137,6 +143,9 @@ class Executor(abc.ABC):
         # It was closed, or this is a fork of its process. A plain flag, read without the lock.
         self.closed = False
         self._streams: set[int] = set()
+        self._blocked: dict[int, int] = {}  # by stream: nanoseconds for which its user was blocked
+        self._copied = 0  # bytes of batches that were copied out of the arena
+        self._lost = 0  # workers
         # Memory or outputs were freed since tasks were assigned last: there may be room for more.
         self._has_freed = False
         self._abandoned: deque[int] = deque()  # streams whose last reference is gone
@@ -156,6 +165,7 @@ class Executor(abc.ABC):
             number = self._new_stream()
             self._dispatcher.open(number, scheduler)
             self._streams.add(number)
+            self._blocked[number] = 0
             stream = Stream(self, number)  # still poisoned: an interrupt here would leave it open for good
             self.poisoned = False
             return stream
@@ -171,6 +181,7 @@ class Executor(abc.ABC):
     def _close(self, stream: int) -> None:
         if stream in self._streams:
             self._streams.discard(stream)
+            self._blocked.pop(stream, None)
             self._recall(self._dispatcher.close(stream))
             self._free_released()
 
@@ -218,6 +229,32 @@ class Executor(abc.ABC):
             raise IteratorClosedError("the loader was closed")
 
     @abc.abstractmethod
+    def statistics(self) -> PoolCounters:
+        """What the workers did so far, and what they do now; also after the end."""
+
+    def blocked(self, stream: int) -> int:
+        """What `Stream.blocked` gives, for the stream of a number; 0 where it was closed."""
+        return self._blocked.get(stream, 0)
+
+    def _count_blocked(self, stream: int, nanoseconds: int) -> None:
+        if stream in self._blocked:  # else it was closed meanwhile
+            self._blocked[stream] += nanoseconds
+
+    def _pool_counters(self, workers: Iterable[WorkerCounters], ended: WorkerCounters) -> PoolCounters:
+        arena, slots = self._arena, self._slots
+        return PoolCounters(
+            tuple(workers),
+            ended,
+            lost=self._lost,
+            repeated=self._dispatcher.repeated,
+            mapped=0 if arena is None else arena.nbytes,
+            used=0 if slots is None else slots.used,
+            leased=0 if arena is None else arena.leased,
+            copied=self._copied,
+            tasks_waiting=self._dispatcher.waiting,
+        )
+
+    @abc.abstractmethod
     def next(self, stream: int) -> NextResult:
         """What `Stream.next` gives, for the stream of a number."""
 
@@ -261,6 +298,7 @@ class Executor(abc.ABC):
             return ready.layout.batch(self._arena.lease(ready.slot), ready.rows)
         try:
             leaves = ready.layout.leaves(self._arena.token(ready.slot), ready.rows)
+            self._copied += ready.slot.nbytes
             return unflatten(ready.layout.spec.structure, [leaf.copy() for leaf in leaves])
         finally:
             self._slots.free(ready.slot)
@@ -290,6 +328,7 @@ class Executor(abc.ABC):
             self._leased.add(task)  # from here on, a failure included
             output = unpack(memoryview(self._arena.lease(slot)).cast("B"))
         else:
+            self._copied += slot.nbytes
             output = unpack(memoryview(bytearray(memoryview(self._arena.token(slot)).cast("B"))))
         return output
 

@@ -1,5 +1,6 @@
 """The calling thread as the worker: no process, no shared memory, and no thread but those that read ahead."""
 
+import time
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
@@ -8,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.scheduler import Records, Replacement
 from loaderkit._engine.task import Discarded, MakeBatch
+from loaderkit._runtime.worker.meter import Meter, counters
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
+from loaderkit._stats.counters import STARVING, WORKING, PoolCounters, WorkerCounters
 
 from .executor import Executor, NextResult
 
@@ -65,14 +68,18 @@ class InlineExecutor(Executor):
             feeder=feeder,
         )
         self._task_context = _InlineContext(self._objects)
-        self._runner = TaskRunner(program, self._task_context)
+        self._meter = Meter()
+        self._runner = TaskRunner(program, self._task_context, self._meter)
+        self._meter.enter(STARVING)
         self._assigned: deque[Assignment] = deque()  # not begun; MakeBatch tasks come first
+        self._nanoseconds = 0  # in tasks
         self._dispatcher.ready(0)
 
     def next(self, stream: int) -> NextResult:
         with self.lock:
             self.check()
             self._check_open(stream)
+            worked = self._nanoseconds
             while True:
                 self.poisoned = True
                 self._close_abandoned()
@@ -83,6 +90,8 @@ class InlineExecutor(Executor):
                     self._work(self._assigned.popleft())
                 self.poisoned = False
                 if result is not None:
+                    if self._nanoseconds > worked:
+                        self._count_blocked(stream, self._nanoseconds - worked)
                     return result
 
     def _assign_tasks(self) -> None:
@@ -114,6 +123,8 @@ class InlineExecutor(Executor):
     def _work(self, assignment: Assignment) -> None:
         task = assignment.task
         self._task_context.replacement = partial(self._dispatcher.replacement, 0, task.id, assignment.attempt)
+        begun = time.perf_counter_ns()
+        self._meter.enter(WORKING)
         try:
             self.poisoned = False
             result, output = self._runner.do(task)
@@ -129,10 +140,17 @@ class InlineExecutor(Executor):
                 self._dispatcher.ready(0)
                 self.poisoned = False
             raise
+        finally:
+            self._meter.enter(STARVING)
+            self._nanoseconds += time.perf_counter_ns() - begun
         self.poisoned = True
         self._objects[task.id] = output
         self._dispatcher.done(0, task.id, assignment.attempt, result)
         self._free_released()
+
+    def statistics(self) -> PoolCounters:
+        names = self.program.operation_names
+        return self._pool_counters([counters(self._meter.cells, 0, "inline", names)], WorkerCounters())
 
     def shut_down(self) -> None:
         """Ends the reading threads and the feeder, if there are any."""

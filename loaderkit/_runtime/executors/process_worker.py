@@ -20,9 +20,12 @@ from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.exceptions import unpack_exception
 from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._runtime.worker.heartbeat import HeartbeatReader, Progress
+from loaderkit._runtime.worker.meter import counters
+from loaderkit._stats.counters import WorkerCounters
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.limits import naming_limits
 from loaderkit._system.platform import open_process, process_state
+from loaderkit._system.resources import own_memory
 
 from .worker import Event, ReplacementRequested, SetupFailed, SpaceRequested, TaskFinished, WorkerReady
 
@@ -41,11 +44,15 @@ class ProcessWorker:
         descriptors: the file descriptors that these name.
         arena: the loader's memory.
         packer: of later messages.
+        number: its place in the pool.
 
     Raises OSError if the system starts no more processes.
     """
 
-    def __init__(self, packed: bytes, descriptors: Sequence[int], arena: Arena, packer: Packer) -> None:
+    def __init__(
+        self, packed: bytes, descriptors: Sequence[int], arena: Arena, packer: Packer, number: int
+    ) -> None:
+        self.number = number
         self._heartbeat = HeartbeatReader()
         try:
             with naming_limits("a worker's channel"), above_standard():
@@ -147,6 +154,14 @@ class ProcessWorker:
 
     def progress(self) -> Progress:
         return self._heartbeat.progress()
+
+    def counters(self, names: Sequence[str]) -> WorkerCounters:
+        task, alive = None, self.process.returncode is None
+        if alive:
+            with contextlib.suppress(OSError):  # it ends now
+                task = self._heartbeat.progress().task
+        memory = own_memory(self.process.pid) if alive else None
+        return counters(self._heartbeat.cells, self.number, "process", names, task, memory)
 
     def doing(self) -> tuple[str, str]:
         stacks = self._heartbeat.stacks(self.process.pid)

@@ -185,6 +185,7 @@ class Pump:
             with contextlib.suppress(KeyError):  # it closed its channel before
                 self._selector.unregister(watched)  # type: ignore[arg-type]  # no pidfd: none is registered
         snapshot = self._snapshot(number, worker)
+        self._pool._keep_counters(worker)
         reason = worker.end(_PROCESS_END_SECONDS)
         closing = self._pool._stopping or self._pool._failed
         self._carry_out(worker, self._supervisor.died(number, reason, snapshot, closing=closing))
@@ -208,7 +209,7 @@ class Pump:
     def _start_process(self, number: int) -> None:
         pool = self._pool
         try:
-            worker = ProcessWorker(pool._packed, pool._descriptors, pool._shared_arena, pool._packer)
+            worker = ProcessWorker(pool._packed, pool._descriptors, pool._shared_arena, pool._packer, number)
         except (OSError, MemoryError) as error:
             pool._give_up(WorkerError(f"a worker process can't be started: {with_limits(error)}"))
             return
@@ -280,6 +281,7 @@ class Pump:
                     self._pool._give_up(error_of(decision, worker.name))
 
     def _lose(self, worker: Worker, lost: WorkerLost) -> None:
+        self._pool._lost += 1
         if lost.fenced:
             worker.dismiss()  # a thread then begins nothing more
         tell = self._dispatcher.fence if lost.fenced else self._dispatcher.take_back
@@ -316,7 +318,8 @@ class Pump:
         finally:
             self._selector.close()
             with pool.lock:
-                for number in self._dismissed:
+                for number, worker in self._dismissed.items():
+                    pool._keep_counters(worker)
                     self._supervisor.forget(number)
                 self._dismissed = {}
                 if pool._stopping and pool._thread in (None, threading.current_thread()):

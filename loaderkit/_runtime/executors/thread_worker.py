@@ -20,8 +20,10 @@ from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.worker.bad_record_handler import NO_RECORD
 from loaderkit._runtime.worker.heartbeat import Progress
+from loaderkit._runtime.worker.meter import Meter, counters
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
+from loaderkit._stats.counters import STARVING, TELLING, WAITING, WORKING, WorkerCounters
 from loaderkit.errors import WorkerError
 
 from .worker import Event, ReplacementRequested, SetupFailed, TaskFinished, WorkerReady
@@ -52,6 +54,7 @@ class ThreadWorker:
         self._objects = objects
         self._tell = tell
         self._progress = Progress()
+        self._meter = Meter()
         self._wait_beats = 0  # how often it said that it waits, and isn't stuck: that is progress too
         self._tasks: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
         self._dismissed = False
@@ -89,6 +92,9 @@ class ThreadWorker:
         progress = self._progress
         return replace(progress, beats=progress.beats + self._wait_beats)
 
+    def counters(self, names: Sequence[str]) -> WorkerCounters:
+        return counters(self._meter.cells, self.number, "thread", names, self._progress.task)
+
     def doing(self) -> tuple[str, str]:
         frame = sys._current_frames().get(self._thread.ident or 0)
         if frame is None:
@@ -109,9 +115,11 @@ class ThreadWorker:
         # A fenced worker gets no answer, and has none to try.
         self._candidates = (np.empty(0, np.int64), np.empty(0, np.int64))
         self._beat()  # waiting for the trainer isn't held against it
+        self._meter.enter(WAITING)
         self._tell(
             self, ReplacementRequested(self._assignment.task.id, self._assignment.attempt, index, tried)
         )
+        self._meter.enter(WORKING)
         self._beat()
         return self._candidates  # set by `send_candidates`, which was called in this thread
 
@@ -124,8 +132,9 @@ class ThreadWorker:
             )
 
     def _work(self) -> None:
-        runner = TaskRunner(self._program, self)
+        runner = TaskRunner(self._program, self, self._meter)
         runner.reader.tell_of_waits(self._beat)
+        self._meter.enter(TELLING)
         self._tell(self, WorkerReady())
         waiting: deque[Assignment] = deque()
         while self._take_in(waiting, runner):
@@ -137,7 +146,9 @@ class ThreadWorker:
                 runner.reader.forget(assignment.task.id)
             else:
                 self._at(assignment.task.id, None)
+                self._meter.enter(WORKING)
                 result, output = self._done(runner, assignment)
+                self._meter.enter(TELLING)
                 self._at(None, None)
             self._tell(self, TaskFinished(*attempt, result, output))
             self._recalled.discard(attempt)  # it was reported
@@ -147,7 +158,9 @@ class ThreadWorker:
     def _take_in(self, waiting: deque[Assignment], runner: TaskRunner) -> bool:
         """Takes all assignments that came, waits for one at least, and starts to read for them. False: end."""
         if not waiting:
+            self._meter.enter(STARVING)
             first = self._tasks.get()
+            self._meter.enter(TELLING)
             if first is not None:
                 waiting.append(first)
         with contextlib.suppress(queue.Empty):

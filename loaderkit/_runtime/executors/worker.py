@@ -10,6 +10,7 @@ from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Discarded, Slot, TaskResult
 from loaderkit._runtime.worker.heartbeat import Progress
 from loaderkit._runtime.worker.task_runner import Output
+from loaderkit._stats.counters import WorkerCounters
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,10 @@ class Worker(Protocol):
 
     def progress(self) -> Progress:
         """The worker's progress."""
+        ...
+
+    def counters(self, names: Sequence[str]) -> WorkerCounters:
+        """What it did so far, and does now; also after its end. names: of the operations."""
         ...
 
     def doing(self) -> tuple[str, str]:

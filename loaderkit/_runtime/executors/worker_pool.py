@@ -15,8 +15,10 @@ import logging
 import os
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from loaderkit._base.notes import repr_of
@@ -28,6 +30,7 @@ from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.start.first_messages import operations_now, pack_first_messages
 from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._runtime.worker.program import Program
+from loaderkit._stats.counters import ENDED, PoolCounters, WorkerCounters
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.limits import is_of_limits, naming_limits, with_limits
 from loaderkit.errors import IteratorClosedError, WorkerError
@@ -108,6 +111,7 @@ class WorkerPool(Executor):
             restart_late=restart_policy.restart_late,
         )
         self._worker_log = WorkerLog(RecordNames(self.record_name if has_names(program.source) else None))
+        self._ended_counters = WorkerCounters(kind=kind, cpu=0)
         self._failed = False
         self._error: Exception | None = None  # why it failed, as long as a stream is open
         self._stopping = False
@@ -175,7 +179,11 @@ class WorkerPool(Executor):
                 if result is not None:
                     return result
                 self._waited_for.add(stream)
-                self._changed.wait()
+                begun = time.perf_counter_ns()
+                try:
+                    self._changed.wait()
+                finally:
+                    self._count_blocked(stream, time.perf_counter_ns() - begun)
 
     def check(self) -> None:
         self._check_process()
@@ -285,6 +293,7 @@ class WorkerPool(Executor):
                 elif self._supervisor.stopped_writing(number) is None:
                     return  # dismissed
                 else:  # fenced: this was its last task
+                    self._keep_counters(worker)
                     self._dispatcher.release(number)
                 self._assign_tasks()
                 self._wake_waiting()
@@ -303,6 +312,20 @@ class WorkerPool(Executor):
         self.wake()
         if not of_limits:  # else the error says all that there is to say
             _log.error("the engine failed", exc_info=error)
+
+    def statistics(self) -> PoolCounters:
+        names = self.program.operation_names
+        with self.lock:
+            present = {**self._supervisor.workers, **self._supervisor.fenced}
+            workers = [present[number].counters(names) for number in sorted(present)]
+            return self._pool_counters(workers, self._ended_counters)
+
+    def _keep_counters(self, worker: Worker) -> None:
+        """Adds what a worker did to that of all that have ended, under the lock."""
+        counted = worker.counters(self.program.operation_names)
+        self._ended_counters = self._ended_counters.plus(
+            replace(counted, task=None, phase=ENDED, memory=None)
+        )
 
     def _in_use(self) -> bool:
         # Also by a task of a stream that was closed: its slots are kept from others as long as it may write there.

@@ -1,5 +1,7 @@
 """The heartbeat of a worker process: a memory page, shared with the trainer, with its present task and record.
 
+The rest of the page has the counters of its meter (meter.py).
+
 Writing to shared memory costs the worker a tenth of a microsecond a task, less than a message; the trainer can read it
 at any time, and also after the worker died. After the page, the same file takes the stacks of the worker's threads,
 which its interpreter writes when it gets a signal, also during a C call that holds the interpreter's lock.
@@ -21,6 +23,8 @@ _WORDS = struct.Struct("=6q")
 _BEATS = struct.Struct("=q")  # one word; beats are the second
 _NOTHING = -1
 _PAGE = mmap.PAGESIZE
+# The meter's cells are behind the words. A page has 512 integers.
+_CELLS_AT = 64
 # The signal for stacks: a real-time one, where the system has them, since libraries may use SIGUSR1 and SIGUSR2.
 _ASK: int = signal.SIGRTMAX - 3 if hasattr(signal, "SIGRTMAX") else signal.SIGUSR2
 # How long `stacks` waits: a worker answers at once, or can't at all. Not measured.
@@ -48,10 +52,13 @@ class Heartbeat:
 
     Args:
         fd: of the shared page, which the heartbeat owns from now on.
+
+    cells: int64, the memory of the worker's meter.
     """
 
     def __init__(self, fd: int) -> None:
         self._page = mapped(fd, _PAGE)
+        self.cells = _cells(self._page)
         self._beats = 0
         self._task = _NOTHING
         os.lseek(fd, _PAGE, os.SEEK_SET)
@@ -90,6 +97,8 @@ class Heartbeat:
 class HeartbeatReader:
     """The trainer's side, which reads.
 
+    cells: int64, the memory of the worker's meter. It outlives `close`: a thread may be reading it.
+
     >>> reader = HeartbeatReader()
     >>> reader.progress()
     Progress(task=None, index=None, beats=0, instead=None)
@@ -98,6 +107,11 @@ class HeartbeatReader:
 
     def __init__(self) -> None:
         self.fd = anonymous_file("mark", _PAGE)
+        try:
+            self.cells = _cells(mapped(self.fd, _PAGE))
+        except OSError:
+            os.close(self.fd)
+            raise
 
     def progress(self) -> Progress:
         """The worker's present work, or its last if it has ended."""
@@ -130,3 +144,7 @@ class HeartbeatReader:
     def close(self) -> None:
         """Closes the page."""
         os.close(self.fd)
+
+
+def _cells(page: mmap.mmap) -> memoryview:
+    return memoryview(page)[_CELLS_AT:].cast("q")

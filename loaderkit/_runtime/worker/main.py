@@ -41,6 +41,7 @@ from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.exceptions import pack_exception, shortened
 from loaderkit._runtime.transport.out_of_band import OutOfBandPickle, unpack
 from loaderkit._runtime.transport.pickling import Packer, all_classes
+from loaderkit._stats.counters import STARTING, STARVING, TELLING, WAITING, WORKING
 from loaderkit._system.file_identity import check_files
 from loaderkit._system.limits import is_of_limits, with_limits
 from loaderkit._system.platform import open_process
@@ -48,6 +49,7 @@ from loaderkit._system.shared_memory import receiving
 from loaderkit.errors import LoaderkitError, TransportError, WorkerError
 
 from .heartbeat import Heartbeat
+from .meter import Meter
 from .program import Program
 from .task_runner import Output, TaskRunner
 
@@ -133,6 +135,7 @@ class _Worker:
         self._connection = connection
         self._arena = arena
         self._heartbeat = heartbeat
+        self._meter = Meter(heartbeat.cells)
         self._descriptors = descriptors
         self._received = bytearray()
         # Not begun: task, attempt, whether it is suspect, slots of its inputs. MakeBatch tasks come first.
@@ -168,7 +171,7 @@ class _Worker:
         wait: until there is a message.
         """
         try:
-            received = self._connection.recv(1 << 20, 0 if wait else socket.MSG_DONTWAIT)
+            received = self._awaited() if wait else self._connection.recv(1 << 20, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return not once
         if not received:
@@ -177,6 +180,17 @@ class _Worker:
         for kind, body in wire.split(self._received):
             self._handle(kind, body)
         return True
+
+    def _awaited(self) -> bytes:
+        phase = STARTING
+        if self._runner is not None:
+            # An answer of the trainer is waited for in the middle of a task, and behind one.
+            phase = WAITING if self._meter.phase == WORKING or self._unplaced is not None else STARVING
+        before = self._meter.enter(phase)
+        received = self._connection.recv(1 << 20)
+        if self._runner is not None:
+            self._meter.enter(WORKING if before == WORKING else TELLING)
+        return received
 
     def _handle(self, kind: int, body: bytes) -> None:
         match kind:
@@ -236,7 +250,7 @@ class _Worker:
             check_files(program.files)
             self._packer = Packer(all_classes())
             self._verify = program.verify
-            self._runner = TaskRunner(program, self)
+            self._runner = TaskRunner(program, self, self._meter)
             self._runner.reader.tell_of_waits(self._heartbeat.go_on)
         except BaseException as error:  # noqa: BLE001 - any error is sent to the trainer
             if isinstance(error, ImportError):
@@ -274,7 +288,9 @@ class _Worker:
         assert self._runner is not None
         self._heartbeat.begin(task.id)
         self._places, self._present = places, (task.id, attempt)
+        self._meter.enter(WORKING)
         result, output = self._runner.do(task, self._heartbeat.at if suspect else None)
+        self._meter.enter(TELLING)
         self._opened.clear()
         self._finish(task, attempt, result, output)
 

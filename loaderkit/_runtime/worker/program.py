@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loaderkit._system.file_identity import Files
-from loaderkit.transforms.base import Transformation
+from loaderkit.transforms.base import Batch, Transformation
+from loaderkit.transforms.operation_names import operation_name
 
 from .bad_record_handler import OnRecordError
 from .reading import ReadOptions
@@ -35,3 +36,9 @@ class Program:
     on_record_error: OnRecordError = "raise"
     reads_windows: bool = False
     files: Files = field(default_factory=dict)
+
+    @property
+    def operation_names(self) -> list[str]:
+        """The names of all operations but Batches, in order, as errors have them."""
+        operations = enumerate(self.operations)
+        return [operation_name(place, op) for place, op in operations if not isinstance(op, Batch)]

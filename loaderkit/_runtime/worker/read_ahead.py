@@ -48,6 +48,7 @@ class ReadAhead:
         call_records: greatest number of records of a call; a task of more is read in several calls of about one size.
 
     waited: seconds for which `take` waited for reads, in all.
+    counted: of each thread there was, the nanoseconds in its calls and their number.
 
     Raises WorkerError, naming the limit, where the system starts no more threads.
 
@@ -59,6 +60,7 @@ class ReadAhead:
 
     def __init__(self, read: Read, *, threads: int, records: int, call_records: int = 1) -> None:
         self.waited = 0.0
+        self.counted: list[list[int]] = []
         self._read = read
         self._bound = records
         self._call_records = call_records
@@ -67,9 +69,11 @@ class ReadAhead:
     def _start(self, threads: int) -> None:
         self._process = os.getpid()
         self._jobs: _Jobs = queue.SimpleQueue()
+        counted: list[list[int]] = [[0, 0] for _ in range(threads)]  # one for each thread: += isn't atomic
+        self.counted += counted
         self._threads = [
-            threading.Thread(target=_work, args=(self._jobs,), name=f"loaderkit-read-{k}", daemon=True)
-            for k in range(threads)
+            threading.Thread(target=_work, args=(self._jobs, mine), name=f"loaderkit-read-{k}", daemon=True)
+            for k, mine in enumerate(counted)
         ]
         self._end = weakref.finalize(self, _end_threads, self._jobs, threads)
         self._end.atexit = False
@@ -194,12 +198,23 @@ def _end_threads(jobs: _Jobs, threads: int) -> None:
         jobs.put(None)
 
 
-def _work(jobs: _Jobs) -> None:
+def _work(jobs: _Jobs, counted: list[int]) -> None:
     while (job := jobs.get()) is not None:
         result, read, keys = job
         if result.set_running_or_notify_cancel():
+            begun = time.perf_counter_ns()
             try:
-                result.set_result(read(keys))
+                made = read(keys)
             except BaseException as error:  # noqa: BLE001 - raised where the read is taken
+                _count(counted, begun)
                 result.set_exception(error)
+            else:
+                _count(counted, begun)  # first: it is in what the task that takes the records tells
+                result.set_result(made)
+                del made
         del job, result, read, keys
+
+
+def _count(counted: list[int], begun: int) -> None:
+    counted[0] += time.perf_counter_ns() - begun
+    counted[1] += 1

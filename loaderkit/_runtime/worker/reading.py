@@ -93,11 +93,13 @@ class RecordReader:
 
     name: a function of a record key, the source's name for the record or None.
     waited: seconds for which `read` waited for bytes, in all: for reads ahead, or without using the processor.
+    taken, calls: nanoseconds in `read` and `timed`, in all, and how often they were called.
     reads_ahead: whether `begin` starts reads.
     """
 
     def __init__(self, source: Any, options: ReadOptions, *, copy: bool, ahead: bool = True) -> None:
         self.waited = 0.0
+        self.taken = self.calls = 0
         self._source = source
         self.name = namer_of(source)
         self._guard = _guard_of(source) if copy else None
@@ -154,28 +156,49 @@ class RecordReader:
 
     def _read(self, task: int, keys: np.ndarray) -> Records:
         if self._ahead is not None:
-            waited = self._ahead.waited
+            waited, begun_ns = self._ahead.waited, time.perf_counter_ns()
             try:
                 return self._ahead.take(task, keys.tolist())
             finally:
                 self.waited += self._ahead.waited - waited
-        begun, worked = time.perf_counter(), time.thread_time()  # as `timed`, without its calls
+                self.taken += time.perf_counter_ns() - begun_ns
+                self.calls += 1
+        begun, worked = time.perf_counter_ns(), time.thread_time_ns()  # as `timed`, without its calls
         try:
             if self._each is not None:
                 return _one_by_one(self._each, keys)
             return self._call(keys.tolist())
         finally:
-            worked = time.thread_time() - worked
-            self.waited += max(0.0, time.perf_counter() - begun - worked)
+            self._count(begun, worked)
 
     def timed(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What `read` returns; the time for which it doesn't use the processor counts as waiting."""
-        begun, worked = time.perf_counter(), time.thread_time()
+        begun, worked = time.perf_counter_ns(), time.thread_time_ns()
         try:
             return read(*arguments, **options)
         finally:
-            worked = time.thread_time() - worked
-            self.waited += max(0.0, time.perf_counter() - begun - worked)
+            self._count(begun, worked)
+
+    def _count(self, begun: int, worked: int) -> None:
+        """Counts a call by when it began and the processor time then, both in nanoseconds."""
+        worked = time.thread_time_ns() - worked
+        taken = time.perf_counter_ns() - begun
+        self.waited += max(0, taken - worked) / 1e9
+        self.taken += taken
+        self.calls += 1
+
+    @property
+    def counted(self) -> tuple[int, int, int, int, int]:
+        """`taken`, `calls`, the nanoseconds and the number of the reading threads' reads, and reads tried again."""
+        threads = () if self._ahead is None else self._ahead.counted
+        retried = sum(retrying.retried for retrying in self._retrying)
+        return (
+            self.taken,
+            self.calls,
+            sum(mine[0] for mine in threads),
+            sum(mine[1] for mine in threads),
+            retried,
+        )
 
     def tell_of_waits(self, waits: Callable[[], None]) -> None:
         """Sets a function that is called repeatedly while `read` waits for the retry of a read.

@@ -5,6 +5,7 @@ own, so that retries don't change the user's random numbers.
 """
 
 import random
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,6 +95,7 @@ class Retrying:
         name: a function of a record key, the source's name for the record or None.
 
     waits: called every tenth of a second during a pause, so that the worker isn't taken for stuck.
+    retried: reads that were tried again, in all.
 
     >>> def read(key, failing=[OSError("timed out"), OSError("refused")]):
     ...     if failing:
@@ -109,6 +111,8 @@ class Retrying:
         self._retry = retry
         self._jitter = random.Random()
         self.waits: Callable[[], None] = lambda: None
+        self.retried = 0
+        self._counting = threading.Lock()
 
     def __call__(self, key: Any, *, begun: float | None = None) -> Any:
         """What `read` gives. begun: when the time of the deadline began, by time.monotonic(); None for now."""
@@ -131,6 +135,8 @@ class Retrying:
             try:
                 if not attempts:  # the first read was made by `__call__`
                     raise first
+                with self._counting:
+                    self.retried += 1
                 return self._read(key)
             except Exception as error:
                 what = shortened(repr_of(error), _MOST_TEXT)

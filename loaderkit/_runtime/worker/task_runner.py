@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from loaderkit._base.tree import structure_of
 from loaderkit._engine.task import (
     BatchMade,
     MakeBatch,
@@ -31,10 +30,12 @@ from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit.sources.optional import ColumnsDifferError, column_reader
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun, Singles
-from loaderkit.transforms.stack import Block, RowSpec, as_block, collect, write
+from loaderkit.transforms.stack import Block, as_block, write
 
 from .bad_record_handler import NO_RECORD, BadRecordHandler, OnRecordStart
 from .column_rows import ColumnRows, RowsMade
+from .made_rows import done_targets, keys_in_order, made_of, spec_of
+from .meter import Meter
 from .output_weight import weight_of
 from .program import Program
 from .reading import RecordReader
@@ -65,9 +66,12 @@ class TaskRunner:
     Args:
         program: what to run.
         context: how to reach slots, outputs and the trainer.
+        meter: counts what is done.
     """
 
-    def __init__(self, program: Program, context: TaskContext) -> None:
+    def __init__(self, program: Program, context: TaskContext, meter: Meter) -> None:
+        self._meter = meter
+        self._written = 0  # nanoseconds in which rows were written to batches, by this object
         self._pipeline = Pipeline(program.operations, program.seed, reads_windows=program.reads_windows)
         self._last = len(self._pipeline.levels) - 1  # the last Batch's level
         self._batched = self._pipeline.levels[-1].batch is not None
@@ -105,12 +109,20 @@ class TaskRunner:
             on_record_start: called with each record right before it is read, one after the other; None reads all at
                 once.
         """
-        if not self.reader.reads_ahead:
-            return self._do(task, on_record_start)
+        cpu = time.thread_time_ns()
         try:
-            return self._do(task, on_record_start)
+            result, output = self._do(task, on_record_start)
         finally:
-            self.reader.forget(task.id)  # the records after a failure
+            if self.reader.reads_ahead:
+                self.reader.forget(task.id)  # the records after a failure
+        levels = self._pipeline.levels
+        self._meter.spent(
+            *self.reader.counted,
+            self._written + sum(level.batched[0] for level in levels),
+            [counted for level in levels for _, counted in level.counted()],
+        )
+        self._meter.task_done(time.thread_time_ns() - cpu, *made_of(task, result))
+        return result, output
 
     def _do(self, task: Task, on_record_start: OnRecordStart | None) -> tuple[TaskResult, Output]:
         begun, waited = time.perf_counter(), self.reader.waited
@@ -124,7 +136,7 @@ class TaskRunner:
                 rows_read = RowsRead(
                     tuple(parts),
                     failure,
-                    0 if failure is None else _done_targets(task, parts),
+                    0 if failure is None else done_targets(task, parts),
                     layout,
                     seconds=time.perf_counter() - begun,
                     waited=self.reader.waited - waited,
@@ -215,7 +227,7 @@ class TaskRunner:
         """The elements of a run as an output has them: as rows of a next batch, these are stacked if they can be."""
         rows: list[Any] | Block = as_block(run.values, views=self._views) if as_rows else run.values
         # Any of them may be the first of a batch, wherever the task was cut.
-        return run.values if isinstance(rows, Block) and not _keys_in_order(run.values[1:], rows) else rows
+        return run.values if isinstance(rows, Block) and not keys_in_order(run.values[1:], rows) else rows
 
     def _cursors(self, cursors: Any) -> np.ndarray | None:
         if not self._row_changing or cursors is None:
@@ -236,7 +248,7 @@ class TaskRunner:
 
     def _layout_of_rows(self, rows: list[Block | list[Any]]) -> BatchLayout | None:
         """What a next batch's rows will probably look like: as these, if these are all alike."""
-        specs = {block.spec() if isinstance(block, Block) else _spec_of(block) for block in rows}
+        specs = {block.spec() if isinstance(block, Block) else spec_of(block) for block in rows}
         spec = specs.pop() if len(specs) == 1 else None
         return None if spec is None else BatchLayout(spec, self._verify)
 
@@ -345,11 +357,15 @@ class TaskRunner:
         if target.slot is not None and failure is None:
             assert isinstance(target.layout, BatchLayout)
             token, last = self._context.token(target.slot), target.first + target.rows
+            begun = time.perf_counter_ns()
             leaves = [leaf[target.first : last] for leaf in target.layout.leaves(token, target.batch)]
-            if write(run.values, target.layout.spec, leaves):
+            written = write(run.values, target.layout.spec, leaves)
+            if written:
                 target.layout.seal(token, target.batch, target.first, last)
+            self._written += time.perf_counter_ns() - begun
+            if written:
                 return RowsPart(0, in_place=True), [], None, None
-        rows = as_block(run.values) if self._has_default_batch(self._last) else run.values
+        rows = self._stacked(run.values) if self._has_default_batch(self._last) else run.values
         if not target.whole:
             return RowsPart(target.rows), rows, None, None
         if target.fill:
@@ -360,9 +376,15 @@ class TaskRunner:
             )
             part = RowsPart(len(done.values)) if done.values else None
             return part, done.values, stopped, self._layout_of_rows([rows])
-        if isinstance(rows, Block) and not _keys_in_order(run.values[target.batch :: target.batch], rows):
+        if isinstance(rows, Block) and not keys_in_order(run.values[target.batch :: target.batch], rows):
             rows = run.values
         return self._batches(target, rows, run.begins, partial=failure is None)
+
+    def _stacked(self, values: list[Any]) -> list[Any] | Block:
+        begun = time.perf_counter_ns()
+        rows = as_block(values)
+        self._written += time.perf_counter_ns() - begun
+        return rows
 
     def _batches(
         self, target: Target, rows: list[Any] | Block, begins: Sequence[Cursor], *, partial: bool
@@ -371,22 +393,3 @@ class TaskRunner:
         made, failure = self._pipeline.batch_up(rows, begins, target.batch, partial=partial)
         part = RowsPart(len(made.values)) if made.values else None
         return part, made.values, failure, self._layout_of_rows([rows])
-
-
-def _keys_in_order(firsts: list[Any], block: Block) -> bool:
-    # A batch's dicts have their keys in the order of its own first row.
-    return all(structure_of(row).same_order(block.structure) for row in firsts)
-
-
-def _done_targets(task: ReadRows, parts: list[RowsPart]) -> int:
-    """How many of the task's targets are done; one of several batches may have a part for those before its failure."""
-    if not parts:
-        return 0
-    target, part = task.targets[len(parts) - 1], parts[-1]
-    done = not target.whole or part.in_place or part.size * target.batch >= target.rows
-    return len(parts) if done else len(parts) - 1
-
-
-def _spec_of(rows: list[Any]) -> RowSpec | None:
-    block = collect(rows)
-    return None if block is None else block.spec()

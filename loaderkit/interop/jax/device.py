@@ -8,9 +8,10 @@ Memory: a leaf is the loader's own memory, which isn't reused while an object re
 while it copies, and on CPU, where it doesn't copy, for as long as the array lives.
 """
 
+import time
 from collections import deque
 from collections.abc import Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from loaderkit._iterator.iterator import DataLoaderIterator
 from loaderkit._iterator.lookahead import Lookahead, LookaheadItem
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._stats.stats import Stats
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import seed_of
 
@@ -177,9 +179,12 @@ class DeviceIterator(Closing):
 
     def _next_on_devices(self) -> _Coming:
         item = self._ahead.take()
+        begun = time.perf_counter_ns()
         # This transfer is explicit; a user's guard is there to find implicit ones.
         with jax.transfer_guard_host_to_device("allow"):
-            return _Coming(self._on_devices(item), item)
+            coming = _Coming(self._on_devices(item), item)
+        self._ahead.placed(time.perf_counter_ns() - begun)
+        return coming
 
     def _on_devices(self, item: LookaheadItem) -> Any:
         element = item.element.value
@@ -262,6 +267,18 @@ class DeviceIterator(Closing):
     @allow.setter
     def allow(self, names: Collection[str]) -> None:
         self._it.allow = names
+
+    def stats(self) -> Stats:
+        """What this iterator and the loader's workers did so far, as the wrapped iterator's; steps are those here."""
+        stats = self._it.stats()
+        assert stats.trainer is not None
+        return replace(
+            stats, trainer=replace(stats.trainer, elements=stats.trainer.elements - len(self._coming))
+        )
+
+    def watch(self, loss: Any) -> None:
+        """Finds out whether the device is idle while next() is blocked, as the wrapped iterator's."""
+        self._it.watch(loss)
 
     def get_state(self) -> bytes:
         """The position after the batch handed out last, as indented JSON."""

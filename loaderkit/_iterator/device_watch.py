@@ -1,0 +1,93 @@
+"""Whether the device has something to do while next() is blocked: what `it.watch(loss)` finds out.
+
+JAX dispatches ahead: where next() waits, the device may still be at work on earlier steps. About once a second a thread
+waits for the loss of one step, and notes when it was there. If the next call that was blocked lasted longer than that,
+the device had nothing to do for the difference. Other libraries' arrays with `block_until_ready` work too.
+"""
+
+import queue
+import threading
+import time
+import weakref
+from typing import Any
+
+from loaderkit._stats.exposed import Exposed
+
+_EVERY_NS = 10**9
+
+
+class _Stamp:
+    """When one loss was there; None until then."""
+
+    __slots__ = ("failed", "ready_ns")
+
+    def __init__(self) -> None:
+        self.ready_ns: int | None = None
+        self.failed = False
+
+
+class DeviceWatch:
+    """Looks at losses now and then, in a daemon thread that ends with this object."""
+
+    def __init__(self) -> None:
+        self._losses: queue.SimpleQueue[tuple[Any, _Stamp] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(
+            target=_wait_for, args=(self._losses,), name="loaderkit-watch", daemon=True
+        )
+        self._end = weakref.finalize(self, self._losses.put, None)
+        self._end.atexit = False
+        self._latest_ns = 0
+        self._stamp: _Stamp | None = None
+        self._exposed = self._judged = self._calls = 0
+        self._thread.start()
+
+    def see(self, loss: Any) -> None:
+        """The loss of the step that was just dispatched; most are let go without a look."""
+        now = time.perf_counter_ns()
+        if self._stamp is None and now - self._latest_ns >= _EVERY_NS:
+            self._latest_ns, self._stamp = now, _Stamp()
+            self._losses.put((loss, self._stamp))
+
+    def judge(self, begun: int, ended: int) -> None:
+        """A call of next() was blocked: from and to when, by perf_counter_ns."""
+        stamp, self._stamp = self._stamp, None
+        if stamp is None or stamp.failed:
+            return
+        self._calls += 1
+        self._judged += ended - begun
+        if stamp.ready_ns is not None:
+            self._exposed += max(0, ended - max(begun, stamp.ready_ns))
+
+    def result(self) -> Exposed:
+        """What was found so far."""
+        return Exposed(self._exposed, self._judged, self._calls)
+
+    def close(self) -> None:
+        """Ends the thread; a loss that it waits for is waited for."""
+        self._end()
+
+
+def check_loss(loss: Any) -> None:
+    """Raises TypeError or ValueError where a loss can't be watched."""
+    if not callable(getattr(loss, "block_until_ready", None)):
+        raise TypeError(
+            f"loss: expected a jax.Array that the step returns, got {type(loss).__name__}; give the array, not "
+            "float(loss)"
+        )
+    deleted = getattr(loss, "is_deleted", None)
+    if callable(deleted) and deleted():
+        raise ValueError(
+            "loss: expected an array that is there, got one that was donated; give an output of the step"
+        )
+
+
+def _wait_for(losses: "queue.SimpleQueue[tuple[Any, _Stamp] | None]") -> None:
+    while (item := losses.get()) is not None:
+        loss, stamp = item
+        try:
+            loss.block_until_ready()
+        except Exception:  # noqa: BLE001 - a failed or donated step: the trainer hears of it elsewhere
+            stamp.failed = True
+        else:
+            stamp.ready_ns = time.perf_counter_ns()
+        del item, loss, stamp

@@ -1,0 +1,58 @@
+"""What saved states say to an iterator: the plan and the state to go on with, and what the user is warned of."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._state.comparison import compare
+from loaderkit._state.document import loads
+from loaderkit._state.mixture import restored_plan, resumed
+from loaderkit._state.positions import check_cursors, check_ordinals, state_of
+from loaderkit._state.state import State, merge
+from loaderkit._system.versions import present_versions
+from loaderkit.errors import StateError
+
+from .reweigh import agree_on_weights
+
+
+def merged(state: bytes | Sequence[bytes]) -> State:
+    """The state of one document or of several; StateError where one isn't valid."""
+    documents: list[Any] = [*state] if isinstance(state, list | tuple) else [state]
+    return merge([_loaded(document, place, len(documents)) for place, document in enumerate(documents)])
+
+
+def restored(
+    own: SeekablePlan, saved: State, allow: Collection[str], *, agrees: bool
+) -> tuple[SeekablePlan, State, list[str]]:
+    """The plan to go on with, the state in it, and what to warn of.
+
+    Args:
+        own: the loader's plan.
+        saved: the state.
+        allow: fields that may differ, as in `DataLoaderIterator.set_state`.
+        agrees: whether other processes restore, too, and weights are compared with theirs.
+
+    Raises CheckpointMismatchError where the state is of another stream.
+    """
+    notices = compare(saved, state_of(own, own.first_position(), present_versions()), allow)
+    if saved.digest_missing:
+        notices.append("the state has no digest: it was edited by hand and is taken as it is")
+    before, plan = restored_plan(own, saved, allow)
+    if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere
+        check_cursors(before, saved)
+    if "operations" not in allow:
+        check_ordinals(before, saved)
+    if plan is not before:
+        saved = resumed(plan, saved)
+        if agrees:
+            agree_on_weights(plan, saved.step, saved.index)
+    return plan, saved, notices
+
+
+def _loaded(document: bytes, place: int, count: int) -> State:
+    try:
+        return loads(document)
+    except StateError as error:
+        if count > 1:
+            error.add_note(f"in document {place} of {count}, counted from 0")
+        raise

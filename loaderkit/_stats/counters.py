@@ -1,0 +1,161 @@
+"""Counters of workers, as a snapshot: they only grow, so the difference of two is what happened between them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Self
+
+# What a worker is in, in the order of its cells.
+PHASES = ("starting", "working", "telling", "starving", "waiting")
+STARTING, WORKING, TELLING, STARVING, WAITING = range(len(PHASES))
+ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class OperationCounters:
+    """One operation, in one worker or in several.
+
+    name: as in errors, "operations[0] Decode". nanoseconds: in its calls. elements_in, elements_out: what it took and
+    gave.
+    """
+
+    name: str
+    nanoseconds: int = 0
+    elements_in: int = 0
+    elements_out: int = 0
+
+    def plus(self, other: "OperationCounters", sign: int = 1) -> "OperationCounters":
+        """The sum with the same operation elsewhere, or with sign=-1 the difference."""
+        return OperationCounters(
+            self.name,
+            self.nanoseconds + sign * other.nanoseconds,
+            self.elements_in + sign * other.elements_in,
+            self.elements_out + sign * other.elements_out,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCounters:
+    """One worker, or several as one. Times are nanoseconds of one clock; the phase that is open is in them.
+
+    number: of the worker in its pool, which none of its successors has; -1 where several are summed.
+    kind: "process", "thread", or "inline" for the thread that calls next().
+    phase: what it is in now, one of `PHASES`, or "ended". task: the one that it is at, None for none.
+    starting: until it was ready. working: in tasks. telling: messages, pickles, outputs. starving: for want of tasks.
+    waiting: for memory, or for the trainer's answer. wall: all of these together.
+    unfinished: the part of `working` that is of the present task, which is in no other figure yet.
+    cpu: of its thread in tasks; None where that isn't known.
+    tasks, records, rows, nbytes: done, read, made, made in bytes (about).
+    read, read_calls: in which the worker itself read, or waited for reads ahead.
+    threads_read, threads_read_calls: of its reading threads. retries: reads that were tried again.
+    batch: in which batches were made. operations: of each.
+    memory: bytes of its own at the snapshot; None where that isn't known.
+    """
+
+    number: int = -1
+    kind: str = "inline"
+    phase: str = ENDED
+    task: int | None = None
+    starting: int = 0
+    working: int = 0
+    telling: int = 0
+    starving: int = 0
+    waiting: int = 0
+    unfinished: int = 0
+    cpu: int | None = 0
+    tasks: int = 0
+    records: int = 0
+    rows: int = 0
+    nbytes: int = 0
+    read: int = 0
+    read_calls: int = 0
+    threads_read: int = 0
+    threads_read_calls: int = 0
+    retries: int = 0
+    batch: int = 0
+    operations: tuple[OperationCounters, ...] = ()
+    memory: int | None = None
+
+    @property
+    def wall(self) -> int:
+        """Nanoseconds since it began."""
+        return self.starting + self.working + self.telling + self.starving + self.waiting
+
+    def plus(self, other: "WorkerCounters", sign: int = 1) -> Self:
+        """The counters of both together, or with sign=-1 what this one did since the other.
+
+        >>> WorkerCounters(tasks=3, working=50).plus(WorkerCounters(tasks=1, working=20), -1).tasks
+        2
+        """
+        sums: dict[str, int | None] = {}
+        for name in _SUMMED:
+            mine, its = getattr(self, name), getattr(other, name)
+            sums[name] = None if mine is None or its is None else mine + sign * its
+        return type(self)(
+            number=self.number if sign < 0 or self.number == other.number else -1,
+            kind=self.kind,
+            phase=self.phase,
+            task=self.task,
+            memory=self.memory,
+            operations=_joined(self.operations, other.operations, sign),
+            **sums,  # type: ignore[arg-type]  # None for cpu alone
+        )
+
+
+_SUMMED = tuple(
+    field.name
+    for field in fields(WorkerCounters)
+    if field.name not in ("number", "kind", "phase", "task", "memory", "operations")
+)
+
+
+def _joined(
+    mine: tuple[OperationCounters, ...], its: tuple[OperationCounters, ...], sign: int
+) -> tuple[OperationCounters, ...]:
+    longer, shorter = (mine, its) if len(mine) >= len(its) else (its, mine)
+    made = []
+    for place, operation in enumerate(longer):
+        if place >= len(shorter):
+            made.append(operation if longer is mine or sign > 0 else OperationCounters(operation.name))
+        else:
+            made.append(mine[place].plus(its[place], sign))
+    return tuple(made)
+
+
+def total(workers: Iterable[WorkerCounters]) -> WorkerCounters:
+    """All of these as one; number -1.
+
+    >>> total([WorkerCounters(0, tasks=2), WorkerCounters(1, tasks=3)]).tasks
+    5
+    """
+    made: WorkerCounters | None = None
+    for worker in workers:
+        made = worker if made is None else made.plus(worker)
+    return WorkerCounters() if made is None else made
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCounters:
+    """The workers of an executor, at a snapshot.
+
+    workers: those that live, by number. ended: what all that ended did together.
+    lost: workers that died or were killed. repeated: tasks that were begun again after a loss.
+    mapped: bytes of the shared memory; used: of its slots; leased: of batches that the user holds; copied: of batches
+    that were copied for want of memory. All 0 without workers.
+    tasks_waiting: tasks that are given and not done. ready: elements that are made and not taken.
+    """
+
+    workers: tuple[WorkerCounters, ...]
+    ended: WorkerCounters = WorkerCounters()
+    lost: int = 0
+    repeated: int = 0
+    mapped: int = 0
+    used: int = 0
+    leased: int = 0
+    copied: int = 0
+    tasks_waiting: int = 0
+    ready: int = 0
+
+    @property
+    def all(self) -> WorkerCounters:
+        """The work of all workers there were."""
+        return total([*self.workers, self.ended])

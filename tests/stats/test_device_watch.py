@@ -1,0 +1,90 @@
+"""`it.watch(loss)`: whether a device is idle while next() is blocked, with devices of known speed."""
+
+import threading
+import time
+
+import pytest
+
+import loaderkit as lk
+from loaderkit._iterator import device_watch
+
+
+class Loss:
+    """A loss that is there at a time."""
+
+    def __init__(self, seconds):
+        self.at = time.perf_counter() + seconds
+
+    def block_until_ready(self):
+        time.sleep(max(0.0, self.at - time.perf_counter()))
+        return self
+
+
+@pytest.fixture(autouse=True)
+def every_step(monkeypatch):
+    monkeypatch.setattr(device_watch, "_EVERY_NS", 0)
+
+
+def slow(x):
+    time.sleep(0.02)
+    return x
+
+
+def test_an_idle_device_is_seen():
+    with iter(lk.load(range(100), transformations=[slow], batch_size=2)) as it:
+        for _ in range(6):
+            next(it)
+            it.watch(Loss(0.005))
+        stats = it.stats()
+    assert stats.exposed.calls >= 3
+    assert 0.6 < stats.exposed.share < 0.95  # 5 of 40 ms are the device's
+    assert stats.exposed_waiting == pytest.approx(stats.waiting * stats.exposed.share)
+
+
+def test_a_device_that_is_at_work_is_not_idle():
+    with iter(lk.load(range(100), transformations=[slow], batch_size=2)) as it:
+        for _ in range(6):
+            next(it)
+            it.watch(Loss(0.2))
+        stats = it.stats()
+    assert stats.waiting > 0.9
+    assert stats.exposed.share == 0.0
+
+
+def test_what_cannot_be_watched_is_refused():
+    jax = pytest.importorskip("jax")
+    with iter(lk.load([1, 2])) as it:
+        with pytest.raises(TypeError, match=r"loss: expected a jax.Array that the step returns, got float"):
+            it.watch(0.5)
+        donated = jax.numpy.ones(3)
+        donated.delete()
+        with pytest.raises(ValueError, match="donated"):
+            it.watch(donated)
+        assert it.stats().exposed_waiting is None
+        it.watch(jax.numpy.ones(3))
+    with pytest.raises(lk.IteratorClosedError):
+        it.watch(jax.numpy.ones(3))
+
+
+def test_the_thread_ends_with_the_iterator_that_is_dropped():
+    it = iter(lk.load([1, 2]))
+    it.watch(Loss(0))
+    assert "loaderkit-watch" in [thread.name for thread in threading.enumerate()]
+    del it
+    deadline = time.monotonic() + 5
+    while "loaderkit-watch" in [thread.name for thread in threading.enumerate()]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_step_that_fails_is_not_judged():
+    class Failed:
+        def block_until_ready(self):
+            raise RuntimeError("a donated buffer")
+
+    with iter(lk.load(range(10), transformations=[slow])) as it:
+        next(it)
+        it.watch(Failed())
+        time.sleep(0.05)
+        next(it)
+        assert it.stats().exposed.calls == 0

@@ -1,0 +1,290 @@
+"""`it.stats()`: figures of pipelines whose every part is known, through kills, moves, threads and several iterators."""
+
+import os
+import signal
+import threading
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import loaderkit as lk
+from loaderkit._stats.counters import WorkerCounters
+from loaderkit._stats.stats import Stats
+
+KINDS = [("process", 0), ("process", 2), ("thread", 2)]
+
+
+def sleep_2ms(x):
+    time.sleep(0.002)
+    return x
+
+
+def sleep_1ms(x):
+    time.sleep(0.001)
+    return x
+
+
+class SlowSource:
+    """A read takes half a millisecond."""
+
+    def __len__(self):
+        return 10_000
+
+    def __getitem__(self, key):
+        time.sleep(0.0005)
+        return np.int64(key)
+
+
+def loader_of(workers, kind="process", **changes):
+    arguments = {
+        "data_source": SlowSource(),
+        "sampler": lk.IndexSampler(10_000, num_epochs=1),
+        "operations": [lk.Map(sleep_2ms), lk.Filter(lambda x: x % 2 == 0), lk.Map(sleep_1ms), lk.Batch(8)],
+        "worker_count": workers,
+        "worker_kind": kind,
+    }
+    return lk.DataLoader(**{**arguments, **changes})
+
+
+@pytest.mark.parametrize(("kind", "workers"), KINDS)
+def test_each_part_of_a_record_is_counted_where_it_belongs(kind, workers):
+    """Sleeps are never shorter than they say, and on a busy machine they are longer."""
+    with loader_of(workers, kind) as loader, iter(loader) as it:
+        for _ in range(12):
+            next(it)
+        stats = it.stats()
+    parts, work = stats.parts, stats.pool.all
+    assert list(parts) == [
+        "read",
+        "operations[0] Map(sleep_2ms)",
+        "operations[1] Filter(<lambda>)",
+        "operations[2] Map(sleep_1ms)",
+        "batch",
+        "engine",
+    ]
+    read, first, _, last, *_ = parts.values()
+    assert read >= 0.0005
+    assert first >= 0.002
+    assert 0.4 * first > last >= 0.0005 * 0.9  # of every second record
+    first, keep, last = work.operations
+    assert first.elements_in == first.elements_out == keep.elements_in == work.records
+    assert keep.elements_out == last.elements_in == last.elements_out == work.rows
+    assert abs(2 * work.rows - work.records) <= 1
+    assert sum(parts.values()) == pytest.approx(stats.seconds_per_record, rel=0.01)
+    assert parts["engine"] < 0.25 * sum(parts.values())
+
+
+@pytest.mark.parametrize(("kind", "workers"), KINDS)
+def test_the_phases_of_a_worker_are_its_whole_time(kind, workers):
+    with loader_of(workers, kind) as loader, iter(loader) as it:
+        next(it)
+        earlier = it.stats()
+        began = time.perf_counter_ns()
+        for _ in range(6):
+            next(it)
+        later = it.stats()
+        passed = time.perf_counter_ns() - began
+    for before, after in zip(earlier.pool.workers, later.pool.workers, strict=True):
+        assert after.number == before.number
+        assert after.wall - before.wall == pytest.approx(passed, rel=0.05, abs=5e6)
+
+
+@pytest.mark.parametrize(("kind", "workers"), KINDS)
+def test_the_trainers_parts_are_its_whole_time(kind, workers):
+    with loader_of(workers, kind) as loader, iter(loader) as it:
+        for _ in range(10):
+            next(it)
+            time.sleep(0.01)
+        stats = it.stats()
+    trainer = stats.trainer
+    assert trainer.own >= 0.1e9
+    parts = stats.own + stats.waiting + stats.handing + stats.placing
+    assert parts == pytest.approx(1.0, abs=0.01)
+    assert stats.steps == 10
+    assert stats.steps_per_second == pytest.approx(10 / (trainer.elapsed / 1e9), rel=0.05)
+
+
+def test_where_the_loader_is_faster_nothing_is_blocked():
+    with lk.load(range(1000), batch_size=2, worker_count=1) as loader, iter(loader) as it:
+        for _ in range(30):
+            next(it)
+            time.sleep(0.003)
+        stats = it.stats()
+        later = it.stats() - stats
+    assert stats.ready > 0.8
+    assert stats.own > 0.8
+    assert later.steps == 0
+    assert later.ready is None
+
+
+def test_counters_only_grow_through_kills_seeks_and_the_end():
+    seen: list[Stats] = []
+    with loader_of(2) as loader, iter(loader) as it:
+        for step in range(12):
+            next(it)
+            seen.append(it.stats())
+            if step == 4:
+                victim = loader._shared_executor._executor._supervisor.workers
+                os.kill(next(iter(victim.values())).process.pid, signal.SIGKILL)
+        assert seen[-1].pool.lost == 1
+    seen += [it.stats(), loader.stats()]
+    for before, after in pairwise(seen):
+        for name in ("working", "telling", "tasks", "records", "rows", "nbytes", "read", "batch"):
+            assert getattr(after.pool.all, name) >= getattr(before.pool.all, name), name
+        difference = after - before
+        assert difference.pool.all.records >= 0
+    assert "1 workers lost" in str(seen[-1])
+
+
+def test_a_task_that_is_stuck_is_seen_while_it_runs():
+    release = threading.Event()
+
+    def wait(x):
+        release.wait(20)
+        return x
+
+    with lk.load([1, 2], transformations=[wait], worker_count=1, worker_kind="thread") as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            (worker,) = it.stats().pool.workers or (WorkerCounters(),)
+            if worker.phase == "working" and worker.unfinished > 50e6:
+                break
+            time.sleep(0.01)
+        assert worker.task is not None
+        assert worker.records == 0
+        release.set()
+        assert next(it) == 1
+        it.close()
+
+
+def test_figures_that_are_not_known_are_unknown():
+    it = iter(lk.load([1, 2]))
+    stats = it.stats()
+    assert stats.steps == 0
+    assert stats.own is None
+    assert stats.ready is None
+    assert stats.parts == {}
+    assert "unknown" in str(stats)
+    assert stats.exposed_waiting is None
+    it.close()
+    assert it.stats().steps == 0
+    assert lk.load([1, 2]).stats().steps is None
+    with pytest.raises(TypeError):
+        stats - 3
+
+
+def test_iterators_of_one_loader_share_the_workers_and_not_the_steps():
+    loader = lk.load(range(100), batch_size=10, num_epochs=1)
+    one, other = iter(loader), iter(loader)
+    list(one)
+    next(other)
+    assert (one.stats().steps, other.stats().steps) == (10, 1)
+    assert loader.stats().pool.all.records >= 110
+
+
+def test_steps_of_bulk_deliveries_are_those_handed_out():
+    it = iter(lk.load(range(10_000), batch_size=2))
+    for step in range(1, 50):
+        next(it)
+        assert it.stats().steps == step
+    it.seek(7)
+    next(it)
+    assert it.stats().steps == 50
+
+
+def test_a_pause_is_a_figure_of_its_own():
+    it = iter(lk.load(range(1000), batch_size=2, transformations=[sleep_1ms]))
+    for step in range(20):
+        next(it)
+        if step == 10:
+            time.sleep(1.2)
+    stats = it.stats()
+    assert 1.1e9 < stats.trainer.paused < 1.3e9
+    assert stats.running < stats.elapsed - 1.1
+    assert stats.waiting > 0.5
+
+
+def test_reads_ahead_have_a_latency_and_a_number_in_flight():
+    options = lk.ReadOptions(num_threads=4)
+    with loader_of(0, read_options=options, operations=[lk.Batch(8)]) as loader, iter(loader) as it:
+        for _ in range(20):
+            next(it)
+        stats = it.stats()
+    assert stats.read_latency >= 0.0005
+    assert 1.0 < stats.reads_in_flight <= 4.0
+
+
+def test_retries_and_bad_records_are_faults():
+    failing = {3: 2}
+
+    class Source:
+        def __len__(self):
+            return 10
+
+        def __getitem__(self, key):
+            if failing.get(key, 0):
+                failing[key] -= 1
+                raise OSError("try again")
+            return key
+
+    def decode(x):
+        if x == 5:
+            raise ValueError("bad")
+        return x
+
+    loader = lk.load(
+        Source(),
+        num_epochs=1,
+        transformations=[decode],
+        batch_size=2,
+        read_options=lk.ReadOptions(retry=lk.Retry(wait=0.001)),
+        on_record_error="skip",
+    )
+    with iter(loader) as it:
+        list(it)
+        text = str(it.stats())
+    assert "2 reads tried again" in text
+    assert "1 bad records" in text
+
+
+def test_as_text_html_scalars_and_json():
+    import json
+
+    it = iter(lk.load(range(64), transformations=[sleep_1ms], batch_size=8))
+    next(it)
+    next(it)
+    stats = it.stats()
+    assert "Map(sleep_1ms)" in str(stats)
+    assert stats._repr_html_().startswith("<table>")
+    assert "\n" not in stats.line()
+    assert all(isinstance(value, float) for value in stats.scalars().values())
+    assert json.loads(json.dumps(stats.to_json()))["trainer"]["elements"] == 2
+
+
+def test_clocks_are_read_for_tasks_and_not_for_records(monkeypatch):
+    calls = 0
+    clock = time.perf_counter_ns
+
+    def counting():
+        nonlocal calls
+        calls += 1
+        return clock()
+
+    per_task = []
+    for rows in (256, 2560):
+        it = iter(lk.load(range(100_000), transformations=[abs, abs, abs], batch_size=rows))
+        for _ in range(3):
+            next(it)
+        monkeypatch.setattr(time, "perf_counter_ns", counting)
+        tasks, calls = it.stats().pool.all.tasks, 0
+        for _ in range(10):
+            next(it)
+        monkeypatch.undo()
+        per_task.append(calls / (it.stats().pool.all.tasks - tasks))
+    pieces = 2560 // 256  # a level reads it once a stage of a piece
+    assert per_task[0] < 60
+    assert per_task[1] < 60 * pieces

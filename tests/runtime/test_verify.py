@@ -16,6 +16,7 @@ from loaderkit._engine.task import MakeBatch, ReadRows, Slot, Span, Target
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.transport.out_of_band import OutOfBandPickle, unpack
 from loaderkit._runtime.transport.pickling import Packer
+from loaderkit._runtime.worker.meter import Meter
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._runtime.worker.task_runner import TaskRunner
@@ -140,7 +141,7 @@ def test_rows_that_change_before_a_batch_is_finished_are_a_failure():
     slot = Slot(0, layout.nbytes(4), 0, layout.nbytes(4))
     room = _Room(slot.nbytes)
     program = Program(range(9), (Map(row), Batch(4), Map(halved)), None, ReadOptions(), False, True)
-    runner = TaskRunner(program, room)
+    runner = TaskRunner(program, room, Meter())
     keys = np.arange(4)
     for lo in (0, 2):
         target = Target(2, 4, lo, slot, False, layout)

@@ -7,6 +7,7 @@ import time
 from itertools import pairwise
 
 import numpy as np
+import psutil
 import pytest
 
 import loaderkit as lk
@@ -35,6 +36,11 @@ class SlowSource:
     def __getitem__(self, key):
         time.sleep(0.0005)
         return np.int64(key)
+
+
+def a_worker():
+    """The pid of one of this process's workers."""
+    return psutil.Process().children()[0].pid
 
 
 def loader_of(workers, kind="process", **changes):
@@ -126,8 +132,7 @@ def test_counters_only_grow_through_kills_seeks_and_the_end():
             next(it)
             seen.append(it.stats())
             if step == 4:
-                victim = loader._shared_executor._executor._supervisor.workers
-                os.kill(next(iter(victim.values())).process.pid, signal.SIGKILL)
+                os.kill(a_worker(), signal.SIGKILL)
         assert seen[-1].pool.lost == 1
     seen += [it.stats(), loader.stats()]
     for before, after in pairwise(seen):

@@ -1,0 +1,207 @@
+"""Map-and-write and map-reduce over the shards of a source, by a loader's workers."""
+
+import functools
+import json
+import os
+import shutil
+from collections.abc import Callable
+from typing import Any, cast
+
+from loaderkit._base.canonical_json import digest
+from loaderkit._base.integers import at_least
+from loaderkit._loader.loader import DataLoader
+from loaderkit._order.sharding import NoSharding
+from loaderkit._system.locked_folder import locked_folder
+from loaderkit._system.progress_bar import progress_bar
+from loaderkit._system.whole_file import whole_file
+from loaderkit.samplers import SequentialSampler
+from loaderkit.sources import check_source, fingerprint_of
+
+from .shard_jobs import ShardFunction, ShardJobs
+from .shard_result import ShardResult, json_value
+from .write_format import RecordEncoder, WriteFormat
+
+# Without shards= there are so many that each of a usual number of workers has several, and that a restart repeats
+# little; but none with fewer records than this, as each costs a file and a task.
+SHARDS = 64
+LEAST_RECORDS = 256
+FINISHED = "finished"  # the files, or the result, in the folder of unfinished work
+
+
+def map_shards(
+    function: Callable[[Any], Any],
+    source: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    version: str | int,
+    format: str | WriteFormat | None = None,  # noqa: A002 - as in lk.write
+    per: str = "record",
+    shards: int | None = None,
+    reduce: Callable[[Any, Any], Any] | None = None,
+    worker_count: int = 0,
+    worker_kind: str = "process",
+    on_record_error: str = "raise",
+    overwrite: bool = False,
+) -> Any:
+    """Runs a function over a source shard by shard, and writes what it gives, or folds it to one value.
+
+    A shard is a run of consecutive records: shard i of S has the records [i*n//S, (i+1)*n//S). Its outputs make one
+    file. A run that was killed goes on: a finished shard leaves a `.done` file in `PATH.partial`, and isn't done again
+    unless the source, `version` or another argument has changed. The files have the same bytes for any workers.
+
+    Args:
+        function: per record it takes a record and gives one, a list of them, or None for none; a generator function
+            gives several. Per shard it takes an iterator of the records and gives an iterable. With `reduce` it gives
+            a JSON value: a count, a dict of sums.
+        source: any data source.
+        path: a folder of files `00000-of-00064.EXT`, which must not be there, unless `overwrite`. With `reduce` a JSON
+            file with the result, or None to keep nothing.
+        version: of the function: another one does all shards again.
+        format: as `lk.write` has it; needed without `reduce`.
+        per: "record" or "shard".
+        shards: their number; without it one for 256 records or more, and 64 at most.
+        reduce: takes two values, gives one. Values are folded in the order of records and shards, first within a shard,
+            so it should be associative.
+        worker_count, worker_kind: as DataLoader takes them.
+        on_record_error: "raise", or "drop" to leave out records that can't be read, or per record mapped.
+
+    Returns the result with `reduce`, else the names of the files.
+
+    >>> import loaderkit as lk
+    >>> def moments(record):
+    ...     return [1, record["x"], record["x"] ** 2]
+    >>> source = lk.ArrayDataSource({"x": [1.0, 2.0, 6.0]})
+    >>> def add(a, b):
+    ...     return [x + y for x, y in zip(a, b)]
+    >>> n, total, squares = lk.map_shards(moments, source, version=1, reduce=add)
+    >>> total / n, squares / n - (total / n) ** 2
+    (3.0, 4.666666666666668)
+    """
+    _check(function, path, version, per, reduce, on_record_error)
+    check_source(source)
+    write_format = None if reduce is not None else _format(format)
+    count = _shard_count(shards, len(source))
+    keys = [range(i * len(source) // count, (i + 1) * len(source) // count) for i in range(count)]
+    work = ShardFunction(
+        function, source, per_record=per == "record", drop=on_record_error == "drop", reduce=reduce
+    )
+    asked = {
+        "source": fingerprint_of(source),
+        "version": version,
+        "format": None if write_format is None else write_format.name,
+        "arguments": [per, count, on_record_error],
+    }
+    jobs = [digest({**asked, "records": [run.start, run.stop]}) for run in keys]
+    run = functools.partial(_run, worker_count=worker_count, worker_kind=worker_kind)
+    if path is None:
+        return _reduced(reduce, run(ShardJobs(work, keys, None, None, jobs, None, None)))
+    target = os.path.abspath(path)
+    partial = f"{target}.partial"
+    _check_target(target, overwrite)
+    with locked_folder(partial):
+        _check_target(target, overwrite)  # another process may have just finished
+        names = [f"{i:05}-of-{count:05}" for i in range(count)]
+        done = [os.path.join(partial, f"{name}.done") for name in names]
+        finished = os.path.join(partial, FINISHED)
+        if write_format is None:
+            result = _reduced(reduce, run(ShardJobs(work, keys, done, None, jobs, None, None)))
+            with whole_file(finished) as file:
+                file.write(json.dumps(result, allow_nan=False).encode())
+            _name(finished, target, partial)
+            return result
+        names = [f"{name}.{write_format.extension}" for name in names]
+        _make_folder(finished, names)
+        files = [os.path.join(finished, name) for name in names]
+        run(ShardJobs(work, keys, done, files, jobs, write_format, _encoder(write_format, work, keys)))
+        _name(finished, target, partial)
+    return [os.path.join(target, name) for name in names]
+
+
+def _check(
+    function: Any, path: Any, version: Any, per: Any, reduce: Any, on_record_error: Any
+) -> None:
+    if not callable(function):
+        raise TypeError(f"function: expected a function, got {function!r:.80}")
+    if isinstance(version, bool) or not isinstance(version, str | int):
+        raise TypeError(f"version: expected a text or an int, got {version!r:.80}")
+    for name, value, choices in (("per", per, ("record", "shard")), ("on_record_error", on_record_error, ("raise", "drop"))):
+        if value not in choices:
+            raise ValueError(f"{name}: expected {choices[0]!r} or {choices[1]!r}, got {value!r:.80}")
+    if reduce is None and path is None:
+        raise TypeError("path: expected a folder for the files, got None; without files give reduce=")
+    if reduce is not None and not callable(reduce):
+        raise TypeError(f"reduce: expected a function of two values, got {reduce!r:.80}")
+
+
+def _format(given: object) -> WriteFormat:
+    if given is None or isinstance(given, str):
+        raise TypeError(f"format: expected a format that can be written, got {given!r}")
+    return cast(WriteFormat, given)
+
+
+def _shard_count(shards: int | None, records: int) -> int:
+    if shards is None:
+        return max(1, min(SHARDS, records // LEAST_RECORDS))
+    return at_least("shards", shards, 1, below=records + 1, advice="a shard has a record or more")
+
+
+def _check_target(target: str, overwrite: bool) -> None:
+    if os.path.lexists(target) and not overwrite:
+        raise FileExistsError(f"path: expected a name that isn't there, got {target}; overwrite=True replaces it")
+
+
+def _run(jobs: ShardJobs, *, worker_count: int, worker_kind: str) -> list[ShardResult]:
+    """The results of all shards in order; those that are done are read."""
+    loader: DataLoader[Any] = DataLoader(
+        data_source=jobs,
+        sampler=SequentialSampler(len(jobs)),
+        worker_count=min(worker_count, len(jobs)),
+        worker_kind=worker_kind,
+        shard_options=NoSharding(),
+        agree=False,
+    )
+    results = []
+    with progress_bar("shards", len(jobs)) as advance, loader, iter(loader) as each:
+        for result in each:
+            results.append(result)
+            advance(1)
+    return results
+
+
+def _reduced(reduce: Callable[[Any, Any], Any] | None, results: list[ShardResult]) -> Any:
+    assert reduce is not None
+    values = [result.value for result in results if result.records]
+    if not values:
+        raise ValueError("function: expected a value for one record or more, got none")
+    return json_value(functools.reduce(reduce, values), "reduce")
+
+
+def _encoder(write_format: WriteFormat, work: ShardFunction, keys: list[range]) -> RecordEncoder:
+    """Of the first record that is written, which decides the fields of all files."""
+    for run in keys:
+        for record in work.outputs(run, []):
+            return write_format.encoder(record)
+    raise ValueError("function: expected one record or more to write, got none")
+
+
+def _make_folder(folder: str, names: list[str]) -> None:
+    os.makedirs(folder, exist_ok=True)
+    for name in set(os.listdir(folder)).difference(names):  # of a run with another number of shards
+        os.unlink(os.path.join(folder, name))
+
+
+def _name(finished: str, target: str, partial: str) -> None:
+    """Gives what is finished its name, in place of what has it, and removes the rest of the unfinished work."""
+    if os.path.isdir(target) or (os.path.lexists(target) and os.path.isdir(finished)):
+        os.replace(target, os.path.join(partial, "replaced"))
+    os.replace(finished, target)
+    descriptor = os.open(os.path.dirname(target), os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    for entry in os.scandir(partial):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
+        else:
+            os.unlink(entry.path)

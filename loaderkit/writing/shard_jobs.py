@@ -1,0 +1,192 @@
+"""The shards of `lk.map_shards` as records of a data source: reading one does its work, once."""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from types import GeneratorType
+from typing import Any
+
+from loaderkit._base.notes import annotate
+from loaderkit.errors import FileChangedError
+from loaderkit.sources.naming import namer_of
+from loaderkit.sources.protocol import read_record, read_records
+
+from .shard_result import ShardResult, json_value, read_result
+from .write_format import RecordEncoder, WriteFormat
+
+# Records read in one call, as many as a batch often has: a source with `__getitems__` reads them in the disk's order.
+READ_AT_ONCE = 64
+HASHED_AT_ONCE = 1 << 20  # bytes
+
+
+class ShardFunction:
+    """The user's function on the records of a shard.
+
+    Args:
+        function: as `lk.map_shards` takes it.
+        source: gives the records.
+        per_record: whether the function takes one record.
+        drop: whether a bad record is left out.
+        reduce: folds values; None where records are written.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        source: Any,
+        *,
+        per_record: bool,
+        drop: bool,
+        reduce: Callable[[Any, Any], Any] | None,
+    ) -> None:
+        self.function, self.source, self.per_record = function, source, per_record
+        self.drop, self.reduce = drop, reduce
+
+    def outputs(self, keys: range, dropped: list[int]) -> Iterator[Any]:
+        """What the function gives for the records of a shard, in order.
+
+        Args:
+            keys: the shard's records.
+            dropped: the keys of bad records are appended.
+        """
+        records = self._records(keys, dropped)
+        if not self.per_record:
+            found = self.function((record for _, record in records))
+            if not isinstance(found, Iterable) or isinstance(found, str | bytes | dict):
+                raise TypeError(
+                    f"function: expected an iterable of records for a shard, got a {type(found).__name__}; write them "
+                    "with yield, or give reduce= for values"
+                )
+            yield from found
+            return
+        for key, record in records:
+            try:
+                found = self.function(record)
+                made = [*found] if isinstance(found, list | GeneratorType) else [] if found is None else [found]
+            except Exception as error:  # noqa: BLE001 - the user's function
+                self._bad(error, key, dropped)
+                continue
+            yield from made
+
+    def value(self, keys: range, dropped: list[int]) -> tuple[Any, int]:
+        """The value of a shard, and of how many values it was made; (None, 0) for none."""
+        if not self.per_record:
+            found = self.function((record for _, record in self._records(keys, dropped)))
+            return json_value(found, "function"), 1
+        assert self.reduce is not None
+        total: Any = None
+        count = 0
+        for value in self.outputs(keys, dropped):
+            total = value if count == 0 else self.reduce(total, value)
+            count += 1
+        return (json_value(total, "function"), count) if count else (None, 0)
+
+    def _records(self, keys: range, dropped: list[int]) -> Iterator[tuple[int, Any]]:
+        for start in range(keys.start, keys.stop, READ_AT_ONCE):
+            block = range(start, min(start + READ_AT_ONCE, keys.stop))
+            try:
+                records: list[Any] = read_records(self.source, list(block))
+            except Exception:  # noqa: BLE001 - one of them is bad: each is read by itself to find it
+                yield from self._one_by_one(block, dropped)
+                continue
+            yield from zip(block, records)
+
+    def _one_by_one(self, keys: range, dropped: list[int]) -> Iterator[tuple[int, Any]]:
+        for key in keys:
+            try:
+                record = read_record(self.source, key)
+            except Exception as error:  # noqa: BLE001 - the source's
+                self._bad(error, key, dropped)
+                continue
+            yield key, record
+
+    def _bad(self, error: Exception, key: int, dropped: list[int]) -> None:
+        if self.drop and not isinstance(error, MemoryError | FileChangedError):
+            dropped.append(key)
+            return
+        name = namer_of(self.source)(key)
+        annotate(error, f"lk.map_shards: record_key {key}" + ("" if name is None else f" ({name})"))
+        raise error
+
+
+class ShardJobs:
+    """A data source with a record for each shard, its `ShardResult`. Reading it makes it, where it isn't there.
+
+    Args:
+        shard_function: what is done.
+        shards: the keys of each shard's records.
+        done: of each shard its `.done` file; None where nothing is kept.
+        files: of each shard the file that is written; None with `reduce`.
+        jobs: of each shard, a digest of what is asked for.
+        write_format, encoder: of the files; None with `reduce`.
+    """
+
+    def __init__(
+        self,
+        shard_function: ShardFunction,
+        shards: list[range],
+        done: list[str] | None,
+        files: list[str] | None,
+        jobs: list[str],
+        write_format: WriteFormat | None,
+        encoder: RecordEncoder | None,
+    ) -> None:
+        self._function, self._shards, self._jobs = shard_function, shards, jobs
+        self._done, self._files = done, files
+        self._format, self._encoder = write_format, encoder
+
+    def __len__(self) -> int:
+        return len(self._shards)
+
+    def __getitem__(self, shard: int) -> ShardResult:
+        done = None if self._done is None else self._done[shard]
+        path = None if self._files is None else self._files[shard]
+        if done is not None and (found := read_result(done, self._jobs[shard], path)) is not None:
+            return found
+        dropped: list[int] = []
+        if self._format is None:
+            value, count = self._function.value(self._shards[shard], dropped)
+            result = ShardResult(self._jobs[shard], count, len(dropped), value=value)
+        else:
+            assert path is not None
+            result = self._write(shard, path, self._format, dropped)
+        if done is not None:
+            result.write(done)
+        return result
+
+    def fingerprint(self) -> dict[str, Any]:
+        """For the loader, which asks for one; no state is saved."""
+        return {"shards": len(self)}
+
+    def _write(self, shard: int, path: str, write_format: WriteFormat, dropped: list[int]) -> ShardResult:
+        encoder = self._encoder
+        assert encoder is not None
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # of a run that was killed
+        writer = write_format.open(path, encoder)
+        count = 0
+        try:
+            for record in self._function.outputs(self._shards[shard], dropped):
+                try:
+                    writer.add(encoder.encode(record, self._shards[shard].start + count))
+                except (ValueError, TypeError) as error:
+                    annotate(error, f"lk.map_shards: output {count} of shard {shard}")
+                    raise
+                count += 1
+            writer.close()
+        except BaseException:
+            writer.abandon()
+            raise
+        nbytes, sha256 = safe_on_disk(path)
+        return ShardResult(self._jobs[shard], count, len(dropped), nbytes, sha256)
+
+
+def safe_on_disk(path: str) -> tuple[int, str]:
+    """Bytes and sha256 of a file, once it is on the disk."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        while data := file.read(HASHED_AT_ONCE):
+            digest.update(data)
+        return file.tell(), digest.hexdigest()

@@ -91,6 +91,7 @@ __all__ = [
     "read_array",
     "read_labels",
     "plan_packing",
+    "map_shards",
     "mix",
     "open",
 ]
@@ -189,6 +190,7 @@ if TYPE_CHECKING:
     from loaderkit.transforms import Window as Window
     from loaderkit.transforms import WindowShuffle as WindowShuffle
     from loaderkit.transforms import decode as decode
+    from loaderkit.writing.map_shards import map_shards as map_shards
 
 # name -> its module, imported when the name is first used, so that a worker or a script imports what it needs only.
 _NAMES = {
@@ -278,6 +280,7 @@ _NAMES = {
     "Window": "loaderkit.transforms",
     "WindowShuffle": "loaderkit.transforms",
     "decode": "loaderkit.transforms",
+    "map_shards": "loaderkit.writing.map_shards",
 }
 _ROOMS = ("combine", "errors", "interop", "samplers", "sources", "testing", "transforms")
 

@@ -53,7 +53,7 @@ IMPORTS = {
     "_runtime.worker _runtime.feeder _runtime.cluster _iterator _stats",
     "offline": "errors _base _system _order _packing samplers sources transforms _runtime.worker _loader",
     "datasets": "errors _base _system sources _loader",
-    "writing": "_system _formats",
+    "writing": "errors _base _system _order _formats samplers sources _loader",
     "checkpoint": "_files",
     "interop": "_base",
     "interop.grain": "errors _base _system _storage _order _plan _engine _files samplers sources transforms "

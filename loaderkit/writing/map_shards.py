@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from loaderkit._base.canonical_json import digest
 from loaderkit._base.integers import at_least
@@ -17,6 +17,7 @@ from loaderkit._system.whole_file import whole_file
 from loaderkit.samplers import SequentialSampler
 from loaderkit.sources import check_source, fingerprint_of
 
+from .formats import write_format as named_format
 from .shard_jobs import ShardFunction, ShardJobs
 from .shard_result import ShardResult, json_value
 from .write_format import RecordEncoder, WriteFormat
@@ -34,7 +35,7 @@ def map_shards(
     path: str | os.PathLike[str] | None = None,
     *,
     version: str | int,
-    format: str | WriteFormat | None = None,  # noqa: A002 - as in lk.write
+    format: str | None = None,  # noqa: A002 - as in lk.write
     per: str = "record",
     shards: int | None = None,
     reduce: Callable[[Any, Any], Any] | None = None,
@@ -70,7 +71,7 @@ def map_shards(
     >>> import loaderkit as lk
     >>> def moments(record):
     ...     return [1, record["x"], record["x"] ** 2]
-    >>> source = lk.ArrayDataSource({"x": [1.0, 2.0, 6.0]})
+    >>> source = [{"x": 1.0}, {"x": 2.0}, {"x": 6.0}]
     >>> def add(a, b):
     ...     return [x + y for x, y in zip(a, b)]
     >>> n, total, squares = lk.map_shards(moments, source, version=1, reduce=add)
@@ -79,7 +80,7 @@ def map_shards(
     """
     _check(function, path, version, per, reduce, on_record_error)
     check_source(source)
-    write_format = None if reduce is not None else _format(format)
+    write_format = None if reduce is not None else named_format(format)
     count = _shard_count(shards, len(source))
     keys = [range(i * len(source) // count, (i + 1) * len(source) // count) for i in range(count)]
     work = ShardFunction(
@@ -117,26 +118,21 @@ def map_shards(
     return [os.path.join(target, name) for name in names]
 
 
-def _check(
-    function: Any, path: Any, version: Any, per: Any, reduce: Any, on_record_error: Any
-) -> None:
+def _check(function: Any, path: Any, version: Any, per: Any, reduce: Any, on_record_error: Any) -> None:
     if not callable(function):
         raise TypeError(f"function: expected a function, got {function!r:.80}")
     if isinstance(version, bool) or not isinstance(version, str | int):
         raise TypeError(f"version: expected a text or an int, got {version!r:.80}")
-    for name, value, choices in (("per", per, ("record", "shard")), ("on_record_error", on_record_error, ("raise", "drop"))):
+    for name, value, choices in (
+        ("per", per, ("record", "shard")),
+        ("on_record_error", on_record_error, ("raise", "drop")),
+    ):
         if value not in choices:
             raise ValueError(f"{name}: expected {choices[0]!r} or {choices[1]!r}, got {value!r:.80}")
     if reduce is None and path is None:
         raise TypeError("path: expected a folder for the files, got None; without files give reduce=")
     if reduce is not None and not callable(reduce):
         raise TypeError(f"reduce: expected a function of two values, got {reduce!r:.80}")
-
-
-def _format(given: object) -> WriteFormat:
-    if given is None or isinstance(given, str):
-        raise TypeError(f"format: expected a format that can be written, got {given!r}")
-    return cast(WriteFormat, given)
 
 
 def _shard_count(shards: int | None, records: int) -> int:
@@ -147,7 +143,9 @@ def _shard_count(shards: int | None, records: int) -> int:
 
 def _check_target(target: str, overwrite: bool) -> None:
     if os.path.lexists(target) and not overwrite:
-        raise FileExistsError(f"path: expected a name that isn't there, got {target}; overwrite=True replaces it")
+        raise FileExistsError(
+            f"path: expected a name that isn't there, got {target}; overwrite=True replaces it"
+        )
 
 
 def _run(jobs: ShardJobs, *, worker_count: int, worker_kind: str) -> list[ShardResult]:

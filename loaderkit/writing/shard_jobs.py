@@ -50,39 +50,48 @@ class ShardFunction:
             keys: the shard's records.
             dropped: the keys of bad records are appended.
         """
-        records = self._records(keys, dropped)
-        if not self.per_record:
-            found = self.function((record for _, record in records))
-            if not isinstance(found, Iterable) or isinstance(found, str | bytes | dict):
-                raise TypeError(
-                    f"function: expected an iterable of records for a shard, got a {type(found).__name__}; write them "
-                    "with yield, or give reduce= for values"
-                )
-            yield from found
+        if self.per_record:
+            for found in self._of_each(keys, dropped):
+                yield from found if isinstance(found, list) else [found]
             return
-        for key, record in records:
-            try:
-                found = self.function(record)
-                made = [*found] if isinstance(found, list | GeneratorType) else [] if found is None else [found]
-            except Exception as error:  # noqa: BLE001 - the user's function
-                self._bad(error, key, dropped)
-                continue
-            yield from made
+        found = self.function(self._records(keys, dropped))
+        if not isinstance(found, Iterable) or isinstance(found, str | bytes | dict):
+            raise TypeError(
+                f"function: expected an iterable of records for a shard, got a {type(found).__name__}; write them "
+                "with yield, or give reduce= for values"
+            )
+        yield from found
 
     def value(self, keys: range, dropped: list[int]) -> tuple[Any, int]:
         """The value of a shard, and of how many values it was made; (None, 0) for none."""
-        if not self.per_record:
-            found = self.function((record for _, record in self._records(keys, dropped)))
-            return json_value(found, "function"), 1
         assert self.reduce is not None
+        if not self.per_record:
+            return json_value(self.function(self._records(keys, dropped)), "function"), 1
         total: Any = None
         count = 0
-        for value in self.outputs(keys, dropped):
+        for found in self._of_each(keys, dropped):
+            value = json_value(found, "function")
             total = value if count == 0 else self.reduce(total, value)
             count += 1
-        return (json_value(total, "function"), count) if count else (None, 0)
+        return json_value(total, "reduce"), count
 
-    def _records(self, keys: range, dropped: list[int]) -> Iterator[tuple[int, Any]]:
+    def _of_each(self, keys: range, dropped: list[int]) -> Iterator[Any]:
+        """What the function gives for each record, but None; a generator's values as a list."""
+        for key, record in self._records_with_keys(keys, dropped):
+            try:
+                found = self.function(record)
+                if isinstance(found, GeneratorType):
+                    found = [*found]
+            except Exception as error:  # noqa: BLE001 - the user's function
+                self._bad(error, key, dropped)
+                continue
+            if found is not None:
+                yield found
+
+    def _records(self, keys: range, dropped: list[int]) -> Iterator[Any]:
+        return (record for _, record in self._records_with_keys(keys, dropped))
+
+    def _records_with_keys(self, keys: range, dropped: list[int]) -> Iterator[tuple[int, Any]]:
         for start in range(keys.start, keys.stop, READ_AT_ONCE):
             block = range(start, min(start + READ_AT_ONCE, keys.stop))
             try:

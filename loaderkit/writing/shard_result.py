@@ -9,7 +9,6 @@ from typing import Any
 from loaderkit._system.whole_file import whole_file
 
 
-
 @dataclass(frozen=True, slots=True)
 class ShardResult:
     """A finished shard.

@@ -1,0 +1,28 @@
+"""The formats that can be written, by name. The file of a format is imported when it is used."""
+
+import importlib
+from typing import cast
+
+from .write_format import WriteFormat
+
+FORMATS = {
+    "array_record": ("array_record", "ArrayRecordWriting"),
+    "tar": ("tar", "TarWriting"),
+    "tfrecord": ("tfrecord", "TFRecordWriting"),
+    "parquet": ("parquet", "ParquetWriting"),
+    "arrow": ("arrow", "ArrowWriting"),
+    "jsonl": ("json_lines", "JsonLinesWriting"),
+    "tokens": ("tokens", "TokensWriting"),
+}
+
+
+def write_format(name: object) -> WriteFormat:
+    """The format of a name; ValueError that says the names there are.
+
+    >>> write_format("tar").extension
+    'tar'
+    """
+    if not isinstance(name, str) or name not in FORMATS:
+        raise ValueError(f"format: expected one of {', '.join(FORMATS)}, got {name!r:.80}")
+    module, cls = FORMATS[name]
+    return cast(WriteFormat, getattr(importlib.import_module(f"{__package__}.{module}"), cls)())

@@ -17,6 +17,7 @@ __all__ = [
     "ArrayDataSource",
     "ArrayRecordDataSource",
     "ArraySpec",
+    "ArraysDataSource",
     "AsTuple",
     "BadRecordsError",
     "Batch",
@@ -156,6 +157,7 @@ if TYPE_CHECKING:
     from loaderkit.samplers import WeightedSampler as WeightedSampler
     from loaderkit.sources import ArrayDataSource as ArrayDataSource
     from loaderkit.sources import ArrayRecordDataSource as ArrayRecordDataSource
+    from loaderkit.sources import ArraysDataSource as ArraysDataSource
     from loaderkit.sources import ConcatDataSource as ConcatDataSource
     from loaderkit.sources import CsvDataSource as CsvDataSource
     from loaderkit.sources import FilesDataSource as FilesDataSource
@@ -245,6 +247,7 @@ _NAMES = {
     "WeightedSampler": "loaderkit.samplers",
     "ArrayDataSource": "loaderkit.sources",
     "ArrayRecordDataSource": "loaderkit.sources",
+    "ArraysDataSource": "loaderkit.sources",
     "ConcatDataSource": "loaderkit.sources",
     "CsvDataSource": "loaderkit.sources",
     "FilesDataSource": "loaderkit.sources",

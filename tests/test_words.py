@@ -49,8 +49,8 @@ PLAIN = """
     substituted summary supervised supervisor system table tables tagged taken tar target targets tasks testing
     text texts tf tfds tfrecord thread threads timeout to token tokens totals trailer train trainer training
     transformation transforms transport tree tuple turn unpacking unpickler unreadable up usage user value
-    values vector verdict verify version versions view wait waiting warning watch watched weight weighted
-    weights whole windowed windows with workers write writer writing yields zip zipped
+    values variable vector verdict verify version versions view wait waiting warning watch watched weight
+    weighted weights whole windowed windows with workers write writer writing yields zip zipped
 """
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .protocol import read_record as read_record
     from .protocol import read_records as read_records
     from .range import RangeDataSource as RangeDataSource
+    from .stored_arrays import ArraysDataSource as ArraysDataSource
     from .subset import SubsetDataSource as SubsetDataSource
     from .tar import TarDataSource as TarDataSource
     from .tfds import TfdsDataSource as TfdsDataSource
@@ -44,6 +45,7 @@ else:
     _NAMES = {
         "ArrayDataSource": "loaderkit.sources.arrays",
         "ArrayRecordDataSource": "loaderkit.sources.array_record",
+        "ArraysDataSource": "loaderkit.sources.stored_arrays",
         "ConcatDataSource": "loaderkit.sources.concat",
         "CsvDataSource": "loaderkit.sources.csv",
         "FilesDataSource": "loaderkit.sources.files",

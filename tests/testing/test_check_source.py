@@ -489,6 +489,7 @@ def own_sources(folder: Any) -> dict[str, Any]:
         "GroupedRowsDataSource": lk.GroupedRowsDataSource(
             {"k": [2, 1, 2], "x": np.arange(3), "t": ["a", "b", "c"]}, "k"
         ),
+        "ArraysDataSource": lk.ArraysDataSource(lambda: columns, 0),
         "TarDataSource": lk.TarDataSource(folder / "a.tar"),
         "some fields of a tar": lk.TarDataSource(folder / "a.tar", fields="cls"),
         "TFRecordDataSource": lk.TFRecordDataSource(folder / "a.tfrecord"),

@@ -22,6 +22,7 @@ import contextlib
 import dataclasses
 import faulthandler
 import gc
+import importlib.util
 import os
 import signal
 import sys
@@ -33,6 +34,14 @@ from pathlib import Path
 
 import pytest
 import pytest_timeout
+
+# Files of the package that import a library which the extra `test` lacks; their doctests need it.
+collect_ignore = [
+    f"loaderkit/interop/{name}.py"
+    for name, library in {"torch": "torch", "tf": "tensorflow"}.items()
+    if importlib.util.find_spec(library) is None
+]
+os.environ.setdefault("KERAS_BACKEND", "jax")  # read when keras is imported
 
 PATIENCE_S = 10.0
 # Time after a test's limit to report the failure and to end the fixtures; then the process exits.

@@ -46,11 +46,11 @@ PLAIN = """
     sharding shards shared shares sheet shifted show shown shuffle shuffled sides singles sizes skip slice slots
     snapshot source sources space span spans spec split splits stack stacking staged stages stall stamp standard
     start state stateful stats status steps stop storage store stored streams strict strided structure subset
-    substituted summary supervised supervisor system table tables tagged taken tar target targets tasks testing
-    text texts tf tfds tfrecord thread threads timeout to token tokens totals trailer train trainer training
-    transformation transforms transport tree tuple turn unpacking unpickler unreadable up usage user value
-    values variable vector verdict verify version versions view wait waiting warning watch watched weight
-    weighted weights whole windowed windows with workers write writer writing yields zip zipped
+    substituted summary supervised supervisor system table tables tagged taken tar target targets tasks tensor
+    testing text texts tf tfds tfrecord thread threads timeout to token tokens torch totals trailer train
+    trainer training transformation transforms transport tree tuple turn unpacking unpickler unreadable up usage
+    user value values variable vector verdict verify version versions view wait waiting warning watch watched
+    weight weighted weights whole windowed windows with workers write writer writing yields zip zipped
 """
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")

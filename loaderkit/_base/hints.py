@@ -12,7 +12,6 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _SHARDS = "shard_options=lk.ShardOptions(shard_index, shard_count) of DataLoader, or lk.ShardByJaxProcess()"
 _SAMPLER = "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None), passed as sampler="
 _ALWAYS_KEPT = "nothing: workers belong to the DataLoader and serve all its iterators until close()"
-_NUMPY_ARRAYS = "nothing: jax.device_put and torch.from_numpy take the batches' numpy arrays as they are"
 _OPERATIONS = "operations=[...] of DataLoader"
 
 # keyword argument -> what to write instead
@@ -22,7 +21,8 @@ KEYWORDS: Mapping[str, str] = {
     "source": "data_source",
     "data_source": "source, the first argument",
     "sampler": "num_epochs, shuffle and seed, or lk.DataLoader, which takes a sampler",
-    "batch_sampler": "sampler=... and lk.Batch(batch_size=...) as the last of the operations",
+    "batch_sampler": "sampler=... and lk.Batch(batch_size=...) as the last of the operations; for torch's "
+    "of one size: loaderkit.interop.torch.from_batch_sampler",
     "shuffle": _SAMPLER,
     "seed": _SAMPLER,
     "generator": _SAMPLER,
@@ -54,8 +54,8 @@ KEYWORDS: Mapping[str, str] = {
     "prefetch_factor": "prefetch_batches",
     "prefetch_buffer_size": "read_options=lk.ReadOptions(prefetch_buffer_size=...), or prefetch_batches",
     "num_threads": "read_options=lk.ReadOptions(num_threads=...)",
-    "pin_memory": _NUMPY_ARRAYS,
-    "pin_memory_device": _NUMPY_ARRAYS,
+    "pin_memory": "loaderkit.interop.torch.tensors(loader, pin_memory=True); jax.device_put takes numpy arrays",
+    "pin_memory_device": "loaderkit.interop.torch.tensors(loader, pin_memory=True, device=...)",
     "in_order": "nothing: batches always come in the order of the sampler",
     "enable_profiling": "nothing: any profiler can be attached at worker_count=0",
     "timeout": "nothing: a worker that dies is an error that names its records",
@@ -103,7 +103,8 @@ ATTRIBUTES: Mapping[str, str] = {
     "IterDataset": "lk.DataLoader",
     # PyTorch's data sets, samplers and batching
     "Dataset": "any object with __len__ and __getitem__, passed as data_source=",
-    "IterableDataset": "an object with __len__ and __getitem__: records are read by number, in any order",
+    "IterableDataset": "an object with __len__ and __getitem__: records are read by number, in any order; "
+    "a loader as torch's IterableDataset is loaderkit.interop.torch.LoaderDataset",
     "TensorDataset": "lk.ArrayDataSource",
     "ConcatDataset": "lk.ConcatDataSource",
     "Subset": "lk.SubsetDataSource",
@@ -156,8 +157,8 @@ ATTRIBUTES: Mapping[str, str] = {
 
 # method of a loader or an iterator -> what to write instead
 METHODS: Mapping[str, str] = {
-    "state_dict": "get_state() of iter(loader)",
-    "load_state_dict": "set_state(state) of iter(loader)",
+    "state_dict": "get_state() of iter(loader), or loaderkit.interop.torch.tensors(loader), which has state_dict()",
+    "load_state_dict": "set_state(state) of iter(loader), or loaderkit.interop.torch.tensors(loader)",
     "get_state": "get_state() of iter(loader)",
     "set_state": "set_state(state) of iter(loader)",
     "element_spec": "element_spec of the loader",
@@ -265,7 +266,7 @@ def refuse_foreign_method(owner: object, name: str) -> Never:
 
     >>> refuse_foreign_method([], "state_dict")
     Traceback (most recent call last):
-    AttributeError: 'list' object has no attribute 'state_dict'; use instead: get_state() of iter(loader)
+    AttributeError: 'list' object has no attribute 'state_dict'; use instead: get_state() of iter(loader), or ...
     """
     _refuse_attribute(owner, name, METHODS)
 

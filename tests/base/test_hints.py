@@ -18,7 +18,7 @@ from loaderkit._base.hints import ATTRIBUTES, KEYWORDS, foreign_attribute, refus
         ("batch_size", "lk.Batch(batch_size=...)"),
         ("shuffle", "shuffle=True"),
         ("persistent_workers", "nothing"),
-        ("pin_memory", "nothing"),
+        ("pin_memory", "loaderkit.interop.torch.tensors(loader, pin_memory=True)"),
         ("prefetch_factor", "prefetch_batches"),
         ("dataset", "data_source"),
         ("probs", "weights={name: weight}"),

@@ -54,6 +54,8 @@ IMPORTS = {
     "offline": "errors _base _system _order _packing samplers sources transforms _runtime.worker _loader",
     "datasets": "errors _base _system sources _loader",
     "writing": "errors _base _system _order _formats samplers sources _loader",
+    "writing": "_system _formats",
+    "observe": "_base _loader _order _plan _runtime.worker _stats sources transforms",
     "checkpoint": "_files",
     "interop": "_base",
     "interop.grain": "errors _base _system _storage _order _plan _engine _files samplers sources transforms "
@@ -70,10 +72,22 @@ IMPORTS = {
 # The fronts of rooms import what a name needs when it is asked for; these rooms do so in a function of their own.
 IMPORTS_WHEN_CALLED = {
     "_iterator": {"_files"},
+    "_loader": {"observe"},
     "cli": {"demo"},
     "_record_index": {"_loader", "_runtime.worker", "samplers"},
 }
-PURE_ROOMS = {"errors", "_base", "_order", "_mixture", "_packing", "_plan", "_engine", "_state", "_formats"}
+PURE_ROOMS = {
+    "errors",
+    "_base",
+    "_order",
+    "_mixture",
+    "_packing",
+    "_plan",
+    "_engine",
+    "_state",
+    "_formats",
+    "_stats",
+}
 
 # What has effects, or an answer that the arguments alone don't decide.
 # fmt: off

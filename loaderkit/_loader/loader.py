@@ -4,6 +4,7 @@ import copy
 import os
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Never, Self
 
@@ -37,6 +38,10 @@ from .program import program_of
 from .settings import LoaderSettings
 from .shared_executor import SharedExecutor
 from .user_arguments import checked_settings, true_or_false
+
+if TYPE_CHECKING:
+    from loaderkit.observe.describe import Description
+    from loaderkit.observe.follow import Followed
 
 
 class DataLoader(Closing, Generic[T_co]):
@@ -246,6 +251,47 @@ class DataLoader(Closing, Generic[T_co]):
             executor.shut_down()
         return spec_of(first)
 
+    # --- a look inside ------------------------------------------------------------------------------------------
+
+    def describe(self) -> "Description":
+        """What this loader does, part by part, with what an element looks like behind each operation; text and HTML.
+
+        >>> import loaderkit as lk
+        >>> "operations[0] float" in str(lk.load([5, 6], transformations=[float]).describe())
+        True
+        """
+        from loaderkit.observe.describe import describe
+
+        return describe(self)
+
+    def follow(self, index: int) -> "Followed":
+        """What becomes of the record of an index: its key, each operation's time, result and random key, step and row.
+
+        Args:
+            index: place in the stream of all epochs. IndexError where there is none such.
+
+        >>> import loaderkit as lk
+        >>> lk.load([5, 6], transformations=[lambda x: x * x]).follow(1).value
+        36
+        """
+        from loaderkit.observe.follow import follow
+
+        return follow(self, index)
+
+    def debug(self) -> "DataLoader[T_co]":
+        """The same stream for a debugger: this thread works, one row at a time, and `breakpoint()` stops in a transform.
+
+        >>> import loaderkit as lk
+        >>> next(iter(lk.load([5, 6], worker_count=2).debug()))
+        5
+        """
+        return variant_of(
+            self,
+            worker_count=0,
+            task_rows=1,
+            read_options=replace(self._settings.read_options, num_threads=0),
+        )
+
     # --- workers ------------------------------------------------------------------------------------------------
 
     def stats(self) -> Stats:
@@ -290,6 +336,16 @@ class DataLoader(Closing, Generic[T_co]):
 
         def __getattr__(self, name: str) -> Never:
             refuse_foreign_method(self, name)
+
+
+def plan_of_loader(loader: DataLoader[Any]) -> SeekablePlan:
+    """The plan of a loader's stream, as a new iterator would have it.
+
+    >>> import loaderkit as lk
+    >>> plan_of_loader(lk.load([5, 6], num_epochs=1)).steps()
+    2
+    """
+    return loader._plan()
 
 
 def settings_of(loader: DataLoader[Any]) -> LoaderSettings:

@@ -1,0 +1,110 @@
+"""`loader.describe()`: what a loader does, part by part, as text and HTML."""
+
+import html
+from dataclasses import dataclass
+from typing import Any
+
+from loaderkit._base.notes import repr_of
+from loaderkit._loader.loader import DataLoader, plan_of_loader, settings_of
+from loaderkit._loader.settings import LoaderSettings
+from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit.transforms.operation_names import operation_name
+
+from .follow import Followed, follow
+from .spec_text import spec_text
+
+_MOST = 400  # characters of a repr
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a loader does: rows of a name and a text, in the order of the data's way."""
+
+    rows: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        width = max(len(name) for name, _ in self.rows)
+        return "\n".join(f"{name.ljust(width)}  {text}" for name, text in self.rows)
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+            for name, text in self.rows
+        )
+        return f"<table>{cells}</table>"
+
+
+def describe(loader: DataLoader[Any]) -> Description:
+    """What a loader does: source, order, shards, each operation with what an element looks like behind it, and how.
+
+    The first record, and the first step where there is a Batch, are made for it in this process.
+
+    Args:
+        loader: its workers aren't used.
+
+    >>> import loaderkit as lk
+    >>> print(
+    ...     describe(lk.load([5, 6, 7], num_epochs=1, transformations=[float], batch_size=2))
+    ... )  # doctest: +ELLIPSIS
+    source                             list: 3 records, int
+    sampler                            IndexSampler(...)
+    operations[0] Map(float)           float
+    operations[1] Batch(batch_size=2)  float64(2,)
+    steps                              2, of 2 records in all shards
+    shard                              0 of 1
+    workers                            none: the thread that calls next() works
+    """
+    settings, plan = settings_of(loader), plan_of_loader(loader)
+    followed = _first(loader, plan)
+    specs = {} if followed is None else {step.name: step.outcome for step in followed.steps}
+    source = settings.source
+    looks = (
+        ""
+        if followed is None or not followed.steps[0].values
+        else f", {spec_text(followed.steps[0].values[0])}"
+    )
+    rows = [
+        ("source", f"{type(source).__qualname__}: {len(source):,} records{looks}"),
+        ("sampler", repr_of(settings.sampler)[:_MOST]),
+    ]
+    names = _names(settings)
+    if names and names[-1] not in specs:
+        specs[names[-1]] = _first_element(loader)
+    rows += [(name, specs.get(name, "unknown")) for name in names]
+    steps = plan.steps()
+    what = "elements" if plan.row_changing else f"{plan.batching.stride:,} records in all shards"
+    rows += [
+        ("steps", f"{'endless' if steps is None else f'{steps:,}'}, of {what}"),
+        ("shard", f"{plan.shard.shard_index} of {plan.shard.shard_count}"),
+        ("workers", _workers(settings)),
+    ]
+    if settings.on_record_error != "raise":
+        rows.append(("bad records", f"on_record_error={settings.on_record_error!r:.60}"))
+    return Description(tuple(rows))
+
+
+def _first(loader: DataLoader[Any], plan: SeekablePlan) -> Followed | None:
+    try:
+        return follow(loader, plan.start)
+    except Exception:  # noqa: BLE001 - a source may raise anything, and the rest can still be said
+        return None
+
+
+def _first_element(loader: DataLoader[Any]) -> str:
+    try:
+        with loader.debug() as alone, iter(alone) as it:
+            return spec_text(next(it, None))
+    except Exception:  # noqa: BLE001 - as above
+        return "unknown"
+
+
+def _names(settings: LoaderSettings) -> list[str]:
+    return [operation_name(place, op) for place, op in enumerate(settings.operations)]
+
+
+def _workers(settings: LoaderSettings) -> str:
+    if not settings.worker_count:
+        return "none: the thread that calls next() works"
+    plural = {"process": "es", "thread": "s"}[settings.worker_kind] if settings.worker_count > 1 else ""
+    return f"{settings.worker_count} {settings.worker_kind}{plural}, {settings.prefetch} elements ahead"

@@ -54,7 +54,6 @@ IMPORTS = {
     "offline": "errors _base _system _order _packing samplers sources transforms _runtime.worker _loader",
     "datasets": "errors _base _system sources _loader",
     "writing": "errors _base _system _order _formats samplers sources _loader",
-    "writing": "_system _formats",
     "observe": "_base _loader _order _plan _runtime.worker _stats sources transforms",
     "checkpoint": "_files",
     "interop": "_base",

@@ -257,7 +257,7 @@ class DataLoader(Closing, Generic[T_co]):
         """What this loader does, part by part, with what an element looks like behind each operation; text and HTML.
 
         >>> import loaderkit as lk
-        >>> "operations[0] float" in str(lk.load([5, 6], transformations=[float]).describe())
+        >>> "operations[0] Map(float)" in str(lk.load([5, 6], transformations=[float]).describe())
         True
         """
         from loaderkit.observe.describe import describe
@@ -279,7 +279,7 @@ class DataLoader(Closing, Generic[T_co]):
         return follow(self, index)
 
     def debug(self) -> "DataLoader[T_co]":
-        """The same stream for a debugger: this thread works, one row at a time, and `breakpoint()` stops in a transform.
+        """The same stream for a debugger: this thread works, row by row, and `breakpoint()` stops in an operation.
 
         >>> import loaderkit as lk
         >>> next(iter(lk.load([5, 6], worker_count=2).debug()))

@@ -69,7 +69,7 @@ def test_an_error_is_told_and_not_raised():
 
 
 def test_an_index_that_is_not_there():
-    with pytest.raises(IndexError, match=r"index: expected one of the stream, got 20"):
+    with pytest.raises(IndexError, match=r"index: expected an int from 0 to 19, got 20"):
         loader_of(num_epochs=1).follow(20)
     with pytest.raises(IndexError):
         loader_of().follow(-1)

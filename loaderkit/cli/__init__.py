@@ -21,6 +21,12 @@ COMMANDS = {
     "index": "find where each record lies, and keep it in a file beside the data",
     "verify": "compare the data with its index",
     "lint": "what in the data would harm a training",
+    "cat": "the records of all files as one file, in order or shuffled",
+    "split": "the records as files of like size",
+    "sort": "the records in the order of their keys, or of a field, as one file",
+    "first": "a field of the first record, or of the first that a function chooses",
+    "table": "fields of all records as lines with tabs",
+    "create": "a data file from a table of names and files",
     "demo": "train on handwritten digits, kill the training in the middle of an epoch, resume it exactly",
 }
 

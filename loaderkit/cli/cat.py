@@ -1,0 +1,63 @@
+"""`loaderkit cat`: the records of one or several files as one file."""
+
+import argparse
+
+import numpy as np
+
+from loaderkit.sources import SubsetDataSource
+
+from .exit_status import ExitStatus, UsageError
+from .open_source import add_source_arguments, open_source
+from .output import Output, add_output_argument
+from .write_output import (
+    add_processes_argument,
+    add_target_arguments,
+    check_pipe,
+    report_written,
+    shuffled_keys,
+    write_format,
+    write_source,
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.description = (
+        "Write the records of all files, in order or shuffled, into one file. Keys, fields and types are kept, and the "
+        "same records are the same bytes, for any number of processes."
+    )
+    add_source_arguments(parser)
+    add_target_arguments(parser)
+    parser.add_argument("-n", "--number", type=int, metavar="N", help="of records (default: all)")
+    parser.add_argument(
+        "--shuffle", type=int, metavar="SEED", help="in the order of lk.IndexSampler with this seed"
+    )
+    add_processes_argument(parser)
+    add_output_argument(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Writes the file."""
+    if options.number is not None and options.number < 1:
+        raise UsageError(f"--number: expected 1 or more, got {options.number}")
+    if options.processes < 0:
+        raise UsageError(f"--processes: expected 0 or more, got {options.processes}")
+    check_pipe(options)
+    form = write_format(options.output, options.to)
+    out = Output(as_json=options.json)
+    with open_source(options) as opened:
+        total = len(opened)
+        keys = np.arange(total) if options.shuffle is None else shuffled_keys(total, options.shuffle)
+        chosen = keys[: options.number]
+        if not len(chosen):
+            raise UsageError("SRC: expected a record or more, got none")
+        written = write_source(
+            options.output,
+            SubsetDataSource(opened.source, chosen),
+            form,
+            out,
+            overwrite=options.overwrite,
+            worker_count=options.processes,
+        )
+    report_written(out, options.output, form, written)
+    return ExitStatus.DONE

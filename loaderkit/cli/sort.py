@@ -1,0 +1,119 @@
+"""`loaderkit sort`: the records of one or several files in the order of their keys, or of a field."""
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from loaderkit.sources import SubsetDataSource
+
+from .exit_status import ExitStatus, UsageError
+from .open_source import NamedData, OpenedSource, add_source_arguments, named_data, open_named
+from .output import Output, add_output_argument
+from .read_each import read_each
+from .scattered_tar import ScatteredTar
+from .write_output import (
+    add_processes_argument,
+    add_target_arguments,
+    check_pipe,
+    named_field,
+    report_written,
+    write_format,
+    write_source,
+)
+
+KEY = "__key__"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.description = (
+        "Write the records in the order of their keys, or of a field's values, into one file; records with the same "
+        "value stay in their order. The members of a tar's key that lie apart are brought together. The values that "
+        "are compared are in memory, the records aren't."
+    )
+    add_source_arguments(parser)
+    parser.add_argument(
+        "-k", "--field", default=KEY, help="what to sort by: a field, or a path into JSON (default: the key)"
+    )
+    parser.add_argument(
+        "--numeric", action="store_true", help="compare texts and bytes as the numbers they are"
+    )
+    parser.add_argument("--reverse", action="store_true", help="the greatest first")
+    add_target_arguments(parser)
+    add_processes_argument(parser)
+    add_output_argument(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Writes the sorted file."""
+    check_pipe(options)
+    if options.processes < 0:
+        raise UsageError(f"--processes: expected 0 or more, got {options.processes}")
+    form = write_format(options.output, options.to)
+    out = Output(as_json=options.json)
+    with named_data(options) as data, _opened(data) as opened:
+        order = _order(opened, options, out)
+        if not len(order):
+            raise UsageError("SRC: expected a record or more, got none")
+        written = write_source(
+            options.output,
+            SubsetDataSource(opened.source, order),
+            form,
+            out,
+            overwrite=options.overwrite,
+            worker_count=options.processes,
+        )
+    report_written(out, options.output, form, written)
+    return ExitStatus.DONE
+
+
+@contextlib.contextmanager
+def _opened(data: NamedData) -> Iterator[OpenedSource]:
+    if data.format == "tar":
+        with contextlib.closing(ScatteredTar(data.shards())) as source:
+            yield OpenedSource("tar", source)
+    else:
+        with open_named(data) as opened:
+            yield opened
+
+
+def _order(opened: OpenedSource, options: argparse.Namespace, out: Output) -> Any:
+    """(n,) int64: the keys of the records in their new order."""
+    values: list[Any] = []
+    if options.field == KEY and isinstance(opened.source, ScatteredTar):
+        values = [_comparable(name, options, opened, key) for key, name in enumerate(opened.source.keys)]
+    else:
+        with out.progress("values", len(opened)) as advance:
+            for key, record in read_each(opened, np.arange(len(opened)), advance):
+                if isinstance(record, Exception):
+                    raise OSError(f"{opened.location(key)}: {record}")
+                value = named_field(record, options.field, opened, key)
+                values.append(_comparable(value, options, opened, key))
+    kinds = {type(value) for value in values}
+    if len(kinds - {int, float, bool}) > (0 if kinds & {int, float, bool} else 1):
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise UsageError(f"--field: expected values of one type in {options.field!r}, got {names}")
+    order = sorted(range(len(values)), key=values.__getitem__, reverse=options.reverse)
+    return np.array(order, np.int64)
+
+
+def _comparable(value: Any, options: argparse.Namespace, opened: OpenedSource, key: int) -> Any:
+    if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
+        value = value.item()
+    if options.numeric:
+        try:
+            return float(value)
+        except (ValueError, TypeError):
+            raise UsageError(
+                f"--numeric: expected numbers, got {value!r:.80} in {opened.location(key)}"
+            ) from None
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if not isinstance(value, bytes | bool | int | float):
+        raise UsageError(
+            f"--field: expected text, bytes or numbers, got {type(value).__name__} in {opened.location(key)}"
+        )
+    return value

@@ -1,0 +1,191 @@
+"""`loaderkit cat` and `split`: the same records in other files, whole or not at all."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_archives import tar_of
+
+import loaderkit as lk
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "loaderkit"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def records_of(path):
+    with lk.TarDataSource(path) as source:
+        return source.__getitems__(range(len(source)))
+
+
+def leftovers():
+    return [path.name for path in Path().iterdir() if "partial" in path.name]
+
+
+def test_all_records_in_order(loaderkit, tars):
+    """The same bytes for any number of processes."""
+    (told,) = loaderkit("cat", tars, "-o", "all.tar", "--json").documents
+    assert told == {
+        "output": "all.tar",
+        "format": "tar",
+        "records": 60,
+        "bytes": Path("all.tar").stat().st_size,
+    }
+    assert records_of("all.tar") == records_of(tars)
+    assert loaderkit("cat", tars, "-o", "again.tar", "-p", "2").status == 0
+    assert Path("again.tar").read_bytes() == Path("all.tar").read_bytes()
+
+
+def test_shuffled_as_the_sampler_does(loaderkit, tars):
+    """So that a loader that shuffles with this seed has the same order."""
+    assert loaderkit("cat", tars, "-o", "some.tar", "--shuffle", "3", "-n", "10").status == 0
+    keys = lk.IndexSampler(60, shuffle=True, seed=3, num_epochs=1).record_keys(range(10))
+    with lk.TarDataSource(tars) as source:
+        assert records_of("some.tar") == source.__getitems__(keys)
+
+
+def test_types_are_kept(loaderkit, tars):
+    """Of records that aren't all bytes, and of formats whose records aren't dicts."""
+    Path("x.txt").write_text("one\ntwo\n")
+    assert loaderkit("cat", "x.txt", "-o", "x.tar").status == 0
+    assert records_of("x.tar") == ["one", "two"]
+    assert loaderkit("cat", "x.tar", "-o", "y.tar", "--shuffle", "0").status == 0
+    assert sorted(records_of("y.tar")) == ["one", "two"]
+
+
+def test_pipes(tars):
+    """stdin and stdout, as other programs have them; a reader that ends early is no error."""
+    cat = [*COMMAND, "cat", "-", "-o", "-"]
+    data = Path("x-000.tar").read_bytes()
+    ran = subprocess.run(cat, input=data, capture_output=True, env=ENVIRONMENT, check=True)
+    Path("out.tar").write_bytes(ran.stdout)
+    assert records_of("out.tar") == records_of("x-000.tar")
+    tar_of("large.tar", [("0", {"bin": bytes(1 << 20)}), ("1", {"bin": bytes(1 << 20)})])
+    with subprocess.Popen(
+        [*COMMAND, "cat", "large.tar", "-o", "-"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    ) as process:
+        process.stdout.read(100)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["x-000.tar", "-o", "x-001.tar"], "x-001.tar, which is there"),
+        (["x-000.tar", "-o", "folder.tar"], "the folder"),
+        (["x-000.tar", "-o", "x.png"], "--to"),
+        (["x-000.tar", "-o", "y.tar", "-n", "0"], "--number: expected 1 or more"),
+        (["x-000.tar", "-o", "y.tar", "-p", "-1"], "--processes: expected 0 or more"),
+        (["x-000.tar", "-o", "y.tar", "--shuffle", "-1"], "--shuffle: expected a seed"),
+        (["x-000.tar", "-o", "-", "--json"], "--json: expected -o with the name of a file"),
+    ],
+)
+def test_arguments_that_cant_be_carried_out(loaderkit, tars, arguments, said):
+    """Status 2, and no file is touched."""
+    Path("folder.tar").mkdir()
+    before = Path("x-001.tar").read_bytes()
+    ran = loaderkit("cat", *arguments)
+    assert (ran.status, leftovers()) == (2, [])
+    assert said in ran.err
+    assert Path("x-001.tar").read_bytes() == before
+
+
+def test_an_existing_file_is_replaced_where_told(loaderkit, tars):
+    """Also one of those that are read."""
+    wanted = records_of("x-000.tar")
+    assert loaderkit("cat", "x-000.tar", "-o", "x-000.tar", "--overwrite", "-n", "5").status == 0
+    assert records_of("x-000.tar") == wanted[:5]
+
+
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_duplicate_keys(loaderkit, tars, processes):
+    """Readers would join the records: an error with the key, status 3, no file."""
+    ran = loaderkit("cat", "x-000.tar", "x-000.tar", "x-000.tar[0:3]", "-o", "y.tar", "-p", processes)
+    assert ran.status == 3 and "each key once in an archive, got '000000' again" in ran.err
+    assert not Path("y.tar").exists() and not leftovers()
+
+
+def limited():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+
+def test_a_full_disk(tars):
+    """Status 3, and nothing is left."""
+    tar_of("large.tar", [(str(k), {"bin": bytes(1 << 19)}) for k in range(4)])
+    for command in (["cat", "large.tar", "-o", "y.tar"], ["split", "large.tar", "-n", "3", "-o", "y"]):
+        ran = subprocess.run(
+            [*COMMAND, *command], capture_output=True, env=ENVIRONMENT, check=False, preexec_fn=limited
+        )
+        assert ran.returncode == 3 and b"File too large" in ran.stderr and b"Traceback" not in ran.stderr
+    assert not list(Path().glob("y*")) and not leftovers()
+
+
+def test_ctrl_c_and_a_kill(tars):
+    """Neither leaves a file of the name; Ctrl-C leaves none at all."""
+    Path("slow.py").write_text(
+        "import signal, os\n"
+        "from loaderkit.writing import tar\n"
+        "add, count = tar.TarShardWriter.add, [0]\n"
+        "def stopped(self, encoded):\n"
+        "    add(self, encoded)\n"
+        "    count[0] += 1\n"
+        "    if count[0] == 5:\n"
+        "        os.kill(os.getpid(), getattr(signal, os.environ['SIGNAL']))\n"
+        "tar.TarShardWriter.add = stopped\n"
+        "from loaderkit.cli import main\n"
+        "raise SystemExit(main(['cat', 'x-000.tar', '-o', 'y.tar']))\n"
+    )
+    for name, status in (("SIGINT", 130), ("SIGKILL", -9)):
+        ran = subprocess.run(
+            [sys.executable, "slow.py"], env={**ENVIRONMENT, "SIGNAL": name}, capture_output=True, check=False
+        )
+        assert ran.returncode == status
+        assert not Path("y.tar").exists()
+        assert len(leftovers()) == (name == "SIGKILL")
+
+
+def test_files_of_like_size(loaderkit, tars):
+    """By records, by bytes, or what is reached first; the last may be smaller."""
+    (told,) = loaderkit("split", tars, "-n", "25", "-o", "n/part", "--json").documents
+    assert told["outputs"] == [f"n/part-{k:06d}.tar" for k in range(3)]
+    assert told["records"] == [25, 25, 10]
+    assert told["bytes"] == [Path(name).stat().st_size for name in told["outputs"]]
+    assert records_of("n/part-{000000..000002}.tar") == records_of(tars)
+    (told,) = loaderkit(
+        "split", tars, "-s", "20K", "-n", "9", "-o", "s", "--json", "--max-shards", "5"
+    ).documents
+    assert len(told["records"]) == 5 and max(told["records"]) <= 9
+    assert max(told["bytes"]) <= 20 * 1024 + 1024
+    assert not leftovers()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["-o", "y"], ["-n", "0", "-o", "y"], ["-s", "many", "-o", "y"], ["-n", "20", "-o", "x"]]
+)
+def test_splits_that_cant_be_made(loaderkit, tars, arguments):
+    """Also where one of the files is there."""
+    Path("x-000001.tar").touch()
+    assert loaderkit("split", tars, *arguments).status == 2
+    assert not Path("x-000000.tar").exists() and not leftovers()
+
+
+def test_files_are_readable_by_tarfile(loaderkit, tars):
+    """Each of the split files is an archive of its own, with its description."""
+    Path("x.txt").write_text("one\ntwo\n")
+    assert loaderkit("split", "x.txt", "-n", "1", "-o", "y").status == 0
+    with tarfile.open("y-000001.tar") as archive:
+        assert archive.getnames() == ["__loaderkit__", "000000001.txt"]
+    assert records_of("y-000001.tar") == ["two"]
+    assert np.array_equal(records_of(["y-000000.tar", "y-000001.tar"]), ["one", "two"])

@@ -1,0 +1,157 @@
+"""`loaderkit sort`, `first`, `table` and `create`."""
+
+import io
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from small_archives import tar_of
+
+import loaderkit as lk
+
+
+def records_of(path):
+    with lk.TarDataSource(path) as source:
+        return source.__getitems__(range(len(source)))
+
+
+def test_by_key_and_by_field(loaderkit, tars):
+    """Records with the same value stay in their order."""
+    assert loaderkit("cat", tars, "-o", "shuffled.tar", "--shuffle", "0").status == 0
+    assert loaderkit("sort", "shuffled.tar", "-o", "sorted.tar").status == 0
+    assert records_of("sorted.tar") == records_of(tars)
+    assert loaderkit("sort", tars, "-k", "cls", "--reverse", "-o", "classes.tar").status == 0
+    found = [(record["cls"], record["__key__"]) for record in records_of("classes.tar")]
+    wanted = [(record["cls"], record["__key__"]) for record in records_of(tars)]
+    assert found == sorted(wanted, key=lambda pair: pair[0], reverse=True)
+
+
+def test_numbers_are_compared_as_numbers(loaderkit, tmp_path, monkeypatch):
+    """Of bytes where it was asked for, of JSON always."""
+    monkeypatch.chdir(tmp_path)
+    tar_of("x.tar", [(str(k), {"cls": b"%d" % k, "json": b'{"a": {"b": %d}}' % -k}) for k in (10, 9, 100)])
+    for arguments, order in (
+        (["-k", "cls"], ["10", "100", "9"]),
+        (["-k", "cls", "--numeric"], ["9", "10", "100"]),
+        (["-k", "json.a.b"], ["100", "10", "9"]),
+    ):
+        assert loaderkit("sort", "x.tar", *arguments, "-o", "y.tar", "--overwrite").status == 0
+        assert [record["__key__"] for record in records_of("y.tar")] == order
+
+
+def test_members_that_lie_apart(loaderkit, tmp_path, monkeypatch):
+    """Are one record again; sources refuse them."""
+    monkeypatch.chdir(tmp_path)
+    parts = [("1", {"a": b"1"}), ("0", {"a": b"2"}), ("1", {"b": b"3"}), ("0", {"B": b"4"})]
+    tar_of("x.tar", parts)
+    assert loaderkit("show", "x.tar").status == 3
+    assert loaderkit("sort", "x.tar", "-o", "y.tar").status == 0
+    assert records_of("y.tar") == [
+        {"__key__": "0", "a": b"2", "b": b"4"},
+        {"__key__": "1", "a": b"1", "b": b"3"},
+    ]
+    tar_of("twice.tar", [*parts, ("1", {"A": b"5"})])
+    ran = loaderkit("sort", "twice.tar", "-o", "z.tar")
+    assert ran.status == 3 and "expected each field once in a record" in ran.err
+
+
+def test_typed_records_are_sorted(loaderkit, tmp_path, monkeypatch):
+    """They keep their types."""
+    monkeypatch.chdir(tmp_path)
+    Path("x.jsonl").write_text('{"n": 3, "t": "c"}\n{"n": 1.5, "t": "a"}\n{"n": 2, "t": "b"}\n')
+    assert loaderkit("sort", "x.jsonl", "-k", "n", "-o", "y.tar").status == 0
+    assert records_of("y.tar") == [{"n": 1.5, "t": "a"}, {"n": 2, "t": "b"}, {"n": 3, "t": "c"}]
+    assert loaderkit("sort", "y.tar", "-k", "t", "--reverse", "-o", "z.tar").status == 0
+    assert [record["n"] for record in records_of("z.tar")] == [3, 2, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-k", "nothing"], "expected a field of"),
+        (["-k", "txt", "--numeric"], "--numeric: expected numbers"),
+    ],
+)
+def test_values_that_have_no_order(loaderkit, tars, arguments, said):
+    """Status 2, with the record."""
+    ran = loaderkit("sort", tars, *arguments, "-o", "y.tar")
+    assert ran.status == 2 and said in ran.err and "x-000.tar[0]" in ran.err
+    assert not Path("y.tar").exists()
+
+
+def test_the_first_record_that_a_function_chooses(loaderkit, tars):
+    """Its field and nothing else; status 1 without one."""
+    Path("chosen_by_tests.py").write_text(
+        "def two(record):\n    return record['cls'] == b'2'\n\ndef none(record):\n    return False\n"
+    )
+    assert loaderkit("first", tars, "-f", "txt").out == "t"
+    assert loaderkit("first", tars, "-f", "__key__", "--where", "chosen_by_tests:two").out == "000002\n"
+    ran = loaderkit("first", tars, "-f", "txt", "--where", "chosen_by_tests:none")
+    assert (ran.status, ran.out) == (1, "") and "no record was chosen" in ran.err
+    for name in ("chosen_by_tests", "chosen_by_tests:three", "no_such_module:f"):
+        assert loaderkit("first", tars, "-f", "txt", "--where", name).status == 2
+    assert loaderkit("first", tars, "-f", "jpg").status == 2
+    sys.modules.pop("chosen_by_tests")
+
+
+def test_a_table_of_fields(loaderkit, tmp_path, monkeypatch):
+    """Paths into JSON, empty for what a record lacks, nothing that a terminal would carry out."""
+    monkeypatch.chdir(tmp_path)
+    tar_of(
+        "x.tar",
+        [
+            ("0", {"txt": b"a\tb\n", "json": b'{"x": {"y": [1]}}', "seg.txt": b"\x1b[31m"}),
+            ("1", {"txt": b"c"}),
+        ],
+    )
+    assert loaderkit("table", "x.tar", "-f", "__key__,txt,json.x.y,seg.txt").out == (
+        "__key__\ttxt\tjson.x.y\tseg.txt\n0\ta\\tb\t[1]\t\\x1b[31m\n1\tc\t\t\n"
+    )
+    assert loaderkit("table", "x.tar", "-f", "txt", "-n", "1", "--no-header").out == "a\\tb\n"
+    assert loaderkit("table", "x.tar", "-f", "json.x", "--json").documents == [
+        {"json.x": {"y": [1]}},
+        {"json.x": None},
+    ]
+    for fields in ("jpg", "txt,txt", ",", "json.z"):
+        assert loaderkit("table", "x.tar", "-f", fields).status == 2
+
+
+def test_an_archive_from_a_table(loaderkit, tmp_path, monkeypatch):
+    """Files and texts, by key; the table may come from a pipe."""
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    Path("in/a.bin").write_bytes(b"\0\1")
+    plan = "# a comment\nx/0.bin\ta.bin\nx/0.TXT\ttext:caf\u00e9\n\nx/1.txt\ttext:two\n"
+    Path("plan.tsv").write_text(plan)
+    assert loaderkit("create", "plan.tsv", "-C", "in", "-o", "x.tar").status == 0
+    assert records_of("x.tar") == [
+        {"__key__": "x/0", "bin": b"\0\1", "txt": "caf\u00e9".encode()},
+        {"__key__": "x/1", "txt": b"two"},
+    ]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(plan))
+    assert loaderkit("create", "-", "-C", "in", "-o", "y.tar").status == 0
+    assert Path("x.tar").read_bytes() == Path("y.tar").read_bytes()
+    with tarfile.open("x.tar") as archive:
+        assert archive.getnames() == ["x/0.bin", "x/0.txt", "x/1.txt"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "status", "said"),
+    [
+        ("a.txt\tmissing\n", 3, "plan.tsv, line 1: expected a file to read, got 'missing'"),
+        ("a.txt\n", 3, "line 1: expected KEY.FIELD, a tab and the name of a file"),
+        ("a\ttext:x\n", 3, "line 1: expected KEY.FIELD"),
+        ("a.x\ttext:1\na.X\ttext:2\n", 3, "line 2: expected each field once in a record"),
+        ("a.x\ttext:1\nb.x\ttext:1\na.x\ttext:2\n", 3, "each key once in an archive, got 'a' again"),
+        ("../a.x\ttext:1\n", 3, "__key__: expected a name within the folder"),
+        ("", 2, "expected a record or more"),
+    ],
+)
+def test_tables_that_make_no_archive(loaderkit, tmp_path, monkeypatch, plan, status, said):
+    """The line is named, and no file is there."""
+    monkeypatch.chdir(tmp_path)
+    Path("plan.tsv").write_text(plan)
+    ran = loaderkit("create", "plan.tsv", "-o", "x.tar")
+    assert ran.status == status and said in ran.err
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.tsv"]

@@ -95,6 +95,7 @@ __all__ = [
     "map_shards",
     "mix",
     "open",
+    "write_dataset",
 ]
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ if TYPE_CHECKING:
     from loaderkit.combine import interleave as interleave
     from loaderkit.combine import mix as mix
     from loaderkit.datasets.open import open as open  # noqa: A004 - used as lk.open
+    from loaderkit.datasets.write_dataset import write_dataset as write_dataset
     from loaderkit.errors import ArenaMemoryError as ArenaMemoryError
     from loaderkit.errors import BadRecordsError as BadRecordsError
     from loaderkit.errors import BatchError as BatchError
@@ -213,6 +215,7 @@ _NAMES = {
     "interleave": "loaderkit.combine",
     "mix": "loaderkit.combine",
     "open": "loaderkit.datasets.open",
+    "write_dataset": "loaderkit.datasets.write_dataset",
     "ArenaMemoryError": "loaderkit.errors",
     "BadRecordsError": "loaderkit.errors",
     "BatchError": "loaderkit.errors",

@@ -16,17 +16,19 @@ MIXED = "mixed"
 _ARRAY = re.compile(r"(?P<dtype>[^()]+)\((?P<shape>[^()]*)\)")
 
 
-def features_of(records: Iterable[Any]) -> Any:
+def features_of(records: Iterable[Any], before: Any = None) -> Any:
     """The features of records, all of one tree; "mixed" where their trees differ.
 
     Args:
         records: one or more of them.
+        before: features of further records, None for none.
 
     >>> import numpy as np
     >>> features_of([{"x": np.zeros((2, 3)), "name": "a"}, {"x": np.zeros((4, 3)), "name": "b"}])
     {'x': 'float64(?, 3)', 'name': 'str'}
     """
-    return reduce(_joined, (_texts(spec_of(record)) for record in records))
+    found = reduce(_joined, (_texts(spec_of(record)) for record in records))
+    return found if before is None else _joined(before, found)
 
 
 def is_features(value: Any) -> bool:

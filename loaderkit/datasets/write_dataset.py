@@ -1,0 +1,214 @@
+"""Data sets with a name are written: files of each split, and the card that says what they hold."""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loaderkit._base.canonical_json import digest
+from loaderkit._system.locked_folder import locked_folder
+from loaderkit._system.versions import present_versions
+from loaderkit._system.whole_file import whole_file
+from loaderkit.sources import fingerprint_of
+from loaderkit.sources.protocol import require_source
+from loaderkit.writing.map_shards import map_shards
+from loaderkit.writing.shard_jobs import safe_on_disk
+
+from .card import DatasetCard, ShardFile, is_name, is_split, write_card
+from .features import features_of
+from .find import data_dir_of
+from .open import open_files
+from .versions import is_version
+
+SAMPLED = 64  # records, spread over a split, from which the features are told
+INDEX = ".lkx"
+
+
+def write_dataset(
+    splits: Mapping[str, Any],
+    name: str,
+    *,
+    format: str,  # noqa: A002 - as in lk.write
+    data_dir: str | os.PathLike[str] | None = None,
+    shards: int | None = None,
+    supervised_keys: Sequence[str] | None = None,
+    description: str | None = None,
+    provenance: Any = None,
+    worker_count: int = 0,
+) -> str:
+    """Writes a version of a data set, which `lk.open` reads by its name.
+
+    The files are in DATA_DIR/NAME/VERSION, beside a card, dataset.json, with their records and checksums. The folder
+    has its name once all is there. A run that was killed goes on when the same is written again.
+
+    Args:
+        splits: name of the split -> data source.
+        name: NAME:VERSION, such as "digits:1.0.0". A version is written once. Another major version has another order
+            or content, another minor version has more features, another patch version other bytes.
+        format: as in `lk.write`: "tar", "array_record", "tfrecord", "parquet", ...
+        data_dir: the folder of the data sets; else $LOADERKIT_DATA_DIR, else ~/loaderkit_datasets.
+        shards: files of each split; else as in `lk.map_shards`.
+        supervised_keys: names of input and target, for as_supervised=True of `lk.open`.
+        description, provenance: for readers: a text; JSON values.
+        worker_count: processes that read and write.
+
+    Returns the folder. FileExistsError where the version is there.
+
+    >>> import tempfile
+    >>> import loaderkit as lk
+    >>> records = [{"png": bytes([k]), "cls": k % 2} for k in range(10)]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = lk.write_dataset(
+    ...         {"train": records, "test": records[:2]},
+    ...         "digits:1.0.0",
+    ...         format="tar",
+    ...         data_dir=folder,
+    ...         supervised_keys=("png", "cls"),
+    ...     )
+    ...     source = lk.open("digits:1.*", "train[-10%:]+test", as_supervised=True, data_dir=folder)
+    ...     list(source)
+    [(b'\\t', 1), (b'\\x00', 0), (b'\\x01', 1)]
+    """
+    dataset, version = _checked_name(name)
+    _check_splits(splits)
+    keys = _checked_keys(supervised_keys)
+    _check_json(provenance)
+    folder = os.path.join(data_dir_of(data_dir), *dataset.split("/"), version)
+    _check_absent(folder, name)
+    partial = f"{folder}.partial"
+    with locked_folder(partial):
+        _check_absent(folder, name)  # another process may have just finished
+        finished = os.path.join(partial, "finished")
+        os.makedirs(finished, exist_ok=True)
+        for each in os.listdir(finished):
+            if each not in splits:  # of a run with other splits
+                shutil.rmtree(os.path.join(finished, each))
+        files, index, features = {}, {}, None
+        for split, source in splits.items():
+            _write_split(
+                source,
+                os.path.join(finished, split),
+                os.path.join(partial, f"{split}.done"),
+                format,
+                shards,
+                worker_count,
+            )
+            files[split] = _files(finished, split, len(source))
+            features, found = _inspect(finished, files[split], format, features)
+            if found is not None:
+                index[split] = f"{split}/{found}"
+        card = DatasetCard(
+            name=dataset,
+            version=version,
+            format=format,
+            features=features,
+            splits=files,
+            index=index,
+            supervised_keys=keys,
+            description=description,
+            provenance=provenance,
+            libraries=present_versions(),
+        )
+        write_card(finished, card)
+        os.replace(finished, folder)
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def _write_split(
+    source: Any, path: str, done: str, data_format: str, shards: int | None, worker_count: int
+) -> None:
+    asked = digest({"source": fingerprint_of(source), "format": data_format, "shards": shards})
+    if os.path.isdir(path) and _text_of(done) == asked:
+        return
+    map_shards(
+        _same, source, path, version="lk.write_dataset", format=data_format, shards=shards, worker_count=worker_count,
+        overwrite=True,
+    )  # fmt: skip
+    with whole_file(done) as file:
+        file.write(asked.encode())
+
+
+def _same(record: Any) -> list[Any]:
+    return [record]  # a record that is itself a list, or None, is one record
+
+
+def _files(finished: str, split: str, records: int) -> tuple[ShardFile, ...]:
+    names = sorted(each for each in os.listdir(os.path.join(finished, split)) if not each.endswith(INDEX))
+    count = len(names)
+    found = []
+    for i, name in enumerate(names):
+        nbytes, sha256 = safe_on_disk(os.path.join(finished, split, name))
+        length = (i + 1) * records // count - i * records // count
+        found.append(ShardFile(f"{split}/{name}", length, nbytes, sha256))
+    return tuple(found)
+
+
+def _inspect(
+    finished: str, files: Sequence[ShardFile], data_format: str, before: Any
+) -> tuple[Any, str | None]:
+    """The features of a split and of those before it, and the name of the split's index, which opening it makes."""
+    source = open_files(data_format, [os.path.join(finished, *file.name.split("/")) for file in files])
+    try:
+        step = -(-len(source) // SAMPLED)
+        sample = [source[key] for key in range(0, len(source), step)]
+    finally:
+        source.close()
+    folder = os.path.dirname(os.path.join(finished, *files[0].name.split("/")))
+    index = [each for each in os.listdir(folder) if each.endswith(INDEX)]
+    return features_of(sample, before), index[0] if len(index) == 1 else None
+
+
+def _checked_name(name: object) -> tuple[str, str]:
+    if not isinstance(name, str):
+        raise TypeError(f"name: expected NAME:VERSION, got a {type(name).__name__}")
+    dataset, _, version = name.rpartition(":")
+    if not (is_name(dataset) and is_version(version)):
+        raise ValueError(f"name: expected NAME:VERSION such as 'digits:1.0.0', got {name!r:.80}")
+    return dataset, version
+
+
+def _check_splits(splits: object) -> None:
+    if not isinstance(splits, Mapping) or not splits:
+        raise TypeError(
+            f"splits: expected a dict from names to data sources, such as {{'train': source}}, got {splits!r:.60}"
+        )
+    for split, source in splits.items():
+        if not isinstance(split, str) or not is_split(split):
+            raise ValueError(
+                f"splits: expected names of letters, digits, _ and -, and not 'all', got {split!r:.60}"
+            )
+        require_source(source, argument=f"splits[{split!r}]")
+        if len(source) == 0:
+            raise ValueError(f"splits[{split!r}]: expected one record or more, got none; leave out the split")
+
+
+def _checked_keys(keys: Sequence[str] | None) -> tuple[str, ...] | None:
+    if keys is None:
+        return None
+    if isinstance(keys, str) or len(keys) not in (2, 3) or not all(isinstance(key, str) for key in keys):
+        raise TypeError(f"supervised_keys: expected two or three names, got {keys!r:.80}")
+    return tuple(keys)
+
+
+def _check_json(provenance: Any) -> None:
+    try:
+        json.dumps(provenance, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"provenance: expected JSON values, got {provenance!r:.60}: {error}") from None
+
+
+def _check_absent(folder: str, name: str) -> None:
+    if os.path.lexists(folder):
+        raise FileExistsError(
+            f"name: expected a version that isn't there, got {name}, which is in {folder}; write another version"
+        )
+
+
+def _text_of(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None

@@ -96,6 +96,7 @@ __all__ = [
     "mix",
     "open",
     "write_dataset",
+    "write",
 ]
 
 if TYPE_CHECKING:
@@ -195,6 +196,7 @@ if TYPE_CHECKING:
     from loaderkit.transforms import WindowShuffle as WindowShuffle
     from loaderkit.transforms import decode as decode
     from loaderkit.writing.map_shards import map_shards as map_shards
+    from loaderkit.writing.write import write as write
 
 # name -> its module, imported when the name is first used, so that a worker or a script imports what it needs only.
 _NAMES = {
@@ -287,6 +289,7 @@ _NAMES = {
     "WindowShuffle": "loaderkit.transforms",
     "decode": "loaderkit.transforms",
     "map_shards": "loaderkit.writing.map_shards",
+    "write": "loaderkit.writing.write",
 }
 _ROOMS = ("combine", "errors", "interop", "samplers", "sources", "testing", "transforms")
 

@@ -36,14 +36,14 @@ PLAIN = """
     measure measured megatron member members memory merge messages metadata meter method miscounted mismatch
     missing mixed mixing modules multiprocessing name named names naming no normalize not notes npy numbers
     object objects observe obstore offline on open opened operation operations optional options order orders
-    outputs pack package packed packer packing pad padding page pages pair parameters parser partial parts
-    passed permutation permutations pickler pickling pipeline pixels place placement places plain plan planned
-    plans platform plus policy pool positions preview printable process progress protocol purity python question
-    queued raised random range ranges read reader reading reads ready records reducers refresh refusal region
-    release remote replacement report requested resample resize resized resources restart restore result retry
-    retrying reweigh rng robin round row rows rules run runner running runs runtime sampler samplers samples
-    save saved scan scanned scans scattered scheduler sealed search section seed seeded seeding seekable seen
-    segments selection sent sequential set settings setup shaped shapes shard sharding shards shared shares
+    outputs pack package packed packer packing pad padding page pages pair parallel parameters parser partial
+    parts passed permutation permutations pickler pickling pipeline pixels place placement places plain plan
+    planned plans platform plus policy pool positions preview printable process progress protocol purity python
+    question queued raised random range ranges read reader reading reads ready records reducers refresh refusal
+    region release remote replacement report requested resample resize resized resources restart restore result
+    retry retrying reweigh rng robin round row rows rules run runner running runs runtime sampler samplers
+    samples save saved scan scanned scans scattered scheduler sealed search section seed seeded seeding seekable
+    seen segments selection sent sequential set settings setup shaped shapes shard sharding shards shared shares
     sheet shifted show shown shuffle shuffled sides singles sizes skip slice slots snapshot sort source sources
     space span spans spec split splits stack stacking staged stages stall stamp standard start state stateful
     stats status steps stop storage store stored streams strict strided structure subset substituted summary

@@ -17,10 +17,13 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
+from loaderkit._formats.record_codec import decode_record, decode_records
+from loaderkit._formats.scan import Malformed
 from loaderkit._storage.names import FilePart, file_parts, is_remote
 from loaderkit._system.file_identity import FileIdentity
 from loaderkit._system.limits import most_open_files
 from loaderkit._system.shared_memory import goes_to_a_worker
+from loaderkit.errors import DataFormatError
 
 from .array_record_reader import open_reader, unreadable
 from .content import content_hash, digest_of, sampled_keys
@@ -49,7 +52,7 @@ class _File:
 
 
 class ArrayRecordDataSource:
-    """The records (bytes) of ArrayRecord files, in the order of the files.
+    """The records (bytes, or the dicts that lk.write took) of ArrayRecord files, in the order of the files.
 
     Args:
         paths: one name or several: a file, a pattern such as "train-*.array_record" (sorted), shards as
@@ -58,6 +61,7 @@ class ArrayRecordDataSource:
             ValueError for a part that the file doesn't have; each names the file.
         reader_options: options of array-record's reader, such as `{"index_storage_option": "offloaded",
             "footer_prefetch_bytes": "0"}`.
+        decode: whether records that lk.write made of dicts are these dicts; False gives their bytes.
 
     Files stay open between reads, at most a quarter of the descriptors that the process may have. A local file that is
     opened again, here or in a worker, must be the file that was there when the source was made; otherwise a
@@ -76,7 +80,12 @@ class ArrayRecordDataSource:
     >>> folder.cleanup()
     """
 
-    def __init__(self, paths: Any, reader_options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, paths: Any, reader_options: Mapping[str, Any] | None = None, *, decode: bool = True
+    ) -> None:
+        if not isinstance(decode, bool):
+            raise TypeError(f"decode: expected True or False, got {decode!r}")
+        self._decodes = decode
         options = READER_OPTIONS | dict(reader_options or {})
         self._options = ",".join(f"{name}:{value}" for name, value in options.items())
         # One for each local file that was opened. Threads share the dict; setdefault keeps the first thread's identity.
@@ -118,29 +127,44 @@ class ArrayRecordDataSource:
         file = self._files[place]
         return file.stop - self._end_list[place]
 
-    def __getitem__(self, record_key: SupportsIndex) -> bytes:
+    def __getitem__(self, record_key: SupportsIndex) -> Any:
         key = check_key(record_key, len(self), self)
         place = bisect_right(self._end_list, key)
         return self._read(place, [key + self._first_position(place)])[0]
 
-    def __getitems__(self, record_keys: ArrayLike) -> list[bytes]:
+    def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         keys = check_keys(record_keys, len(self), self)
         # In sorted order the keys of a file are consecutive, and each file is read from front to back.
         order = np.argsort(keys, kind="stable")
         ascending = keys[order]
         places = np.searchsorted(self._ends, ascending, side="right")
         cuts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(keys)]
-        records: list[bytes] = []
+        records: list[Any] = []
         for lo, hi in pairwise(cuts):
             if lo < hi:
                 place = int(places[lo])
                 records += self._read(place, (ascending[lo:hi] + self._first_position(place)).tolist())
-        out = [b""] * len(keys)
+        out: list[Any] = [b""] * len(keys)
         for row, record in zip(order.tolist(), records):
             out[row] = record
         return out
 
-    def _read(self, place: int, positions: list[int]) -> list[bytes]:
+    def _read(self, place: int, positions: list[int]) -> list[Any]:
+        records = self._read_bytes(place, positions)
+        if not self._decodes:
+            return records
+        try:
+            return decode_records(records)
+        except Malformed:
+            for position, data in zip(positions, records):
+                try:
+                    decode_record(data)
+                except Malformed as error:
+                    where = f"{self._files[place].path}[{position}]"
+                    raise DataFormatError(f"{where}: {error.problem}; write the file again") from error
+            raise
+
+    def _read_bytes(self, place: int, positions: list[int]) -> list[bytes]:
         file = self._files[place]
         try:
             if _worth_a_list(file, len(positions)):
@@ -228,10 +252,10 @@ class ArrayRecordDataSource:
     def __getstate__(self) -> tuple[Any, ...]:
         # Inode numbers and times hold on this machine and for this run only.
         identities = self._all_identities() if goes_to_a_worker() else {}
-        return self._options, self._files, self._fingerprint, identities
+        return self._options, self._files, self._fingerprint, self._decodes, identities
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._options, self._files, self._fingerprint, *identities = state
+        self._options, self._files, self._fingerprint, self._decodes, *identities = state
         self._identities = dict(*identities)
         self._prepare()
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from json.scanner import make_scanner
 from typing import TYPE_CHECKING, Any
 
+from loaderkit._formats.json_record import WRAPPED, decode_json, is_wrapped
 from loaderkit._formats.lines import JsonLinesFormat
+from loaderkit._formats.scan import Malformed
 
 from .text import TextDataSource
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 _decode = json.JSONDecoder().decode
 _LINE_ENDS = frozenset(("", "\n", "\r\n"))
+_MOST_BEFORE = 20  # characters from a line's begin to the end of the name that says that it is wrapped
 _scan: Any = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]
 
 
@@ -26,6 +29,17 @@ def _parsed(text: str) -> Any:
     except StopIteration:  # no value at the first character
         return _decode(text)
     return value if text[end:] in _LINE_ENDS else _decode(text)
+
+
+def _decoded(text: str) -> Any:
+    """The record of a line, as lk.write took it."""
+    value = _parsed(text)
+    if WRAPPED in text[:_MOST_BEFORE] and is_wrapped(value):
+        try:
+            return decode_json(value)
+        except Malformed as error:
+            raise ValueError(error.problem) from None
+    return value
 
 
 class JsonLinesDataSource(TextDataSource):
@@ -40,6 +54,9 @@ class JsonLinesDataSource(TextDataSource):
         index: the index's name; without one it is found beside the files or in the user's cache folder, and made at
             first use for local files.
         storage_options: of the server: credentials, endpoint.
+
+        decode: whether lines that lk.write made of bytes, arrays and what else JSON lacks give these back; False gives
+            the JSON.
 
     Raises DataFormatError that names file, record and offset for a line that isn't JSON in UTF-8.
 
@@ -60,7 +77,11 @@ class JsonLinesDataSource(TextDataSource):
         cache: "Cache | None" = None,
         index: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        decode: bool = True,
     ) -> None:
+        if not isinstance(decode, bool):
+            raise TypeError(f"decode: expected True or False, got {decode!r}")
+        self._record = _decoded if decode else _parsed  # type: ignore[method-assign]
         super().__init__(
             paths, format=JsonLinesFormat(), index=index, cache=cache, storage_options=storage_options
         )
@@ -72,5 +93,3 @@ class JsonLinesDataSource(TextDataSource):
     @property
     def _advice(self) -> str:
         return "; if the file is one JSON document, write each of its values in a line of its own"
-
-    _record = staticmethod(_parsed)

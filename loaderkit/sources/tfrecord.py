@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._formats.checksums import data_crc32c
+from loaderkit._formats.record_codec import decode_record, decode_records
 from loaderkit._formats.scan import Malformed
 from loaderkit._formats.tfrecord import (
     FRAME,
@@ -40,7 +41,7 @@ CUT_AT_ONCE = 4 << 10
 
 
 class TFRecordDataSource(IndexedDataSource):
-    """Records (bytes) of TFRecord files, in the order of the files; `lk.decode.Example` decodes tf.train.Example.
+    """Records (bytes, or the dicts that lk.write took) of TFRecord files; `lk.decode.Example` decodes tf.train.Example.
 
     The checksums of lengths are checked when the files are indexed. Compressed files are refused.
 
@@ -49,6 +50,7 @@ class TFRecordDataSource(IndexedDataSource):
             "train.tfrecord[0:100]", a sequence of these; or a function that gives them, called again where links
             expire.
         verify: whether the checksum of a record's data is checked when it is read, which needs the extra `tfrecord`.
+        decode: whether records that lk.write made of dicts are these dicts; False gives their bytes.
         cache: keeps on the disk what is read from a server.
         index: the index's name; without one it is found beside the files or in the user's cache folder, and made at
             first use for local files.
@@ -70,6 +72,7 @@ class TFRecordDataSource(IndexedDataSource):
         paths: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],
         *,
         verify: bool = False,
+        decode: bool = True,
         cache: "Cache | None" = None,
         index: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
@@ -78,12 +81,29 @@ class TFRecordDataSource(IndexedDataSource):
             raise TypeError(f"verify: expected True or False, got {verify!r}")
         if verify:
             data_crc32c()  # an ImportError names the extra
-        self._verify = verify
+        if not isinstance(decode, bool):
+            raise TypeError(f"decode: expected True or False, got {decode!r}")
+        self._verify, self._decodes = verify, decode
         super().__init__(
             paths, format=TFRecordFormat(), index=index, cache=cache, storage_options=storage_options
         )
 
     def _read(self, keys: NDArray[np.int64]) -> list[Any]:
+        data = self._read_data(keys)
+        if not self._decodes:
+            return data
+        try:
+            return decode_records(data)
+        except Malformed:
+            for key, one in zip(keys.tolist(), data):
+                try:
+                    decode_record(one)
+                except Malformed as error:
+                    place = record_place(self._index, self._ranges, key)
+                    raise DataFormatError(place.says(error.problem, HEAD + error.offset)) from error
+            raise
+
+    def _read_data(self, keys: NDArray[np.int64]) -> list[Any]:
         if isinstance(self._spans, DirectSpans) and not self._ranges.waits:
             shards, begins, ends = self._index.locate(keys)
             lengths = ends - begins

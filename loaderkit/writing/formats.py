@@ -12,7 +12,6 @@ FORMATS = {
     "parquet": ("parquet", "ParquetWriting"),
     "arrow": ("arrow", "ArrowWriting"),
     "jsonl": ("json_lines", "JsonLinesWriting"),
-    "tokens": ("tokens", "TokensWriting"),
 }
 
 
@@ -26,3 +25,12 @@ def write_format(name: object) -> WriteFormat:
         raise ValueError(f"format: expected one of {', '.join(FORMATS)}, got {name!r:.80}")
     module, cls = FORMATS[name]
     return cast(WriteFormat, getattr(importlib.import_module(f"{__package__}.{module}"), cls)())
+
+
+def format_of_path(path: str) -> str | None:
+    """The format that a file's extension says; None for a folder's path.
+
+    >>> format_of_path("train.tar"), format_of_path("train")
+    ('tar', None)
+    """
+    return next((name for name in FORMATS if path.endswith(f".{name}")), None)

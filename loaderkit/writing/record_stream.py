@@ -1,0 +1,92 @@
+"""Records one by one, and what the formats make of them."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from loaderkit.sources.optional import many_reader
+
+from .write_format import RecordEncoder
+
+# Records of one call of `__getitems__`: more take more memory, fewer take more calls.
+_READ_AT_ONCE = 64
+
+
+def source_records(
+    source: Any, drop: bool, start: int = 0, stop: int | None = None
+) -> Iterator[tuple[int, Any]]:
+    """The number of each record of a source, and the record.
+
+    Args:
+        source: a data source.
+        drop: whether a record whose read raises is left out.
+        start: the first number.
+        stop: the number behind the last; None for all.
+
+    >>> list(source_records("abc", False, 1))
+    [(1, 'b'), (2, 'c')]
+    """
+    stop = len(source) if stop is None else stop
+    read_many = many_reader(source)
+    for begin in range(start, stop, _READ_AT_ONCE):
+        keys = range(begin, min(begin + _READ_AT_ONCE, stop))
+        if read_many is not None:
+            try:
+                found = list(zip(keys, read_many([*keys]), strict=True))
+            except Exception:  # noqa: BLE001 - the records are read singly, so that the error names one
+                found = None
+            if found is not None:
+                yield from found
+                continue
+        for key in keys:
+            try:
+                record = source[key]
+            except Exception as error:
+                if drop:
+                    continue
+                error.add_note(f"while record {key} was read")
+                raise
+            yield key, record
+
+
+def first_record(records: Iterable[Any]) -> tuple[Any, Iterator[Any]]:
+    """The first record, and all of them again; ValueError where there is none.
+
+    Args:
+        records: in their order.
+
+    >>> first, records = first_record(iter([1, 2]))
+    >>> first, list(records)
+    (1, [1, 2])
+    """
+    rest = iter(records)
+    for one in rest:
+        return one, itertools.chain([one], rest)
+    raise ValueError("records: expected one or more, got none")
+
+
+def encode(encoder: RecordEncoder, record: Any, number: int) -> Any:
+    """The record as the encoder makes it; an error names the record by its number."""
+    try:
+        return encoder.encode(record, number)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"record {number}: {error}") from error
+
+
+def encoded_records(records: Iterable[Any], encoder: RecordEncoder, drop: bool) -> Iterator[Any]:
+    """What the encoder makes of records.
+
+    Args:
+        records: in the order of their numbers.
+        encoder: of the format.
+        drop: whether a record that can't be encoded is left out.
+    """
+    for number, record in enumerate(records):
+        try:
+            encoded = encode(encoder, record, number)
+        except (TypeError, ValueError):
+            if drop:
+                continue
+            raise
+        yield encoded

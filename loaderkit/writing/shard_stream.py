@@ -1,0 +1,103 @@
+"""Encoded records in their order are written to the files of a folder."""
+
+import contextlib
+import itertools
+import os
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from loaderkit._system.descriptors import above_standard
+
+from .shard_files import sync
+from .target import shard_names
+from .write_format import RecordEncoder, ShardWriter, WriteFormat
+
+
+@contextlib.contextmanager
+def shard_writer(writing: WriteFormat, path: str, encoder: RecordEncoder) -> Iterator[ShardWriter]:
+    """A writer of a new file, which is ended with the block, and given up where the block or its end raises.
+
+    Args:
+        writing: the format.
+        path: of the file.
+        encoder: which made the records.
+    """
+    writer = writing.open(path, encoder)
+    try:
+        yield writer
+        writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def write_by_bytes(
+    encoded: Iterable[Any], writing: WriteFormat, encoder: RecordEncoder, folder: str, shard_bytes: int
+) -> list[str]:
+    """Writes files that are ended where they have so many bytes; gives their names.
+
+    Args:
+        encoded: what the encoder made of the records.
+        writing: the format.
+        encoder: its encoder.
+        folder: for the files.
+        shard_bytes: the size.
+    """
+    rest = iter(encoded)
+    count = 0
+    for one in rest:
+        path = os.path.join(folder, f"{count:05d}.{writing.extension}")
+        with shard_writer(writing, path, encoder) as writer:
+            for record in itertools.chain([one], rest):
+                writer.add(record)
+                if writer.nbytes >= shard_bytes:
+                    break
+        sync(path)
+        count += 1
+    if not count:
+        raise ValueError("records: expected one or more that can be written, got none")
+    names = shard_names(count, writing.extension)
+    for shard, name in enumerate(names):
+        os.replace(os.path.join(folder, f"{shard:05d}.{writing.extension}"), os.path.join(folder, name))
+    return names
+
+
+def write_spooled(
+    encoded: Iterable[Any], writing: WriteFormat, encoder: RecordEncoder, folder: str, names: Sequence[str]
+) -> None:
+    """Writes records, of which the number isn't known before, to files with equal numbers of them.
+
+    Args:
+        encoded: what the encoder made of the records.
+        writing: the format.
+        encoder: its encoder.
+        folder: for the files.
+        names: theirs.
+    """
+    if len(names) == 1:
+        _write_shard(encoded, writing, encoder, os.path.join(folder, names[0]))
+        return
+    spool = os.path.join(folder, "spool")
+    count = 0
+    with above_standard():
+        file = open(spool, "w+b")  # noqa: SIM115 - in the next line
+    with file:
+        for one in encoded:
+            pickle.dump(one, file, 5)
+            count += 1
+        if count < len(names):
+            raise ValueError(f"shards: expected at most the {count} records, got {len(names)}")
+        file.seek(0)
+        for shard, name in enumerate(names):
+            size = (shard + 1) * count // len(names) - shard * count // len(names)
+            records = (pickle.load(file) for _ in range(size))
+            _write_shard(records, writing, encoder, os.path.join(folder, name))
+    os.unlink(spool)
+
+
+def _write_shard(encoded: Iterable[Any], writing: WriteFormat, encoder: RecordEncoder, path: str) -> None:
+    with shard_writer(writing, path, encoder) as writer:
+        for one in encoded:
+            writer.add(one)
+    sync(path)

@@ -1,0 +1,152 @@
+"""Writes records to files of any format."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from loaderkit._base.integers import at_least
+from loaderkit._runtime.worker.reading import ReadOptions
+from loaderkit._storage.names import is_remote
+from loaderkit.sources.fingerprint import fingerprint_of
+from loaderkit.sources.protocol import check_source
+
+from .formats import format_of_path, write_format
+from .parallel_encoding import encoded_by_workers
+from .record_stream import encoded_records, first_record, source_records
+from .shard_files import make_shards
+from .shard_stream import write_by_bytes, write_spooled
+from .source_shard import SourceShards
+from .target import WriteTarget, shard_names
+from .write_format import WriteFormat
+
+SHARD_BYTES = 256 * 10**6
+
+
+def write(
+    records: Any,
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002 - the name that users know
+    shards: int | None = None,
+    shard_bytes: int | None = None,
+    worker_count: int | None = 0,
+    worker_kind: str = "process",
+    read_options: ReadOptions | None = None,
+    on_record_error: str = "raise",
+    overwrite: bool = False,
+) -> list[str]:
+    """Writes records to a folder of files, or to one file, whole or not at all; gives the paths of the files.
+
+    The files are the same for any number of workers. A run over a source with `shards` that was killed goes on with the
+    files that it had finished.
+
+    Args:
+        records: a data source, a loader or another iterable, or a function that gives one. Bytes stay bytes, and the
+            source of the format gives a dict back as it was, but see `format`.
+        path: a folder that is made, or a file whose name ends as the format's do, such as "train.tfrecord".
+        format: "array_record", "tar", "tfrecord", "parquet", "arrow" or "jsonl"; a file's name says it. TypeError that
+            names a value that the format can't hold.
+        shards: number of files in the folder; file i of S has the records [i*n//S, (i+1)*n//S).
+        shard_bytes: a file is ended where it has so many; 256 MB without `shards`.
+        worker_count: that read and encode the records of a source; a generator is read here.
+        worker_kind: "process" or "thread".
+        read_options: how workers read where the files are ended by bytes.
+        on_record_error: a record that can't be read or encoded is an error ("raise"), or is left out ("drop").
+        overwrite: whether what exists at the path is replaced; FileExistsError otherwise.
+
+    >>> import loaderkit as lk, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     files = write(({"label": n} for n in range(5)), f"{folder}/train", format="jsonl", shards=2)
+    ...     print([os.path.basename(file) for file in files], lk.JsonLinesDataSource(files)[4])
+    ['00000-of-00002.jsonl', '00001-of-00002.jsonl'] {'label': 4}
+    """
+    path = os.fspath(path)
+    if is_remote(path):
+        raise ValueError(f"path: expected a local path, got {path!r}; write there and copy the files")
+    if on_record_error not in ("raise", "drop"):
+        raise ValueError(f"on_record_error: expected 'raise' or 'drop', got {on_record_error!r}")
+    by_name = format_of_path(path)
+    if format is None and by_name is None:
+        raise ValueError(
+            f"format: expected one for the folder {path!r}, got None; give format='array_record'"
+        )
+    writing = write_format(format or by_name or "")
+    is_file = path.endswith(f".{writing.extension}")
+    shards, shard_bytes = _checked_sizes(shards, shard_bytes, is_file)
+    target = WriteTarget(path, is_file=is_file, overwrite=overwrite)
+    names = None
+    if shards is not None:
+        names = [os.path.basename(path)] if is_file else shard_names(shards, writing.extension)
+    source = _source_of(records)
+    drop = on_record_error == "drop"
+    if source is not None and names is not None:
+        return _write_source(source, writing, target, names, drop, worker_count, worker_kind)
+    with target.unfinished() as folder:
+        if source is None:
+            given = records() if callable(records) and not isinstance(records, Iterable) else records
+            first, stream = first_record(given)
+            encoder = writing.encoder(first)
+            encoded = encoded_records(stream, encoder, drop)
+        else:
+            encoder = writing.encoder(first_record(source_records(source, drop))[0][1])
+            encoded = encoded_by_workers(source, encoder, drop, worker_count, worker_kind, read_options)
+        if names is not None:
+            write_spooled(encoded, writing, encoder, folder, names)
+        else:
+            names = write_by_bytes(encoded, writing, encoder, folder, shard_bytes)
+        return target.finish(names)
+
+
+def _checked_sizes(shards: int | None, shard_bytes: int | None, is_file: bool) -> tuple[int | None, int]:
+    if shards is not None and shard_bytes is not None:
+        raise ValueError(f"shards: expected None beside shard_bytes, got {shards}; give one of them")
+    if shards is not None:
+        shards = at_least("shards", shards, 1)
+    if shard_bytes is not None:
+        shard_bytes = at_least("shard_bytes", shard_bytes, 1)
+    if is_file:
+        if shard_bytes is not None or (shards or 1) > 1:
+            raise ValueError(
+                "path: expected a folder for several files, got a file's name; leave out its extension"
+            )
+        shards = 1
+    return shards, shard_bytes or SHARD_BYTES
+
+
+def _source_of(records: Any) -> Any:
+    """The records where they are a source, None for an iterable; TypeError for anything else."""
+    if hasattr(type(records), "__getitem__"):
+        check_source(records)
+        return records
+    if not (isinstance(records, Iterable) or callable(records)):
+        raise TypeError(
+            f"records: expected a data source, an iterable or a function that gives one, got a "
+            f"{type(records).__name__}"
+        )
+    return None
+
+
+def _write_source(
+    source: Any,
+    writing: WriteFormat,
+    target: WriteTarget,
+    names: list[str],
+    drop: bool,
+    worker_count: int | None,
+    worker_kind: str,
+) -> list[str]:
+    count = len(source)
+    if len(names) > count:
+        raise ValueError(f"shards: expected at most the {count} records, got {len(names)}")
+    with target.unfinished() as folder:
+        encoder = writing.encoder(first_record(source_records(source, drop))[0][1])
+        key = {
+            "source": fingerprint_of(source),
+            "format": writing.name,
+            "encoder": repr(encoder),
+            "shards": len(names),
+            "drop": drop,
+        }
+        make = SourceShards(source, writing, encoder, len(names), drop)
+        make_shards(make, names, folder, key=key, worker_count=worker_count, worker_kind=worker_kind)
+        return target.finish(names)

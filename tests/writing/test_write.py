@@ -1,0 +1,160 @@
+"""lk.write: what goes in comes out, whole or not at all, the same bytes for any workers."""
+
+import hashlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from round_trip import MIXED, RECORDS, same
+
+import loaderkit as lk
+
+SOURCES = {
+    "array_record": lk.ArrayRecordDataSource,
+    "tfrecord": lk.TFRecordDataSource,
+    "jsonl": lk.JsonLinesDataSource,
+}
+BYTES = [b"one", b"", b"\n\r__loaderkit__", b"\xc1lk1", b"two" * 1000]
+
+
+def digests(files):
+    return [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("records", [RECORDS, MIXED, BYTES], ids=["leaves", "mixed", "bytes"])
+def test_records_come_back(tmp_path, name, records):
+    files = lk.write(records, tmp_path / "set", format=name, shards=2)
+    assert sorted(os.listdir(tmp_path)) == ["set"]
+    assert files == [str(tmp_path / "set" / f"0000{i}-of-00002.{name}") for i in range(2)]
+    with SOURCES[name](files) as source:
+        assert same([source[key] for key in range(len(source))], records)
+        assert same(source.__getitems__([1, 0]), [records[1], records[0]])
+        assert source.fingerprint()
+    one = lk.write(iter(records), tmp_path / f"one.{name}")
+    with SOURCES[name](one) as source:
+        assert same(source[len(records) - 1], records[-1])
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_the_same_bytes_for_any_workers(tmp_path, name):
+    ways = [
+        (RECORDS, 0, "process"),
+        (RECORDS, 2, "process"),
+        (RECORDS, 2, "thread"),
+        (lambda: iter(RECORDS), 0, "process"),
+    ]
+    for sizes in ({"shards": 3}, {"shard_bytes": 1500}):
+        found = set()
+        used = ways if name == "tfrecord" else ways[::3]  # processes take long to start
+        for number, (records, count, kind) in enumerate(used):
+            path = tmp_path / f"{number}-{next(iter(sizes))}"
+            files = lk.write(records, path, format=name, worker_count=count, worker_kind=kind, **sizes)
+            found.add(tuple(digests(files)))
+        assert len(found) == 1 and len(found.pop()) > 1
+
+
+def test_a_target_that_exists_stays(tmp_path):
+    for path, name in ((tmp_path / "a.jsonl", None), (tmp_path / "a", "jsonl")):
+        files = lk.write(RECORDS[:2], path, format=name)
+        before = digests(files)
+        with pytest.raises(FileExistsError, match="overwrite=True"):
+            lk.write(RECORDS, path, format=name)
+        assert digests(files) == before
+        lk.write(RECORDS, path, format=name, overwrite=True)
+        assert len(lk.JsonLinesDataSource(files)) == 7
+    (tmp_path / "a" / "notes").write_text("mine")
+    with pytest.raises(FileExistsError, match="'notes'"):
+        lk.write(RECORDS, tmp_path / "a", format="jsonl", overwrite=True)
+
+
+def failing():
+    yield from RECORDS
+    raise RuntimeError("no more")
+
+
+@pytest.mark.parametrize("sizes", [{}, {"shards": 2}])
+def test_a_generator_that_raises_leaves_nothing(tmp_path, sizes):
+    with pytest.raises(RuntimeError, match="no more"):
+        lk.write(failing, tmp_path / "set", format="tfrecord", **sizes)
+    assert not (tmp_path / "set").exists()
+    lk.write(RECORDS, tmp_path / "set", format="tfrecord", shards=2)
+    assert os.listdir(tmp_path) == ["set"]
+
+
+def test_bad_records_are_named_or_dropped(tmp_path):
+    records = [*RECORDS[:2], b"bytes", RECORDS[3]]
+    for sizes in ({"shards": 2}, {"shard_bytes": 10**6}):
+        for given in (records, lambda: iter(records)):
+            with pytest.raises(ValueError, match="record 2: expected dict as the first record is, got bytes"):
+                lk.write(given, tmp_path / "set", format="tfrecord", **sizes)
+            files = lk.write(given, tmp_path / "set", format="tfrecord", on_record_error="drop", **sizes)
+            assert len(lk.TFRecordDataSource(files)) == 3
+            shutil.rmtree(tmp_path / "set")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"records": []}, ValueError, "expected one record or more"),
+        ({"records": iter([])}, ValueError, "expected one or more"),
+        ({"records": 3}, TypeError, "records: expected a data source"),
+        ({"format": None}, ValueError, "format: expected one for the folder"),
+        ({"format": "csv"}, ValueError, "format: expected one of array_record"),
+        ({"shards": 2, "shard_bytes": 5}, ValueError, "give one of them"),
+        ({"shards": 9}, ValueError, "at most the 7 records"),
+        ({"on_record_error": "skip"}, ValueError, "'raise' or 'drop'"),
+    ],
+)
+def test_bad_arguments(tmp_path, arguments, error, text):
+    given = {"records": RECORDS, "path": tmp_path / "set", "format": "jsonl"} | arguments
+    with pytest.raises(error, match=text):
+        lk.write(**given)
+    assert not (tmp_path / "set").exists()
+
+
+KILLED = """
+import os, signal, sys, loaderkit as lk
+class Source:
+    def __len__(self): return 40
+    def __getitem__(self, key):
+        if key == int(sys.argv[2]): os.kill(os.getpid(), signal.SIGKILL)
+        return b"%d" % key
+    def fingerprint(self): return {"n": 40}
+lk.write(Source(), sys.argv[1], format="tfrecord", shards=4)
+"""
+
+
+def test_a_killed_run_goes_on(tmp_path):
+    path = tmp_path / "set"
+    done = subprocess.run([sys.executable, "-c", KILLED, path, "25"], check=False)
+    assert done.returncode == -signal.SIGKILL and not path.exists()
+    first = path.with_name("set.partial") / "00000-of-00004.tfrecord"
+    inode = first.stat().st_ino
+    subprocess.run([sys.executable, "-c", KILLED, path, "-1"], check=True)
+    assert os.listdir(tmp_path) == ["set"] and len(os.listdir(path)) == 4
+    assert (path / first.name).stat().st_ino == inode
+    assert [*lk.TFRecordDataSource(path / "*.tfrecord")] == [b"%d" % key for key in range(40)]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_full_disk_leaves_nothing_under_the_name(tmp_path, name):
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+    code = (
+        "import os, sys, loaderkit as lk\n"
+        "try: lk.write([os.urandom(1000) for _ in range(1000)], sys.argv[1])\n"
+        "except OSError as error: print('full')"
+    )
+    path = tmp_path / f"a.{name}"
+    done = subprocess.run(
+        [sys.executable, "-c", code, path], check=False, preexec_fn=limit, capture_output=True, text=True
+    )
+    assert done.stdout == "full\n" and not path.exists()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from . import grain as grain
     from . import jax as jax
+    from . import keras as keras
     from . import torch as torch
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
@@ -12,5 +13,5 @@ else:
     __getattr__, __dir__ = _lazy_names(
         globals(),
         {},
-        ["grain", "jax", "torch"],
+        ["grain", "jax", "keras", "torch"],
     )

@@ -20,8 +20,8 @@ PLAIN = """
     build bulk by byte bytes cache cached call calling calls canonical card cards cat center changed check
     checkpoint checks checksum checksums chosen chunked chunks chw cipher cli client closable closed closing
     cluster codec column columns combine come coming command comparison compile compiled component components
-    composed concat config conformance constants contact content context coordination counted counters create
-    crop crops csv curves data dataset datasets decisions decode decoder decoders delivery demo describe
+    composed concat config conformance constants contact content context convert coordination counted counters
+    create crop crops csv curves data dataset datasets decisions decode decoder decoders delivery demo describe
     described description descriptors device differ difference digest digits direct directory discarded distinct
     document documents domain drop dropping each encoded encoder encoding end ends engine entry epoch epochs
     error errors event eviction example exceptions executor executors exit experiment experimental exposed

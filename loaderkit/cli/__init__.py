@@ -27,6 +27,7 @@ COMMANDS = {
     "first": "a field of the first record, or of the first that a function chooses",
     "table": "fields of all records as lines with tabs",
     "create": "a data file from a table of names and files",
+    "convert": "the records in another format or order, or through a function",
     "demo": "train on handwritten digits, kill the training in the middle of an epoch, resume it exactly",
 }
 

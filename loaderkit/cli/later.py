@@ -1,11 +1,9 @@
 """Commands that this version doesn't have: what to use meanwhile.
 
-Other programs have commands with these names, and texts of loaderkit's own errors name `convert`.
+Other programs have commands with these names.
 """
 
 MEANWHILE = {
-    "convert": "to unpack x.tgz use `gunzip x.tgz`, which makes x.tar; for another order of the records shuffle while "
-    "reading, with lk.IndexSampler(len(source), shuffle=True, seed=0), or with lk.ChunkSampler and a larger window",
     "map": "give the function to a loader: lk.load(source, transformations=[function])",
     "stats": "use `loaderkit inspect SRC` for the sizes of records and fields",
     "cache": "give a source cache=lk.Cache(folder) in Python",

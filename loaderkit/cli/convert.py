@@ -1,0 +1,179 @@
+"""`loaderkit convert`: records of any format into files of another."""
+
+import argparse
+import contextlib
+import gzip
+import hashlib
+import importlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from loaderkit.errors import DataFormatError
+from loaderkit.sources import SubsetDataSource
+from loaderkit.writing.formats import FORMATS
+from loaderkit.writing.formats import write_format as named_format
+from loaderkit.writing.map_shards import map_shards
+
+from .data_format import format_by_name
+from .exit_status import ExitStatus, UsageError
+from .open_source import PIPE, add_source_arguments, open_source, shown_name
+from .output import Output, add_output_argument
+from .printable import counted
+from .write_output import add_processes_argument, shuffled_keys
+
+TGZ = (".tgz", ".tar.gz")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.description = (
+        "Write the records of SRC in another format, another order, or through a function. A run that was killed goes "
+        "on when it is started again, and the files are the same for any -p."
+    )
+    add_source_arguments(parser)
+    parser.add_argument(
+        "target",
+        metavar="DST",
+        help="a new file such as x.tar, or a new folder of files; - writes to stdout",
+    )
+    parser.add_argument(
+        "--to", choices=sorted(FORMATS), help="format of DST; default: as its name says, else as SRC has it"
+    )
+    parser.add_argument("--shards", type=int, metavar="N", help="files of a folder, of as many records each")
+    parser.add_argument(
+        "--call",
+        metavar="MODULE:FUNCTION",
+        help="a function that takes a record and gives one, a list of them, or None for none",
+    )
+    parser.add_argument("--shuffle", type=int, metavar="SEED", help="write the records in a shuffled order")
+    add_processes_argument(parser)
+    parser.add_argument("--overwrite", action="store_true", help="replace DST")
+    add_output_argument(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Converts the files."""
+    if options.target == PIPE and (options.json or options.shards is not None):
+        raise UsageError("DST: expected a name with --json or --shards, got -")
+    if options.processes < 0:
+        raise UsageError(f"--processes: expected 0 or more, got {options.processes}")
+    function, version = (_same, "convert") if options.call is None else _called(options.call)
+    with _unpacked(options.sources) as names:
+        options.sources = names
+        with open_source(options) as opened:
+            name = _target_format(options, opened.format)
+            source = opened.source if options.shuffle is None else _shuffled(opened.source, options.shuffle)
+            files = _write(options, source, function, version, name)
+            records = len(source)
+    out = Output(as_json=options.json)
+    if options.target != PIPE:
+        out.document({"output": options.target, "format": name, "files": files, "records_read": records})
+        out.text(
+            f"{shown_name(options.target)}: {counted(records, 'record')} read, {counted(files, 'file')} written"
+        )
+    return ExitStatus.DONE
+
+
+def _write(
+    options: argparse.Namespace, source: Any, function: Callable[[Any], Any], version: str, name: str
+) -> int:
+    """Writes DST; gives the number of its files."""
+    arguments: dict[str, Any] = {"version": version, "format": name, "worker_count": options.processes}
+    target = options.target
+    if target != PIPE and os.path.lexists(target) and not options.overwrite:
+        raise UsageError(
+            f"DST: expected a new name, got {shown_name(target)}, which is there; or give --overwrite"
+        )
+    try:
+        if target == PIPE:
+            with tempfile.TemporaryDirectory(prefix="loaderkit-") as folder:
+                (path,) = map_shards(function, source, os.path.join(folder, "all"), shards=1, **arguments)
+                with open(path, "rb") as file:
+                    shutil.copyfileobj(file, sys.stdout.buffer)
+            return 1
+        if not _is_file(target):
+            shards = options.shards
+            return len(
+                map_shards(function, source, target, shards=shards, overwrite=options.overwrite, **arguments)
+            )
+        if options.shards not in (None, 1):
+            raise UsageError(f"--shards: expected a folder as DST, got the file {shown_name(target)}")
+        folder = f"{target}.converted"
+        (path,) = map_shards(function, source, folder, shards=1, overwrite=True, **arguments)
+        os.replace(path, target)
+        shutil.rmtree(folder)
+        return 1
+    except (ValueError, TypeError) as error:
+        notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
+        raise DataFormatError(f"{error}{notes}") from error
+
+
+def _target_format(options: argparse.Namespace, data_format: str) -> str:
+    by_name = None if options.target == PIPE else format_by_name(options.target)
+    name = options.to or by_name or data_format
+    if name not in FORMATS:
+        raise UsageError(f"--to: expected one of {', '.join(sorted(FORMATS))}, got {name}")
+    named_format(name)  # an ImportError names the extra
+    return str(name)
+
+
+def _is_file(target: str) -> bool:
+    return format_by_name(target) is not None
+
+
+def _same(record: Any) -> list[Any]:
+    return [record]  # a record that is itself a list, or None, is one record
+
+
+def _shuffled(source: Any, seed: int) -> SubsetDataSource:
+    return SubsetDataSource(source, shuffled_keys(len(source), seed))
+
+
+def _called(text: str) -> tuple[Callable[[Any], Any], str]:
+    """The function that MODULE:FUNCTION names, and a version of it: a digest of its file."""
+    module_name, colon, name = text.partition(":")
+    if not (module_name and colon and name):
+        raise UsageError(f"--call: expected MODULE:FUNCTION, got {text}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+        function = getattr(module, name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"--call: expected a function that can be imported, got {text}: {error}") from error
+    digest = ""
+    if (path := getattr(module, "__file__", None)) is not None:
+        with open(path, "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+    return function, f"{text} {digest}"
+
+
+@contextlib.contextmanager
+def _unpacked(names: list[str]) -> Iterator[list[str]]:
+    """The names, with unpacked copies in place of .tgz archives while the block runs."""
+    if not any(name.endswith(TGZ) for name in names):
+        yield names
+        return
+    with tempfile.TemporaryDirectory(prefix="loaderkit-") as folder:
+        yield [
+            _unpack(name, os.path.join(folder, str(i))) if name.endswith(TGZ) else name
+            for i, name in enumerate(names)
+        ]
+
+
+def _unpack(name: str, folder: str) -> str:
+    base = os.path.basename(name)
+    os.makedirs(folder)
+    path = os.path.join(folder, base[: -len(next(end for end in TGZ if base.endswith(end)))] + ".tar")
+    try:
+        with gzip.open(name, "rb") as packed, open(path, "wb") as file:
+            shutil.copyfileobj(packed, file)
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise DataFormatError(
+            f"{name}: expected an archive packed by gzip, got another or a cut one: {error}"
+        ) from None
+    return path

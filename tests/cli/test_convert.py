@@ -1,0 +1,149 @@
+"""`loaderkit convert`: the same records, fields and keys, the same bytes for any workers."""
+
+import gzip
+import json
+import os
+
+import pytest
+from small_archives import tar_of, tfrecord_of
+
+import loaderkit as lk
+from loaderkit.writing import shard_jobs
+
+RECORDS = [(f"{k:04d}", {"cls": b"%d" % (k % 7), "jpg": bytes([k]) * k}) for k in range(60)]
+
+
+@pytest.fixture
+def archive(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tar_of(tmp_path / "a.tar", RECORDS)
+    return tmp_path / "a.tar"
+
+
+def read(*names):
+    return list(lk.TarDataSource([str(name) for name in names]))
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.glob("*.tar")}
+
+
+EXPECTED = [{"__key__": key, **fields} for key, fields in RECORDS]
+
+
+def test_keys_fields_and_order_are_kept(loaderkit, archive, tmp_path):
+    """Into a file, a folder and a pipe."""
+    assert loaderkit("convert", archive, "b.tar").out == "b.tar: 60 records read, 1 file written\n"
+    assert read("b.tar") == EXPECTED
+    assert loaderkit("convert", archive, "c", "--shards", "4", "--json").documents == [
+        {"output": "c", "format": "tar", "files": 4, "records_read": 60}
+    ]
+    assert read(*sorted(tmp_path.glob("c/*.tar"))) == EXPECTED
+    assert loaderkit("convert", archive, "-").raw == (tmp_path / "b.tar").read_bytes()
+    assert not list(tmp_path.glob("*.partial")) and not list(tmp_path.glob("*.converted"))
+
+
+def test_the_same_bytes_for_any_workers(loaderkit, archive, tmp_path):
+    """Shuffled by a seed, too; another seed is another order."""
+    for name, seed, workers in (("x", 3, 0), ("y", 3, 2), ("z", 4, 0)):
+        assert (
+            loaderkit("convert", archive, name, "--shuffle", seed, "--shards", "3", "-p", workers).status == 0
+        )
+    assert contents(tmp_path / "x") == contents(tmp_path / "y") != contents(tmp_path / "z")
+    found = [record["__key__"] for record in read(*sorted(tmp_path.glob("x/*.tar")))]
+    assert found != sorted(found) == [key for key, _ in RECORDS]
+
+
+def test_an_archive_packed_by_gzip(loaderkit, archive, tmp_path):
+    """Both names of it; a cut one is an error."""
+    packed = gzip.compress(archive.read_bytes())
+    for name in ("p.tgz", "q.tar.gz"):
+        (tmp_path / name).write_bytes(packed)
+        assert loaderkit("convert", name, f"{name}-out.tar").status == 0
+        assert read(f"{name}-out.tar") == EXPECTED
+    (tmp_path / "cut.tgz").write_bytes(packed[: len(packed) // 2])
+    ran = loaderkit("convert", "cut.tgz", "d.tar")
+    assert (
+        ran.status == 3 and "cut.tgz: expected an archive packed by gzip, got another or a cut one" in ran.err
+    )
+    assert not os.path.exists("d.tar")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "tfrecord", "lines"])
+def test_other_formats_into_tar(loaderkit, tmp_path, monkeypatch, kind):
+    """What the source of the format gives comes back from the archive."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / {"jsonl": "a.jsonl", "csv": "a.csv", "tfrecord": "a.tfrecord", "lines": "a.txt"}[kind]
+    if kind == "tfrecord":
+        tfrecord_of(path, [b"one", b"two"])
+    else:
+        path.write_text(
+            {
+                "jsonl": '{"x": 1, "y": [1, 2]}\n{"x": 2, "y": []}\n',
+                "csv": "x,y\n1,a\n2,b\n",
+                "lines": "one\ntwo\n",
+            }[kind]
+        )
+    source = {
+        "jsonl": lk.JsonLinesDataSource,
+        "csv": lk.CsvDataSource,
+        "tfrecord": lk.TFRecordDataSource,
+        "lines": lk.LinesDataSource,
+    }[kind]
+    assert loaderkit("convert", path, "out", "--to", "tar", "--shards", "1").status == 0
+    found = [
+        {name: value for name, value in record.items() if name != "__key__"}
+        if isinstance(record, dict)
+        else record
+        for record in read("out/00000-of-00001.tar")
+    ]
+    assert found == list(source(path))
+
+
+def test_a_function_of_the_user(loaderkit, archive, tmp_path):
+    """Records are changed, left out, or made several."""
+    (tmp_path / "my_functions.py").write_text(
+        "def odd(record):\n    if int(record['__key__']) % 2:\n        return {**record, 'txt': b'odd'}\n"
+    )
+    assert loaderkit("convert", archive, "b.tar", "--call", "my_functions:odd").status == 0
+    assert [record["txt"] for record in read("b.tar")] == [b"odd"] * 30
+    for text in ("my_functions", "my_functions:even", "no_such_module:f"):
+        ran = loaderkit("convert", archive, "c.tar", "--call", text)
+        assert ran.status == 2 and "--call: expected" in ran.err
+
+
+def test_it_goes_on_where_it_was_stopped(loaderkit, archive, tmp_path, monkeypatch):
+    """Files that are finished aren't written again."""
+    real, written = shard_jobs.safe_on_disk, []
+
+    def disk_full(path):
+        written.append(os.path.basename(path))
+        if len(written) == 3:
+            raise OSError(28, "No space left on device")
+        return real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shard_jobs, "safe_on_disk", disk_full)
+        ran = loaderkit("convert", archive, "b", "--shards", "4")
+        assert ran.status == 3 and "No space left" in ran.err and not os.path.exists("b")
+        assert loaderkit("convert", archive, "b", "--shards", "4").status == 0
+    assert written == [f"{k:05}-of-00004.tar" for k in (0, 1, 2, 2, 3)]
+    assert read(*sorted(tmp_path.glob("b/*.tar"))) == EXPECTED
+
+
+def test_what_cannot_be_done(loaderkit, archive):
+    """Status 2 and a line that says what to give."""
+    os.mkdir("there")
+    for arguments, message in [
+        (["there"], "DST: expected a new name, got there, which is there; or give --overwrite"),
+        (["b.tar", "--shards", "2"], "--shards: expected a folder as DST, got the file b.tar"),
+        (["-", "--json"], "DST: expected a name with --json or --shards, got -"),
+        (["b", "--to", "csv"], "invalid choice: 'csv'"),
+        (["b", "-p", "-1"], "--processes: expected 0 or more, got -1"),
+        (["b", "--shuffle", "-1"], "--shuffle: expected a seed in [0, 2**64), got -1"),
+    ]:
+        ran = loaderkit("convert", archive, *arguments)
+        assert ran.status == 2 and message in ran.err, ran.err
+    assert (
+        json.loads(loaderkit("convert", archive, "there", "--overwrite", "--json").out)["records_read"] == 60
+    )

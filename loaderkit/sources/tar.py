@@ -110,11 +110,18 @@ class TarDataSource(IndexedDataSource):
         """For each field that was asked for the numbers that it may have in the index, in order of preference."""
         known = {field: number for number, field in enumerate(self._index.fields)}
         first = None if self._described is None or self._choices is None else self._described.first()
-        if first is not None:
-            known |= {name: known[field] for name, field in first.stored_names().items() if field in known}
-        numbers = [[known[name] for name in names if name in known] for names in self._choices or ()]
+        stored = {} if first is None else first.stored_names()
+        numbers = [
+            [
+                known[field]
+                for name in names
+                for field in dict.fromkeys((stored.get(name, name), name))
+                if field in known
+            ]
+            for names in self._choices or ()
+        ]
         if known and not all(numbers):
-            shown = ", ".join(map(repr, list(first.stored_names() if first else known)[:20]))
+            shown = ", ".join(map(repr, list(stored or known)[:20]))
             missing = ";".join((self._choices or ())[numbers.index([])])
             raise ValueError(f"fields: expected fields that the archives have ({shown}), got {missing!r}")
         return numbers
@@ -193,7 +200,11 @@ class TarDataSource(IndexedDataSource):
         wanted, lacking = chosen(places, len(keys), self._numbers)
         if lacking is not None:
             key = keys[lacking : lacking + 1]
-            self._parsed(int(key[0]), self._spans.read(key)[0])  # says which
+            found = self._parsed(int(key[0]), self._spans.read(key)[0])  # says which, where there is none
+            raise ValueError(
+                f"record {found['__key__']!r} of {self._place(int(key[0]))}: expected fields in the form that the "
+                "first archive says, got another; read archives of different forms by a source each, or without fields="
+            )
         return places.only(wanted, len(self._numbers))
 
     def _from_ranges(

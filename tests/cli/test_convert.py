@@ -147,3 +147,14 @@ def test_what_cannot_be_done(loaderkit, archive):
     assert (
         json.loads(loaderkit("convert", archive, "there", "--overwrite", "--json").out)["records_read"] == 60
     )
+
+
+@pytest.mark.parametrize("form", ["array_record", "jsonl", "tfrecord"])
+def test_tar_to_another_format_and_back(loaderkit, archive, tmp_path, form):
+    """The same records, with fields and keys; the archive that comes back has the bytes of one made at once."""
+    assert loaderkit("convert", archive, "there", "--to", form, "--shards", "3").status == 0
+    names = sorted(tmp_path.glob(f"there/*.{form}"))
+    assert len(names) == 3 and loaderkit("convert", *names, "back.tar").status == 0
+    assert read("back.tar") == EXPECTED
+    assert loaderkit("convert", archive, "once.tar").status == 0
+    assert (tmp_path / "back.tar").read_bytes() == (tmp_path / "once.tar").read_bytes()

@@ -42,6 +42,15 @@ def test_what_was_written_is_opened(tmp_path):
     assert card["libraries"]["loaderkit"] == lk.__version__
 
 
+@pytest.mark.parametrize("form", ["array_record", "jsonl", "tfrecord"])
+def test_other_formats(tmp_path, form):
+    """The same records from each."""
+    written(tmp_path, format=form)
+    for record, expected in zip(lk.open("numbers", "train", data_dir=tmp_path), RECORDS, strict=True):
+        np.testing.assert_array_equal(record["x"], expected["x"])
+        assert (record["cls"], record["txt"]) == (expected["cls"], expected["txt"])
+
+
 def test_workers_and_restarts_change_no_byte(tmp_path, monkeypatch):
     """What an interrupted run has done isn't done again, and the folder has its name at the end only."""
     first = contents(written(tmp_path / "a"))

@@ -55,7 +55,6 @@ def run(options: argparse.Namespace) -> int:
             options.output,
             SubsetDataSource(opened.source, chosen),
             form,
-            out,
             overwrite=options.overwrite,
             worker_count=options.processes,
         )

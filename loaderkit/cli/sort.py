@@ -62,7 +62,6 @@ def run(options: argparse.Namespace) -> int:
             options.output,
             SubsetDataSource(opened.source, order),
             form,
-            out,
             overwrite=options.overwrite,
             worker_count=options.processes,
         )

@@ -2,18 +2,27 @@
 
 import argparse
 import contextlib
+import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from loaderkit.errors import DataFormatError
-from loaderkit.writing.write_format import RecordEncoder, ShardWriter, WriteFormat
+from loaderkit._system.locked_folder import locked_folder
+from loaderkit.sources.fingerprint import fingerprint_of
+from loaderkit.writing.formats import FORMATS
+from loaderkit.writing.formats import write_format as named_format
+from loaderkit.writing.parallel_encoding import encoded_by_workers
+from loaderkit.writing.record_stream import encode, source_records
+from loaderkit.writing.shard_files import make_shards, sync
+from loaderkit.writing.shard_stream import shard_writer
+from loaderkit.writing.write_format import RecordEncoder, WriteFormat
 
 from .exit_status import ExitStatus, UsageError
-from .open_source import add_source_arguments, open_source
+from .open_source import add_source_arguments, open_source, shown_name
 from .output import Output, add_output_argument
 from .printable import counted, size_text
-from .write_output import WRITTEN, check_new, in_order, partial_file
+from .write_output import add_processes_argument, check_new, data_errors
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -22,22 +31,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.description = (
         "Write the records, in order, into files PREFIX-000000.tar, PREFIX-000001.tar, ... They get their names when "
-        "all are whole."
+        "all are whole; with -n alone a command that was stopped goes on with the files that are left."
     )
     add_source_arguments(parser)
     parser.add_argument("-n", "--number", type=int, metavar="N", help="of records in a file")
     parser.add_argument(
-        "-s",
-        "--size",
-        metavar="BYTES",
-        help="of a file at most, such as 256M or 1G; a larger record has its own file",
+        "-s", "--size", metavar="BYTES", help="a file is ended where it has so many, such as 256M or 1G"
     )
     parser.add_argument("-o", "--output", metavar="PREFIX", required=True, help="what the names begin with")
     parser.add_argument("--max-shards", type=int, metavar="N", help="stop after this many files")
     parser.add_argument(
-        "--to", choices=sorted(WRITTEN), default="tar", metavar="FORMAT", help="of the files (default: tar)"
+        "--to",
+        choices=sorted(FORMATS),
+        metavar="FORMAT",
+        help="of the files (default: that of SRC, else tar)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace files of these names")
+    add_processes_argument(parser)
     add_output_argument(parser)
 
 
@@ -46,94 +56,133 @@ def run(options: argparse.Namespace) -> int:
     for name in ("number", "max_shards"):
         if (given := getattr(options, name)) is not None and given < 1:
             raise UsageError(f"--{name.replace('_', '-')}: expected 1 or more, got {given}")
+    if options.processes < 0:
+        raise UsageError(f"--processes: expected 0 or more, got {options.processes}")
     if options.number is None and options.size is None:
         raise UsageError("split: expected -n or -s, the records or the bytes of a file, got neither")
     most = None if options.size is None else bytes_of("--size", options.size)
-    form = WRITTEN[options.to]()
     out = Output(as_json=options.json)
-    with open_source(options) as opened, out.progress("records", len(opened)) as advance:
+    with open_source(options) as opened:
         if not len(opened):
             raise UsageError("SRC: expected a record or more, got none")
-        shards = ShardFiles(options, form, most)
-        with contextlib.ExitStack() as stack:
-            shards.fill(in_order(opened.source), stack, advance)
-    names, records, nbytes = shards.names, shards.records, shards.nbytes
-    out.document({"outputs": names, "format": form.name, "records": records, "bytes": nbytes})
+        form = named_format(options.to or (opened.format if opened.format in FORMATS else "tar"))
+        first = f"{options.output}-{0:06d}.{form.extension}"
+        check_new(first, overwrite=options.overwrite)
+        os.makedirs(os.path.dirname(os.path.abspath(first)), exist_ok=True)
+        with data_errors(), locked_folder(f"{options.output}.partial"):
+            if most is None:
+                names, records = write_by_number(opened.source, form, options)
+            else:
+                names, records = write_by_size(opened.source, form, options, most)
+            nbytes = [os.path.getsize(_partial(options, name)) for name in names]
+            _finish(options, names)
+    out.document(
+        {
+            "outputs": [shown_name(name) for name in names],
+            "format": form.name,
+            "records": records,
+            "bytes": nbytes,
+        }
+    )
     for name, count, size in zip(names, records, nbytes):
-        out.text(f"{name}: {counted(count, 'record')}, {size_text(size)}")
+        out.text(f"{shown_name(name)}: {counted(count, 'record')}, {size_text(size)}")
     return ExitStatus.DONE
 
 
-class ShardFiles:
-    """The files that are written: their names, records and bytes.
+@dataclass(frozen=True, slots=True)
+class RecordsOfFile:
+    """Writes one of the files, in a worker.
 
-    options: of the command. form: of the files. most: bytes of a file, None for any number.
+    source: of all records. form, encoder: of the files. each: records of a file.
     """
 
-    def __init__(self, options: argparse.Namespace, form: WriteFormat, most: int | None) -> None:
-        self._options, self._form, self._most = options, form, most
-        self.names: list[str] = []
-        self.records: list[int] = []
-        self.nbytes: list[int] = []
-        self._writer: ShardWriter | None = None
+    source: Any
+    form: WriteFormat
+    encoder: RecordEncoder
+    each: int
 
-    def fill(self, records: Iterator[Any], stack: contextlib.ExitStack, advance: Any) -> None:
-        """Writes the records into files, whose names they get when the stack is closed."""
-        encoder: RecordEncoder | None = None
-        try:
-            for number, record in enumerate(records):
-                try:
-                    encoder = encoder or self._form.encoder(record)
-                    encoded = encoder.encode(record, number)
-                except (ValueError, TypeError) as error:
-                    raise DataFormatError(f"record {number}: {error}") from error
-                if self._is_full(encoded):
-                    self._end()
-                    if len(self.names) == self._options.max_shards:
+    def __call__(self, file: int, path: str) -> int:
+        begin, end = file * self.each, min((file + 1) * self.each, len(self.source))
+        with shard_writer(self.form, path, self.encoder) as writer:
+            for number, record in source_records(self.source, False, begin, end):
+                writer.add(encode(self.encoder, record, number))
+        return end - begin
+
+
+def write_by_number(
+    source: Any, form: WriteFormat, options: argparse.Namespace
+) -> tuple[list[str], list[int]]:
+    """Writes files of --number records into the folder for unfinished files; gives their final names and records.
+
+    source: of the records. form: of the files. options: of the command.
+    """
+    encoder = form.encoder(source[0])
+    count = min(-(-len(source) // options.number), options.max_shards or len(source))
+    names = [_name(options, form, place) for place in range(count)]
+    key = {
+        "source": fingerprint_of(source),
+        "format": form.name,
+        "encoder": repr(encoder),
+        "number": options.number,
+    }
+    records = make_shards(
+        RecordsOfFile(source, form, encoder, options.number),
+        [os.path.basename(name) for name in names],
+        f"{options.output}.partial",
+        key=key,
+        worker_count=options.processes,
+    )
+    return names, records
+
+
+def write_by_size(
+    source: Any, form: WriteFormat, options: argparse.Namespace, most: int
+) -> tuple[list[str], list[int]]:
+    """`write_by_number`, where a file is also ended when it has `most` bytes."""
+    encoder = form.encoder(source[0])
+    rest = encoded_by_workers(source, encoder, False, options.processes, "process", None)
+    names: list[str] = []
+    records: list[int] = []
+    try:
+        for one in rest:
+            if len(names) == options.max_shards:
+                break
+            names.append(_name(options, form, len(names)))
+            records.append(0)
+            path = _partial(options, names[-1])
+            with shard_writer(form, path, encoder) as writer:
+                for each in itertools.chain([one], rest):
+                    writer.add(each)
+                    records[-1] += 1
+                    if writer.nbytes >= most or records[-1] == options.number:
                         break
-                if self._writer is None:
-                    self._begin(stack, encoder)
-                self._add(encoded, number)
-                advance(1)
-            self._end()
-        except BaseException:
-            if self._writer is not None:
-                self._writer.abandon()
-            raise
+            sync(path)
+    except BaseException:
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(_partial(options, name))
+        raise
+    return names, records
 
-    def _is_full(self, encoded: Any) -> bool:
-        if self._writer is None:
-            return False
-        more = (
-            sum(len(part) for part in encoded if isinstance(part, bytes))
-            if isinstance(encoded, tuple)
-            else len(encoded)
-        )
-        return (self._options.number is not None and self.records[-1] >= self._options.number) or (
-            self._most is not None and self._writer.nbytes + more > self._most
-        )
 
-    def _begin(self, stack: contextlib.ExitStack, encoder: RecordEncoder) -> None:
-        name = f"{self._options.output}-{len(self.names):06d}.{self._form.extension}"
-        check_new(name, overwrite=self._options.overwrite)
-        os.makedirs(os.path.dirname(os.path.abspath(name)), exist_ok=True)
-        self._writer = self._form.open(stack.enter_context(partial_file(name)), encoder)
-        self.names.append(name)
-        self.records.append(0)
+def _name(options: argparse.Namespace, form: WriteFormat, place: int) -> str:
+    name = f"{options.output}-{place:06d}.{form.extension}"
+    check_new(name, overwrite=options.overwrite)
+    return name
 
-    def _add(self, encoded: Any, number: int) -> None:
-        assert self._writer is not None
-        try:
-            self._writer.add(encoded)
-        except ValueError as error:
-            raise DataFormatError(f"record {number}: {error}") from error
-        self.records[-1] += 1
 
-    def _end(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self.nbytes.append(self._writer.nbytes)
-            self._writer = None
+def _partial(options: argparse.Namespace, name: str) -> str:
+    return os.path.join(f"{options.output}.partial", os.path.basename(name))
+
+
+def _finish(options: argparse.Namespace, names: Sequence[str]) -> None:
+    for name in names:
+        os.replace(_partial(options, name), name)
+    folder = f"{options.output}.partial"
+    for left in os.listdir(folder):
+        if left.startswith(f"{os.path.basename(options.output)}-"):
+            os.unlink(os.path.join(folder, left))
+    sync(os.path.dirname(os.path.abspath(names[0])))
 
 
 def bytes_of(option: str, text: str) -> int:

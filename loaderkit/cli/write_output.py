@@ -2,21 +2,25 @@
 
 import argparse
 import contextlib
-import itertools
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._loader.loader import DataLoader
 from loaderkit.errors import DataFormatError
-from loaderkit.samplers import IndexSampler, SequentialSampler
-from loaderkit.writing.tar import TarWriting
-from loaderkit.writing.write_format import RecordEncoder, ShardWriter, WriteFormat
+from loaderkit.samplers import IndexSampler
+from loaderkit.writing import formats
+from loaderkit.writing.parallel_encoding import encoded_by_workers
+from loaderkit.writing.record_stream import encoded_records, first_record
+from loaderkit.writing.shard_files import sync
+from loaderkit.writing.shard_stream import shard_writer
+from loaderkit.writing.write_format import RecordEncoder, WriteFormat
 
 from .data_format import format_by_name
 from .exit_status import UsageError
@@ -24,9 +28,8 @@ from .open_source import PIPE, OpenedSource, shown_name
 from .output import Output
 from .printable import counted, size_text
 
-WRITTEN: dict[str, Callable[[], WriteFormat]] = {"tar": TarWriting}
-STREAMED = frozenset(("tar",))  # formats whose writers only append, so that a pipe can take them
-READ_TOGETHER = 256  # records of one read at most; fewer cost more of Python for each
+# Formats whose writers only append, so that a pipe takes each record when it is written; of others it takes the file.
+STREAMED = frozenset(("tar", "tfrecord", "jsonl"))
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +39,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--to",
-        choices=sorted(WRITTEN),
+        choices=sorted(formats.FORMATS),
         metavar="FORMAT",
         help="of the file (default: as its name says; of stdout tar)",
     )
@@ -60,15 +63,14 @@ def write_format(name: str, to: str | None) -> WriteFormat:
 
     name: of the file, or "-". to: what --to says.
 
-    >>> write_format("x.tar", None).name, write_format("-", None).name
-    ('tar', 'tar')
+    >>> write_format("x.tar", None).name, write_format("-", None).name, write_format("x.ndjson", None).name
+    ('tar', 'tar', 'jsonl')
     """
-    said = to or ("tar" if name == PIPE else format_by_name(name))
-    if said not in WRITTEN:
-        raise UsageError(
-            f"--output: expected a name that ends with .{', .'.join(sorted(WRITTEN))}, got {name}; or give --to"
-        )
-    return WRITTEN[said]()
+    said = to or ("tar" if name == PIPE else formats.format_of_path(name) or format_by_name(name))
+    if said not in formats.FORMATS:
+        known = ", .".join(formats.FORMATS)
+        raise UsageError(f"--output: expected a name that ends with .{known}, got {name}; or give --to")
+    return formats.write_format(said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,62 +86,29 @@ def write_file(
 ) -> WrittenFile:
     """Writes records in order into one file, which is there when all are in it, or to stdout.
 
-    path: of the file, "-" for stdout. records: of any number, each like the first. form: of the file. overwrite:
-    whether a file of that name is replaced; else it is a UsageError. DataFormatError for a record that the format can't
-    hold or that can't be read; UsageError without any record.
+    path: of the file, "-" for stdout. records: one or more, each like the first. form: of the file. overwrite: whether
+    a file of that name is replaced; else it is a UsageError. DataFormatError for a record that the format can't hold.
     """
-    left = iter(records)
     check_new(path, overwrite=overwrite)
-    with _data_errors():
-        first = next(left, _NOTHING)
-        if first is _NOTHING:
-            raise UsageError(f"--output: expected a record or more for {path}, got none")
+    with data_errors():
+        first, stream = first_record(records)
         encoder = form.encoder(first)
-        return _write(path, form, encoder, _encoded(itertools.chain([first], left), encoder))
+        return _write(path, form, encoder, encoded_records(stream, encoder, drop=False))
 
 
 def write_source(
-    path: str, source: Any, form: WriteFormat, out: Output, *, overwrite: bool = False, worker_count: int = 0
+    path: str, source: Any, form: WriteFormat, *, overwrite: bool = False, worker_count: int = 0
 ) -> WrittenFile:
-    """`write_file` of a data source with a progress bar.
+    """`write_file` of a data source, with a progress bar.
 
-    source: of one record or more. out: shows the bar. worker_count: processes that read and encode the records; the
-    file is the same for any number.
+    source: of one record or more. worker_count: processes that read and encode the records; the file is the same for
+    any number.
     """
     check_new(path, overwrite=overwrite)
-    with _data_errors(), out.progress("records", len(source)) as advance:
+    with data_errors():
         encoder = form.encoder(source[0])
-        encoded = (
-            _encoded(in_order(source), encoder)
-            if worker_count == 0
-            else _by_workers(EncodedSource(source, encoder), worker_count)
-        )
-        return _write(path, form, encoder, _counted(encoded, advance))
-
-
-class EncodedSource:
-    """A data source of the encoded records of another.
-
-    source: gives the records. encoder: encodes them by their numbers.
-    """
-
-    def __init__(self, source: Any, encoder: RecordEncoder) -> None:
-        self._source, self._encoder = source, encoder
-
-    def __len__(self) -> int:
-        return len(self._source)
-
-    def __getitem__(self, record_key: int) -> Any:
-        return self._encoder.encode(self._source[record_key], int(record_key))
-
-
-def in_order(source: Any) -> Iterator[Any]:
-    """The records of a source, some MiB in memory at a time."""
-    together = max(1, min(READ_TOGETHER, getattr(source, "chunk_records", None) or 16))
-    many = getattr(source, "__getitems__", None)
-    for begin in range(0, len(source), together):
-        keys = range(begin, min(begin + together, len(source)))
-        yield from many(np.array(keys)) if many is not None else map(source.__getitem__, keys)
+        encoded = encoded_by_workers(source, encoder, False, worker_count, "process", None)
+        return _write(path, form, encoder, encoded)
 
 
 def shuffled_keys(total: int, seed: int) -> NDArray[np.int64]:
@@ -177,81 +146,55 @@ def check_pipe(options: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def partial_file(path: str) -> Iterator[str]:
+def data_errors() -> Iterator[None]:
+    """What a record can't be is an error of the data, with the status for it."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        if isinstance(error, OSError):
+            raise
+        notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
+        raise DataFormatError(f"{error}{notes}") from error
+
+
+def _write(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterable[Any]) -> WrittenFile:
+    if path != PIPE:
+        with _partial_file(path) as partial:
+            return _fill(partial, form, encoder, encoded)
+    sys.stdout.flush()
+    if form.name in STREAMED:
+        return _fill(f"/dev/fd/{sys.stdout.fileno()}", form, encoder, encoded)
+    with tempfile.TemporaryDirectory(prefix="loaderkit-") as folder:
+        written = _fill(f"{folder}/out", form, encoder, encoded)
+        with open(f"{folder}/out", "rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        return written
+
+
+@contextlib.contextmanager
+def _partial_file(path: str) -> Iterator[str]:
     """The name of an unfinished file; it gets its own when the block ends, and is deleted where that is by an error."""
     partial = f"{path}.{os.getpid()}-{os.urandom(4).hex()}.partial"
     try:
         yield partial
-        descriptor = os.open(partial, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(partial)
         os.replace(partial, path)
+        sync(os.path.dirname(os.path.abspath(path)))
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(partial)
 
 
-_NOTHING = object()
-
-
-def _write(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterable[Any]) -> WrittenFile:
-    if path != PIPE:
-        with partial_file(path) as partial:
-            return _fill(form.open(partial, encoder), encoded)
-    if form.name not in STREAMED:
-        raise UsageError(f"--output: expected the name of a file for {form.name}, got -")
-    sys.stdout.flush()
-    return _fill(form.open(f"/dev/fd/{sys.stdout.fileno()}", encoder), encoded)
-
-
-def _fill(writer: ShardWriter, encoded: Iterable[Any]) -> WrittenFile:
+def _fill(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterable[Any]) -> WrittenFile:
     count = 0
-    try:
+    with shard_writer(form, path, encoder) as writer:
         for each in encoded:
             writer.add(each)
             count += 1
-        writer.close()
-    except BaseException:
-        writer.abandon()
-        raise
-    return WrittenFile(count, writer.nbytes)
+    return WrittenFile(count, writer.nbytes if path.startswith("/dev/fd/") else os.path.getsize(path))
 
 
-def _encoded(records: Iterable[Any], encoder: RecordEncoder) -> Iterator[Any]:
-    for number, record in enumerate(records):
-        try:
-            encoded = encoder.encode(record, number)
-        except (ValueError, TypeError) as error:
-            raise DataFormatError(f"record {number}: {error}") from error
-        yield encoded
-
-
-def _by_workers(source: EncodedSource, worker_count: int) -> Iterator[Any]:
-    loader: DataLoader[Any] = DataLoader(
-        data_source=source,
-        sampler=SequentialSampler(len(source)),
-        operations=[],
-        worker_count=worker_count,
-    )
-    with iter(loader) as found:
-        yield from found
-
-
-def _counted(encoded: Iterable[Any], advance: Callable[[int], None]) -> Iterator[Any]:
-    for each in encoded:
-        yield each
-        advance(1)
-
-
-@contextlib.contextmanager
-def _data_errors() -> Iterator[None]:
-    """What a record can't be is an error of the data, with the status for it."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        raise DataFormatError(str(error)) from error
+_MISSING = object()
 
 
 def named_field(record: Any, name: str, opened: OpenedSource, key: int) -> Any:
@@ -260,7 +203,7 @@ def named_field(record: Any, name: str, opened: OpenedSource, key: int) -> Any:
     record: of any type. name: of the field. opened, key: say which record it is.
     """
     found = field_value(record, name)
-    if found is _NOTHING:
+    if found is _MISSING:
         has = ", ".join(map(str, record)) if isinstance(record, dict) else type(record).__name__
         raise UsageError(
             f"--field: expected a field of {opened.location(key)}, which has {has}, got {name!r}"
@@ -268,7 +211,7 @@ def named_field(record: Any, name: str, opened: OpenedSource, key: int) -> Any:
     return found
 
 
-def field_value(record: Any, name: str, missing: Any = _NOTHING) -> Any:
+def field_value(record: Any, name: str, missing: Any = _MISSING) -> Any:
     """The value of a field: by its whole name, or by a path through JSON and dicts.
 
     >>> (

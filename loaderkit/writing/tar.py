@@ -1,16 +1,13 @@
 """Tar archives are written: a record is the members with its key, as webdataset reads them."""
 
-import contextlib
 from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 from loaderkit._formats.tar_fields import DESCRIPTION, TarFields
 from loaderkit._formats.tar_writing import END_MARK, member
-from loaderkit._system.descriptors import above_standard
 
+from .byte_file import ByteFile
 from .write_format import RecordEncoder, ShardWriter
-
-_BUFFER = 1 << 20  # bytes of one write; members of a few KiB would be a system call each
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +44,15 @@ class TarShardWriter:
     """
 
     def __init__(self, path: str, fields: TarFields) -> None:
-        with above_standard():
-            self._file: BinaryIO = open(path, "wb", buffering=_BUFFER)  # noqa: SIM115 - for `close`
+        self._file = ByteFile(path)
         self._seen: set[str] = set()
-        self._nbytes = 0
         if not fields.is_plain:
-            self._write(b"".join(member(DESCRIPTION.encode(), fields.to_bytes())))
+            self._file.add(b"".join(member(DESCRIPTION.encode(), fields.to_bytes())))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the archive so far."""
-        return self._nbytes
-
-    def _write(self, data: bytes) -> None:
-        self._file.write(data)
-        self._nbytes += len(data)
+        return self._file.nbytes
 
     def add(self, encoded: tuple[str, bytes]) -> None:
         """Appends a record; ValueError where the archive has its key already."""
@@ -72,17 +63,16 @@ class TarShardWriter:
                 "'__key__' to number the records"
             )
         self._seen.add(key)
-        self._write(members)
+        self._file.add(members)
 
     def close(self) -> None:
         """Ends the archive."""
-        self._write(END_MARK)
+        self._file.add(END_MARK)
         self._file.close()
 
     def abandon(self) -> None:
         """Closes the file, and forgets what isn't on the disk."""
-        with contextlib.suppress(OSError):
-            self._file.close()
+        self._file.abandon()
 
 
 class TarWriting:

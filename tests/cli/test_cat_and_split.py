@@ -132,8 +132,8 @@ def test_a_full_disk(tars):
     assert not list(Path().glob("y*")) and not leftovers()
 
 
-def test_ctrl_c_and_a_kill(tars):
-    """Neither leaves a file of the name; Ctrl-C leaves none at all."""
+def test_ctrl_c_and_a_kill(loaderkit, tars):
+    """Neither leaves a file of the name, Ctrl-C none at all; `split -n` goes on with the files that are left."""
     Path("slow.py").write_text(
         "import signal, os\n"
         "from loaderkit.writing import tar\n"
@@ -145,15 +145,24 @@ def test_ctrl_c_and_a_kill(tars):
         "        os.kill(os.getpid(), getattr(signal, os.environ['SIGNAL']))\n"
         "tar.TarShardWriter.add = stopped\n"
         "from loaderkit.cli import main\n"
-        "raise SystemExit(main(['cat', 'x-000.tar', '-o', 'y.tar']))\n"
+        "import sys\n"
+        "raise SystemExit(main(sys.argv[1:]))\n"
     )
-    for name, status in (("SIGINT", 130), ("SIGKILL", -9)):
+    cat = ["cat", "x-000.tar", "-o", "y.tar"]
+    split = ["split", "x-000.tar", "-n", "2", "-o", "z"]
+    for name, status, command in (("SIGINT", 130, cat), ("SIGKILL", -9, cat), ("SIGKILL", -9, split)):
+        environment = {**ENVIRONMENT, "SIGNAL": name}
         ran = subprocess.run(
-            [sys.executable, "slow.py"], env={**ENVIRONMENT, "SIGNAL": name}, capture_output=True, check=False
+            [sys.executable, "slow.py", *command], env=environment, capture_output=True, check=False
         )
         assert ran.returncode == status
-        assert not Path("y.tar").exists()
-        assert len(leftovers()) == (name == "SIGKILL")
+        assert not Path("y.tar").exists() and not list(Path().glob("z-*"))
+        assert len(leftovers()) == (name == "SIGKILL") + (command is split)
+    finished = Path("z.partial/z-000000.tar").stat().st_ino
+    assert loaderkit(*split).status == 0
+    assert Path("z-000000.tar").stat().st_ino == finished
+    assert records_of("z-{000000..000009}.tar") == records_of("x-000.tar")
+    assert not Path("z.partial").exists()
 
 
 def test_files_of_like_size(loaderkit, tars):
@@ -164,10 +173,10 @@ def test_files_of_like_size(loaderkit, tars):
     assert told["bytes"] == [Path(name).stat().st_size for name in told["outputs"]]
     assert records_of("n/part-{000000..000002}.tar") == records_of(tars)
     (told,) = loaderkit(
-        "split", tars, "-s", "20K", "-n", "9", "-o", "s", "--json", "--max-shards", "5"
+        "split", tars, "-s", "20K", "-n", "12", "-o", "s", "--json", "--max-shards", "5"
     ).documents
-    assert len(told["records"]) == 5 and max(told["records"]) <= 9
-    assert max(told["bytes"]) <= 20 * 1024 + 1024
+    assert len(told["records"]) == 5 and max(told["records"]) <= 12
+    assert 20 * 1024 <= max(told["bytes"]) <= 20 * 1024 + 2048
     assert not leftovers()
 
 

@@ -145,7 +145,7 @@ def test_an_archive_from_a_table(loaderkit, tmp_path, monkeypatch):
         ("a.x\ttext:1\na.X\ttext:2\n", 3, "line 2: expected each field once in a record"),
         ("a.x\ttext:1\nb.x\ttext:1\na.x\ttext:2\n", 3, "each key once in an archive, got 'a' again"),
         ("../a.x\ttext:1\n", 3, "__key__: expected a name within the folder"),
-        ("", 2, "expected a record or more"),
+        ("", 3, "expected one or more, got none"),
     ],
 )
 def test_tables_that_make_no_archive(loaderkit, tmp_path, monkeypatch, plan, status, said):

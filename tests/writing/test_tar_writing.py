@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from round_trip import MIXED, RECORDS, same
 
 import loaderkit as lk
 from loaderkit.writing.tar import TarWriting
@@ -44,17 +45,12 @@ def samples_of(path: str) -> list[dict]:
     return [{name: each for name, each in decoder(sample).items() if name != "__url__"} for sample in samples]
 
 
-def same(one, other) -> bool:
-    """Whether two values are equal with all types, dtypes and the order of names."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return list(map(repr, one)) == list(map(repr, other)) and all(map(same, one.values(), other.values()))
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, np.ndarray | np.generic):
-        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
-    return one == other or (one != one and other != other)
+@pytest.mark.parametrize("records", [RECORDS, MIXED], ids=["leaves", "mixed"])
+def test_what_other_formats_bring_back(tmp_path, records):
+    """Comes back from archives, too, also by lk.write."""
+    assert same(read(written(tmp_path / "x.tar", records)), records)
+    lk.write(records, tmp_path / "y.tar", worker_count=0)
+    assert (tmp_path / "x.tar").read_bytes() == (tmp_path / "y.tar").read_bytes()
 
 
 def test_bytes_are_plain_members(tmp_path):

@@ -61,6 +61,7 @@ IMPORTS = {
     "_runtime.executors _runtime.worker _iterator _loader",
     "interop.jax": "errors _base _system _order _plan _state samplers _runtime.cluster _iterator _stats",
     "interop.keras": "_base _loader",
+    "interop.tf": "_loader",
     "interop.torch": "_base samplers transforms _iterator _loader",
     "testing": "errors _base _system _order _state samplers sources transforms _loader",
     "front": "_base _system",

@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from . import grain as grain
     from . import jax as jax
     from . import keras as keras
+    from . import tf as tf
     from . import torch as torch
 else:
     from loaderkit._base.lazy_package import lazy_names as _lazy_names
@@ -13,5 +14,5 @@ else:
     __getattr__, __dir__ = _lazy_names(
         globals(),
         {},
-        ["grain", "jax", "keras", "torch"],
+        ["grain", "jax", "keras", "tf", "torch"],
     )

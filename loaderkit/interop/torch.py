@@ -1,6 +1,7 @@
 """PyTorch: batches as tensors, a loader as an IterableDataset, torch's samplers as loaderkit's."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -80,12 +81,13 @@ class TensorIterator(Iterator[Any]):
     ) -> None:
         self._it = it
         self._pin_memory, self._device, self._non_blocking = pin_memory, device, non_blocking
+        self._place = self._placed if pin_memory or device is not None else _tensor_of
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Any:
-        return map_leaves(self._handed_over, next(self._it))
+        return map_leaves(self._place, next(self._it))
 
     def __len__(self) -> int:
         return len(self._it)
@@ -119,7 +121,7 @@ class TensorIterator(Iterator[Any]):
         """Stops making elements."""
         self._it.close()
 
-    def _handed_over(self, leaf: Any) -> Any:
+    def _placed(self, leaf: Any) -> Any:
         tensor = _tensor_of(leaf)
         if not isinstance(tensor, torch.Tensor):
             return tensor
@@ -136,20 +138,28 @@ def _tensor_of(leaf: Any) -> Any:
     """
     if not isinstance(leaf, np.ndarray | np.generic):
         return leaf
-    array = np.asarray(leaf)
-    if array.dtype.name in _SMALL_FLOATS:
-        bits = array.view(_SMALL_FLOATS[array.dtype.name])
-        return torch.from_numpy(_shareable(bits)).view(getattr(torch, array.dtype.name))
-    if array.dtype.kind not in "biufc" or array.dtype.itemsize > 8 * (1 + (array.dtype.kind == "c")):
+    torch_has, bits, small = _as_torch_has(leaf.dtype)
+    if not torch_has:
         return leaf
-    return torch.from_numpy(_shareable(array))
+    array = np.asarray(leaf)
+    if bits is not None:
+        array = array.view(bits)
+    if not array.flags.writeable or not array.dtype.isnative or min(array.strides, default=0) < 0:
+        array = array.astype(array.dtype.newbyteorder("="))
+    tensor = torch.from_numpy(array)
+    return tensor if small is None else tensor.view(small)
 
 
-def _shareable(array: np.ndarray) -> np.ndarray:
-    native = array.dtype.newbyteorder("=")
-    if array.flags.writeable and array.dtype == native and all(stride >= 0 for stride in array.strides):
-        return array
-    return array.astype(native)
+@cache
+def _as_torch_has(dtype: np.dtype) -> tuple[bool, np.dtype | None, Any]:
+    """Whether torch has the dtype; for a small float, which integers to view it as, and torch's dtype for those."""
+    if dtype.name in _SMALL_FLOATS:
+        return True, np.dtype(_SMALL_FLOATS[dtype.name]), getattr(torch, dtype.name)
+    return (
+        (dtype.kind in "biuf" and dtype.itemsize <= 8) or (dtype.kind == "c" and dtype.itemsize <= 16),
+        None,
+        None,
+    )
 
 
 def _state_in(state_dict: Mapping[str, Any]) -> bytes:

@@ -54,7 +54,7 @@ IMPORTS = {
     "offline": "errors _base _system _order _packing samplers sources transforms _runtime.worker _loader",
     "datasets": "errors _base _system sources _loader writing",
     "writing": "errors _base _system _order _formats _storage samplers sources transforms _runtime.worker _loader",
-    "observe": "_base _loader _order _plan _runtime.worker _stats sources transforms",
+    "observe": "_base _system _iterator _loader _order _plan _runtime.worker _stats sources transforms",
     "checkpoint": "_files",
     "interop": "_base",
     "interop.grain": "errors _base _system _storage _order _plan _engine _files samplers sources transforms "
@@ -72,7 +72,7 @@ IMPORTS = {
 }
 # The fronts of rooms import what a name needs when it is asked for; these rooms do so in a function of their own.
 IMPORTS_WHEN_CALLED = {
-    "_iterator": {"_files"},
+    "_iterator": {"_files", "observe"},
     "_loader": {"observe"},
     "cli": {"demo"},
     "_record_index": {"_loader", "_runtime.worker", "samplers"},

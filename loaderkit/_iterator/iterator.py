@@ -1,7 +1,7 @@
 """The iterator of a DataLoader: the user's methods over a stream reader and its plan."""
 
 import warnings
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 
 from loaderkit._base.closing import Closing
@@ -19,6 +19,7 @@ from loaderkit.samplers.protocol import epoch_length_of
 
 from .error_notes import named
 from .lookahead import Lookahead
+from .orbax_methods import OrbaxMethods
 from .reader import StreamReader
 from .restore import merged, restored
 from .reweigh import reweigh
@@ -28,12 +29,14 @@ from .reweigh import reweigh
 if TYPE_CHECKING:
     import typing_extensions
 
+    from loaderkit.observe.explanation import Explanation
+
     T_co = typing_extensions.TypeVar("T_co", covariant=True, default=Any)
 else:
     T_co = TypeVar("T_co", covariant=True)
 
 
-class DataLoaderIterator(Closing, Generic[T_co]):
+class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
     """Gives a loader's elements; its state is a small JSON document with its position.
 
     Made by `iter(loader)`. A context manager: leaving it closes it. It is always true. Several threads may use it; they
@@ -175,14 +178,25 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         exposed = self._reader.meter.exposed
         return Stats(trainer, pool, step=self.step, bad_records=self.bad_records, exposed=exposed)
 
+    def explain(self) -> "Explanation":
+        """Whether the loader is the bottleneck, what limits it and what to try, from what was counted so far.
+
+        Only `it.watch(loss)` tells whether a device was idle; gains are measured by `loader.explain(step)`.
+
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load(range(100), batch_size=4))
+        >>> batches = [next(it) for _ in range(5)]
+        >>> print(it.explain().first_line)  # doctest: +ELLIPSIS
+        """
+        from loaderkit.observe.explain import explain_run
+
+        return explain_run(self.stats(), self._reader.executor.program)
+
     def watch(self, loss: Any) -> None:
         """Finds out whether the device is idle while next() is blocked: call it after each step, with its loss.
 
         JAX dispatches ahead, so a blocked next() needn't mean an idle device. About once a second a thread waits for
-        the array; the step isn't delayed, and other calls cost a microsecond.
-
-        Args:
-            loss: a jax.Array that the step returned. TypeError for anything else, ValueError for a donated array.
+        the array, and the step doesn't. loss: a jax.Array; TypeError for another, ValueError for a donated one.
 
         >>> import jax.numpy as jnp
         >>> import loaderkit as lk
@@ -375,20 +389,6 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         """
         self._reader.wrap()
         return Lookahead(self._reader)
-
-    # --- Orbax's newer interface --------------------------------------------------------------------------------
-
-    async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: takes the position now; the coroutine that is returned writes it."""
-        from loaderkit._files.state_files import save_async
-
-        return await save_async(self, directory)
-
-    async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: restores the position saved there with `self.allow`, and prefetches."""
-        from loaderkit._files.state_files import load_async
-
-        return await load_async(self, directory)
 
     if not TYPE_CHECKING:  # where it would make every misspelled name an attribute
 

@@ -4,7 +4,6 @@ import copy
 import os
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Never, Self
 
@@ -32,6 +31,7 @@ from loaderkit.transforms.parameters import parameters_of
 from .element_spec import spec_of
 from .executor_factory import LoaderExecutorFactory, make_executor
 from .fingerprints import Fingerprints
+from .inspection import LoaderInspection
 from .plan import checked_epoch, plan_of, repeats_order, shards_without_last_step, why_lanes_are_shared
 from .process_agreement import ProcessAgreement, end_agreement_of
 from .program import program_of
@@ -39,12 +39,8 @@ from .settings import LoaderSettings
 from .shared_executor import SharedExecutor
 from .user_arguments import checked_settings, true_or_false
 
-if TYPE_CHECKING:
-    from loaderkit.observe.describe import Description
-    from loaderkit.observe.follow import Followed
 
-
-class DataLoader(Closing, Generic[T_co]):
+class DataLoader(LoaderInspection, Closing, Generic[T_co]):
     """Reads records in a sampler's order, applies operations, and gives elements; the same ones however it is run.
 
     Args:
@@ -251,47 +247,6 @@ class DataLoader(Closing, Generic[T_co]):
             executor.shut_down()
         return spec_of(first)
 
-    # --- a look inside ------------------------------------------------------------------------------------------
-
-    def describe(self) -> "Description":
-        """What this loader does, part by part, with what an element looks like behind each operation; text and HTML.
-
-        >>> import loaderkit as lk
-        >>> "operations[0] Map(float)" in str(lk.load([5, 6], transformations=[float]).describe())
-        True
-        """
-        from loaderkit.observe.describe import describe
-
-        return describe(self)
-
-    def follow(self, index: int) -> "Followed":
-        """What becomes of the record of an index: its key, each operation's time, result and random key, step and row.
-
-        Args:
-            index: place in the stream of all epochs. IndexError where there is none such.
-
-        >>> import loaderkit as lk
-        >>> lk.load([5, 6], transformations=[lambda x: x * x]).follow(1).value
-        36
-        """
-        from loaderkit.observe.follow import follow
-
-        return follow(self, index)
-
-    def debug(self) -> "DataLoader[T_co]":
-        """The same stream for a debugger: this thread works, row by row, and `breakpoint()` stops in an operation.
-
-        >>> import loaderkit as lk
-        >>> next(iter(lk.load([5, 6], worker_count=2).debug()))
-        5
-        """
-        return variant_of(
-            self,
-            worker_count=0,
-            task_rows=1,
-            read_options=replace(self._settings.read_options, num_threads=0),
-        )
-
     # --- workers ------------------------------------------------------------------------------------------------
 
     def stats(self) -> Stats:
@@ -346,6 +301,16 @@ def plan_of_loader(loader: DataLoader[Any]) -> SeekablePlan:
     2
     """
     return loader._plan()
+
+
+def is_in_use(loader: DataLoader[Any]) -> bool:
+    """Whether an iterator of the loader is open.
+
+    >>> import loaderkit as lk
+    >>> is_in_use(lk.load([5, 6]))
+    False
+    """
+    return loader._shared_executor.in_use
 
 
 def settings_of(loader: DataLoader[Any]) -> LoaderSettings:

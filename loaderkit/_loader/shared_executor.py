@@ -72,6 +72,12 @@ class SharedExecutor:
                 self._executor = executor
             return self._executor
 
+    @property
+    def in_use(self) -> bool:
+        """Whether a stream is open."""
+        with self._lock:
+            return self._executor is not None and self._executor.in_use
+
     def statistics(self) -> PoolCounters:
         """What the workers of all executors there were did so far; of the present ones what they do now."""
         with self._lock:

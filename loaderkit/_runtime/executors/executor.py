@@ -208,6 +208,11 @@ class Executor(abc.ABC):
         """Whether streams can be opened; if not, and it isn't closed, iterators go on with another executor."""
         return not self.poisoned
 
+    @property
+    def in_use(self) -> bool:
+        """Whether a stream is open."""
+        return bool(self._streams)
+
     def runs(self, program: Program) -> bool:
         """Whether this executor runs that program, with its operations as they are now."""
         return True

@@ -1,0 +1,157 @@
+"""Experiments on copies of a loader: how fast it is with other settings, its reads alone, and a user's step.
+
+No experiment writes a quarantine, asks a store, or moves an iterator of the user's.
+"""
+
+import contextlib
+import copy
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from loaderkit._base.tree import map_leaves
+from loaderkit._iterator.open_scheduler import open_scheduler
+from loaderkit._iterator.quarantine import Quarantine
+from loaderkit._iterator.reader import StreamReader
+from loaderkit._loader.executor_factory import files_of_workers, make_executor
+from loaderkit._loader.loader import DataLoader, plan_of_loader, settings_of, variant_of
+from loaderkit._loader.program import program_of
+from loaderkit._stats.stats import Stats
+
+_WARM_SHARE = 0.25  # of an experiment's time, for the queues to fill
+_STEP_CALLS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How fast a loader was without a trainer.
+
+    rate: records a second. stats: of the time that was measured.
+    """
+
+    rate: float
+    stats: Stats
+
+
+def measure(loader: DataLoader[Any], seconds: float, **changes: Any) -> Measured:
+    """How many records a second a loader makes if nothing else is done.
+
+    Args:
+        loader: left as it is.
+        seconds: for the experiment; a start of workers comes on top.
+        changes: fields of LoaderSettings.
+    """
+    variant = variant_of(loader, **changes)
+    with _reader(variant) as reader:
+        take = _endless(variant, reader)
+        take()
+        warm = time.perf_counter() + _WARM_SHARE * seconds
+        while time.perf_counter() < warm:
+            take()
+        before, begun = _stats(reader), time.perf_counter()
+        end = begun + (1 - _WARM_SHARE) * seconds
+        while time.perf_counter() < end:
+            take()
+        passed = time.perf_counter() - begun
+        made = _stats(reader) - before
+    steps = made.steps or 0
+    plan = plan_of_loader(variant)
+    # Where operations change the number of rows, elements don't say records; what was read meanwhile does.
+    records = (
+        made.pool.all.records if plan.row_changing else steps * plan.batching.stride / plan.shard.shard_count
+    )
+    return Measured(records / passed, made)
+
+
+def reads_alone(loader: DataLoader[Any], seconds: float) -> Measured | None:
+    """How fast records are read if nothing is done with them; None where they can't be handed out so."""
+    try:
+        return measure(loader, seconds, operations=(), on_record_error="raise")
+    except Exception:  # noqa: BLE001 - a record that needs the user's policy, or can't be sent
+        return None
+
+
+def time_step(loader: DataLoader[Any], step: Callable[[Any], Any], seconds: float) -> float:
+    """How many records a second a step takes: it is called on copies of one batch, and its last result is waited for.
+
+    Args:
+        loader: gives the batch.
+        step: the user's.
+        seconds: at least one round of 64 calls is made; a second one where there is time.
+    """
+    variant = variant_of(loader, worker_count=0)
+    plan = plan_of_loader(variant)
+    with _reader(variant) as reader:
+        batch = _endless(variant, reader)()
+    wait(step(_copied(batch)))  # compiles
+    begun = time.perf_counter()
+    calls, result = 0, None
+    while not calls or (time.perf_counter() - begun) < seconds / 2:
+        copies = [_copied(batch) for _ in range(_STEP_CALLS)]
+        begun_round = time.perf_counter()
+        for one in copies:
+            result = step(one)
+        wait(result)
+        calls, taken = _STEP_CALLS, time.perf_counter() - begun_round
+    rows = plan.batching.stride / plan.shard.shard_count
+    return rows * calls / max(taken, 1e-9)
+
+
+def wait(result: Any) -> None:
+    """Waits until a step's result is there, where it is a tree of arrays of JAX."""
+    for leaf in _leaves(result):
+        ready = getattr(leaf, "block_until_ready", None)
+        if callable(ready):
+            ready()
+
+
+def _leaves(result: Any) -> list[Any]:
+    found: list[Any] = []
+    with contextlib.suppress(Exception):  # a state of another library: its own leaves are found by attribute
+        map_leaves(found.append, result)
+    return found or [result]
+
+
+def _copied(batch: Any) -> Any:
+    return map_leaves(copy.copy, batch)
+
+
+@contextlib.contextmanager
+def _reader(variant: DataLoader[Any]) -> Iterator[StreamReader[Any, Any]]:
+    settings = settings_of(variant)
+    executor = make_executor(settings, program_of(settings, files=files_of_workers(settings)))
+    reader = StreamReader(
+        lambda: executor,
+        plan_of_loader(variant),
+        partial(open_scheduler, prefetch=settings.elements_ahead),
+        Quarantine(None),
+    )
+    try:
+        yield reader
+    finally:
+        reader.close()
+        executor.shut_down()
+
+
+def _endless(variant: DataLoader[Any], reader: StreamReader[Any, Any]) -> Callable[[], Any]:
+    first = reader.position
+
+    def take() -> Any:
+        try:
+            return reader.take().value
+        except StopIteration:
+            reader.go_to(first)
+            try:
+                return reader.take().value
+            except StopIteration:
+                raise ValueError(
+                    f"explain: expected a loader with an element, got none from {variant!r}"
+                ) from None
+
+    return take
+
+
+def _stats(reader: StreamReader[Any, Any]) -> Stats:
+    return Stats(*reader.statistics())

@@ -1,0 +1,156 @@
+"""`explain`: pipelines of known limit are told apart, by counters and by experiments, and no gain is told without a step."""
+
+import time
+
+import pytest
+
+import loaderkit as lk
+from loaderkit._stats.counters import OperationCounters, PoolCounters, WorkerCounters
+from loaderkit._stats.exposed import Exposed
+from loaderkit._stats.stats import Stats
+from loaderkit._stats.trainer import TrainerCounters
+from loaderkit.observe.analysis import is_bottleneck, limit_of, rate_at
+
+S = 10**9
+
+
+def sleep_4ms(x):
+    time.sleep(0.004)
+    return x
+
+
+class SlowReads:
+    def __len__(self):
+        return 10_000
+
+    def __getitem__(self, key):
+        time.sleep(0.004)
+        return key
+
+
+def stats_of(*, waiting=0.6, busy=1.0, cpu=1.0, read=0.1, op=0.8, workers=2, blocked=None, exposed=None):
+    """A run of ten seconds and 1,000 records."""
+    working = int(10 * S * busy)
+    each = tuple(
+        WorkerCounters(
+            number,
+            "process" if workers else "inline",
+            working=working,
+            starving=10 * S - working,
+            cpu=int(working * cpu),
+            records=500,
+            read=int(working * read),
+            operations=(OperationCounters("operations[0] Decode", int(working * op), 500, 500),),
+        )
+        for number in range(max(workers, 1))
+    )
+    trainer = TrainerCounters(elapsed=10 * S, waiting=int(waiting * 10 * S), elements=100, blocked_calls=60)
+    return Stats(trainer, PoolCounters(each), exposed=exposed)
+
+
+@pytest.mark.parametrize(
+    ("stats", "kind", "named"),
+    [
+        (stats_of(), "processors", "Decode on CPU"),
+        (stats_of(cpu=0.1), "workers", "Decode waiting"),
+        (stats_of(cpu=0.1, read=0.8, op=0.1), "reads", "read waiting"),
+        (stats_of(waiting=0.01), "trainer", "the trainer"),
+        (stats_of(workers=0), "calling thread", "Decode on CPU"),
+        (stats_of(busy=0.4), "bursts", "in bursts"),
+    ],
+)
+def test_the_limit_follows_from_the_counters(stats, kind, named):
+    limit = limit_of(stats, processors=2, threads=0)
+    assert limit.kind == kind
+    assert named in limit.what
+
+
+def test_nothing_is_claimed_of_a_device_without_watch():
+    assert is_bottleneck(stats_of(), synchronous=False) is None
+    assert is_bottleneck(stats_of(), synchronous=True) is True
+    assert is_bottleneck(stats_of(waiting=0.01), synchronous=False) is False
+    busy, idle = Exposed(0, S, 5), Exposed(S // 2, S, 5)
+    assert is_bottleneck(stats_of(exposed=busy), synchronous=False) is False
+    assert is_bottleneck(stats_of(exposed=idle), synchronous=False) is True
+
+
+def test_rates_beyond_what_was_measured_are_at_most():
+    assert rate_at(3, {1: 100.0, 2: 180.0, 4: 300.0}) == (240.0, "interpolated")
+    assert rate_at(2, {2: 180.0}) == (180.0, "measured")
+    assert rate_at(4, {2: 180.0}) == (360.0, "at most")
+
+
+def test_a_run_is_explained_from_what_it_counted():
+    loader = lk.load(range(10_000), transformations=[sleep_4ms], batch_size=4, worker_count=1)
+    with loader, iter(loader) as it:
+        for _ in range(8):
+            next(it)
+        said = it.explain()
+    assert said.limit.part == "operations[0] Map(sleep_4ms)"
+    assert said.advice == "worker_count=2"
+    assert "Limit: operations[0] Map(sleep_4ms) waiting" in said.first_line
+    assert said.to_json()["limit"]["kind"] == "workers"
+    assert said._repr_html_().startswith("<p>")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "operations", "part"),
+    [(range(10_000), [sleep_4ms], "operations[0] Map(sleep_4ms)"), (SlowReads(), [], "read")],
+)
+def test_experiments_find_what_waits_and_measure_the_gain(source, operations, part):
+    """Work that sleeps gains by workers on any machine, however busy."""
+    with lk.load(source, transformations=operations, batch_size=4, worker_count=1) as loader:
+        said = loader.explain(lambda batch: None, seconds=5)
+        assert loader.stats().pool.all.records == 0  # its own workers did nothing
+    assert said.bottleneck is True
+    assert said.limit.part == part
+    measured = next(change for change in said.changes if change.known == "measured")
+    assert measured.what == "worker_count=2"
+    assert 1.5 < measured.gain < 2.5
+    assert said.first_line.endswith("Try worker_count=2.")
+
+
+def test_a_slow_step_makes_the_trainer_the_limit():
+    loader = lk.load(range(10_000), batch_size=4)
+    said = loader.explain(lambda batch: time.sleep(0.003), seconds=1)
+    assert said.first_line == "The loader is not the bottleneck. Limit: the trainer's step."
+    assert said.changes == ()
+
+
+def test_without_a_step_no_gain_is_told():
+    said = lk.load(range(10_000), transformations=[sleep_4ms], batch_size=4).explain(seconds=1)
+    assert said.bottleneck is None
+    assert "give step=" in said.first_line
+    assert all(change.gain is None for change in said.changes)
+
+
+def test_what_cannot_be_explained_is_refused():
+    loader = lk.load(range(100), batch_size=4)
+    with iter(loader) as it:
+        next(it)
+        with pytest.raises(RuntimeError, match="open iterator"):
+            loader.explain(seconds=1)
+    with pytest.raises(ValueError, match=r"seconds: expected 1 or more, got 0.5"):
+        loader.explain(seconds=0.5)
+    with pytest.raises(TypeError, match="step: expected a function of a batch"):
+        loader.explain(step=3)
+
+
+def test_experiments_write_no_quarantine_and_move_no_iterator(tmp_path):
+    def fails_at_3(x):
+        if x == 3:
+            raise ValueError("bad")
+        return x
+
+    loader = lk.load(
+        range(8),
+        num_epochs=1,
+        transformations=[fails_at_3],
+        batch_size=2,
+        on_record_error="skip",
+        quarantine=tmp_path / "bad.jsonl",
+    )
+    loader.explain(lambda batch: None, seconds=1)
+    assert not (tmp_path / "bad.jsonl").exists()
+    assert [batch.tolist() for batch in loader] == [[0, 1], [2, 4], [5, 6], [7]]

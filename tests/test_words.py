@@ -15,11 +15,11 @@ PAGE = (ROOT / "docs/architecture.md").read_text()
 # Words of the field and of the language, with their usual meaning. One that a newcomer to data loading may not know, or
 # that means something narrower here, belongs in the glossary of docs/architecture.md instead.
 PLAIN = """
-    access agreement ahead alias an analysis announced answer any arguments array arrays as asked assignment
-    attempts augment bad balanced bar base batch batches batching beginning best blame blocks boot bound braces
-    buckets buffer build bulk by byte bytes cache cached call calling calls canonical card cards cat center
-    change changed check checkpoint checks checksum checksums chosen chunked chunks chw cipher cli client
-    closable closed closing cluster codec column columns combine come coming command comparison compile compiled
+    access agreement ahead alias an analysis announced answer any arguments array arrays as assignment attempts
+    augment bad balanced bar base batch batches batching beginning best blame blocks boot bound braces buckets
+    buffer build bulk by byte bytes cache cached call calling calls canonical card cards cat center change
+    changed check checkpoint checks checksum checksums chosen chunked chunks chw cipher cli client closable
+    closed closing cluster codec column columns combine come coming command comparison compile compiled
     component components composed concat config conformance constants contact content context convert
     coordination counted counters create crop crops csv curves data dataset datasets decisions decode decoder
     decoders delivery demo describe described description descriptors device differ difference digest digits

@@ -1,7 +1,7 @@
 """What a loader shows of itself: methods that describe, follow, explain and debug it, on copies of the loader."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 if TYPE_CHECKING:
     from loaderkit.observe.describe import Description
@@ -25,7 +25,7 @@ class LoaderInspection:
         """
         from loaderkit.observe.describe import describe
 
-        return describe(self)
+        return describe(cast("DataLoader[Any]", self))
 
     def follow(self, index: int) -> "Followed":
         """What becomes of the record of an index: its key, each operation's time, result and random key, step and row.
@@ -39,7 +39,7 @@ class LoaderInspection:
         """
         from loaderkit.observe.follow import follow
 
-        return follow(self, index)
+        return follow(cast("DataLoader[Any]", self), index)
 
     def explain(self, step: Any = None, seconds: float = 20.0) -> "Explanation":
         """Whether this loader is the bottleneck, what limits it and what to change, by experiments on copies of it.
@@ -56,7 +56,7 @@ class LoaderInspection:
         """
         from loaderkit.observe.explain import explain_loader
 
-        return explain_loader(self, step, seconds)
+        return explain_loader(cast("DataLoader[Any]", self), step, seconds)
 
     def debug(self) -> Self:
         """The same stream for a debugger: this thread works, row by row, and `breakpoint()` stops in an operation.
@@ -67,9 +67,10 @@ class LoaderInspection:
         """
         from .loader import variant_of
 
-        return variant_of(
-            self,
+        variant = variant_of(
+            cast("DataLoader[Any]", self),
             worker_count=0,
             task_rows=1,
             read_options=replace(self._settings.read_options, num_threads=0),
         )
+        return cast(Self, variant)

@@ -4,9 +4,9 @@ import html
 from dataclasses import dataclass
 from typing import Any
 
-from loaderkit._base.notes import repr_of
 from loaderkit._loader.loader import DataLoader, plan_of_loader, settings_of
 from loaderkit._loader.settings import LoaderSettings
+from loaderkit._order.sharding import Shard, ShardBlocks
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit.transforms.operation_names import operation_name
 
@@ -66,7 +66,7 @@ def describe(loader: DataLoader[Any]) -> Description:
     )
     rows = [
         ("source", f"{type(source).__qualname__}: {len(source):,} records{looks}"),
-        ("sampler", repr_of(settings.sampler)[:_MOST]),
+        ("sampler", f"{settings.sampler!r:.{_MOST}}"),
     ]
     names = _names(settings)
     if names and names[-1] not in specs:
@@ -76,7 +76,7 @@ def describe(loader: DataLoader[Any]) -> Description:
     what = "elements" if plan.row_changing else f"{plan.batching.stride:,} records in all shards"
     rows += [
         ("steps", f"{'endless' if steps is None else f'{steps:,}'}, of {what}"),
-        ("shard", f"{plan.shard.shard_index} of {plan.shard.shard_count}"),
+        ("shard", _shard(plan.shard)),
         ("workers", _workers(settings)),
     ]
     if settings.on_record_error != "raise":
@@ -101,6 +101,12 @@ def _first_element(loader: DataLoader[Any]) -> str:
 
 def _names(settings: LoaderSettings) -> list[str]:
     return [operation_name(place, op) for place, op in enumerate(settings.operations)]
+
+
+def _shard(shard: Shard) -> str:
+    if isinstance(shard, ShardBlocks):
+        return f"blocks {', '.join(map(str, shard.blocks))} of {shard.shard_count}"
+    return f"{shard.shard_index} of {shard.shard_count}"
 
 
 def _workers(settings: LoaderSettings) -> str:

@@ -87,7 +87,7 @@ def time_step(loader: DataLoader[Any], step: Callable[[Any], Any], seconds: floa
         batch = _endless(variant, reader)()
     wait(step(_copied(batch)))  # compiles
     begun = time.perf_counter()
-    calls, result = 0, None
+    calls, taken, result = 0, 0.0, None
     while not calls or (time.perf_counter() - begun) < seconds / 2:
         copies = [_copied(batch) for _ in range(_STEP_CALLS)]
         begun_round = time.perf_counter()

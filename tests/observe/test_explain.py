@@ -1,4 +1,4 @@
-"""`explain`: pipelines of known limit are told apart, by counters and by experiments, and no gain is told without a step."""
+"""`explain`: pipelines of known limit are told apart, by counters and by experiments."""
 
 import time
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from loaderkit.observe.explanation import Explanation
     from loaderkit.observe.follow import Followed
 
+    from .loader import DataLoader
     from .settings import LoaderSettings
 
 

@@ -186,7 +186,8 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
         >>> import loaderkit as lk
         >>> it = iter(lk.load(range(100), batch_size=4))
         >>> batches = [next(it) for _ in range(5)]
-        >>> print(it.explain().first_line)  # doctest: +ELLIPSIS
+        >>> "Limit: " in it.explain().first_line
+        True
         """
         from loaderkit.observe.explain import explain_run
 

@@ -1,6 +1,7 @@
 """Records of tar archives whose members may lie apart: a data source by a scan of the members."""
 
-import contextlib
+import bisect
+from array import array
 from typing import Any
 
 import numpy as np
@@ -21,83 +22,117 @@ class ScatteredTar:
     shards: the archives; keys in different ones are different records. DataFormatError for a damaged archive, and for a
     field that a key has twice.
 
-    keys: of the records, in the order of their first members.
+    It holds some 30 bytes for each member, and the keys; while an archive is scanned also a dict of its keys.
     """
 
     def __init__(self, shards: ShardSet) -> None:
         self._ranges = shards.open()
         self._names = shards.shown
-        self.keys: list[str] = []
-        self._shards: list[int] = []
-        self._members: list[dict[str, tuple[int, int]]] = []
-        self._fields: dict[int, TarFields] = {}
+        self._ends: list[int] = []  # records up to and with each shard
+        self._fields: list[TarFields | None] = []  # of each shard
+        self._suffixes: dict[str, int] = {}  # numbers of the fields
+        self._keys, self._key_ends = bytearray(), array("Q", [0])
+        record, data, size, suffix = array("q"), array("q"), array("q"), array("q")
         for shard, name in enumerate(shards.shown):
             try:
-                self._scan(shard, name)
+                self._scan(shard, name, record, data, size, suffix)
             except Malformed as error:
                 raise DataFormatError(f"{name}: {error}") from error
+        # The members of a record side by side, in the order in which they lie.
+        order = np.argsort(np.array(record), kind="stable")
+        self._data, self._size, self._suffix = (np.array(each)[order] for each in (data, size, suffix))
+        self._first = np.searchsorted(np.array(record)[order], np.arange(len(self) + 1))
 
-    def _scan(self, shard: int, name: str) -> None:
-        size = self._ranges.version(shard).size
+    def _scan(
+        self,
+        shard: int,
+        name: str,
+        record: "array[int]",
+        data: "array[int]",
+        size: "array[int]",
+        suffix: "array[int]",
+    ) -> None:
+        nbytes, fields = self._ranges.version(shard).size, None
         records: dict[bytes, int] = {}
-        with reading(self._ranges, shard, size) as read:
-            for batch in MemberReader(read, size).batches():
+        seen: set[tuple[int, int]] = set()
+        with reading(self._ranges, shard, nbytes) as read:
+            for batch in MemberReader(read, nbytes).batches():
                 for member in batch:
                     if member.name == DESCRIPTION.encode():
-                        self._fields[shard] = self._described(read(member.data, member.size), name)
-                    else:
-                        self._add(shard, name, member, records)
+                        fields = _described(read(member.data, member.size), name)
+                        continue
+                    match = NAME.match(member.name)
+                    if match is None or SKIPPED.match(member.name):
+                        continue
+                    number, field = self._record(match[1], records), self._field(match[2], member, name)
+                    if (number, field) in seen:
+                        raise _unfit(name, member, "each field once in a record")
+                    seen.add((number, field))
+                    record.append(number)
+                    data.append(member.data)
+                    size.append(member.size)
+                    suffix.append(field)
+        self._fields.append(fields)
+        self._ends.append(len(self))
 
-    def _described(self, data: bytes, name: str) -> TarFields:
-        try:
-            return TarFields.from_bytes(data)
-        except ValueError as error:
-            raise DataFormatError(f"{name}, member {DESCRIPTION!r}: {error}") from error
+    def _record(self, key: bytes, records: dict[bytes, int]) -> int:
+        if (number := records.get(key)) is None:
+            number = records[key] = len(self)
+            self._keys += key
+            self._key_ends.append(len(self._keys))
+        return number
 
-    def _add(self, shard: int, name: str, member: Member, records: dict[bytes, int]) -> None:
-        match = NAME.match(member.name)
-        if match is None or SKIPPED.match(member.name):
-            return
-        key, suffix = match.groups()
+    def _field(self, suffix: bytes, member: Member, name: str) -> int:
         field = text_of(suffix).lower()
-        if key not in records:
-            records[key] = len(self.keys)
-            self.keys.append(text_of(key))
-            self._shards.append(shard)
-            self._members.append({})
-        members = self._members[records[key]]
-        if field in members or field in RESERVED:
-            raise DataFormatError(
-                f"{name}: at byte {member.begin}: expected each field once in a record, and none of "
-                f"{', '.join(sorted(RESERVED))}, got {text_of(member.name)!r}; rename the member"
-            )
-        members[field] = (member.data, member.size)
+        if field in RESERVED:
+            raise _unfit(name, member, f"no field {field!r}, which every record has")
+        return self._suffixes.setdefault(field, len(self._suffixes))
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self._key_ends) - 1
+
+    def key(self, record_key: int) -> str:
+        """The "__key__" of a record, without reading it."""
+        begin, end = self._key_ends[record_key], self._key_ends[record_key + 1]
+        return text_of(bytes(self._keys[begin:end]))
 
     def __getitem__(self, record_key: int) -> Any:
-        key = int(record_key)
-        members = self._members[key]
-        places = np.array(list(members.values()), np.int64)
-        found = self._ranges.read(np.full(len(places), self._shards[key]), places[:, 0], places.sum(1))
-        values = dict(zip(members, map(bytes, found)))
-        if (fields := self._fields.get(self._shards[key])) is not None:
-            try:
-                return fields.decode(self.keys[key], values)
-            except ValueError as error:
-                raise DataFormatError(f"{self.name(key)}: {error}") from error
-        return {"__key__": self.keys[key], **values}
+        number = int(record_key)
+        shard = bisect.bisect_right(self._ends, number)
+        members = slice(self._first[number], self._first[number + 1])
+        begins, suffixes = self._data[members], list(self._suffixes)
+        found = self._ranges.read(np.full(len(begins), shard), begins, begins + self._size[members])
+        values = {
+            suffixes[field]: bytes(value) for field, value in zip(self._suffix[members].tolist(), found)
+        }
+        if (fields := self._fields[shard]) is None:
+            return {"__key__": self.key(number), **values}
+        try:
+            return fields.decode(self.key(number), values)
+        except ValueError as error:
+            raise DataFormatError(f"{self.name(number)}: {error}") from error
 
     def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         return [self[key] for key in np.asarray(record_keys).tolist()]
 
     def name(self, record_key: int) -> str:
         """The record's archive and its place among the archive's records."""
-        shard = self._shards[record_key]
-        return f"{self._names[shard]}[{record_key - self._shards.index(shard)}]"
+        shard = bisect.bisect_right(self._ends, record_key)
+        return f"{self._names[shard]}[{record_key - (self._ends[shard - 1] if shard else 0)}]"
 
     def close(self) -> None:
         """Closes the archives."""
-        with contextlib.suppress(OSError):
-            self._ranges.close()
+        self._ranges.close()
+
+
+def _described(data: bytes, name: str) -> TarFields:
+    try:
+        return TarFields.from_bytes(data)
+    except ValueError as error:
+        raise DataFormatError(f"{name}, member {DESCRIPTION!r}: {error}") from error
+
+
+def _unfit(name: str, member: Member, expected: str) -> DataFormatError:
+    return DataFormatError(
+        f"{name}: at byte {member.begin}: expected {expected}, got {text_of(member.name)!r}; rename the member"
+    )

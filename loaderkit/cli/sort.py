@@ -2,7 +2,7 @@
 
 import argparse
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from .open_source import NamedData, OpenedSource, add_source_arguments, named_da
 from .output import Output, add_output_argument
 from .read_each import read_each
 from .scattered_tar import ScatteredTar
+from .value_order import order_of
 from .write_output import (
     add_processes_argument,
     add_target_arguments,
@@ -31,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.description = (
         "Write the records in the order of their keys, or of a field's values, into one file; records with the same "
-        "value stay in their order. The members of a tar's key that lie apart are brought together. The values that "
-        "are compared are in memory, the records aren't."
+        "value stay in their order. The members of a tar's key that lie apart are brought together. Records are read "
+        "when they are written, and where there are many the values that are compared lie in temporary files."
     )
     add_source_arguments(parser)
     parser.add_argument(
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     form = write_format(options.output, options.to)
     out = Output(as_json=options.json)
     with named_data(options) as data, _opened(data) as opened:
-        order = _order(opened, options, out)
+        order = order_of(_values(opened, options, out), reverse=options.reverse)
         if not len(order):
             raise UsageError("SRC: expected a record or more, got none")
         written = write_source(
@@ -79,24 +80,36 @@ def _opened(data: NamedData) -> Iterator[OpenedSource]:
             yield opened
 
 
-def _order(opened: OpenedSource, options: argparse.Namespace, out: Output) -> Any:
-    """(n,) int64: the keys of the records in their new order."""
-    values: list[Any] = []
-    if options.field == KEY and isinstance(opened.source, ScatteredTar):
-        values = [_comparable(name, options, opened, key) for key, name in enumerate(opened.source.keys)]
-    else:
-        with out.progress("values", len(opened)) as advance:
-            for key, record in read_each(opened, np.arange(len(opened)), advance):
-                if isinstance(record, Exception):
-                    raise OSError(f"{opened.location(key)}: {record}")
-                value = named_field(record, options.field, opened, key)
-                values.append(_comparable(value, options, opened, key))
-    kinds = {type(value) for value in values}
-    if len(kinds - {int, float, bool}) > (0 if kinds & {int, float, bool} else 1):
-        names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise UsageError(f"--field: expected values of one type in {options.field!r}, got {names}")
-    order = sorted(range(len(values)), key=values.__getitem__, reverse=options.reverse)
-    return np.array(order, np.int64)
+def _values(opened: OpenedSource, options: argparse.Namespace, out: Output) -> Iterator[Any]:
+    """What is compared, of each record; UsageError for values that have no order."""
+    kind: type | None = None
+    with out.progress("values", len(opened)) as advance:
+        for key, value in _given(opened, options.field, advance):
+            found = _comparable(value, options, opened, key)
+            if kind is not None and kind is not kind_of(found):
+                raise UsageError(
+                    f"--field: expected values of one type in {options.field!r}, got {kind_of(found).__name__} beside "
+                    f"{kind.__name__} in {opened.location(key)}"
+                )
+            kind = kind_of(found)
+            yield found
+
+
+def _given(opened: OpenedSource, field: str, advance: Callable[[int], None]) -> Iterator[tuple[int, Any]]:
+    if field == KEY and isinstance(opened.source, ScatteredTar):
+        for key in range(len(opened)):
+            yield key, opened.source.key(key)
+            advance(1)
+        return
+    for key, record in read_each(opened, np.arange(len(opened)), advance):
+        if isinstance(record, Exception):
+            raise OSError(f"{opened.location(key)}: {record}")
+        yield key, named_field(record, field, opened, key)
+
+
+def kind_of(value: Any) -> type:
+    """The type that a value is compared as: numbers of all types are one."""
+    return float if isinstance(value, bool | int | float) else type(value)
 
 
 def _comparable(value: Any, options: argparse.Namespace, opened: OpenedSource, key: int) -> Any:

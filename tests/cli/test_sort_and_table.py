@@ -6,9 +6,12 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from small_archives import tar_of
 
 import loaderkit as lk
+from loaderkit.cli.value_order import order_of
 
 
 def records_of(path):
@@ -66,6 +69,13 @@ def test_typed_records_are_sorted(loaderkit, tmp_path, monkeypatch):
     assert [record["n"] for record in records_of("z.tar")] == [3, 2, 1.5]
 
 
+@given(st.lists(st.integers(0, 5)), st.booleans(), st.integers(1, 9))
+def test_the_order_of_values(values, reverse, in_memory):
+    """That of `sorted`, whatever fits into memory."""
+    wanted = sorted(range(len(values)), key=values.__getitem__, reverse=reverse)
+    assert order_of(values, reverse=reverse, in_memory=in_memory).tolist() == wanted
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -78,6 +88,28 @@ def test_values_that_have_no_order(loaderkit, tars, arguments, said):
     ran = loaderkit("sort", tars, *arguments, "-o", "y.tar")
     assert ran.status == 2 and said in ran.err and "x-000.tar[0]" in ran.err
     assert not Path("y.tar").exists()
+
+
+def test_values_of_different_types(loaderkit, tmp_path, monkeypatch):
+    """Have no order: the first that differs is named."""
+    monkeypatch.chdir(tmp_path)
+    Path("x.jsonl").write_text('{"n": 3}\n{"n": 1.5}\n{"n": "a"}\n')
+    ran = loaderkit("sort", "x.jsonl", "-k", "n", "-o", "y.tar")
+    assert ran.status == 2 and "got bytes beside float in x.jsonl[2]" in ran.err
+
+
+@pytest.mark.parametrize("name", ["array_record", "tfrecord", "jsonl"])
+def test_there_and_back(loaderkit, tars, name):
+    """An archive of other formats' records is the same file again, of bytes and of typed values."""
+    Path("typed.jsonl").write_text(
+        '{"__key__": "a", "n": 3, "t": ["x", null]}\n{"__key__": "b", "n": 4, "t": []}\n'
+    )
+    assert loaderkit("cat", "typed.jsonl", "-o", "typed.tar").status == 0
+    for path in ("x-000.tar", "typed.tar"):
+        assert loaderkit("cat", path, "-o", "first.tar", "--overwrite").status == 0
+        assert loaderkit("cat", path, "-o", f"there.{name}", "--overwrite").status == 0
+        assert loaderkit("cat", f"there.{name}", "-o", "back.tar", "--overwrite").status == 0
+        assert Path("back.tar").read_bytes() == Path("first.tar").read_bytes()
 
 
 def test_the_first_record_that_a_function_chooses(loaderkit, tars):

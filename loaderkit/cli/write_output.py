@@ -174,6 +174,7 @@ def _write(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterab
 @contextlib.contextmanager
 def _partial_file(path: str) -> Iterator[str]:
     """The name of an unfinished file; it gets its own when the block ends, and is deleted where that is by an error."""
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     partial = f"{path}.{os.getpid()}-{os.urandom(4).hex()}.partial"
     try:
         yield partial

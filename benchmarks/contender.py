@@ -11,6 +11,7 @@ LIBRARIES: dict[str, tuple[str, ...] | None] = {
     "loaderkit": None,
     "grain": ("grain", "grain"),
     "torch": ("torch", "torch"),
+    "keras": ("keras", "keras"),
     "tfdata": ("tensorflow", "tensorflow"),
     "hf": ("datasets", "datasets"),
     "webdataset": ("webdataset", "webdataset"),

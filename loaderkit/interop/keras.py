@@ -15,6 +15,8 @@ import keras
 from loaderkit._base.integers import at_least
 from loaderkit._loader.loader import DataLoader
 
+__all__ = ["LoaderCheckpoint", "LoaderPyDataset"]
+
 _WEIGHTS, _POSITION = "model.weights.h5", "position.json"
 _TAKEN_TO_BUILD = 2  # batches at most that Keras takes before the first epoch: one, and one ahead on a GPU
 _SHORT_EPOCH = "Your input ran out of data"  # how Keras begins its warning of an epoch with fewer steps

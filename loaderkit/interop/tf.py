@@ -8,6 +8,8 @@ import tensorflow as tf
 from loaderkit._loader.element_spec import ArraySpec
 from loaderkit._loader.loader import DataLoader
 
+__all__ = ["dataset"]
+
 
 def dataset(
     loader: DataLoader[Any],

@@ -14,6 +14,8 @@ from loaderkit._loader.loader import DataLoader, settings_of
 from loaderkit.samplers import KeysSampler
 from loaderkit.transforms import Batch
 
+__all__ = ["LoaderDataset", "TensorIterator", "from_batch_sampler", "from_sampler", "tensors"]
+
 _STATE = "loaderkit"  # the key of the position in state_dict()
 _NEXT_STEP, _SHARE = "next_step", "share"
 
@@ -225,7 +227,7 @@ class LoaderDataset(IterableDataset[Any]):  # type: ignore[misc, unused-ignore] 
 
     def _steps(self, it: TensorIterator, shares: int) -> Iterator[Any]:
         while True:
-            if it.step != self._next_step:
+            if shares > 1 and it.step != self._next_step:
                 try:
                     it.seek(self._next_step)
                 except IndexError:  # the stream ends before the next step of this share

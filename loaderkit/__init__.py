@@ -47,6 +47,7 @@ __all__ = [
     "KeysSampler",
     "LengthBucketSampler",
     "LinesDataSource",
+    "LmdbDataSource",
     "LoaderkitError",
     "Map",
     "MapDataSource",
@@ -170,6 +171,7 @@ if TYPE_CHECKING:
     from loaderkit.sources import JoinedFilesDataSource as JoinedFilesDataSource
     from loaderkit.sources import JsonLinesDataSource as JsonLinesDataSource
     from loaderkit.sources import LinesDataSource as LinesDataSource
+    from loaderkit.sources import LmdbDataSource as LmdbDataSource
     from loaderkit.sources import MapDataSource as MapDataSource
     from loaderkit.sources import PackedDataSource as PackedDataSource
     from loaderkit.sources import RandomAccessDataSource as RandomAccessDataSource
@@ -263,6 +265,7 @@ _NAMES = {
     "JsonLinesDataSource": "loaderkit.sources",
     "LengthBucketSampler": "loaderkit.samplers",
     "LinesDataSource": "loaderkit.sources",
+    "LmdbDataSource": "loaderkit.sources",
     "PackedDataSource": "loaderkit.sources",
     "MapDataSource": "loaderkit.sources",
     "RandomAccessDataSource": "loaderkit.sources",

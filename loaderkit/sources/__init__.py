@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .joined_files import JoinedFilesDataSource as JoinedFilesDataSource
     from .json_lines import JsonLinesDataSource as JsonLinesDataSource
     from .lines import LinesDataSource as LinesDataSource
+    from .lmdb import LmdbDataSource as LmdbDataSource
     from .mapped import MapDataSource as MapDataSource
     from .naming import Namer as Namer
     from .naming import has_names as has_names
@@ -55,6 +56,7 @@ else:
         "JoinedFilesDataSource": "loaderkit.sources.joined_files",
         "JsonLinesDataSource": "loaderkit.sources.json_lines",
         "LinesDataSource": "loaderkit.sources.lines",
+        "LmdbDataSource": "loaderkit.sources.lmdb",
         "MapDataSource": "loaderkit.sources.mapped",
         "Namer": "loaderkit.sources.naming",
         "PackedDataSource": "loaderkit.sources.packed",

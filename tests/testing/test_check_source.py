@@ -480,7 +480,16 @@ def own_sources(folder: Any) -> dict[str, Any]:
     (folder / "class").mkdir()
     for name in ("1.png", "2.png"):
         (folder / "class" / name).write_bytes(name.encode())
+    import lmdb
+
+    with (
+        lmdb.open(str(folder / "lmdb"), map_size=1 << 20) as environment,
+        environment.begin(write=True) as values,
+    ):
+        values.put(b"a", b"one")
+        values.put(b"b", b"two")
     return {
+        "LmdbDataSource": lk.LmdbDataSource(folder / "lmdb"),
         "FilesDataSource": lk.FilesDataSource(folder / "a.*"),
         "FolderDataSource": lk.FolderDataSource(folder, ["class"]),
         "JoinedFilesDataSource": lk.JoinedFilesDataSource(

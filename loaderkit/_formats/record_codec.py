@@ -5,7 +5,7 @@ begins. Bytes stay as they are, but for those that would be taken for either, wh
 """
 
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import compress, repeat
 from typing import Any
 
 import numpy as np
@@ -79,9 +79,14 @@ def decode_records(records: list[bytes]) -> list[Any]:
     >>> decode_records([b"one", encode_record({"two": 2})])
     [b'one', {'two': 2}]
     """
-    if any(map(bytes.startswith, records, repeat(_BEGINNINGS))):
-        return [decode_record(data) for data in records]
-    return records
+    # Data of any kind begins with b"\n" now and then, so only such records are looked at in a loop.
+    begins = [*map(bytes.startswith, records, repeat(_BEGINNINGS))]
+    if True not in begins:
+        return records
+    decoded: list[Any] = [*records]
+    for place in compress(range(len(records)), begins):
+        decoded[place] = decode_record(records[place])
+    return decoded
 
 
 def _msgpack() -> Any:

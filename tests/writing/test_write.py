@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -144,17 +143,13 @@ def test_a_killed_run_goes_on(tmp_path):
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_full_disk_leaves_nothing_under_the_name(tmp_path, name):
-    def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-
     code = (
-        "import os, sys, loaderkit as lk\n"
+        "import os, resource, signal, sys, loaderkit as lk\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
         "try: lk.write([os.urandom(1000) for _ in range(1000)], sys.argv[1])\n"
         "except OSError as error: print('full')"
     )
     path = tmp_path / f"a.{name}"
-    done = subprocess.run(
-        [sys.executable, "-c", code, path], check=False, preexec_fn=limit, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", code, path], check=False, capture_output=True, text=True)
     assert done.stdout == "full\n" and not path.exists()

@@ -114,9 +114,9 @@ def test_torchs_data_loader_gives_the_loaders_stream(workers):
     """With each number of torch's workers: every step once, in the loader's order."""
     dataset = bridge.LoaderDataset(loader_of())
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # fork in a process with threads, which torch does
+        # Torch forks in a process with threads, and there may be fewer cores than its workers.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
         got = keys_of(data.DataLoader(dataset, batch_size=None, num_workers=workers))
     assert got == keys_of(loader_of())
     assert len(dataset) == 8

@@ -18,6 +18,7 @@ __all__ = [
     "ArrayRecordDataSource",
     "ArraySpec",
     "ArraysDataSource",
+    "ArrowDataSource",
     "AsTuple",
     "BadRecordsError",
     "Batch",
@@ -59,6 +60,7 @@ __all__ = [
     "PadBatch",
     "PadTo",
     "PackedDataSource",
+    "ParquetDataSource",
     "PurityError",
     "RandomAccessDataSource",
     "RandomMap",
@@ -73,6 +75,7 @@ __all__ = [
     "StorageError",
     "SubsetDataSource",
     "TFRecordDataSource",
+    "TableDataSource",
     "TarDataSource",
     "TfdsDataSource",
     "TokenDataSource",
@@ -162,6 +165,7 @@ if TYPE_CHECKING:
     from loaderkit.sources import ArrayDataSource as ArrayDataSource
     from loaderkit.sources import ArrayRecordDataSource as ArrayRecordDataSource
     from loaderkit.sources import ArraysDataSource as ArraysDataSource
+    from loaderkit.sources import ArrowDataSource as ArrowDataSource
     from loaderkit.sources import ConcatDataSource as ConcatDataSource
     from loaderkit.sources import CsvDataSource as CsvDataSource
     from loaderkit.sources import FilesDataSource as FilesDataSource
@@ -174,9 +178,11 @@ if TYPE_CHECKING:
     from loaderkit.sources import LmdbDataSource as LmdbDataSource
     from loaderkit.sources import MapDataSource as MapDataSource
     from loaderkit.sources import PackedDataSource as PackedDataSource
+    from loaderkit.sources import ParquetDataSource as ParquetDataSource
     from loaderkit.sources import RandomAccessDataSource as RandomAccessDataSource
     from loaderkit.sources import RangeDataSource as RangeDataSource
     from loaderkit.sources import SubsetDataSource as SubsetDataSource
+    from loaderkit.sources import TableDataSource as TableDataSource
     from loaderkit.sources import TarDataSource as TarDataSource
     from loaderkit.sources import TfdsDataSource as TfdsDataSource
     from loaderkit.sources import TFRecordDataSource as TFRecordDataSource
@@ -255,6 +261,7 @@ _NAMES = {
     "ArrayDataSource": "loaderkit.sources",
     "ArrayRecordDataSource": "loaderkit.sources",
     "ArraysDataSource": "loaderkit.sources",
+    "ArrowDataSource": "loaderkit.sources",
     "ConcatDataSource": "loaderkit.sources",
     "CsvDataSource": "loaderkit.sources",
     "FilesDataSource": "loaderkit.sources",
@@ -268,10 +275,12 @@ _NAMES = {
     "LmdbDataSource": "loaderkit.sources",
     "PackedDataSource": "loaderkit.sources",
     "MapDataSource": "loaderkit.sources",
+    "ParquetDataSource": "loaderkit.sources",
     "RandomAccessDataSource": "loaderkit.sources",
     "RangeDataSource": "loaderkit.sources",
     "SubsetDataSource": "loaderkit.sources",
     "TFRecordDataSource": "loaderkit.sources",
+    "TableDataSource": "loaderkit.sources",
     "TarDataSource": "loaderkit.sources",
     "TfdsDataSource": "loaderkit.sources",
     "TokenDataSource": "loaderkit.sources",

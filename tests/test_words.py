@@ -15,11 +15,11 @@ PAGE = (ROOT / "docs/architecture.md").read_text()
 # Words of the field and of the language, with their usual meaning. One that a newcomer to data loading may not know, or
 # that means something narrower here, belongs in the glossary of docs/architecture.md instead.
 PLAIN = """
-    access agreement ahead alias an analysis announced answer any arguments array arrays as assignment attempts
-    augment bad balanced bar base batch batches batching beginning best blame blocks boot bound braces buckets
-    buffer build bulk by byte bytes cache cached call calling calls canonical card cards cat center change
-    changed check checkpoint checks checksum checksums chosen chunked chunks chw cipher cli client closable
-    closed closing cluster codec column columns combine come coming command comparison compile compiled
+    access agreement ahead alias an analysis announced answer any arguments array arrays arrow as assignment
+    attempts augment bad balanced bar base batch batches batching beginning best blame blocks boot bound braces
+    buckets buffer build bulk by byte bytes cache cached call calling calls canonical card cards cat center
+    change changed check checkpoint checks checksum checksums chosen chunked chunks chw cipher cli client
+    closable closed closing cluster codec column columns combine come coming command comparison compile compiled
     component components composed concat config conformance constants contact content context convert
     coordination counted counters create crop crops csv curves data dataset datasets decisions decode decoder
     decoders delivery demo describe described description descriptors device differ difference digest digits
@@ -35,11 +35,11 @@ PLAIN = """
     leaf lease length lent libraries library limit limits line lines link lint listing live lmdb load loader
     loaderkit local locked log loose losses lost made main make malformed map mapped masks mean measure measured
     megatron member members memory merge messages metadata meter method methods miscounted mismatch missing
-    mixed mixing modules multiprocessing name named names naming no normalize not notes npy numbers object
+    mixed mixing modules multiprocessing name named names naming no normalize not notes npy null numbers object
     objects observe obstore offline on open opened operation operations optional options orbax order orders
-    outputs pack package packed packer packing pad padding page pages pair parallel parameters parser partial
-    parts passed permutation permutations pickler pickling pipeline pixels place placement places plain plan
-    planned plans platform plus policy pool positions preview printable process progress protocol purity py
+    outputs pack package packed packer packing pad padding page pages pair parallel parameters parquet parser
+    partial parts passed permutation permutations pickler pickling pipeline pixels place placement places plain
+    plan planned plans platform plus policy pool positions preview printable process progress protocol purity py
     python question queued raised random range ranges read reader reading reads ready records reducers refresh
     refusal region release remote replacement report requested resample resize resized resources restart restore
     result retry retrying reweigh rng robin round row rows rules run runner running runs runtime sampler

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .array_record import ArrayRecordDataSource as ArrayRecordDataSource
     from .arrays import ArrayDataSource as ArrayDataSource
+    from .arrow import ArrowDataSource as ArrowDataSource
     from .concat import ConcatDataSource as ConcatDataSource
     from .csv import CsvDataSource as CsvDataSource
     from .files import FilesDataSource as FilesDataSource
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .optional import column_reader as column_reader
     from .optional import many_reader as many_reader
     from .packed import PackedDataSource as PackedDataSource
+    from .parquet import ParquetDataSource as ParquetDataSource
     from .protocol import RandomAccessDataSource as RandomAccessDataSource
     from .protocol import check_source as check_source
     from .protocol import read_only as read_only
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from .range import RangeDataSource as RangeDataSource
     from .stored_arrays import ArraysDataSource as ArraysDataSource
     from .subset import SubsetDataSource as SubsetDataSource
+    from .table import TableDataSource as TableDataSource
     from .tar import TarDataSource as TarDataSource
     from .tfds import TfdsDataSource as TfdsDataSource
     from .tfrecord import TFRecordDataSource as TFRecordDataSource
@@ -47,6 +50,7 @@ else:
         "ArrayDataSource": "loaderkit.sources.arrays",
         "ArrayRecordDataSource": "loaderkit.sources.array_record",
         "ArraysDataSource": "loaderkit.sources.stored_arrays",
+        "ArrowDataSource": "loaderkit.sources.arrow",
         "ConcatDataSource": "loaderkit.sources.concat",
         "CsvDataSource": "loaderkit.sources.csv",
         "FilesDataSource": "loaderkit.sources.files",
@@ -60,10 +64,12 @@ else:
         "MapDataSource": "loaderkit.sources.mapped",
         "Namer": "loaderkit.sources.naming",
         "PackedDataSource": "loaderkit.sources.packed",
+        "ParquetDataSource": "loaderkit.sources.parquet",
         "RandomAccessDataSource": "loaderkit.sources.protocol",
         "RangeDataSource": "loaderkit.sources.range",
         "SubsetDataSource": "loaderkit.sources.subset",
         "TFRecordDataSource": "loaderkit.sources.tfrecord",
+        "TableDataSource": "loaderkit.sources.table",
         "TarDataSource": "loaderkit.sources.tar",
         "TfdsDataSource": "loaderkit.sources.tfds",
         "TokenDataSource": "loaderkit.sources.tokens",

@@ -15,6 +15,8 @@ from typing import Any
 import cloudpickle
 import google_crc32c
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tfds_squares import prepared_squares
 
@@ -488,8 +490,15 @@ def own_sources(folder: Any) -> dict[str, Any]:
     ):
         values.put(b"a", b"one")
         values.put(b"b", b"two")
+    table = pa.table({"x": np.arange(20.0), "n": np.arange(20, dtype=np.uint8)})
+    with pa.ipc.new_file(str(folder / "a.arrow"), table.schema) as file:
+        file.write_table(table, max_chunksize=7)
+    pq.write_table(table, folder / "a.parquet", row_group_size=7)
     return {
         "LmdbDataSource": lk.LmdbDataSource(folder / "lmdb"),
+        "ArrowDataSource": lk.ArrowDataSource(folder / "a.arrow"),
+        "ParquetDataSource": lk.ParquetDataSource(folder / "a.parquet[3:18]"),
+        "TableDataSource": lk.TableDataSource(table.append_column("text", [[*"abcdefghijklmnopqrst"]])),
         "FilesDataSource": lk.FilesDataSource(folder / "a.*"),
         "FolderDataSource": lk.FolderDataSource(folder, ["class"]),
         "JoinedFilesDataSource": lk.JoinedFilesDataSource(

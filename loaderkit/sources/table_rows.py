@@ -1,0 +1,259 @@
+"""Records of tables that lie in chunks of rows: the base of the sources of Arrow, Parquet and tables in memory."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from loaderkit._formats.arrow_values import (
+    ColumnSpec,
+    Description,
+    NullValueError,
+    column_of,
+    column_spec,
+    rows_of,
+)
+from loaderkit.errors import DataFormatError
+
+from .optional import ColumnsDifferError, lacking
+from .protocol import check_key, check_keys
+
+METADATA = b"loaderkit"  # of a schema: a JSON object, "record" describes the records
+VALUE = "value"  # the column of records that aren't dicts
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column: its name, pyarrow type, and how loaderkit described it where it wrote the table.
+
+    text: the type as the table says it; a type that was pickled may name the items of its lists differently.
+    """
+
+    name: str
+    kind: Any
+    description: Description | None
+    text: str = field(compare=False)
+
+    @property
+    def spec(self) -> ColumnSpec | None:
+        """dtype and shape of its rows, where all have the same."""
+        return column_spec(self.kind, self.description)
+
+
+def columns_of(schema: Any, names: Sequence[str] | None, where: str) -> tuple[list[TableColumn], bool]:
+    """The columns of a schema, and whether a record is the value of the only one.
+
+    Args:
+        schema: a pyarrow Schema.
+        names: of the columns wanted, in their order; None for all. ValueError for one that isn't there.
+        where: the table's name, for errors. DataFormatError for two columns of one name, and for a description that a
+            later version wrote.
+    """
+    there = list(schema.names)
+    if len(set(there)) < len(there):
+        twice = next(name for name in there if there.count(name) > 1)
+        raise DataFormatError(
+            f"{where}: expected columns of distinct names, got two named {twice!r}; rename one"
+        )
+    told = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
+    if told and told.get("version") != 1:
+        raise DataFormatError(
+            f"{where}: expected records of version 1 of loaderkit's tables, got {told.get('version')!r}; a later "
+            "loaderkit wrote them: install it"
+        )
+    record = told.get("record", {})
+    fields = record.get("fields", {}) if record.get("kind") == "dict" else {VALUE: record} if record else {}
+    alone = bool(record) and record["kind"] != "dict"
+    if names is None:
+        names = there
+    if isinstance(names, str):
+        raise TypeError(f"columns: expected a list of names, got {names!r}")
+    for name in names:
+        if name not in there:
+            raise ValueError(f"columns: expected some of {there}, got {name!r}")
+    return [
+        TableColumn(name, (kind := schema.field(name).type), fields.get(name), str(kind)) for name in names
+    ], alone
+
+
+def require_same_columns(
+    first: tuple[list[TableColumn], bool], other: tuple[list[TableColumn], bool], first_name: str, name: str
+) -> None:
+    """DataFormatError where two files of a table differ in their columns.
+
+    Args:
+        first, other: as `columns_of` gives them.
+        first_name, name: of the two files.
+    """
+    if first == other:
+        return
+    for mine, theirs in zip(first[0], other[0]):
+        if mine != theirs:
+            raise DataFormatError(
+                f"{name}: expected the column {mine.name!r} of type {_shown(mine)}, as {first_name} has it, got "
+                f"{theirs.name!r} of type {_shown(theirs)}; give the columns that all files have by columns=, or the "
+                "files of one kind alone"
+            )
+    raise DataFormatError(
+        f"{name}: expected the columns {[each.name for each in first[0]]}, as {first_name} has them, got "
+        f"{[each.name for each in other[0]]}; give those that all files have by columns="
+    )
+
+
+def _shown(column: TableColumn) -> str:
+    return column.text if column.description is None else f"{column.text}, {column.description}"
+
+
+class TableRowsSource:
+    """The rows of a table as dicts. A subclass gives its chunks.
+
+    Args:
+        columns: of a record.
+        alone: whether a record is the value of the only column.
+        ends: (chunks,) int64, the records up to and with each chunk.
+        firsts: (chunks,) int64, the row of each chunk in its record batch or row group with which it begins.
+    """
+
+    def __init__(
+        self, columns: list[TableColumn], alone: bool, ends: NDArray[np.int64], firsts: NDArray[np.int64]
+    ) -> None:
+        self._columns, self._alone = columns, alone
+        self._ends, self._firsts = ends, firsts
+        self._offsets = firsts - np.concatenate(([0], ends[:-1]))  # added to a key for the row in its chunk
+        self._specs = [column.spec for column in columns]
+
+    def _chunk(self, number: int) -> Any:
+        """The RecordBatch or Table of a chunk, with the columns in order; the rows before `firsts` included."""
+        raise NotImplementedError
+
+    def _where(self, number: int, row: int) -> str:
+        """The file of a chunk, and which of its rows one of the chunk is."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def __getitem__(self, record_key: SupportsIndex) -> Any:
+        return self._read(np.array([check_key(record_key, len(self), self)]))[0]
+
+    def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
+        return self._read(check_keys(record_keys, len(self), self))
+
+    def _read(self, keys: NDArray[np.int64]) -> list[Any]:
+        if not len(keys):
+            return []
+        order, arrays = self._gather(keys)
+        try:
+            values = [rows_of(array, each.description) for array, each in zip(arrays, self._columns)]
+        except (ValueError, KeyError, TypeError) as error:
+            if len(keys) > 1:
+                for key in keys:
+                    self._read(np.array([key]))
+            raise self._unreadable(int(keys[0]), error) from error
+        names = [column.name for column in self._columns]
+        rows = values[0] if self._alone else [dict(zip(names, row)) for row in zip(*values)]
+        if order is None:
+            return rows
+        placed: list[Any] = [None] * len(rows)
+        for place, row in zip(order.tolist(), rows):
+            placed[place] = row
+        return placed
+
+    def _gather(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.intp] | None, list[Any]]:
+        """The rows of these keys, an array for each column, and the place of each in `keys`; None: in order."""
+        import pyarrow as pa
+
+        chunks = self._ends.searchsorted(keys, "right")
+        order = None
+        if (np.diff(chunks) < 0).any():
+            order = chunks.argsort(kind="stable")
+            keys, chunks = keys[order], chunks[order]
+        rows = keys + self._offsets[chunks]
+        cuts = np.flatnonzero(np.diff(chunks)) + 1
+        begins, ends = [0, *cuts.tolist()], [*cuts.tolist(), len(keys)]
+        pieces = []
+        for begin, end in zip(begins, ends):
+            chunk = self._chunk(int(chunks[begin]))
+            first = int(rows[begin])
+            if int(rows[end - 1]) - first == end - begin - 1 and (np.diff(rows[begin:end]) == 1).all():
+                pieces.append(chunk.slice(first, end - begin))
+            else:
+                pieces.append(chunk.take(pa.array(rows[begin:end])))
+        return order, [
+            _joined([piece.column(place) for piece in pieces]) for place in range(len(self._columns))
+        ]
+
+    def _unreadable(self, key: int, error: Exception) -> DataFormatError:
+        return DataFormatError(
+            f"{self.name(key)}: expected values of the columns' types, got {type(error).__name__}: {error}; write the "
+            "table again, or leave out the column with columns="
+        )
+
+    @property
+    def take(self) -> Callable[..., Any]:
+        """`take(record_keys, out=None)` gives many records as columns, an array (n, ...) each.
+
+        It is there where all columns are numbers or fixed-size lists of them, else an AttributeError. Where a column
+        has a null among these records it raises ColumnsDifferError that names the row; the records can be read still.
+        """
+        if self._alone or not all(self._specs):
+            raise lacking(self, "take", needs="columns of numbers or fixed-size lists of them")
+        return self._take
+
+    def _take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> dict[str, NDArray[Any]]:
+        keys = check_keys(record_keys, len(self), self)
+        order, arrays = self._gather(keys) if len(keys) else (None, [])
+        taken = {}
+        for place, (column, spec) in enumerate(zip(self._columns, self._specs)):
+            assert spec is not None
+            into = np.empty((len(keys), *spec[1]), spec[0]) if out is None else out[place]
+            if len(keys):
+                into[slice(None) if order is None else order] = self._column(
+                    arrays[place], column, keys, order
+                )
+            taken[column.name] = into
+        return taken
+
+    def _column(
+        self, array: Any, column: TableColumn, keys: NDArray[np.int64], order: NDArray[np.intp] | None
+    ) -> NDArray[Any]:
+        try:
+            return column_of(array)
+        except NullValueError as error:
+            key = int(keys[error.row if order is None else order[error.row]])
+            raise ColumnsDifferError(
+                f"{self.name(key)}: expected a value in the column {column.name!r}, got a null; fill it before the "
+                "table is written, or by an operation on records"
+            ) from None
+
+    def name(self, record_key: SupportsIndex) -> str:
+        """The file and the row in it, such as "/data/train.parquet[17]".
+
+        Args:
+            record_key: int in [0, len(source)); IndexError otherwise.
+        """
+        key = check_key(record_key, len(self), self)
+        number = int(self._ends.searchsorted(key, "right"))
+        return self._where(number, key + int(self._offsets[number]))
+
+    def _told_columns(self) -> dict[str, Any]:
+        """What a fingerprint says of the columns."""
+        return {
+            column.name: column.text if column.description is None else [column.text, column.description]
+            for column in self._columns
+        }
+
+
+def _joined(arrays: list[Any]) -> Any:
+    import pyarrow as pa
+
+    flat: list[Any] = []
+    for array in arrays:
+        flat += array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    if isinstance(flat[0], pa.ExtensionArray):
+        joined = _joined([array.storage for array in flat])
+        return pa.ExtensionArray.from_storage(flat[0].type, joined)
+    return flat[0] if len(flat) == 1 else pa.concat_arrays(flat)

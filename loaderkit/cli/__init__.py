@@ -28,6 +28,10 @@ COMMANDS = {
     "table": "fields of all records as lines with tabs",
     "create": "a data file from a table of names and files",
     "convert": "the records in another format or order, or through a function",
+    "records": "which records a step of a training has, by their names",
+    "explain": "whether a loader is the bottleneck, and what to change",
+    "state": "show, compare, check and edit saved positions",
+    "doctor": "whether this machine has what loaders need",
     "demo": "train on handwritten digits, kill the training in the middle of an epoch, resume it exactly",
 }
 
@@ -70,7 +74,12 @@ def _run(given: list[str]) -> int:
     command = importlib.import_module(f".{name}", __name__) if name in COMMANDS else None
     if command is not None:
         command.add_arguments(parsers[name])
+    behind: list[str] = []
+    if getattr(command, "TAKES_ARGUMENTS", False) and "--" in given:
+        place = given.index("--")
+        given, behind = given[:place], given[place + 1 :]
     options = parser.parse_args(given)
+    options.arguments = behind
     assert command is not None  # without a command the parser exits
     try:
         return int(command.run(options))

@@ -1,0 +1,162 @@
+"""`loaderkit doctor`: whether this machine has what loaders need, with the fix where it hasn't."""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from loaderkit._base.version import __version__
+from loaderkit._system.platform import open_process
+from loaderkit._system.resources import available_cpus, available_memory
+from loaderkit._system.shared_memory import anonymous_file
+
+from .exit_status import ExitStatus
+from .output import Output, add_output_argument
+from .printable import size_text
+
+_FEW_DESCRIPTORS = 1024
+_LITTLE_MEMORY = 2 << 30
+_DEVICES_SECONDS = 60
+_PROBE = "import jax; print(jax.__version__, '|', ', '.join(map(str, jax.devices())))"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one thing: whether it is well, and what to do where it isn't."""
+
+    name: str
+    good: bool
+    text: str
+    fix: str = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.description = (
+        "Check processors, memory, descriptors, the system's features, versions, devices and a worker."
+    )
+    parser.add_argument("--no-devices", action="store_true", help="don't start JAX in a child process")
+    add_output_argument(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints what was found; exit status 1 where something isn't well."""
+    checks: list[Callable[[], Finding]] = [
+        _versions, _interpreter, _processors, _memory, _descriptors, _memfd, _pidfd, _worker,
+    ]  # fmt: skip
+    if not options.no_devices:
+        checks.append(_devices)
+    found = []
+    for check in checks:
+        try:
+            found.append(check())
+        except Exception as error:  # noqa: BLE001 - a check that can't be made is a finding
+            found.append(Finding(check.__name__.strip("_"), False, f"{type(error).__name__}: {error}"))
+    out = Output(as_json=options.json)
+    out.document(
+        {"findings": [{"name": one.name, "ok": one.good, "text": one.text, "fix": one.fix} for one in found]}
+    )
+    for one in found:
+        out.text(
+            f"{'ok  ' if one.good else 'warn'}  {one.name}: {one.text}" + (f". {one.fix}" if one.fix else "")
+        )
+    return ExitStatus.DONE if all(one.good for one in found) else ExitStatus.FINDINGS
+
+
+def _versions() -> Finding:
+    import numpy as np
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    return Finding("versions", True, f"loaderkit {__version__}, Python {python}, numpy {np.__version__}")
+
+
+def _interpreter() -> Finding:
+    free = not getattr(sys, "_is_gil_enabled", lambda: True)()
+    return Finding(
+        "interpreter",
+        True,
+        "free-threaded: worker_kind='thread' uses all processors"
+        if free
+        else "with a global lock: threads share one processor for Python code, processes don't",
+    )
+
+
+def _processors() -> Finding:
+    here, all_of = available_cpus(), os.cpu_count() or 1
+    text = f"{here} of {all_of} may be used"
+    return Finding(
+        "processors", here > 1, text, "" if here > 1 else "Workers and trainer share one: give the job more"
+    )
+
+
+def _memory() -> Finding:
+    left = available_memory()
+    if left is None:
+        return Finding("memory", True, "unknown on this system")
+    enough = left >= _LITTLE_MEMORY
+    return Finding(
+        "memory",
+        enough,
+        f"{size_text(left)} available",
+        "" if enough else "Give the job more, or fewer workers",
+    )
+
+
+def _descriptors() -> Finding:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = soft >= _FEW_DESCRIPTORS
+    return Finding(
+        "descriptors",
+        enough,
+        f"{soft:,} of {hard:,}",
+        "" if enough else f"Raise it: ulimit -n {min(hard, 65536)}",
+    )
+
+
+def _memfd() -> Finding:
+    os.close(anonymous_file("doctor", 4096))
+    return Finding("shared memory", True, "memory without a name can be made")
+
+
+def _pidfd() -> Finding:
+    descriptor = open_process(os.getpid())
+    if descriptor is None:
+        return Finding("pidfd", False, "the system has none", "Workers are watched by their channels alone")
+    os.close(descriptor)
+    return Finding("pidfd", True, "the ends of workers are seen at once")
+
+
+def _worker() -> Finding:
+    """Starts a worker, kills it, and reads on."""
+    import loaderkit as lk
+
+    with lk.load(range(64), num_epochs=1, transformations=[_pid], batch_size=1, worker_count=1) as loader:
+        seen = []
+        for batch in loader:
+            seen.append(int(batch[0]))
+            if len(seen) == 1:
+                os.kill(seen[0], signal.SIGKILL)
+    lost = loader.stats().pool.lost
+    return Finding(
+        "worker", len(seen) == 64 and lost <= 1, f"started, killed and replaced: {len(seen)} of 64 records"
+    )
+
+
+def _pid(x: object) -> int:
+    return os.getpid()
+
+
+def _devices() -> Finding:
+    ran = subprocess.run(
+        [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_DEVICES_SECONDS, check=False
+    )
+    if ran.returncode:
+        last = (ran.stderr.strip().splitlines() or ["no output"])[-1]
+        return Finding("JAX", "No module named 'jax'" in last, last[:200])
+    version, _, devices = ran.stdout.strip().partition(" | ")
+    return Finding("JAX", True, f"{version}: {devices[:200]}")

@@ -1,0 +1,197 @@
+"""`loaderkit state`: shows, compares, checks and edits saved positions."""
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from loaderkit._state.document import dumps
+from loaderkit._state.state import State
+from loaderkit._system.whole_file import whole_file
+from loaderkit.errors import StateError
+
+from .exit_status import ExitStatus, UsageError
+from .output import Output, add_output_argument
+from .saved_states import SavedState, find_saved, loaded
+
+_MOST = 200  # characters of a value that is shown
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.description = (
+        "Look at saved positions. CKPT is a document, the folder of a checkpoint's item, a checkpoint, or a folder of "
+        "checkpoints, of which the newest is taken."
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="show|diff|verify|edit")
+    show = actions.add_parser("show", help="what a state says")
+    show.add_argument("ckpt", metavar="CKPT")
+    diff = actions.add_parser(
+        "diff", help="what differs between two states; exit status 1 where something does"
+    )
+    diff.add_argument("ckpt", metavar="CKPT")
+    diff.add_argument("other", metavar="OTHER")
+    verify = actions.add_parser("verify", help="digests, all files, one step, all streams")
+    verify.add_argument("ckpt", metavar="CKPT")
+    edit = actions.add_parser("edit", help="another position in the same stream, with a new digest")
+    edit.add_argument("ckpt", metavar="CKPT")
+    move = edit.add_mutually_exclusive_group(required=True)
+    move.add_argument("--seek", type=int, metavar="N", help="go to step N")
+    move.add_argument("--skip", type=int, metavar="N", help="leave out the data of the next N steps")
+    edit.add_argument(
+        "-o", "--output", required=True, metavar="OUT", help="the file to write; not one of CKPT's"
+    )
+    for action in (show, diff, verify, edit):
+        add_output_argument(action)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Carries out one of the four actions."""
+    out = Output(as_json=options.json)
+    saved = find_saved(options.ckpt)
+    try:
+        match options.action:
+            case "show":
+                return _show(saved, out)
+            case "diff":
+                return _diff(saved, find_saved(options.other), out)
+            case "verify":
+                return _verify(saved, out)
+            case _:
+                return _edit(saved, options, out)
+    except StateError as error:
+        out.document({"error": str(error)})
+        out.text(str(error))
+        return ExitStatus.FINDINGS if options.action == "verify" else ExitStatus.UNREADABLE
+
+
+def facts_of(state: State) -> dict[str, Any]:
+    """What a state says, by name, as JSON values.
+
+    Args:
+        state: of all processes.
+    """
+    length = state.sampler.get("num_records")
+    epoch = state.index // length if isinstance(length, int) and length > 0 else None
+    return {
+        "step": state.step,
+        "index": state.index,
+        "epoch": epoch if state.epoch is None else state.epoch,
+        "global_batch": state.rows,
+        "sampler": dict(state.sampler),
+        "source": dict(state.source),
+        "operations": list(state.parameters or state.operations),
+        "segments": state.segments.to_json(),
+        "logical_streams": None if state.streams is None else state.streams.count,
+        "mixture": None if state.mixture is None else state.mixture.to_json(),
+        "bad_records": state.losses.count,
+        "versions": dict(state.versions),
+    }
+
+
+def _show(saved: SavedState, out: Output) -> int:
+    facts = facts_of(saved.state())
+    out.document({"files": list(map(str, saved.files)), **facts})
+    out.text(str(saved.files[0]), style="bold")
+    out.facts([(name, _text(value)) for name, value in facts.items() if value is not None])
+    return ExitStatus.DONE
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    text = json.dumps(value)
+    return text if len(text) <= _MOST else text[:_MOST] + " ..."
+
+
+def _diff(saved: SavedState, other: SavedState, out: Output) -> int:
+    before, after = facts_of(saved.state()), facts_of(other.state())
+    found = [*_differences("", before, after)]
+    out.document({"differences": [{"field": name, "first": one, "second": two} for name, one, two in found]})
+    if found:
+        out.table(["field", "first", "second"], [[name, _text(one), _text(two)] for name, one, two in found])
+    else:
+        out.text("the same")
+    return ExitStatus.FINDINGS if found else ExitStatus.DONE
+
+
+def _differences(path: str, one: Any, two: Any) -> list[tuple[str, Any, Any]]:
+    if isinstance(one, dict) and isinstance(two, dict):
+        names = [*one, *(name for name in two if name not in one)]
+        return [
+            found
+            for name in names
+            for found in _differences(f"{path}.{name}" if path else name, one.get(name), two.get(name))
+        ]
+    if isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
+        pairs = enumerate(zip(one, two, strict=True))
+        return [found for place, pair in pairs for found in _differences(f"{path}[{place}]", *pair)]
+    return [] if one == two else [(path, one, two)]
+
+
+def _verify(saved: SavedState, out: Output) -> int:
+    problems = [f"{name} is missing" for name in saved.missing]
+    states = []
+    for file in saved.files:
+        try:
+            states.append(loaded(file))
+        except StateError as error:
+            problems.append(str(error))
+        else:
+            if states[-1].digest_missing:
+                problems.append(f"{file}: it has no digest: it was edited by hand")
+    if len({state.step for state in states}) > 1:
+        steps = ", ".join(f"{file.name} of step {state.step:,}" for file, state in zip(saved.files, states))
+        problems.append(f"the files are of different steps: {steps}")
+    elif states and not problems:
+        state = saved.state()
+        lacking = (
+            [] if state.streams is None else sorted({*range(state.streams.count)} - state.cursors.keys())
+        )
+        if lacking:
+            problems.append(f"no file has the positions of the logical streams {lacking}")
+    out.document({"files": list(map(str, saved.files)), "problems": problems})
+    for problem in problems or [f"{len(saved.files)} files of step {states[0].step:,}: nothing is wrong"]:
+        out.text(problem)
+    return ExitStatus.FINDINGS if problems else ExitStatus.DONE
+
+
+def _edit(saved: SavedState, options: argparse.Namespace, out: Output) -> int:
+    target = Path(options.output)
+    if target.exists():
+        raise UsageError(f"--output: expected a new file, got {target}, which exists")
+    if saved.missing:
+        raise UsageError(f"CKPT: expected all files of the save, got none named {', '.join(saved.missing)}")
+    state = saved.state()
+    if state.streams is not None:
+        raise UsageError(
+            "CKPT: expected a state of a loader whose operations keep the number of rows, got one that has "
+            f"{state.streams.count} logical streams, of which no other position can be computed"
+        )
+    try:
+        moved = edited(state, seek=options.seek, skip=options.skip)
+    except (ValueError, IndexError) as error:
+        raise UsageError(str(error)) from error
+    with whole_file(str(target)) as file:
+        file.write(dumps(moved))
+    out.document({"output": str(target), "step": moved.step, "index": moved.index})
+    out.text(f"{target}: step {moved.step:,}, index {moved.index:,}")
+    return ExitStatus.DONE
+
+
+def edited(state: State, *, seek: int | None = None, skip: int | None = None) -> State:
+    """The state at another step, or with steps left out; only where operations keep the number of rows.
+
+    Args:
+        state: a position.
+        seek: the step to go to. skip: how many steps to leave out. One of the two is given.
+
+    ValueError or IndexError for a step that can't be.
+    """
+    if seek is not None:
+        index = state.segments.seek(seek, state.stride)
+        return replace(state, step=seek, cursors={0: (index,)})
+    assert skip is not None
+    segments = state.segments.skip(state.step, state.index, skip)
+    return replace(state, segments=segments, cursors={0: (segments.index_of(state.step),)})

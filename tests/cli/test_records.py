@@ -1,0 +1,118 @@
+"""`loaderkit records`, `explain` and `doctor`: what they do with a script, a function and a machine."""
+
+import subprocess
+import sys
+
+import loaderkit as lk
+
+SCRIPT = """
+import atexit, sys
+import loaderkit as lk
+
+atexit.register(print, "at exit")
+
+class Named:
+    def __len__(self):
+        return 100
+    def __getitem__(self, key):
+        raise AssertionError("data was read")
+    def name(self, key):
+        return f"train[{key}]"
+
+batch = int(sys.argv[1])
+loader = lk.load(Named(), shuffle=True, seed=0, batch_size=batch)
+try:
+    for element in loader:
+        print("an element")
+finally:
+    print("finally")
+"""
+
+MODULE = """
+import time
+import loaderkit as lk
+
+def slow(x):
+    time.sleep(0.002)
+    return x
+
+def loader():
+    return lk.load(range(1000), transformations=[slow], batch_size=4)
+
+def loader_and_step():
+    return loader(), lambda batch: time.sleep(0.1)
+"""
+
+
+def ran(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "loaderkit", *map(str, arguments)],
+        cwd=cwd, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_the_records_of_a_scripts_step(tmp_path):
+    """No data is read, and nothing of the script runs behind its iter(loader)."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    done = ran("records", script, "--step", "1000000000", "--", "4", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "step 1,000,000,000, epoch 40,000,000, indices 4,000,000,000..4,000,000,003"
+    expected = lk.load(range(100), shuffle=True, seed=0, batch_size=4).records(10**9)
+    assert [line.split()[-1] for line in lines[1:]] == [f"train[{record.record_key}]" for record in expected]
+
+
+def test_records_through_a_state(loaderkit, tmp_path, monkeypatch):
+    """What was skipped is left out, and what was read instead of a bad record is named."""
+    module = (
+        "import loaderkit as lk\n\ndef bad(x):\n    if x == 3:\n        raise ValueError(x)\n    return x\n\n"
+    )
+    module += "def loader():\n    return lk.load(range(20), transformations=[bad], batch_size=4, "
+    module += "on_record_error='replace')\n"
+    (tmp_path / "job_of_records.py").write_text(module)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    import job_of_records
+
+    with iter(job_of_records.loader()) as it:
+        next(it)
+        it.skip(1)
+        next(it)
+        (tmp_path / "state.json").write_bytes(it.get_state())
+        expected = [record.record_key for record in it.records(1)]
+    arguments = ("job_of_records:loader", "--state", tmp_path / "state.json", "--json")
+    (document,) = loaderkit("records", *arguments, "--step", "1").documents
+    assert [each["record_key"] for each in document["records"]] == expected == [8, 9, 10, 11]
+    (document,) = loaderkit("records", *arguments, "--step", "0").documents
+    assert document["records"][3]["read_instead"]["record_key"] not in (3, None)
+
+
+def test_what_is_no_loader(loaderkit, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "job_without.py").write_text("def nothing():\n    return 3\n")
+    assert loaderkit("records", "job_without:nothing", "--step", "0").status == 2
+    assert loaderkit("records", "job_without:other", "--step", "0").status == 2
+    assert loaderkit("records", tmp_path / "no.py", "--step", "0").status == 2
+    (tmp_path / "script.py").write_text("x = 1\n")
+    done = loaderkit("records", tmp_path / "script.py", "--step", "0")
+    assert (done.status, "without iter(loader)" in done.err) == (2, True)
+
+
+def test_explain_prints_the_answer_first(loaderkit, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "job_to_explain.py").write_text(MODULE)
+    done = loaderkit("explain", "job_to_explain:loader_and_step", "--seconds", "1")
+    assert done.status == 0
+    assert done.out.splitlines()[0] == "The loader is not the bottleneck. Limit: the trainer's step."
+    assert loaderkit("explain", "job_to_explain:loader", "--seconds", "0").status == 2
+
+
+def test_doctor_starts_and_kills_a_worker(loaderkit):
+    (document,) = loaderkit("doctor", "--no-devices", "--json").documents
+    found = {each["name"]: each for each in document["findings"]}
+    assert found["worker"]["ok"]
+    assert found["worker"]["text"].endswith("64 of 64 records")
+    assert all(each["ok"] or each["fix"] for each in document["findings"])

@@ -23,13 +23,13 @@ PLAIN = """
     component components composed concat config conformance constants contact content context convert
     coordination counted counters create crop crops csv curves data dataset datasets decisions decode decoder
     decoders delivery demo describe described description descriptors device differ difference digest digits
-    direct directory discarded distinct document documents domain drop dropping each encoded encoder encoding
-    end ends engine entry environment epoch epochs error errors event eviction example exceptions executor
-    executors exit experiment experimental experiments explain explanation exposed extension factory facts
-    failed failure fair feature features feeds fetch fetched fetcher fetching field fields files filter filters
-    find finder finding findings fingerprint fingerprints finished first fit flat flip float folder follow
-    followed footer forbidden foreign form format formats from fsspec function generators geometry give global
-    globals grain group grouped groups handler header hints html hwc id identity image importable indexed
+    direct directory discarded distinct doctor document documents domain drop dropping each encoded encoder
+    encoding end ends engine entry environment epoch epochs error errors event eviction example exceptions
+    executor executors exit experiment experimental experiments explain explanation exposed extension factory
+    facts failed failure fair feature features feeds fetch fetched fetcher fetching field fields files filter
+    filters find finder finding findings fingerprint fingerprints finished first fit flat flip float folder
+    follow followed footer forbidden foreign form format formats from fsspec function generators geometry give
+    global globals grain group grouped groups handler header hints html hwc id identity image importable indexed
     indices inline inner input inspect inspection installed integer integers interleave interleaved interop item
     iterator jax jobs joined joiner joint jpeg json keras keys kill known label labels lanes later launch lazy
     leaf lease length lent libraries library limit limits line lines link lint listing live lmdb load loader
@@ -47,7 +47,7 @@ PLAIN = """
     seekable seen segments selection sent sequential set settings setup shaped shapes shard sharding shards
     shared shares sheet shifted show shown shuffle shuffled sides singles sizes skip slice slots snapshot sort
     source sources space span spans spec split splits stack stacking staged stages stall stamp standard start
-    state stateful stats status steps stop storage store stored streams strict strided structure subset
+    state stateful states stats status steps stop storage store stored streams strict strided structure subset
     substituted summary supervised supervisor system table tables tagged taken tar target targets tasks tensor
     testing text texts tf tfds tfrecord thread threads timeout to token tokens torch totals trailer train
     trainer training transformation transforms transport tree tuple turn unpacking unpickler unreadable up usage

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from loaderkit._base.version import __version__
+from loaderkit._loader.load import load
 from loaderkit._system.platform import open_process
 from loaderkit._system.resources import available_cpus, available_memory
 from loaderkit._system.shared_memory import anonymous_file
@@ -133,9 +134,7 @@ def _pidfd() -> Finding:
 
 def _worker() -> Finding:
     """Starts a worker, kills it, and reads on."""
-    import loaderkit as lk
-
-    with lk.load(range(64), num_epochs=1, transformations=[_pid], batch_size=1, worker_count=1) as loader:
+    with load(range(64), num_epochs=1, transformations=[_pid], batch_size=1, worker_count=1) as loader:
         seen = []
         for batch in loader:
             seen.append(int(batch[0]))

@@ -67,7 +67,7 @@ IMPORTS = {
     "front": "_base _system",
     "plan": "samplers",
     "demo": "front",
-    "cli": "errors _base _system _formats _storage _record_index _loader _state samplers sources transforms writing",
+    "cli": "errors _base _system _formats _storage _record_index _loader _order _state samplers sources transforms writing",
     "__main__": "cli",
 }
 # The fronts of rooms import what a name needs when it is asked for; these rooms do so in a function of their own.
@@ -104,7 +104,7 @@ STATELESS_RANDOM = {"BitGenerator", "Generator", "Philox"}
 
 PROCESSES = {"concurrent", "multiprocessing", "pty", "select", "selectors", "signal", "socket", "subprocess"}
 # The demo's child is killed in the middle of an epoch: that is what it shows.
-WITH_PROCESSES = {"_runtime", "_system", "demo"}
+WITH_PROCESSES = {"_runtime", "_system", "demo", "cli"}
 # Named shared memory, for scripts written for Grain that use it themselves; no process is started there.
 WITH_NAMED_MEMORY = {"loaderkit.interop.grain._shared_memory"}
 

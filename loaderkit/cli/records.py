@@ -4,7 +4,8 @@ import argparse
 from functools import partial
 from typing import Any
 
-from loaderkit._loader.loader import DataLoader
+from loaderkit._loader.loader import DataLoader, settings_of
+from loaderkit._order.metadata import RecordMetadata
 from loaderkit.errors import LoaderkitError
 from loaderkit.sources.naming import namer_of
 
@@ -46,18 +47,15 @@ def _print(options: argparse.Namespace, saved: SavedState | None, loader: DataLo
             records = it.records(options.step)
         except (ValueError, IndexError, LoaderkitError) as error:
             raise UsageError(str(error)) from error
-        sampler, name = it.sampler, namer_of(_source_of(loader))
+        sampler, name = it.sampler, namer_of(settings_of(loader).source)
     length = getattr(sampler, "epoch_length", None) or getattr(sampler, "num_records", None)
     rows = []
     for row, record in enumerate(records):
-        entry = {"row": row, "index": record.index, "record_key": record.record_key, "name": record.name}
+        entry = {"row": row, **_entry(record, record.name)}
         if record.index in ledger:
             instead = sampler[ledger[record.index]]
-            entry["read_instead"] = {
-                "index": instead.index,
-                "record_key": instead.record_key,
-                "name": name(instead.record_key),
-            }
+            assert instead.record_key is not None
+            entry["read_instead"] = _entry(instead, name(instead.record_key))
         rows.append(entry)
     first, last = records[0].index, records[-1].index
     epoch = first // length if isinstance(length, int) and length else None
@@ -69,10 +67,8 @@ def _print(options: argparse.Namespace, saved: SavedState | None, loader: DataLo
     return ExitStatus.DONE
 
 
-def _source_of(loader: DataLoader[Any]) -> Any:
-    from loaderkit._loader.loader import settings_of
-
-    return settings_of(loader).source
+def _entry(record: RecordMetadata, name: str | None) -> dict[str, Any]:
+    return {"index": record.index, "record_key": record.record_key, "name": name}
 
 
 def _text(entry: dict[str, Any]) -> str:

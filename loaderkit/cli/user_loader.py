@@ -57,7 +57,7 @@ def with_loader(name: str, arguments: list[str], work: OnLoader) -> int:
             sys.stderr.flush()
             os._exit(status)
 
-    DataLoader.__iter__ = hook  # type: ignore[method-assign, assignment]
+    DataLoader.__iter__ = hook  # type: ignore[method-assign]
     sys.argv = [name, *arguments]
     sys.path.insert(0, os.path.dirname(os.path.abspath(name)))
     try:

@@ -25,7 +25,7 @@ _PROBE = "import jax; print(jax.__version__, '|', ', '.join(map(str, jax.devices
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SystemCheck:
     """What was found of one thing: whether it is well, and what to do where it isn't."""
 
     name: str
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints what was found; exit status 1 where something isn't well."""
-    checks: list[Callable[[], Finding]] = [
+    checks: list[Callable[[], SystemCheck]] = [
         _versions, _interpreter, _processors, _memory, _descriptors, _memfd, _pidfd, _worker,
     ]  # fmt: skip
     if not options.no_devices:
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             found.append(check())
         except Exception as error:  # noqa: BLE001 - a check that can't be made is a finding
-            found.append(Finding(check.__name__.strip("_"), False, f"{type(error).__name__}: {error}"))
+            found.append(SystemCheck(check.__name__.strip("_"), False, f"{type(error).__name__}: {error}"))
     out = Output(as_json=options.json)
     out.document(
         {"findings": [{"name": one.name, "ok": one.good, "text": one.text, "fix": one.fix} for one in found]}
@@ -67,16 +67,16 @@ def run(options: argparse.Namespace) -> int:
     return ExitStatus.DONE if all(one.good for one in found) else ExitStatus.FINDINGS
 
 
-def _versions() -> Finding:
+def _versions() -> SystemCheck:
     import numpy as np
 
     python = ".".join(map(str, sys.version_info[:3]))
-    return Finding("versions", True, f"loaderkit {__version__}, Python {python}, numpy {np.__version__}")
+    return SystemCheck("versions", True, f"loaderkit {__version__}, Python {python}, numpy {np.__version__}")
 
 
-def _interpreter() -> Finding:
+def _interpreter() -> SystemCheck:
     free = not getattr(sys, "_is_gil_enabled", lambda: True)()
-    return Finding(
+    return SystemCheck(
         "interpreter",
         True,
         "free-threaded: worker_kind='thread' uses all processors"
@@ -85,20 +85,20 @@ def _interpreter() -> Finding:
     )
 
 
-def _processors() -> Finding:
+def _processors() -> SystemCheck:
     here, all_of = available_cpus(), os.cpu_count() or 1
     text = f"{here} of {all_of} may be used"
-    return Finding(
+    return SystemCheck(
         "processors", here > 1, text, "" if here > 1 else "Workers and trainer share one: give the job more"
     )
 
 
-def _memory() -> Finding:
+def _memory() -> SystemCheck:
     left = available_memory()
     if left is None:
-        return Finding("memory", True, "unknown on this system")
+        return SystemCheck("memory", True, "unknown on this system")
     enough = left >= _LITTLE_MEMORY
-    return Finding(
+    return SystemCheck(
         "memory",
         enough,
         f"{size_text(left)} available",
@@ -106,12 +106,12 @@ def _memory() -> Finding:
     )
 
 
-def _descriptors() -> Finding:
+def _descriptors() -> SystemCheck:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = soft >= _FEW_DESCRIPTORS
-    return Finding(
+    return SystemCheck(
         "descriptors",
         enough,
         f"{soft:,} of {hard:,}",
@@ -119,20 +119,22 @@ def _descriptors() -> Finding:
     )
 
 
-def _memfd() -> Finding:
+def _memfd() -> SystemCheck:
     os.close(anonymous_file("doctor", 4096))
-    return Finding("shared memory", True, "memory without a name can be made")
+    return SystemCheck("shared memory", True, "memory without a name can be made")
 
 
-def _pidfd() -> Finding:
+def _pidfd() -> SystemCheck:
     descriptor = open_process(os.getpid())
     if descriptor is None:
-        return Finding("pidfd", False, "the system has none", "Workers are watched by their channels alone")
+        return SystemCheck(
+            "pidfd", False, "the system has none", "Workers are watched by their channels alone"
+        )
     os.close(descriptor)
-    return Finding("pidfd", True, "the ends of workers are seen at once")
+    return SystemCheck("pidfd", True, "the ends of workers are seen at once")
 
 
-def _worker() -> Finding:
+def _worker() -> SystemCheck:
     """Starts a worker, kills it, and reads on."""
     with load(range(64), num_epochs=1, transformations=[_pid], batch_size=1, worker_count=1) as loader:
         seen = []
@@ -141,7 +143,7 @@ def _worker() -> Finding:
             if len(seen) == 1:
                 os.kill(seen[0], signal.SIGKILL)
     lost = loader.stats().pool.lost
-    return Finding(
+    return SystemCheck(
         "worker", len(seen) == 64 and lost <= 1, f"started, killed and replaced: {len(seen)} of 64 records"
     )
 
@@ -150,12 +152,12 @@ def _pid(x: object) -> int:
     return os.getpid()
 
 
-def _devices() -> Finding:
+def _devices() -> SystemCheck:
     ran = subprocess.run(
         [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_DEVICES_SECONDS, check=False
     )
     if ran.returncode:
         last = (ran.stderr.strip().splitlines() or ["no output"])[-1]
-        return Finding("JAX", "No module named 'jax'" in last, last[:200])
+        return SystemCheck("JAX", "No module named 'jax'" in last, last[:200])
     version, _, devices = ran.stdout.strip().partition(" | ")
-    return Finding("JAX", True, f"{version}: {devices[:200]}")
+    return SystemCheck("JAX", True, f"{version}: {devices[:200]}")

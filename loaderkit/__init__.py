@@ -90,6 +90,7 @@ __all__ = [
     "ZipDataSource",
     "balance",
     "decode",
+    "filtered",
     "interleave",
     "load",
     "measure",
@@ -150,6 +151,7 @@ if TYPE_CHECKING:
     from loaderkit.interop.jax import device_iterator as device_iterator
     from loaderkit.offline.array_file import read_array as read_array
     from loaderkit.offline.array_file import read_labels as read_labels
+    from loaderkit.offline.filtered import filtered as filtered
     from loaderkit.offline.measure import measure as measure
     from loaderkit.offline.pack_plan import PackPlan as PackPlan
     from loaderkit.offline.plan_packing import plan_packing as plan_packing
@@ -247,6 +249,7 @@ _NAMES = {
     "device_iterator": "loaderkit.interop.jax",
     "read_array": "loaderkit.offline.array_file",
     "read_labels": "loaderkit.offline.array_file",
+    "filtered": "loaderkit.offline.filtered",
     "measure": "loaderkit.offline.measure",
     "PackPlan": "loaderkit.offline.pack_plan",
     "plan_packing": "loaderkit.offline.plan_packing",

@@ -312,6 +312,10 @@ KEY: dict[str, Any] = {"key": "image"}
 FIELDS = [{"__key__": f"{at}", "jpg": element["image"], "cls": b"3"} for at, element in enumerate(JPEGS)]
 # One feature, x, an Int64List of 5.
 EXAMPLE = bytes([0x0A, 12, 0x0A, 10, 0x0A, 1, ord("x"), 0x12, 5, 0x1A, 3, 0x0A, 1, 5])
+VOC_XML = (
+    b"<annotation><object><name>cat</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox>"
+    b"</object></annotation>"
+)
 LENGTHS = [{"x": np.arange(length)} for length in (1, 2, 6)]
 OWN: dict[str, tuple[Any, list[Any]]] = {
     "Map": (lk.Map(lambda e: {"y": e["x"] * 2}), ELEMENTS),
@@ -345,6 +349,7 @@ OWN: dict[str, tuple[Any, list[Any]]] = {
     "AsTuple": (lk.AsTuple("png;jpg", "cls"), FIELDS),
     "ByExtension": (lk.decode.ByExtension("rgb8"), FIELDS),
     "Example": (lk.decode.Example({"x": np.int64}), [EXAMPLE]),
+    "VocXml": (lk.decode.VocXml(["cat"]), [VOC_XML]),
 }
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "Batch",
     "BatchError",
     "Cache",
+    "CachedDataSource",
     "CheckpointMismatchError",
     "ChecksumError",
     "ChunkSampler",
@@ -168,6 +169,7 @@ if TYPE_CHECKING:
     from loaderkit.sources import ArrayRecordDataSource as ArrayRecordDataSource
     from loaderkit.sources import ArraysDataSource as ArraysDataSource
     from loaderkit.sources import ArrowDataSource as ArrowDataSource
+    from loaderkit.sources import CachedDataSource as CachedDataSource
     from loaderkit.sources import ConcatDataSource as ConcatDataSource
     from loaderkit.sources import CsvDataSource as CsvDataSource
     from loaderkit.sources import FilesDataSource as FilesDataSource
@@ -265,6 +267,7 @@ _NAMES = {
     "ArrayRecordDataSource": "loaderkit.sources",
     "ArraysDataSource": "loaderkit.sources",
     "ArrowDataSource": "loaderkit.sources",
+    "CachedDataSource": "loaderkit.sources",
     "ConcatDataSource": "loaderkit.sources",
     "CsvDataSource": "loaderkit.sources",
     "FilesDataSource": "loaderkit.sources",

@@ -31,9 +31,9 @@ PLAIN = """
     folder follow followed footer forbidden foreign form format formats from fsspec function generators geometry
     give global globals grain group grouped groups handler header hints html hwc id identity image importable
     indexed indices inline inner input inspect inspection installed integer integers interleave interleaved
-    interop item iterator jax jobs joined joiner joint jpeg json keras keys kill known label labels lanes later
-    launch lazy leaf lease length lent libraries library limit limits line lines link lint listing live lmdb
-    load loader loaderkit local locked log loose losses lost made main make malformed map mapped masks mean
+    interop item iterator jax jobs joined joiner joint jpeg json kept keras keys kill known label labels lanes
+    later launch lazy leaf lease length lent libraries library limit limits line lines link lint listing live
+    lmdb load loader loaderkit local locked log loose losses lost made main make malformed map mapped masks mean
     measure measured megatron member members memory merge messages metadata meter method methods miscounted
     mismatch missing mixed mixing modules multiprocessing name named names naming no normalize not notes npy
     null numbers object objects observe obstore offline on open opened operation operations optional options

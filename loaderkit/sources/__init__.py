@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .array_record import ArrayRecordDataSource as ArrayRecordDataSource
     from .arrays import ArrayDataSource as ArrayDataSource
     from .arrow import ArrowDataSource as ArrowDataSource
+    from .cached import CachedDataSource as CachedDataSource
     from .concat import ConcatDataSource as ConcatDataSource
     from .csv import CsvDataSource as CsvDataSource
     from .files import FilesDataSource as FilesDataSource
@@ -51,6 +52,7 @@ else:
         "ArrayRecordDataSource": "loaderkit.sources.array_record",
         "ArraysDataSource": "loaderkit.sources.stored_arrays",
         "ArrowDataSource": "loaderkit.sources.arrow",
+        "CachedDataSource": "loaderkit.sources.cached",
         "ConcatDataSource": "loaderkit.sources.concat",
         "CsvDataSource": "loaderkit.sources.csv",
         "FilesDataSource": "loaderkit.sources.files",

@@ -495,6 +495,8 @@ def own_sources(folder: Any) -> dict[str, Any]:
         file.write_table(table, max_chunksize=7)
     pq.write_table(table, folder / "a.parquet", row_group_size=7)
     return {
+        "CachedDataSource": lk.CachedDataSource(lk.ArrayDataSource(columns)),
+        "a cache in a folder": lk.CachedDataSource(lk.TarDataSource(folder / "a.tar"), folder / "cache"),
         "LmdbDataSource": lk.LmdbDataSource(folder / "lmdb"),
         "ArrowDataSource": lk.ArrowDataSource(folder / "a.arrow"),
         "ParquetDataSource": lk.ParquetDataSource(folder / "a.parquet[3:18]"),

@@ -1,0 +1,182 @@
+"""Records that are read once and kept."""
+
+import logging
+import os
+from typing import Any, Self, SupportsIndex
+
+from numpy.typing import ArrayLike
+
+from loaderkit._base.sizes import number_of_bytes
+from loaderkit._formats.record_codec import decode_record, encode_record
+
+from .fingerprint import fingerprint_of
+from .kept_records import FolderOfRecords, MemoryOfRecords
+from .naming import namer_of
+from .optional import advised_bytes, advised_calls, advised_chunk, lacking
+from .protocol import check_key, check_keys, read_records, require_methods, short_repr
+
+_log = logging.getLogger("loaderkit")
+
+
+class CachedDataSource:
+    """A source's records, each read from it once and then kept, as bytes: for those that are slow to read or decode.
+
+    With a folder they are kept there for all processes of this machine and for later runs, also after one was killed;
+    a folder in memory, such as /dev/shm/NAME, is one copy for all workers. Without a folder each process keeps its own
+    in memory. What isn't kept is read from the source, so an epoch is the same with and without a cache.
+
+    Args:
+        source: any data source, such as a MapDataSource that decodes. Its records are bytes or what `lk.write` takes,
+            with leaves that are bytes, str, bool, int, float, None or numpy's; TypeError for others when they are read.
+        folder: where records are kept; made where it is missing. ValueError where it is the cache of a source with
+            another fingerprint, FileExistsError where it holds other files. A fingerprint doesn't see that a function
+            was changed: delete the folder then.
+        limit: bytes, or a text such as "20GB", of records that are kept; records beyond are read from the source each
+            time. None for no limit; a full disk is one, with a warning.
+
+    >>> calls = []
+    >>> class Slow(list):
+    ...     def __getitem__(self, key):
+    ...         calls.append(key)
+    ...         return super().__getitem__(key)
+    >>> source = CachedDataSource(Slow([b"zero", b"one"]))
+    >>> source[1], source[1], calls
+    (b'one', b'one', [1])
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        limit: int | str | None = None,
+    ) -> None:
+        require_methods(source, argument="source")
+        self._source = source
+        self._folder = None if folder is None else os.path.abspath(os.path.expanduser(os.fspath(folder)))
+        self._limit = None if limit is None else number_of_bytes("limit", limit)
+        self._prepare()
+        if self._folder is not None:
+            self._kept()  # another source's cache is refused at once
+
+    def _prepare(self) -> None:
+        self._opened: FolderOfRecords | MemoryOfRecords | None = None
+        self._told_full = False
+
+    def _kept(self) -> FolderOfRecords | MemoryOfRecords:
+        opened = self._opened  # another thread may close it
+        # A process that was forked opens the folder itself, as it would share locks with the other.
+        if opened is None or not opened.of_this_process():
+            if self._folder is None:
+                opened = MemoryOfRecords(self._limit)
+            else:
+                opened = FolderOfRecords(
+                    self._folder, fingerprint_of(self._source), len(self._source), self._limit
+                )
+            self._opened = opened
+        return opened
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __getitem__(self, record_key: SupportsIndex) -> Any:
+        return self.__getitems__([check_key(record_key, len(self), self)])[0]
+
+    def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
+        keys = check_keys(record_keys, len(self), self).tolist()
+        kept = self._kept()
+        data = {key: kept.read(key) for key in dict.fromkeys(keys)}
+        missing = [key for key, found in data.items() if found is None]
+        if missing:
+            for key, record in zip(missing, read_records(self._source, missing)):
+                data[key] = encoded = _encoded(record, self, key)
+                self._keep(kept, key, encoded)
+        return [_decoded(data[key]) for key in keys]
+
+    def _keep(self, kept: FolderOfRecords | MemoryOfRecords, key: int, encoded: bytes) -> None:
+        try:
+            kept.keep(key, encoded)
+        except OSError as error:
+            if not self._told_full:
+                self._told_full = True
+                _log.warning(
+                    "CachedDataSource: %s can't keep more records: %s; the others are read from their source",
+                    self._folder,
+                    str(error),  # a handler that keeps the error would keep the files open
+                )
+
+    @property
+    def read_ahead(self) -> int:
+        """Calls in flight that pay, as the source says; 0 where it doesn't."""
+        return advised_calls(self._source)
+
+    @property
+    def chunk_records(self) -> int:
+        """Consecutive records that are read together; only where the source says it, else an AttributeError."""
+        chunk = advised_chunk(self._source)
+        if chunk is None:
+            raise lacking(self, "chunk_records", needs="a source with `chunk_records`")
+        return chunk
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes that are read for so many records, as the source says; only where it does, else an AttributeError."""
+        nbytes = advised_bytes(self._source)
+        if nbytes is None:
+            raise lacking(self, "chunk_bytes", needs="a source with `chunk_bytes`")
+        return nbytes
+
+    def name(self, record_key: SupportsIndex) -> str | None:
+        """The name that the source gives the record, None where it gives none.
+
+        Args:
+            record_key: int in [0, len(source)); IndexError otherwise.
+        """
+        return namer_of(self._source)(check_key(record_key, len(self), self))
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The source's own: a run may be resumed with a cache, or without."""
+        return fingerprint_of(self._source)
+
+    def close(self) -> None:
+        """Closes the files, or forgets what is in memory; a later read begins again. The source stays open."""
+        self._opened = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"CachedDataSource({short_repr(self._source)}, {self._folder!r})"
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._source, self._folder, self._limit
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._source, self._folder, self._limit = state
+        self._prepare()
+
+
+# The first byte of what is kept: a record that record_codec takes, or a dict with any other value.
+_PLAIN, _WRAPPED = b"p", b"w"
+
+
+def _encoded(record: Any, source: CachedDataSource, key: int) -> bytes:
+    try:
+        if type(record) in (bytes, dict):
+            return _PLAIN + encode_record(record)
+        return _WRAPPED + encode_record({"record": record})
+    except TypeError as error:
+        name = source.name(key)
+        raise TypeError(
+            f"CachedDataSource: record_key {key}{'' if name is None else f' ({name})'} can't be kept: {error}; put the "
+            "cache around the source that gives bytes or arrays, and make the rest in a Map"
+        ) from error
+
+
+def _decoded(data: bytes | None) -> Any:
+    assert data is not None
+    record = decode_record(data[1:])
+    return record if data.startswith(_PLAIN) else record["record"]

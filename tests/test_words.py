@@ -45,8 +45,8 @@ PLAIN = """
     resize resized resources restart restore result retry retrying reweigh rng robin round row rows rules run
     runner running runs runtime sampler samplers samples save saved scan scanned scans scattered scheduler
     sealed search section seed seeded seeding seekable seen segments selection sent sequential set settings
-    setup shaped shapes shard sharding shards shared shares sheet shifted show shown shuffle shuffled sides
-    singles sizes skip slice slots snapshot sort source sources space span spans spec split splits stack
+    setup shaped shapes shard sharding shards shared shares sheet shell shifted show shown shuffle shuffled
+    sides singles sizes skip slice slots snapshot sort source sources space span spans spec split splits stack
     stacking staged stages stall stamp standard start state stateful states stats status steps stop storage
     store stored streams strict strided structure subset substituted summary supervised supervisor system table
     tables tagged taken tar target targets tasks tensor testing text texts tf tfds tfrecord thread threads

@@ -28,6 +28,7 @@ COMMANDS = {
     "table": "fields of all records as lines with tabs",
     "create": "a data file from a table of names and files",
     "convert": "the records in another format or order, or through a function",
+    "map": "a shell command, or a function, on each record",
     "records": "which records a step of a training has, by their names",
     "explain": "whether a loader is the bottleneck, and what to change",
     "state": "show, compare, check and edit saved positions",

@@ -3,8 +3,6 @@
 import argparse
 import contextlib
 import gzip
-import hashlib
-import importlib
 import os
 import shutil
 import sys
@@ -20,6 +18,7 @@ from loaderkit.writing.map_shards import map_shards
 
 from .data_format import format_by_name
 from .exit_status import ExitStatus, UsageError
+from .named_function import named_function, version_of
 from .open_source import PIPE, add_source_arguments, open_source, shown_name
 from .output import Output, add_output_argument
 from .printable import counted
@@ -61,7 +60,11 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("DST: expected a name with --json or --shards, got -")
     if options.processes < 0:
         raise UsageError(f"--processes: expected 0 or more, got {options.processes}")
-    function, version = (_same, "convert") if options.call is None else _called(options.call)
+    function: Callable[[Any], Any] = _same
+    version = "convert"
+    if options.call is not None:
+        function = named_function("--call", options.call)
+        version = version_of(options.call, function)
     with _unpacked(options.sources) as names:
         options.sources = names
         with open_source(options) as opened:
@@ -131,25 +134,6 @@ def _same(record: Any) -> list[Any]:
 
 def _shuffled(source: Any, seed: int) -> SubsetDataSource:
     return SubsetDataSource(source, shuffled_keys(len(source), seed))
-
-
-def _called(text: str) -> tuple[Callable[[Any], Any], str]:
-    """The function that MODULE:FUNCTION names, and a version of it: a digest of its file."""
-    module_name, colon, name = text.partition(":")
-    if not (module_name and colon and name):
-        raise UsageError(f"--call: expected MODULE:FUNCTION, got {text}")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        module = importlib.import_module(module_name)
-        function = getattr(module, name)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"--call: expected a function that can be imported, got {text}: {error}") from error
-    digest = ""
-    if (path := getattr(module, "__file__", None)) is not None:
-        with open(path, "rb") as file:
-            digest = hashlib.sha256(file.read()).hexdigest()
-    return function, f"{text} {digest}"
 
 
 @contextlib.contextmanager

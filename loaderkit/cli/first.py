@@ -1,16 +1,14 @@
 """`loaderkit first`: a field of the first record, or of the first that a function chooses."""
 
 import argparse
-import importlib
 import json
-import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .exit_status import ExitStatus, UsageError
+from .exit_status import ExitStatus
+from .named_function import named_function
 from .open_source import add_source_arguments, open_source
 from .read_each import read_each
 from .values import value_json
@@ -46,33 +44,6 @@ def run(options: argparse.Namespace) -> int:
                 return ExitStatus.DONE
     print("loaderkit first: no record was chosen", file=sys.stderr)
     return ExitStatus.FINDINGS
-
-
-def named_function(option: str, name: str) -> Callable[[Any], Any]:
-    """A Python function by its module and name; UsageError where there is none.
-
-    option: that gives it. name: such as "filters:is_cat" or "package.filters:is_cat"; modules of the current folder
-    are found, too.
-
-    >>> named_function("--where", "os.path:basename")("a/b")
-    'b'
-    """
-    module, colon, function = name.partition(":")
-    if not colon or not module or not function:
-        raise UsageError(f"{option}: expected MODULE:FUNCTION, got {name!r}")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        found: Any = importlib.import_module(module)
-        for part in function.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(
-            f"{option}: expected a function that Python can import, got {name!r}: {error}"
-        ) from error
-    if not callable(found):
-        raise UsageError(f"{option}: expected a function, got {name!r}, which is {type(found).__name__}")
-    return found  # type: ignore[no-any-return]
 
 
 def write_value(value: Any) -> None:

@@ -4,7 +4,6 @@ Other programs have commands with these names.
 """
 
 MEANWHILE = {
-    "map": "give the function to a loader: lk.load(source, transformations=[function])",
     "stats": "use `loaderkit inspect SRC` for the sizes of records and fields",
     "cache": "give a source cache=lk.Cache(folder) in Python",
 }

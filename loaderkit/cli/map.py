@@ -1,0 +1,147 @@
+"""`loaderkit map`: a shell command, or a function, on each record; its files are written again in order."""
+
+import argparse
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loaderkit.errors import DataFormatError
+from loaderkit.writing.map_shards import map_shards
+
+from .exit_status import ExitStatus, UsageError
+from .named_function import named_function, version_of
+from .open_source import add_source_arguments, open_source
+from .output import Output, add_output_argument
+from .printable import counted
+from .write_output import add_processes_argument, write_format
+
+SAMPLE = "sample"  # the base name of a record's files in its folder
+_MOST_STDERR = 500  # characters
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.description = (
+        "Run a shell command on each record, in a folder with its fields as files sample.FIELD, and write the files "
+        "that are there afterwards as the fields of the new record. $KEY is the record's key. The order stays, and a "
+        "run that was killed goes on."
+    )
+    add_source_arguments(parser)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("-c", "--command", dest="shell", metavar="SHELL", help="the command, for sh")
+    what.add_argument(
+        "--call",
+        metavar="MODULE:FUNCTION",
+        help="a function of a record that gives one, several or None, instead",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT",
+        help="'out-{}.tar': a file a shard; or one file, out.tar",
+    )
+    parser.add_argument("--shards", type=int, metavar="N", help="files of 'out-{}.tar' (default: 1)")
+    parser.add_argument(
+        "--on-error", choices=("raise", "drop"), default="raise", help="what becomes of a record that fails"
+    )
+    add_processes_argument(parser)
+    add_output_argument(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Maps the records."""
+    shards = options.shards or 1
+    if shards < 1 or (shards > 1 and "{}" not in options.output):
+        raise UsageError("--output: expected a name with {} for several shards, as in 'out-{}.tar'")
+    function, version = _function(options)
+    form = write_format(options.output, None)
+    targets = [options.output.replace("{}", f"{number:05d}") for number in range(shards)]
+    if found := [target for target in targets if os.path.lexists(target)]:
+        raise UsageError(f"--output: expected new files, got {found[0]}, which is there")
+    folder = f"{options.output.replace('{}', 'all')}.mapped"
+    with open_source(options) as opened:
+        records = len(opened.source)
+        try:
+            made = map_shards(
+                function,
+                opened.source,
+                folder,
+                version=version,
+                format=form.name,
+                shards=shards,
+                worker_count=options.processes,
+                on_record_error=options.on_error,
+                overwrite=True,
+            )
+        except (ValueError, TypeError) as error:
+            notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
+            raise DataFormatError(f"{error}{notes}") from error
+    for path, target in zip(made, targets, strict=True):
+        os.replace(path, target)
+    os.rmdir(folder)
+    out = Output(as_json=options.json)
+    out.document({"files": targets, "records_read": records})
+    out.text(f"{options.output}: {counted(records, 'record')} read, {counted(len(targets), 'file')} written")
+    return ExitStatus.DONE
+
+
+def _function(options: argparse.Namespace) -> tuple[Callable[[Any], Any], str]:
+    if options.call is not None:
+        function = named_function("--call", options.call)
+        return function, version_of(options.call, function)
+    return ShellCommand(options.shell), f"shell {options.shell}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCommand:
+    """Runs a shell command in a folder with a record's fields as files, and gives what is there afterwards.
+
+    command: for sh. ValueError with what it wrote to stderr where it fails.
+
+    >>> ShellCommand("tr a-z A-Z < sample.txt > sample.up; rm sample.txt")({"__key__": "a", "txt": b"abc"})
+    {'__key__': 'a', 'up': b'ABC'}
+    """
+
+    command: str
+
+    def __call__(self, record: Any) -> dict[str, Any]:
+        if not isinstance(record, dict):
+            record = {"data": record}
+        key = str(record.get("__key__", ""))
+        with tempfile.TemporaryDirectory(prefix="loaderkit-map-") as folder:
+            for name, value in record.items():
+                if not name.startswith("__"):
+                    Path(folder, f"{SAMPLE}.{name}").write_bytes(_as_bytes(name, value))
+            ran = subprocess.run(
+                ["sh", "-c", self.command],
+                cwd=folder,
+                env={**os.environ, "KEY": key},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+            if ran.returncode:
+                said = ran.stderr.decode(errors="replace").strip()[-_MOST_STDERR:]
+                where = f" at key {key!r}" if key else ""
+                raise ValueError(f"{shlex.quote(self.command)} ended with {ran.returncode}{where}: {said}")
+            files = sorted(Path(folder).glob(f"{SAMPLE}.*"))
+            made: dict[str, Any] = {"__key__": key} if key else {}
+            made.update((file.name.partition(".")[2], file.read_bytes()) for file in files if file.is_file())
+        return made
+
+
+def _as_bytes(name: str, value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(
+        f"field {name!r}: expected bytes or text for a file, got {type(value).__name__}; use --call with a function"
+    )

@@ -68,6 +68,20 @@ KEYWORDS: Mapping[str, str] = {
     "stop_on_empty_dataset": 'num_epochs=1, when_exhausted="stop" for True, "drop" for False',
     "longest": 'num_epochs=1, when_exhausted="drop"',
     "weights": "weights={name: weight} of lk.mix, or target={label: weight} of lk.balance",
+    # Readers of files
+    "sep": "delimiter",
+    "field_delim": "delimiter",
+    "usecols": "columns=[name, ...]",
+    "names": "nothing: the first row of each file names the columns",
+    "header": "nothing: the first row of each file names the columns",
+    "dtype": "lk.Map(function) among the operations: values are texts",
+    "filenames": "paths, the first argument",
+    "compression_type": "nothing: compressed files are refused; write them again without",
+    "shardshuffle": _SAMPLER,
+    "resampled": _SAMPLER,
+    "nodesplitter": _SHARDS,
+    "handler": 'on_record_error="replace" or "skip" of lk.DataLoader',
+    "cache_dir": "cache=lk.Cache(folder)",
 }
 
 # callable that takes named arguments only -> how to write the call

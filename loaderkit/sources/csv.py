@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._formats.csv_rows import CsvFormat, RowParser
 from loaderkit._formats.lines import BOM
 from loaderkit.errors import DataFormatError
@@ -52,6 +53,7 @@ class CsvDataSource(TextDataSource):
     >>> folder.cleanup()
     """
 
+    @refusing_foreign_arguments
     def __init__(
         self,
         paths: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],

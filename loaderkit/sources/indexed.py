@@ -25,8 +25,10 @@ from loaderkit._record_index.shard_set import ShardSet
 from loaderkit._record_index.span_reader import SpanReader
 from loaderkit._storage.names import FilePart, file_parts, redacted
 from loaderkit._storage.range_reader import RangeReader
+from loaderkit.errors import DataFormatError
 
 from .content import digest_of
+from .known_files import other_format
 from .protocol import check_keys
 
 if TYPE_CHECKING:
@@ -96,9 +98,16 @@ class IndexedDataSource:
         shards = ShardSet(
             names, storage_options, _Refresh(paths, storage_options) if callable(paths) else None
         )
-        self._index = find_index(
-            shards, format, index=None if index is None else os.fspath(index), options=scan_options
-        )
+        try:
+            self._index = find_index(
+                shards, format, index=None if index is None else os.fspath(index), options=scan_options
+            )
+        except DataFormatError as error:
+            wrong = next((name for name in names if str(error).startswith(name)), "")
+            advice = other_format(wrong, type(self).__name__)
+            if not advice:
+                raise
+            raise DataFormatError(f"{error}; {advice}") from error
         self._ranges = shards.open(
             expected=self._index.shard_versions, on_other_version=ShardCheck(self._index)
         )

@@ -17,7 +17,6 @@ A record_key is a row of the source, from 0 to len(source) - 1. The optional met
 """
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from os import PathLike
@@ -29,23 +28,11 @@ from numpy.typing import ArrayLike, NDArray
 from loaderkit._base.integers import not_an_int
 from loaderkit._base.tree import map_leaves
 
+from .known_files import SOURCE_OF, kind_of_file
 from .optional import many_reader
 from .tables import source_instead
 
 _LONGEST_PATH = 4096  # characters, Linux' limit: a longer str isn't a path
-# Of files, by the last of these in their names: "train-{00..63}.tar", "a.tfrecord-00000-of-00064", "b.csv@8".
-_SOURCE_OF = {
-    "tar": "TarDataSource",
-    "tfrecord": "TFRecordDataSource",
-    "jsonl": "JsonLinesDataSource",
-    "csv": "CsvDataSource",
-    "txt": "LinesDataSource",
-    "array_record": "ArrayRecordDataSource",
-    "parquet": "ParquetDataSource",
-    "arrow": "ArrowDataSource",
-    "feather": "ArrowDataSource",
-}
-_KNOWN_FILES = re.compile(rf"\.({'|'.join(_SOURCE_OF)})(?![a-z])", re.IGNORECASE)
 # These hold the user's own objects, and reading one gives the object, not a copy.
 _PLAIN = (list, tuple, np.ndarray)
 
@@ -147,15 +134,10 @@ def _why_no_path(source: str | bytes | PathLike[Any], argument: str) -> str:
     if len(path) > _LONGEST_PATH:
         return f"{problem}; for files write lk.ArrayRecordDataSource(paths)"
     if os.path.isdir(path):
-        kind = next(filter(None, map(_kind_of, sorted(os.listdir(path))[:1_000])), None)
+        kind = next(filter(None, map(kind_of_file, sorted(os.listdir(path))[:1_000])), None)
         files = os.path.join(path, "*" if kind is None else f"*.{kind}*")
-        return f"{problem}; for its files write lk.{_SOURCE_OF[kind or 'array_record']}({files!r})"
-    return f"{problem}; for files write lk.{_SOURCE_OF[_kind_of(path) or 'array_record']}({path!r})"
-
-
-def _kind_of(path: str) -> str | None:
-    kinds = _KNOWN_FILES.findall(path)
-    return str(kinds[-1]).lower() if kinds else None
+        return f"{problem}; for its files write lk.{SOURCE_OF[kind or 'array_record']}({files!r})"
+    return f"{problem}; for files write lk.{SOURCE_OF[kind_of_file(path) or 'array_record']}({path!r})"
 
 
 def short_repr(source: Any) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.field_names import field_choices
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._formats.scan import Malformed
 from loaderkit._formats.tar import TarFormat
 from loaderkit._formats.tar_record import TarRecord, keys_of_alike, parse_record, plain_keys
@@ -72,6 +73,7 @@ class TarDataSource(IndexedDataSource):
     >>> folder.cleanup()
     """
 
+    @refusing_foreign_arguments
     def __init__(
         self,
         urls: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],

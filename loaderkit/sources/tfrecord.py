@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._formats.checksums import data_crc32c
 from loaderkit._formats.record_codec import decode_record, decode_records
 from loaderkit._formats.scan import Malformed
@@ -67,6 +68,7 @@ class TFRecordDataSource(IndexedDataSource):
     >>> folder.cleanup()
     """
 
+    @refusing_foreign_arguments
     def __init__(
         self,
         paths: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],

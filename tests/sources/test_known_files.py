@@ -1,0 +1,46 @@
+"""What a new user gets wrong: files of another format, arguments of other readers, names in place of a source."""
+
+import pytest
+
+import loaderkit as lk
+
+
+def test_a_file_of_another_format_is_named(tmp_path):
+    """With the source that reads it; a file of an unknown name, or of this source, gets no such advice."""
+    for name, text in [
+        ("x.json", "a JSON document, which has no records of its own"),
+        ("x.csv", r"by its name it is a \.csv file: write lk\.CsvDataSource"),
+        ("x.parquet", r"write lk\.ParquetDataSource"),
+    ]:
+        (tmp_path / name).write_bytes(b"not an archive" * 100)
+        with pytest.raises(
+            lk.DataFormatError, match=rf"{name}: at byte 0: expected a tar header .*; .*{text}"
+        ):
+            lk.TarDataSource(tmp_path / name)
+    for name in ("x.tar", "x.md"):
+        (tmp_path / name).write_bytes(b"not an archive" * 100)
+        with pytest.raises(lk.DataFormatError) as error:
+            lk.TarDataSource(tmp_path / name)
+        assert "by its name" not in str(error.value)
+
+
+def test_arguments_of_other_readers(tmp_path):
+    """They get ours."""
+    for source, argument, ours in [
+        (lk.CsvDataSource, "sep", "CsvDataSource() has no argument sep; write instead: delimiter"),
+        (lk.CsvDataSource, "usecols", "columns=[name, ...]"),
+        (lk.TarDataSource, "shardshuffle", "lk.IndexSampler"),
+        (lk.TFRecordDataSource, "compression_type", "compressed files are refused"),
+    ]:
+        with pytest.raises(TypeError) as error:
+            source(tmp_path / "x", **{argument: ","})
+        assert ours in str(error.value)
+
+
+def test_names_in_place_of_a_source(caplog):
+    """A list of names of files of records is loaded as it is, with a warning; other lists without."""
+    for names in (["notes.txt"], ["a cat"], [b"a.tar"], [{"a.tar": 1}]):
+        lk.load(names)
+    assert caplog.text == ""
+    assert next(iter(lk.load(["a-0.tar", "a-1.tar"]))) == "a-0.tar"
+    assert "for the records in the files write lk.load(lk.TarDataSource(names))" in caplog.text

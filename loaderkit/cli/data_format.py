@@ -7,7 +7,7 @@ from loaderkit._storage.names import redacted
 
 from .exit_status import UsageError
 
-FORMATS = ("tar", "tfrecord", "jsonl", "lines", "csv", "tsv", "array_record")
+FORMATS = ("tar", "tfrecord", "jsonl", "lines", "csv", "tsv", "array_record", "parquet", "arrow")
 
 _BY_EXTENSION = {
     "tar": "tar",
@@ -21,6 +21,9 @@ _BY_EXTENSION = {
     "array_record": "array_record",
     "arrayrecord": "array_record",
     "riegeli": "array_record",
+    "parquet": "parquet",
+    "arrow": "arrow",
+    "feather": "arrow",
 }
 COMPRESSED = {  # extensions, and the program that unpacks such files
     "tgz": "gunzip",
@@ -35,6 +38,7 @@ _QUERY = re.compile(r"[?#].*$")
 _SHARD = re.compile(r"(-(\d{5}|\?{5}|\*)-of-\d{5}|@\d+)(?=\.|$)")
 # The first 8 bytes of a Riegeli file are the hash of its first block's header, the same in every file.
 _RIEGELI = bytes.fromhex("83af70d10d884a3f")
+_PARQUET, _ARROW = b"PAR1", b"ARROW1"
 _GZIP, _ZSTD, _XZ, _BZIP2 = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh"
 
 SNIFFED_BYTES = 4096  # of the first file, enough for a header of every format and for a line of most texts
@@ -100,6 +104,8 @@ def format_by_content(name: str, begin: bytes) -> str:
         raise _compressed(name)
     if begin.startswith(_RIEGELI):
         return "array_record"
+    if begin.startswith((_PARQUET, _ARROW)):
+        return "parquet" if begin.startswith(_PARQUET) else "arrow"
     if begin[257:262] == b"ustar" or _is_tar_header(begin[:512]):
         return "tar"
     if _is_tfrecord(begin):

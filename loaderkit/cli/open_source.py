@@ -110,7 +110,7 @@ class NamedData:
     piped: bool
 
     def shards(self) -> ShardSet:
-        """The files, each once, for an index of them; UsageError for ArrayRecord, which has its own."""
+        """The files, each once, for an index of them; UsageError for formats that have their own."""
         if self.format not in SCANNED:
             raise UsageError(f"SRC: expected files that need an index, got {self.format}, which has its own")
         parts = data_parts(self.names, self.storage_options)
@@ -175,10 +175,17 @@ def usage_errors() -> Iterator[None]:
 
 
 def _opened(data: NamedData, index: RecordIndex | None, *, verify: bool) -> OpenedSource:
-    if data.format == "array_record":
+    if data.format == "parquet":
+        return OpenedSource(
+            data.format, sources.ParquetDataSource(data.names, storage_options=data.storage_options)
+        )
+    if data.format in ("array_record", "arrow"):
         if data.storage_options is not None:
-            raise UsageError("--storage-option: expected files that loaderkit reads itself, got array_record")
-        return OpenedSource(data.format, sources.ArrayRecordDataSource(data.names))
+            raise UsageError(
+                f"--storage-option: expected files that loaderkit reads itself, got {data.format}"
+            )
+        by_library = sources.ArrowDataSource if data.format == "arrow" else sources.ArrayRecordDataSource
+        return OpenedSource(data.format, by_library(data.names))
     shards = data.shards()
     if index is None:
         scanned = SCANNED[data.format]

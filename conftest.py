@@ -76,6 +76,23 @@ LASTING_ENDINGS = {
     ".ttf": "matplotlib keeps the fonts open that it has drawn with",
 }
 
+# Files of few tests that took 20 seconds or more in a run of all tests on 2 cores. They start first: with one of them
+# as the last, the other core would have nothing to do.
+LONG_FILES = {
+    "tests/benchmarks/test_benchmarks.py",
+    "tests/demo/test_demo.py",
+    "tests/interop/test_grain_batches.py",
+    "tests/interop/test_grain_own.py",
+    "tests/interop/test_grain_takeover.py",
+    "tests/interop/test_jax_processes.py",
+    "tests/interop/test_jax_training.py",
+    "tests/offline/test_measure.py",
+    "tests/runtime/test_interrupts.py",
+    "tests/runtime/test_worker_losses.py",
+    "tests/test_notebooks.py",
+    "tests/test_readme.py",
+}
+
 outcome = pytest.StashKey[bool]()
 over_time = pytest.StashKey[bool]()
 terminal = pytest.StashKey[int]()
@@ -222,15 +239,25 @@ def pytest_xdist_make_scheduler(config, log):
     from xdist.scheduler import LoadFileScheduling
 
     class OnceOnly(LoadFileScheduling):
-        """Doesn't run a test again that ended its process: it would end each worker that takes the place."""
+        """Doesn't run a test again that ended its process: it would end each worker that takes the place.
+
+        Long files start first; xdist's own order, by the number of tests, has the longest last.
+        """
+
+        def _assign_work_unit(self, node):
+            first = min(self.workqueue, key=lambda file: file not in LONG_FILES)
+            self.workqueue.move_to_end(first, last=False)
+            super()._assign_work_unit(node)
 
         def remove_node(self, node):
-            units = self.assigned_work.get(node, {}).values()
-            unfinished = [(unit, test) for unit in units for test, done in unit.items() if not done]
+            units = self.assigned_work.get(node, {})
+            unfinished = [(unit, test) for unit in units.values() for test, done in unit.items() if not done]
             if not unfinished:
                 return super().remove_node(node)
             unit, test = unfinished[0]
             unit[test] = True
+            # Of a finished file no test would tell the process that takes the place to go on.
+            self.assigned_work[node] = {file: unit for file, unit in units.items() if not all(unit.values())}
             super().remove_node(node)
             return test
 

@@ -1,6 +1,7 @@
 """The root conftest's rules for every test: its limit, its signals at the start, and what it may leave behind."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -120,6 +121,8 @@ def ran(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     (folder / "conftest.py").write_text((ROOT / "conftest.py").read_text())
     (folder / "test_hanging.py").write_text(TESTS)
+    (folder / "tests").mkdir()
+    (folder / "tests/test_notebooks.py").write_text("def test_of_a_long_file():\n    pass\n")
     plugins = ["-p", "pytest_timeout", "-p", "xdist.plugin", "-p", "no:cacheprovider"]
     settings = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-o", "required_plugins="]
     return subprocess.run(
@@ -156,7 +159,19 @@ def test_where_a_test_cant_be_ended_the_process_writes_its_stacks_and_exits(ran)
     first, second = said.split("Timeout (")
     assert ", in test_never_ends\n" in first and "in test_never_ends\n" in second
     assert "PASSED test_hanging.py::test_after_the_exit" in ran.stdout
-    assert "3 failed, 9 passed, 3 errors" in ran.stdout
+    assert "3 failed, 10 passed, 3 errors" in ran.stdout
+
+
+def test_long_files_run_first(ran):
+    """Though other files have more tests, which is xdist's own order; and each long file is there."""
+    assert ran.stdout.index("PASSED tests/test_notebooks.py") < ran.stdout.index(
+        " test_hanging.py::test_opens_a_pipe"
+    )
+    (names,) = re.findall(
+        r"^LONG_FILES = \{\n(.*?)^\}", (ROOT / "conftest.py").read_text(), re.DOTALL | re.MULTILINE
+    )
+    files = re.findall(r'"(.+)"', names)
+    assert "tests/test_notebooks.py" in files and all((ROOT / file).exists() for file in files)
 
 
 def test_a_suite_that_was_started_with_signals_ignored_or_blocked_takes_them_up_again(ran):

@@ -40,20 +40,20 @@ PLAIN = """
     orbax order orders outputs pack package packed packer packing pad padding page pages pair parallel
     parameters parquet parser partial parts passed permutation permutations pickler pickling pipeline pixels
     place placement places plain plan planned plans platform plus policy pool positions preview printable
-    process progress protocol purity py python question queued raised random range ranges read reader reading
-    reads ready records reducers refresh refusal region release remote replacement report requested resample
-    resize resized resources restart restore result retry retrying reweigh rng robin round row rows rules run
-    runner running runs runtime sampler samplers samples save saved scan scanned scans scattered scheduler
-    sealed search section seed seeded seeding seekable seen segments selection sent sequential set settings
-    setup shaped shapes shard sharding shards shared shares sheet shell shifted show shown shuffle shuffled
-    sides singles sizes skip slice slots snapshot sort source sources space span spans spec split splits stack
-    stacking staged stages stall stamp standard start state stateful states stats status steps stop storage
-    store stored streams strict strided structure subset substituted summary supervised supervisor system table
-    tables tagged taken tar target targets tasks tensor testing text texts tf tfds tfrecord thread threads
-    timeout to token tokens torch totals trailer train trainer training transformation transforms transport tree
-    tuple turn unfit unpacking unpickler unreadable up usage user value values variable vector verdict verify
-    version versions view voc wait waiting warning watch watched weight weighted weights whole windowed windows
-    with without workers write writer writing written xml yields zip zipped
+    process progress protocol purity py python question queued raised random range ranges read reader readers
+    reading reads ready records reducers refresh refusal region release remote replacement report requested
+    resample resize resized resources restart restore result retry retrying reweigh rng robin round row rows
+    rules run runner running runs runtime sampler samplers samples save saved scan scanned scans scattered
+    scheduler sealed search section seed seeded seeding seekable seen segments selection sent sequential set
+    settings setup shaped shapes shard sharding shards shared shares sheet shell shifted show shown shuffle
+    shuffled sides singles sizes skip slice slots snapshot sort source sources space span spans spec split
+    splits stack stacking staged stages stall stamp standard start state stateful states stats status steps stop
+    storage store stored streams strict strided structure subset substituted summary supervised supervisor
+    system table tables tagged taken tar target targets tasks tensor testing text texts tf tfds tfrecord thread
+    threads timeout to token tokens torch totals trailer train trainer training transformation transforms
+    transport tree tuple turn unfit unpacking unpickler unreadable up usage user value values variable vector
+    verdict verify version versions view voc wait waiting warning watch watched weight weighted weights whole
+    windowed windows with without workers write writer writing written xml yields zip zipped
 """
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")

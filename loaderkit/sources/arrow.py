@@ -4,10 +4,14 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from loaderkit._base.sizes import number_of_bytes
 from loaderkit.errors import DataFormatError, LoaderkitError
 
 from .chunk_memory import ChunkMemory
+from .table_chunk import TableChunk
 from .table_files import TableChunks, TableFiles, file_mark
 from .table_library import pyarrow_for
 from .table_rows import TableRowsSource, columns_of, require_same_columns
@@ -82,12 +86,15 @@ class ArrowDataSource(TableRowsSource):
                     raise self._files.damaged(file, "an Arrow file", error) from error
         return opened
 
-    def _chunk(self, number: int) -> Any:
+    def _chunk(self, number: int) -> TableChunk:
         file = int(self._chunks.files[number])
-        self._files.check(file)
-        return self._memory.get(number, lambda: self._batch(number, file))
+        found: TableChunk = self._memory.get(number, lambda: self._batch(number, file))
+        return found
 
-    def _batch(self, number: int, file: int) -> tuple[Any, int]:
+    def _check(self, chunks: NDArray[np.int64]) -> None:
+        self._files.check_all(self._chunks.files[chunks])
+
+    def _batch(self, number: int, file: int) -> tuple[TableChunk, int]:
         import pyarrow as pa
 
         place = int(self._chunks.numbers[number])
@@ -97,7 +104,8 @@ class ArrowDataSource(TableRowsSource):
         except (pa.ArrowException, OSError) as error:
             raise self._files.damaged(file, f"record batch {place} of an Arrow file", error) from error
         names = [column.name for column in self._columns]
-        return batch.select(names), 0 if opened.is_mapped(batch) else batch.nbytes
+        nbytes = 0 if opened.is_mapped(batch) else batch.nbytes
+        return TableChunk(batch.select(names), self._descriptions), nbytes
 
     def _where(self, number: int, row: int) -> str:
         file = int(self._chunks.files[number])

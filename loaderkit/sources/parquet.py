@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loaderkit._base.sizes import number_of_bytes
 from loaderkit.errors import LoaderkitError
 
 from .chunk_memory import ChunkMemory
 from .indexed import REMOTE_READ_AHEAD
+from .table_chunk import TableChunk
 from .table_files import TableChunks, TableFiles
 from .table_library import pyarrow_for
 from .table_rows import TableRowsSource, columns_of, require_same_columns
@@ -107,12 +109,15 @@ class ParquetDataSource(TableRowsSource):
                 self._metadata_of[file] = found
         return found
 
-    def _chunk(self, number: int) -> Any:
+    def _chunk(self, number: int) -> TableChunk:
         file, group = int(self._chunks.files[number]), int(self._chunks.numbers[number])
-        self._files.check(file)
-        return self._memory.get(number, lambda: self._decoded(file, group))
+        found: TableChunk = self._memory.get(number, lambda: self._decoded(file, group))
+        return found
 
-    def _decoded(self, file: int, group: int) -> tuple[Any, int]:
+    def _check(self, chunks: NDArray[np.int64]) -> None:
+        self._files.check_all(self._chunks.files[chunks])
+
+    def _decoded(self, file: int, group: int) -> tuple[TableChunk, int]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -130,7 +135,7 @@ class ParquetDataSource(TableRowsSource):
             raise self._files.damaged(file, f"row group {group} of a Parquet file", error) from error
         batches = table.select(names).combine_chunks().to_batches()
         chunk = batches[0] if len(batches) == 1 else table.select(names)
-        return chunk, chunk.nbytes
+        return TableChunk(chunk, self._descriptions), chunk.nbytes
 
     def _where(self, number: int, row: int) -> str:
         file = int(self._chunks.files[number])

@@ -13,8 +13,9 @@ from .content import content_hash, sampled_keys
 from .fingerprint import fingerprint_of
 from .foreign_files import foreign_files
 from .shared_arrays import SharedArrays
+from .table_chunk import TableChunk
 from .table_library import pyarrow_for
-from .table_rows import TableRowsSource, columns_of
+from .table_rows import Run, TableRowsSource, columns_of
 from .tables import library_names
 
 
@@ -93,16 +94,20 @@ class TableDataSource(TableRowsSource):
             table = self._dataset.data.table
             batches = (table if names is None else table.select(names)).to_batches()
             self._batches = [batch for batch in batches if batch.num_rows]
+        self._chunks: dict[int, TableChunk] = {}
         self._keys = None if self._indices is None else self._indices.views()[0]
 
     def __len__(self) -> int:
         return super().__len__() if self._keys is None else len(self._keys)
 
-    def _gather(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.intp] | None, list[Any]]:
-        return super()._gather(keys if self._keys is None else self._keys[keys])
+    def _runs(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.intp] | None, list[Run]]:
+        return super()._runs(keys if self._keys is None else self._keys[keys])
 
-    def _chunk(self, number: int) -> Any:
-        return self._batches[number]
+    def _chunk(self, number: int) -> TableChunk:
+        found = self._chunks.get(number)
+        if found is None:
+            found = self._chunks[number] = TableChunk(self._batches[number], self._descriptions)
+        return found
 
     def name(self, record_key: Any) -> str:
         """Which row, such as "table[17]"."""
@@ -121,7 +126,11 @@ class TableDataSource(TableRowsSource):
     def __getstate__(self) -> dict[str, Any]:
         # Inode numbers and times hold on this machine and for this run only.
         files = self._files if goes_to_a_worker() else {}
-        state = {name: value for name, value in self.__dict__.items() if name not in ("_batches", "_keys")}
+        state = {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in ("_batches", "_keys", "_chunks")
+        }
         return state | {"_files": files}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -62,6 +62,16 @@ class TableFiles:
             path = self._paths[file]
             self._identities[file].check(path, FileIdentity.of(path))
 
+    def check_all(self, files: NDArray[np.int64]) -> None:
+        """`check` of each of these files, once.
+
+        Args:
+            files: (n,), in order.
+        """
+        if self._identities:
+            for file in files[np.flatnonzero(np.diff(files, prepend=-1))].tolist():
+                self.check(file)
+
     def path(self, file: int) -> str:
         """The whole name of a file."""
         return self._paths[file]

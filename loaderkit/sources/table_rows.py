@@ -20,8 +20,10 @@ from loaderkit.errors import DataFormatError
 
 from .optional import ColumnsDifferError, lacking
 from .protocol import check_key, check_keys
+from .table_chunk import TableChunk
 
 METADATA = b"loaderkit"  # of a schema: a JSON object, "record" describes the records
+Run = tuple[TableChunk, NDArray[np.int64]]  # a chunk, and rows of it
 VALUE = "value"  # the column of records that aren't dicts
 
 
@@ -124,10 +126,14 @@ class TableRowsSource:
         self._ends, self._firsts = ends, firsts
         self._offsets = firsts - np.concatenate(([0], ends[:-1]))  # added to a key for the row in its chunk
         self._specs = [column.spec for column in columns]
+        self._descriptions = [column.description for column in columns]
 
-    def _chunk(self, number: int) -> Any:
-        """The RecordBatch or Table of a chunk, with the columns in order; the rows before `firsts` included."""
+    def _chunk(self, number: int) -> TableChunk:
+        """A chunk with the columns in order; the rows before `firsts` included."""
         raise NotImplementedError
+
+    def _check(self, chunks: NDArray[np.int64]) -> None:
+        """Raises FileChangedError where a file of these chunks, (n,) in order, was written to."""
 
     def _where(self, number: int, row: int) -> str:
         """The file of a chunk, and which of its rows one of the chunk is."""
@@ -145,9 +151,9 @@ class TableRowsSource:
     def _read(self, keys: NDArray[np.int64]) -> list[Any]:
         if not len(keys):
             return []
-        order, arrays = self._gather(keys)
+        order, runs = self._runs(keys)
         try:
-            values = [rows_of(array, each.description) for array, each in zip(arrays, self._columns)]
+            values = [self._values(place, runs) for place in range(len(self._columns))]
         except (ValueError, KeyError, TypeError) as error:
             if len(keys) > 1:
                 for key in keys:
@@ -162,29 +168,30 @@ class TableRowsSource:
             placed[place] = row
         return placed
 
-    def _gather(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.intp] | None, list[Any]]:
-        """The rows of these keys, an array for each column, and the place of each in `keys`; None: in order."""
-        import pyarrow as pa
-
+    def _runs(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.intp] | None, list[Run]]:
+        """Chunks with the rows wanted of each, and the place in `keys` of each of these rows; None: in order."""
         chunks = self._ends.searchsorted(keys, "right")
         order = None
-        if (np.diff(chunks) < 0).any():
+        if (chunks[1:] < chunks[:-1]).any():
             order = chunks.argsort(kind="stable")
             keys, chunks = keys[order], chunks[order]
+        self._check(chunks)
         rows = keys + self._offsets[chunks]
-        cuts = np.flatnonzero(np.diff(chunks)) + 1
-        begins, ends = [0, *cuts.tolist()], [*cuts.tolist(), len(keys)]
-        pieces = []
-        for begin, end in zip(begins, ends):
-            chunk = self._chunk(int(chunks[begin]))
-            first = int(rows[begin])
-            if int(rows[end - 1]) - first == end - begin - 1 and (np.diff(rows[begin:end]) == 1).all():
-                pieces.append(chunk.slice(first, end - begin))
-            else:
-                pieces.append(chunk.take(pa.array(rows[begin:end])))
+        cuts = (np.flatnonzero(chunks[1:] != chunks[:-1]) + 1).tolist()
+        begins, ends = [0, *cuts], [*cuts, len(keys)]
         return order, [
-            _joined([piece.column(place) for piece in pieces]) for place in range(len(self._columns))
+            (self._chunk(number), rows[begin:end])
+            for number, begin, end in zip(chunks[begins].tolist(), begins, ends)
         ]
+
+    def _values(self, place: int, runs: list[Run]) -> list[Any]:
+        readers = [chunk.readers[place] for chunk, _ in runs]
+        values: list[Any] = []
+        for reader, (_, rows) in zip(readers, runs):
+            if reader is None:
+                return rows_of(_taken(place, runs), self._columns[place].description)
+            values += reader(rows)
+        return values
 
     def _unreadable(self, key: int, error: Exception) -> DataFormatError:
         return DataFormatError(
@@ -205,28 +212,32 @@ class TableRowsSource:
 
     def _take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> dict[str, NDArray[Any]]:
         keys = check_keys(record_keys, len(self), self)
-        order, arrays = self._gather(keys) if len(keys) else (None, [])
+        order, runs = self._runs(keys) if len(keys) else (None, [])
         taken = {}
         for place, (column, spec) in enumerate(zip(self._columns, self._specs)):
             assert spec is not None
             into = np.empty((len(keys), *spec[1]), spec[0]) if out is None else out[place]
-            if len(keys):
-                into[slice(None) if order is None else order] = self._column(
-                    arrays[place], column, keys, order
+            begin = 0
+            for chunk, rows in runs:
+                places: Any = slice(begin, begin + len(rows))
+                begin += len(rows)
+                array = chunk.array(place)
+                into[places if order is None else order[places]] = (
+                    self._column(place, runs, keys, order)[places] if array is None else array[rows]
                 )
             taken[column.name] = into
         return taken
 
     def _column(
-        self, array: Any, column: TableColumn, keys: NDArray[np.int64], order: NDArray[np.intp] | None
+        self, place: int, runs: list[Run], keys: NDArray[np.int64], order: NDArray[np.intp] | None
     ) -> NDArray[Any]:
         try:
-            return column_of(array)
+            return column_of(_taken(place, runs))
         except NullValueError as error:
             key = int(keys[error.row if order is None else order[error.row]])
             raise ColumnsDifferError(
-                f"{self.name(key)}: expected a value in the column {column.name!r}, got a null; fill it before the "
-                "table is written, or by an operation on records"
+                f"{self.name(key)}: expected a value in the column {self._columns[place].name!r}, got a null; fill it "
+                "before the table is written, or by an operation on records"
             ) from None
 
     def name(self, record_key: SupportsIndex) -> str:
@@ -245,6 +256,17 @@ class TableRowsSource:
             column.name: column.text if column.description is None else [column.text, column.description]
             for column in self._columns
         }
+
+
+def _taken(place: int, runs: list[Run]) -> Any:
+    """The rows of a column, as one pyarrow Array."""
+    import pyarrow as pa
+
+    pieces = []
+    for chunk, rows in runs:
+        column = chunk.table.column(place)
+        pieces.append(column.slice(int(rows[0]), 1) if len(rows) == 1 else column.take(pa.array(rows)))
+    return _joined(pieces)
 
 
 def _joined(arrays: list[Any]) -> Any:

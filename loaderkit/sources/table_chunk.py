@@ -1,0 +1,47 @@
+"""One chunk of a table in memory: its columns, and how single rows of each are read."""
+
+from functools import cached_property
+from typing import Any
+
+from numpy.typing import NDArray
+
+from loaderkit._formats.arrow_row_readers import RowReader, row_reader
+from loaderkit._formats.arrow_values import Description, NullValueError, column_of
+
+
+class TableChunk:
+    """A record batch or a decoded row group.
+
+    Args:
+        table: a pyarrow RecordBatch or Table with the columns in order.
+        descriptions: of the columns, as `rows_of` takes them.
+    """
+
+    def __init__(self, table: Any, descriptions: list[Description | None]) -> None:
+        self.table, self._descriptions = table, descriptions
+        self._arrays: dict[int, NDArray[Any] | None] = {}
+
+    @cached_property
+    def readers(self) -> list[RowReader | None]:
+        """Of each column the reader of its rows; None where the rows are taken by pyarrow."""
+        return [
+            None if (column := self._whole(place)) is None else row_reader(column, each)
+            for place, each in enumerate(self._descriptions)
+        ]
+
+    def array(self, place: int) -> NDArray[Any] | None:
+        """A column of rows with one shape as an array (rows, ...); None where it has nulls."""
+        if place not in self._arrays:
+            column = self._whole(place)
+            try:
+                self._arrays[place] = None if column is None else column_of(column)
+            except NullValueError:
+                self._arrays[place] = None
+        return self._arrays[place]
+
+    def _whole(self, place: int) -> Any:
+        """The column as one pyarrow Array; None where it has several chunks."""
+        column = self.table.column(place)
+        if not hasattr(column, "chunks"):
+            return column
+        return column.chunk(0) if column.num_chunks == 1 else None

@@ -179,4 +179,4 @@ class EngineMachine(RuleBasedStateMachine):
 
 TestEngine = EngineMachine.TestCase
 # Most of what goes wrong needs several things to go wrong at once.
-TestEngine.settings = settings(max_examples=max(200, settings.default.max_examples))
+TestEngine.settings = settings(max_examples=max(100, settings.default.max_examples))

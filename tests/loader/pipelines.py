@@ -16,7 +16,7 @@ from loaderkit._loader.loader import variant_of
 SEED = 11
 
 # A process takes a third of a second to start: fewer examples than of what starts at once.
-few = settings(max_examples=max(1, settings().max_examples // 30))
+few = settings(max_examples=max(1, settings().max_examples // 20))
 
 
 def on_leaves(function: Callable[[Any], Any], tree: Any) -> Any:

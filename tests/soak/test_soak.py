@@ -1,4 +1,4 @@
-"""A sixth of a minute of `python -m tests.soak`; long ones are run by hand, see docs/faults.md."""
+"""Five seconds of `python -m tests.soak`; long ones are run by hand, see docs/faults.md."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_a_short_soak_finds_nothing(tmp_path, nightly):
     """Workers and trainers are killed and stopped, positions restored: every batch is the planned one."""
-    minutes, figures = (10 if nightly else 0.16), tmp_path / "figures.json"
+    minutes, figures = (10 if nightly else 0.08), tmp_path / "figures.json"
     command = [
         sys.executable,
         "-m",

@@ -91,9 +91,11 @@ __all__ = [
     "ZipDataSource",
     "balance",
     "decode",
+    "features",
     "filtered",
     "interleave",
     "load",
+    "column_stats",
     "measure",
     "read_array",
     "read_labels",
@@ -152,6 +154,7 @@ if TYPE_CHECKING:
     from loaderkit.interop.jax import device_iterator as device_iterator
     from loaderkit.offline.array_file import read_array as read_array
     from loaderkit.offline.array_file import read_labels as read_labels
+    from loaderkit.offline.column_stats import column_stats as column_stats
     from loaderkit.offline.filtered import filtered as filtered
     from loaderkit.offline.measure import measure as measure
     from loaderkit.offline.pack_plan import PackPlan as PackPlan
@@ -207,6 +210,7 @@ if TYPE_CHECKING:
     from loaderkit.transforms import Window as Window
     from loaderkit.transforms import WindowShuffle as WindowShuffle
     from loaderkit.transforms import decode as decode
+    from loaderkit.transforms import features as features
     from loaderkit.writing.map_shards import map_shards as map_shards
     from loaderkit.writing.write import write as write
 
@@ -252,6 +256,7 @@ _NAMES = {
     "read_array": "loaderkit.offline.array_file",
     "read_labels": "loaderkit.offline.array_file",
     "filtered": "loaderkit.offline.filtered",
+    "column_stats": "loaderkit.offline.column_stats",
     "measure": "loaderkit.offline.measure",
     "PackPlan": "loaderkit.offline.pack_plan",
     "plan_packing": "loaderkit.offline.plan_packing",
@@ -306,6 +311,7 @@ _NAMES = {
     "Window": "loaderkit.transforms",
     "WindowShuffle": "loaderkit.transforms",
     "decode": "loaderkit.transforms",
+    "features": "loaderkit.transforms",
     "map_shards": "loaderkit.writing.map_shards",
     "write": "loaderkit.writing.write",
 }

@@ -68,7 +68,7 @@ IMPORTS = {
     "plan": "samplers",
     "demo": "front",
     "cli": "errors _base _system _formats _storage _record_index _loader _order _state samplers sources "
-    "transforms writing",
+    "transforms writing offline",
     "__main__": "cli",
 }
 # The fronts of rooms import what a name needs when it is asked for; these rooms do so in a function of their own.

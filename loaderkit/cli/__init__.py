@@ -29,6 +29,7 @@ COMMANDS = {
     "create": "a data file from a table of names and files",
     "convert": "the records in another format or order, or through a function",
     "map": "a shell command, or a function, on each record",
+    "stats": "what the values of each column are like, for features",
     "records": "which records a step of a training has, by their names",
     "explain": "whether a loader is the bottleneck, and what to change",
     "state": "show, compare, check and edit saved positions",

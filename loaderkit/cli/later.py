@@ -4,7 +4,6 @@ Other programs have commands with these names.
 """
 
 MEANWHILE = {
-    "stats": "use `loaderkit inspect SRC` for the sizes of records and fields",
     "cache": "give a source cache=lk.Cache(folder) in Python",
 }
 
@@ -12,7 +11,7 @@ MEANWHILE = {
 def refusal(name: str) -> str:
     """What the command says in place of the command `name`.
 
-    >>> refusal("stats")
-    "'stats' is not in this version; meanwhile use `loaderkit inspect SRC` for the sizes of records and fields"
+    >>> refusal("cache")
+    "'cache' is not in this version; meanwhile give a source cache=lk.Cache(folder) in Python"
     """
     return f"{name!r} is not in this version; meanwhile {MEANWHILE[name]}"

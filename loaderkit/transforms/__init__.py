@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import decode as decode
+    from . import features as features
     from . import image as image
     from .as_tuple import AsTuple as AsTuple
     from .base import Batch as Batch
@@ -39,4 +40,4 @@ else:
         "Window": "loaderkit.transforms.base",
         "WindowShuffle": "loaderkit.transforms.window_shuffle",
     }
-    __getattr__, __dir__ = _lazy_names(globals(), _NAMES, ["decode", "image"])
+    __getattr__, __dir__ = _lazy_names(globals(), _NAMES, ["decode", "features", "image"])

@@ -317,6 +317,7 @@ VOC_XML = (
     b"</object></annotation>"
 )
 LENGTHS = [{"x": np.arange(length)} for length in (1, 2, 6)]
+COLUMNS = [{"x": np.array([k, 3]), "word": np.array(["a", "c"])} for k in range(3)]
 OWN: dict[str, tuple[Any, list[Any]]] = {
     "Map": (lk.Map(lambda e: {"y": e["x"] * 2}), ELEMENTS),
     "a function": (lambda e: {"y": e["x"] * 2}, ELEMENTS),
@@ -349,6 +350,13 @@ OWN: dict[str, tuple[Any, list[Any]]] = {
     "AsTuple": (lk.AsTuple("png;jpg", "cls"), FIELDS),
     "ByExtension": (lk.decode.ByExtension("rgb8"), FIELDS),
     "Example": (lk.decode.Example({"x": np.int64}), [EXAMPLE]),
+    "Numeric": (lk.features.Numeric("x", mean=1.0, std=2.0), COLUMNS),
+    "Bucketized": (lk.features.Bucketized("x", boundaries=(0, 2)), COLUMNS),
+    "Vocabulary": (lk.features.Vocabulary("word", terms=("a", "b")), COLUMNS),
+    "Hashed": (lk.features.Hashed("word", num_buckets=7), COLUMNS),
+    "Crossed": (lk.features.Crossed(("x", "word"), num_buckets=7, output="both"), COLUMNS),
+    "OneHot": (lk.features.OneHot("x", depth=5), COLUMNS),
+    "MultiHot": (lk.features.MultiHot("x", depth=5), COLUMNS),
     "VocXml": (lk.decode.VocXml(["cat"]), [VOC_XML]),
 }
 
@@ -377,8 +385,10 @@ def test_the_operations_of_loaderkit_give_the_same_in_a_worker_process():
 
 def test_every_public_operation_is_among_them():
     """A new one joins them."""
-    operations = {name for name in dir(lk.transforms) if name not in ("Transformation", "image", "decode")}
-    assert operations | {*dir(image)} | {*dir(lk.decode)} <= {*OWN}
+    operations = {
+        name for name in dir(lk.transforms) if name not in ("Transformation", "image", "decode", "features")
+    }
+    assert operations | {*dir(image)} | {*dir(lk.decode)} | {*dir(lk.features)} <= {*OWN}
 
 
 def test_what_was_checked_and_what_was_not_is_reported():

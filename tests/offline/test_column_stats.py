@@ -1,0 +1,100 @@
+"""`lk.column_stats` and `loaderkit stats`: beside numpy, the same bits for any workers."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import loaderkit as lk
+from loaderkit.cli import main
+from loaderkit.offline import column_stats as module
+
+
+@given(st.lists(arrays(np.float64, st.integers(1, 5), elements=st.floats(-1e6, 1e6)), min_size=1, max_size=9))
+def test_moments_of_parts_are_those_of_the_whole(parts):
+    moments = module.Moments()
+    for part in parts:
+        moments.add(part)
+    whole, found = np.concatenate(parts), moments.result()
+    assert (found["min"], found["max"]) == (whole.min(), whole.max())
+    np.testing.assert_allclose(found["mean"], whole.mean(), rtol=1e-9, atol=1e-6)
+    np.testing.assert_allclose(found["std"], whole.std(), rtol=1e-6, atol=1e-3)
+
+
+def rows_of(count):
+    rng = np.random.default_rng(0)
+    return [
+        {
+            "age": None if k % 10 == 3 else float(rng.normal(40, 9)),
+            "pet": ["cat", "dog", "cat"][k % 3],
+            "image": rng.integers(0, 255, (4, 5, 3), dtype=np.uint8),
+            "label": k % 4,
+        }
+        for k in range(count)
+    ]
+
+
+def test_each_kind_of_column():
+    rows = rows_of(600)
+    found = lk.column_stats(rows, vocabulary=2, quantiles=10)
+    columns = found["columns"]
+    ages = np.array([row["age"] for row in rows if row["age"] is not None])
+    assert found["records"] == 600
+    assert (columns["age"]["count"], columns["age"]["missing"]) == (540, 60)
+    np.testing.assert_allclose(columns["age"]["quantiles"], np.quantile(ages, np.arange(1, 10) / 10))
+    np.testing.assert_allclose([columns["age"]["mean"], columns["age"]["std"]], [ages.mean(), ages.std()])
+    assert columns["pet"]["vocabulary"] == [["cat", 400], ["dog", 200]]
+    assert columns["pet"]["length"]["max"] == 3
+    images = np.stack([row["image"] for row in rows]).astype(float)
+    np.testing.assert_allclose(columns["image"]["channels"]["mean"], images.mean(axis=(0, 1, 2)))
+    np.testing.assert_allclose(columns["image"]["channels"]["std"], images.std(axis=(0, 1, 2)))
+    assert columns["label"]["kind"] == "integer"
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_workers_change_no_bit():
+    rows = rows_of(700)
+    assert lk.column_stats(rows, vocabulary=9) == lk.column_stats(rows, vocabulary=9, worker_count=2)
+
+
+def test_many_values_are_sampled_at_equal_distances(monkeypatch):
+    monkeypatch.setattr(module, "MOST_VALUES", 100)
+    found = lk.column_stats([{"x": k} for k in range(1000)], quantiles=2)
+    assert found["columns"]["x"]["quantiles"][0] == pytest.approx(500, abs=20)
+    monkeypatch.setattr(module, "MOST_TERMS", 10)
+    with pytest.raises(
+        ValueError, match="vocabulary: expected columns of at most 10 distinct values, got more in 'x'"
+    ):
+        lk.column_stats([{"x": k} for k in range(20)], vocabulary=3)
+
+
+def test_columns_that_come_and_go():
+    found = lk.column_stats([{"a": 1}, {"a": 2, "b": 3}, {"b": 4}])["columns"]
+    assert (found["a"]["count"], found["a"]["missing"]) == (2, 1)
+    assert (found["b"]["count"], found["b"]["missing"]) == (2, 1)
+    assert lk.column_stats([1.0, 2.0])["columns"]["record"]["mean"] == 1.5
+
+
+def test_arguments_that_cannot_be():
+    with pytest.raises(TypeError, match="columns: expected a list of names"):
+        lk.column_stats([{"a": 1}], "a")
+    with pytest.raises(ValueError, match="columns: expected some of 'a', got 'b'"):
+        lk.column_stats([{"a": 1}], ["b"])
+    with pytest.raises(ValueError, match="quantiles: expected 2 or more"):
+        lk.column_stats([{"a": 1}], quantiles=1)
+
+
+def test_the_command_writes_what_features_take(tmp_path, capsys):
+    with open(tmp_path / "x.jsonl", "w") as file:
+        file.writelines(json.dumps({"age": k, "pet": "dog" if k % 2 else "cat"}) + "\n" for k in range(50))
+    out = tmp_path / "stats.json"
+    status = main(["stats", str(tmp_path / "x.jsonl"), "--vocabulary", "5", "-o", str(out), "-p", "1"])
+    assert status == 0
+    assert "age" in capsys.readouterr().out
+    assert lk.features.Numeric.from_stats(out, "age").mean == pytest.approx(24.5)
+    assert lk.features.Vocabulary.from_stats(out, "pet").terms == ("cat", "dog")
+    assert lk.features.Bucketized.from_stats(out, "age").num_buckets == 4
+    assert main(["stats", str(tmp_path / "x.jsonl"), "-f", "none"]) == 3

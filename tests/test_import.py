@@ -85,6 +85,7 @@ def test_dir_shows_public_names_only(room):
     rooms = {
         "combine",
         "errors",
+        "features",
         "interop",
         "samplers",
         "sources",

@@ -118,8 +118,9 @@ def require_methods(source: Any, *, argument: str) -> None:
     if missing:
         raise TypeError(
             f"{argument}: expected an object with {' and '.join(missing)}, got a {kind}; records are read by key, in "
-            "any order: write a data set that can only be iterated to files first, or put it in memory with "
-            "InMemoryDataSource(list(...))"
+            "any order: write what can only be iterated first, once, by lk.write(generator, 'train.array_record', "
+            "format='array_record'), and give lk.ArrayRecordDataSource('train.array_record'); what fits into memory "
+            "may be InMemoryDataSource(list(...))"
         )
     instead = source_instead(source)
     if instead is not None:

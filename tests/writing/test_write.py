@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -153,3 +154,20 @@ def test_a_full_disk_leaves_nothing_under_the_name(tmp_path, name):
     path = tmp_path / f"a.{name}"
     done = subprocess.run([sys.executable, "-c", code, path], check=False, capture_output=True, text=True)
     assert done.stdout == "full\n" and not path.exists()
+
+
+def test_a_loader_names_lk_write_for_a_generator(tmp_path, monkeypatch):
+    """What the error says to write gives the records of the generator."""
+
+    def numbers():
+        yield from RECORDS
+
+    monkeypatch.chdir(tmp_path)
+    for given in (numbers(), numbers, map(str, RECORDS)):
+        for call in (lk.load, lambda source: lk.DataLoader(data_source=source, sampler=lk.IndexSampler(7))):
+            with pytest.raises(TypeError, match=r"first, once, by lk\.write\(generator, ") as raised:
+                call(given)
+    code = re.findall(r"lk\.\w+\('?[^)]*\)", str(raised.value))
+    eval(code[0], {"lk": lk, "generator": numbers()})
+    with eval(code[1], {"lk": lk}) as source:
+        assert same([*source], RECORDS)

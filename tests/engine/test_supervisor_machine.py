@@ -351,6 +351,6 @@ class SupervisorMachine(RuleBasedStateMachine):
 TestSupervisor = SupervisorMachine.TestCase
 # Counts and times need several events in a row to be reached.
 TestSupervisor.settings = settings(
-    max_examples=max(75, settings.default.max_examples),
+    max_examples=max(150, settings.default.max_examples),
     stateful_step_count=max(40, settings.default.stateful_step_count),
 )

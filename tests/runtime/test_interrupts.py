@@ -131,11 +131,11 @@ def test_a_closed_loader_says_so_although_an_interrupt_poisoned_its_executor():
 
 
 @pytest.mark.slow
-def test_an_interrupted_opening_leaves_no_stream_open(nightly):
+def test_an_interrupted_opening_leaves_no_stream_open():
     """Wherever it falls: what it began is closed, or its executor isn't used again."""
     line = 0
     while True:
-        line += 31 if nightly else 97  # some of the lines of opening a stream and of all that it calls
+        line += 31  # some of the lines of opening a stream and of all that it calls
         with numbers(64, lk.Batch(4), worker_count=1, worker_kind="thread") as loader:
             it, other = iter(loader), iter(loader)
             next(it)

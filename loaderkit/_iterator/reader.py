@@ -188,7 +188,7 @@ class StreamReader(Generic[P, PlanT]):
             raise BaseException.with_traceback(self._error, self._raised_at)
         stream = self._open_stream()
         self._in_transition = True
-        begun, elements, blocked = time.perf_counter_ns(), 0, stream.blocked
+        begun, elements, blocked = time.perf_counter_ns(), 0, stream.blocked[0]
         try:
             result = stream.next()
             if isinstance(result, Delivery):
@@ -202,7 +202,7 @@ class StreamReader(Generic[P, PlanT]):
             self._restart_at(self.position)
             raise
         finally:
-            self.meter.asked(begun, max(0, stream.blocked - blocked), elements)
+            self.meter.asked(begun, stream.blocked[0] - blocked, elements)
         if isinstance(result, Delivery):
             self._ready.extend(self._elements(result))
             self._in_transition = False

@@ -34,6 +34,7 @@ class Level:
     pace   how many elements go through the stages together
     spent  for each stage the nanoseconds in it, the elements that it took and those that it gave, in all
     batched  one number: nanoseconds in which batches were made
+    counted_stages  each stage with its numbers of `spent`
     """
 
     batch: Batch | None
@@ -46,11 +47,14 @@ class Level:
     pace: PiecePace = field(default_factory=PiecePace)
     spent: list[list[int]] = field(default_factory=list)
     batched: list[int] = field(default_factory=lambda: [0])
+    counted_stages: list[tuple[Stage, list[int]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         # Of a level with a Window, the stages' are behind the Window's own.
         count = len(self.stages) + (self.window is not None)
         self.spent.extend([0, 0, 0] for _ in range(count - len(self.spent)))
+        behind = self.spent if self.window is None else self.spent[1:]
+        self.counted_stages[:] = zip(self.stages, behind, strict=True)
 
     def counted(self) -> list[tuple[str, list[int]]]:
         """The label of each operation of this level but its Batch, and what it took."""
@@ -120,24 +124,19 @@ class Level:
     def _through(self, run: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
         failure = None
         clock = time.perf_counter_ns
-        begun = clock()
-        for stage, counted in zip(self.stages, self._stages_spent):
-            taken = len(run.values)
+        begun, size = clock(), len(run.values)
+        for stage, counted in self.counted_stages:
+            counted[1] += size
             try:
                 run = stage.apply(run, start)
             except Stop as stop:
                 failure = _failure(stop.error, stage.label, run.begins[stop.taken][0])
                 run = stop.made
-            now = clock()
+            now, size = clock(), len(run.values)
             counted[0] += now - begun
-            counted[1] += taken
-            counted[2] += len(run.values)
+            counted[2] += size
             begun = now
         return run, failure
-
-    @property
-    def _stages_spent(self) -> list[list[int]]:
-        return self.spent if self.window is None else self.spent[1:]
 
     def marked(self, run: ElementRun) -> tuple[ElementRun, Failure | None]:
         """The elements after the stages, as rows of the next Batch."""
@@ -158,14 +157,8 @@ class Level:
             begins: the cursor of each row, for errors.
             fill: which rows are zeros; empty for none.
         """
-        begun = time.perf_counter_ns()
-        try:
-            return self._make_batch(parts, begins, fill)
-        finally:
-            self.batched[0] += time.perf_counter_ns() - begun
-
-    def _make_batch(self, parts: Sequence[Block | list[Any]], begins: Sequence[Cursor], fill: Fill) -> Any:
         assert self.batch is not None
+        begun = time.perf_counter_ns()
         mentioned: list[int] = []
 
         def describe(row: int) -> str:
@@ -185,6 +178,8 @@ class Level:
         except Exception as error:
             indices = tuple(mentioned or [begin[0] for begin in begins])
             raise NoBatch(Failure(error, self.label, indices)) from error
+        finally:
+            self.batched[0] += time.perf_counter_ns() - begun
 
 
 class NoBatch(Exception):  # noqa: N818 - carries a failure to the pipeline, which catches it

@@ -60,18 +60,16 @@ class Stream:
     Args:
         executor: runs it.
         number: of the stream there.
+
+    blocked: one number: nanoseconds for which `next` waited, or worked itself, in all.
     """
 
     def __init__(self, executor: "Executor", number: int) -> None:
         self._executor, self._number = executor, number
+        self.blocked = executor.blocked_cell(number)
         # A finalizer may run anywhere, so it only puts the number in a queue.
         self._end = weakref.finalize(self, executor.abandon, number)
         self._end.atexit = False
-
-    @property
-    def blocked(self) -> int:
-        """Nanoseconds for which `next` waited, or worked itself, in all."""
-        return self._executor.blocked(self._number)
 
     def next(self) -> NextResult:
         """The next elements, one at least, the failure in their place, or the end. Waits for it.
@@ -143,7 +141,7 @@ class Executor(abc.ABC):
         # It was closed, or this is a fork of its process. A plain flag, read without the lock.
         self.closed = False
         self._streams: set[int] = set()
-        self._blocked: dict[int, int] = {}  # by stream: nanoseconds for which its user was blocked
+        self._blocked: dict[int, list[int]] = {}  # by stream: nanoseconds for which its user was blocked
         self._copied = 0  # bytes of batches that were copied out of the arena
         self._lost = 0  # workers
         # Memory or outputs were freed since tasks were assigned last: there may be room for more.
@@ -165,7 +163,7 @@ class Executor(abc.ABC):
             number = self._new_stream()
             self._dispatcher.open(number, scheduler)
             self._streams.add(number)
-            self._blocked[number] = 0
+            self._blocked[number] = [0]
             stream = Stream(self, number)  # still poisoned: an interrupt here would leave it open for good
             self.poisoned = False
             return stream
@@ -237,13 +235,13 @@ class Executor(abc.ABC):
     def statistics(self) -> PoolCounters:
         """What the workers did so far, and what they do now; also after the end."""
 
-    def blocked(self, stream: int) -> int:
-        """What `Stream.blocked` gives, for the stream of a number; 0 where it was closed."""
-        return self._blocked.get(stream, 0)
+    def blocked_cell(self, stream: int) -> list[int]:
+        """What `Stream.blocked` is, for the stream of a number."""
+        return self._blocked[stream]
 
     def _count_blocked(self, stream: int, nanoseconds: int) -> None:
         if stream in self._blocked:  # else it was closed meanwhile
-            self._blocked[stream] += nanoseconds
+            self._blocked[stream][0] += nanoseconds
 
     def _pool_counters(self, workers: Iterable[WorkerCounters], ended: WorkerCounters) -> PoolCounters:
         arena, slots = self._arena, self._slots

@@ -90,8 +90,7 @@ class InlineExecutor(Executor):
                     self._work(self._assigned.popleft())
                 self.poisoned = False
                 if result is not None:
-                    if self._nanoseconds > worked:
-                        self._count_blocked(stream, self._nanoseconds - worked)
+                    self._blocked[stream][0] += self._nanoseconds - worked
                     return result
 
     def _assign_tasks(self) -> None:

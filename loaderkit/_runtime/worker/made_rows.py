@@ -3,7 +3,7 @@
 from typing import Any
 
 from loaderkit._base.tree import structure_of
-from loaderkit._engine.task import ReadRows, ReadStream, RowsPart, RowsRead, StreamRead, Task, TaskResult
+from loaderkit._engine.task import ReadRows, RowsPart, RowsRead, StreamRead, Task, TaskResult
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit.transforms.stack import Block, RowSpec, collect
 
@@ -24,18 +24,16 @@ def done_targets(task: ReadRows, parts: list[RowsPart]) -> int:
 
 def made_of(task: Task, result: TaskResult) -> tuple[int, int, int]:
     """The records that a task read, the rows or elements that it made for level 0, and their bytes, about."""
-    match task, result:
-        case ReadRows(), RowsRead():
-            rows = sum(target.rows for target in task.targets[: len(result.parts)])
-            placed = sum(
-                target.layout.nbytes(target.rows)
-                for target, part in zip(task.targets, result.parts)
-                if part.in_place and isinstance(target.layout, BatchLayout)
-            )
-            return len(task.indices), rows, result.nbytes + placed
-        case ReadStream(), StreamRead():
-            return len(task.indices), result.size, result.nbytes
-    return 0, 0, 0
+    if isinstance(result, StreamRead):
+        return len(task.indices), result.size, result.nbytes
+    if not (isinstance(task, ReadRows) and isinstance(result, RowsRead)):
+        return 0, 0, 0
+    rows, nbytes = 0, result.nbytes
+    for target, part in zip(task.targets, result.parts):
+        rows += target.rows
+        if part.in_place and isinstance(target.layout, BatchLayout):
+            nbytes += target.layout.nbytes(target.rows)
+    return len(task.indices), rows, nbytes
 
 
 def spec_of(rows: list[Any]) -> RowSpec | None:

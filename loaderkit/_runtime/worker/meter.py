@@ -83,26 +83,29 @@ class Meter:
         self,
         read: int,
         read_calls: int,
-        threads_read: int,
-        threads_read_calls: int,
-        retries: int,
-        batch: int,
+        written: int,
+        batched: Sequence[Sequence[int]],
         operations: Sequence[Sequence[int]],
     ) -> None:
         """Sets what tasks took so far, each figure in all.
 
+        read, read_calls: nanoseconds and calls. written, batched: nanoseconds in which batches were written and made.
         operations: for each nanoseconds, elements in and out.
         """
         cells = self.cells
         cells[_READ], cells[_READ_CALLS] = read, read_calls
-        cells[_THREADS_READ], cells[_THREADS_READ_CALLS] = threads_read, threads_read_calls
-        cells[_RETRIES], cells[_BATCH] = retries, batch
+        for (nanoseconds,) in batched:
+            written += nanoseconds
+        cells[_BATCH] = written
         at = _OPERATIONS
-        for place, counted in enumerate(operations):
-            if place >= _MOST_OPERATIONS:
-                break
-            cells[at], cells[at + 1], cells[at + 2] = counted
+        for spent, taken, given in operations[:_MOST_OPERATIONS]:
+            cells[at], cells[at + 1], cells[at + 2] = spent, taken, given
             at += 3
+
+    def read_aside(self, nanoseconds: int, calls: int, retries: int) -> None:
+        """Sets what reading threads took so far, and how many reads were tried again."""
+        cells = self.cells
+        cells[_THREADS_READ], cells[_THREADS_READ_CALLS], cells[_RETRIES] = nanoseconds, calls, retries
 
 
 def counters(

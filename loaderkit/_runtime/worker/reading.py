@@ -94,7 +94,7 @@ class RecordReader:
     name: a function of a record key, the source's name for the record or None.
     waited: seconds for which `read` waited for bytes, in all: for reads ahead, or without using the processor.
     taken, calls: nanoseconds in `read` and `timed`, in all, and how often they were called.
-    reads_ahead: whether `begin` starts reads.
+    reads_ahead: whether `begin` starts reads. counts_aside: whether `counted_aside` can be other than zeros.
     """
 
     def __init__(self, source: Any, options: ReadOptions, *, copy: bool, ahead: bool = True) -> None:
@@ -123,6 +123,7 @@ class RecordReader:
             threads, records, call_records = limits
             self._ahead = ReadAhead(self._call, threads=threads, records=records, call_records=call_records)
         self.reads_ahead = self._ahead is not None
+        self.counts_aside = self.reads_ahead or bool(self._retrying)
 
     def begin(self, task: int, keys: np.ndarray) -> None:
         """Starts reads of a task that `read` will ask for later."""
@@ -169,7 +170,12 @@ class RecordReader:
                 return _one_by_one(self._each, keys)
             return self._call(keys.tolist())
         finally:
-            self._count(begun, worked)
+            worked = time.thread_time_ns() - worked
+            taken = time.perf_counter_ns() - begun
+            if taken > worked:
+                self.waited += (taken - worked) / 1e9
+            self.taken += taken
+            self.calls += 1
 
     def timed(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What `read` returns; the time for which it doesn't use the processor counts as waiting."""
@@ -177,28 +183,19 @@ class RecordReader:
         try:
             return read(*arguments, **options)
         finally:
-            self._count(begun, worked)
-
-    def _count(self, begun: int, worked: int) -> None:
-        """Counts a call by when it began and the processor time then, both in nanoseconds."""
-        worked = time.thread_time_ns() - worked
-        taken = time.perf_counter_ns() - begun
-        self.waited += max(0, taken - worked) / 1e9
-        self.taken += taken
-        self.calls += 1
+            worked = time.thread_time_ns() - worked
+            taken = time.perf_counter_ns() - begun
+            if taken > worked:
+                self.waited += (taken - worked) / 1e9
+            self.taken += taken
+            self.calls += 1
 
     @property
-    def counted(self) -> tuple[int, int, int, int, int]:
-        """`taken`, `calls`, the nanoseconds and the number of the reading threads' reads, and reads tried again."""
+    def counted_aside(self) -> tuple[int, int, int]:
+        """The nanoseconds and the number of the reading threads' reads, and reads tried again."""
         threads = () if self._ahead is None else self._ahead.counted
         retried = sum(retrying.retried for retrying in self._retrying)
-        return (
-            self.taken,
-            self.calls,
-            sum(mine[0] for mine in threads),
-            sum(mine[1] for mine in threads),
-            retried,
-        )
+        return sum(mine[0] for mine in threads), sum(mine[1] for mine in threads), retried
 
     def tell_of_waits(self, waits: Callable[[], None]) -> None:
         """Sets a function that is called repeatedly while `read` waits for the retry of a read.

@@ -73,7 +73,11 @@ class TaskRunner:
         self._meter = meter
         self._written = 0  # nanoseconds in which rows were written to batches, by this object
         self._pipeline = Pipeline(program.operations, program.seed, reads_windows=program.reads_windows)
-        self._last = len(self._pipeline.levels) - 1  # the last Batch's level
+        levels = self._pipeline.levels
+        self._last = len(levels) - 1  # the last Batch's level
+        # What the levels add to: nanoseconds of each Batch; nanoseconds, elements in and out of each other operation.
+        self._batched_ns = [level.batched for level in levels]
+        self._spent = [counted for level in levels for _, counted in level.counted()]
         self._batched = self._pipeline.levels[-1].batch is not None
         self._context = context
         self._row_changing = program.row_changing
@@ -115,13 +119,11 @@ class TaskRunner:
         finally:
             if self.reader.reads_ahead:
                 self.reader.forget(task.id)  # the records after a failure
-        levels = self._pipeline.levels
-        self._meter.spent(
-            *self.reader.counted,
-            self._written + sum(level.batched[0] for level in levels),
-            [counted for level in levels for _, counted in level.counted()],
-        )
-        self._meter.task_done(time.thread_time_ns() - cpu, *made_of(task, result))
+        reader, made = self.reader, made_of(task, result)
+        self._meter.task_done(time.thread_time_ns() - cpu, *made)
+        self._meter.spent(reader.taken, reader.calls, self._written, self._batched_ns, self._spent)
+        if reader.counts_aside:
+            self._meter.read_aside(*reader.counted_aside)
         return result, output
 
     def _do(self, task: Task, on_record_start: OnRecordStart | None) -> tuple[TaskResult, Output]:

@@ -62,13 +62,10 @@ class MultiHot(OneHot):
     [[1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
     """
 
-    def map(self, element: Any) -> Any:
-        """The dict with the new column; a record's value is one row."""
-        return super().map(element)
-
     def _made(self, value: Any) -> Any:
         rows = np.asarray(value)
         if rows.ndim == 0:
             raise ValueError(f"{self!r}: expected rows of integers, got one number; use OneHot")
         self._check(np.where(rows == -1, 0, rows) if rows.dtype.kind == "i" else rows)
-        return (rows[..., None] == np.arange(self.depth)).any(axis=-2).astype(self.dtype)
+        made: np.ndarray = (rows[..., None] == np.arange(self.depth)).any(axis=-2)
+        return made.astype(self.dtype)

@@ -36,7 +36,8 @@ class OneHot(Feature):
     def column(self, values: np.ndarray) -> np.ndarray:
         """(n, ..., depth)."""
         self._check(values)
-        return (values[..., None] == np.arange(self.depth)).astype(self.dtype)
+        made: np.ndarray = values[..., None] == np.arange(self.depth)
+        return made.astype(self.dtype)
 
     def _check(self, values: np.ndarray) -> None:
         if values.dtype.kind not in "iub":

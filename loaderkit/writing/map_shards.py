@@ -75,8 +75,8 @@ def map_shards(
     >>> def add(a, b):
     ...     return [x + y for x, y in zip(a, b)]
     >>> n, total, squares = lk.map_shards(moments, source, version=1, reduce=add)
-    >>> total / n, squares / n - (total / n) ** 2
-    (3.0, 4.666666666666668)
+    >>> total / n, round(squares / n - (total / n) ** 2, 6)
+    (3.0, 4.666667)
     """
     _check(function, path, version, per, reduce, on_record_error)
     check_source(source)

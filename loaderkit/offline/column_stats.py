@@ -14,6 +14,7 @@ import numpy as np
 
 from loaderkit._base.integers import at_least
 from loaderkit._loader.loader import DataLoader
+from loaderkit._order.mixing import fold
 from loaderkit._order.sharding import NoSharding
 from loaderkit._system.progress_bar import progress_bar
 from loaderkit.samplers.epochs import SequentialSampler
@@ -21,7 +22,9 @@ from loaderkit.sources.protocol import check_source
 from loaderkit.transforms.base import Batch
 
 BATCH = 256  # records of an element of the loader
-MOST_VALUES = 1 << 20  # of a column, kept for exact quantiles; beyond it a sample at equal distances
+MOST_VALUES = (
+    1 << 20
+)  # of a column, kept for exact quantiles; beyond it a sample, chosen by a hash of each place
 MOST_TERMS = 1 << 20  # distinct words of a column
 
 
@@ -38,13 +41,16 @@ def column_stats(
 
     Of numbers: minimum, maximum, mean, std (of the population) and quantiles; of arrays the same over all of their
     elements, and mean and std for each entry of the last axis (the channels of a picture); of words and bytes: their
-    lengths. NaN and None count as missing. `features.Numeric.from_stats` and the like take the result.
+    lengths. NaN and None count as missing; infinite numbers, and arrays with one or with NaN, as `not_finite`.
+    `features.Numeric.from_stats` and the like take the result.
 
     Args:
         source: any data source of dicts; of other records the one column is "record".
         columns: their names; all of the first record if not given.
-        quantiles: in how many parts of equal size they cut the values, 2 or more. Exact up to 2**20 values, beyond
-            that of every k-th value.
+        quantiles: in how many parts of equal size they cut the values, 2 or more; the least and the greatest value are
+            the first and the last. Exact up to 2**20 values. Beyond that of a sample of at least 2**19 values, chosen
+            by a hash of their places: the share of values below a quantile is then off by 0.003 or less, but for once
+            in 10,000.
         vocabulary: how many of the most frequent words or integers are counted, 0 for none. ValueError where a column
             has more than 2**20 distinct ones.
         worker_count, worker_kind: as DataLoader takes them.
@@ -106,8 +112,11 @@ class ColumnStats:
         self._count, self._missing = 0, before
         self._kinds: Counter[str] = Counter()
         self._numbers, self._lengths, self._channels = Moments(), Moments(), Moments()
-        self._values: list[float] = []
-        self._every, self._seen = 1, 0
+        self._values: list[tuple[int, float]] = []  # each with the hash of its place
+        self._mask, self._seen = 0, 0  # a value stays where no bit of the mask is in its hash
+        self._not_finite = 0
+        self._least: int | None = None
+        self._most: int | None = None
         self._terms: Counter[Any] = Counter()
         self._shapes: set[tuple[int, ...]] = set()
 
@@ -127,25 +136,39 @@ class ColumnStats:
             self._kinds["other"] += 1
             return
         numbers = array.astype(np.float64)
+        if not np.isfinite(numbers).all():
+            self._not_finite += 1
+            if array.ndim == 0:
+                return
+            numbers = np.where(np.isfinite(numbers), numbers, np.nan)
         if array.ndim == 0:
             self._kinds["integer" if array.dtype.kind in "biu" else "number"] += 1
             self._keep(float(numbers))
             if array.dtype.kind in "biu":
-                self._count_term(int(array))
+                self._count_integer(int(array))
         else:
             self._kinds["array"] += 1
             if len(self._shapes) <= 8:
                 self._shapes.add(array.shape)
             if array.shape[-1] and len({shape[-1] for shape in self._shapes}) == 1:
-                self._channels.add(numbers.reshape(-1, array.shape[-1]))
-        self._numbers.add(numbers.reshape(-1))
+                rows = numbers.reshape(-1, array.shape[-1])
+                self._channels.add(rows[~np.isnan(rows).any(axis=1)])
+        flat = numbers.reshape(-1)
+        self._numbers.add(flat[~np.isnan(flat)])
 
     def _keep(self, value: float) -> None:
-        if self._seen % self._every == 0:
-            self._values.append(value)
-            if len(self._values) > MOST_VALUES:
-                self._values, self._every = self._values[::2], 2 * self._every
+        drawn = fold(0, self._seen)
         self._seen += 1
+        if not drawn & self._mask:
+            self._values.append((drawn, value))
+            while len(self._values) > MOST_VALUES:
+                self._mask = 2 * self._mask + 1
+                self._values = [(drawn, value) for drawn, value in self._values if not drawn & self._mask]
+
+    def _count_integer(self, value: int) -> None:
+        self._least = value if self._least is None else min(self._least, value)
+        self._most = value if self._most is None else max(self._most, value)
+        self._count_term(value)
 
     def _count_term(self, term: Any) -> None:
         if not self._vocabulary:
@@ -163,11 +186,17 @@ class ColumnStats:
         made: dict[str, Any] = {"kind": kind, "count": self._count, "missing": self._missing}
         if len(self._kinds) > 1:
             made["kinds"] = dict(sorted(self._kinds.items()))
+        if self._not_finite:
+            made["not_finite"] = self._not_finite
         if self._numbers.count:
             made.update(self._numbers.result())
+        if kind == "integer" and len(self._kinds) == 1:
+            made["min"], made["max"] = self._least, self._most  # exact beyond 2**53
         if self._values:
-            points = np.quantile(np.array(self._values), np.arange(1, quantiles) / quantiles)
-            made["quantiles"] = points.tolist()
+            points = np.quantile(
+                np.array([value for _, value in self._values]), np.arange(quantiles + 1) / quantiles
+            )
+            made["quantiles"] = [made["min"], *points[1:-1].tolist(), made["max"]]
         if self._lengths.count:
             made["length"] = self._lengths.result()
         if self._shapes:

@@ -44,7 +44,7 @@ def test_each_kind_of_column():
     ages = np.array([row["age"] for row in rows if row["age"] is not None])
     assert found["records"] == 600
     assert (columns["age"]["count"], columns["age"]["missing"]) == (540, 60)
-    np.testing.assert_allclose(columns["age"]["quantiles"], np.quantile(ages, np.arange(1, 10) / 10))
+    np.testing.assert_allclose(columns["age"]["quantiles"], np.quantile(ages, np.arange(11) / 10))
     np.testing.assert_allclose([columns["age"]["mean"], columns["age"]["std"]], [ages.mean(), ages.std()])
     assert columns["pet"]["vocabulary"] == [["cat", 400], ["dog", 200]]
     assert columns["pet"]["length"]["max"] == 3
@@ -60,15 +60,30 @@ def test_workers_change_no_bit():
     assert lk.column_stats(rows, vocabulary=9) == lk.column_stats(rows, vocabulary=9, worker_count=2)
 
 
-def test_many_values_are_sampled_at_equal_distances(monkeypatch):
+def test_many_values_are_sampled_by_a_hash_of_their_places(monkeypatch):
     monkeypatch.setattr(module, "MOST_VALUES", 100)
     found = lk.column_stats([{"x": k} for k in range(1000)], quantiles=2)
-    assert found["columns"]["x"]["quantiles"][0] == pytest.approx(500, abs=20)
+    assert found["columns"]["x"]["quantiles"][1] == pytest.approx(500, abs=150)
+    alternating = lk.column_stats([{"x": k % 2} for k in range(1000)], quantiles=4)["columns"]["x"]
+    assert alternating["quantiles"] == [0, 0.0, pytest.approx(0.5, abs=0.5), 1.0, 1]
     monkeypatch.setattr(module, "MOST_TERMS", 10)
     with pytest.raises(
         ValueError, match="vocabulary: expected columns of at most 10 distinct values, got more in 'x'"
     ):
         lk.column_stats([{"x": k} for k in range(20)], vocabulary=3)
+
+
+def test_numbers_that_json_lacks_are_counted_and_left_out():
+    rows = [
+        {"x": 1.0, "y": np.array([1.0, np.nan])},
+        {"x": np.inf, "y": np.array([3.0, 4.0])},
+        {"x": 3.0, "y": None},
+    ]
+    found = lk.column_stats(rows)["columns"]
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert (found["x"]["not_finite"], found["x"]["mean"], found["y"]["not_finite"]) == (1, 2.0, 1)
+    assert found["y"]["channels"]["mean"] == [3.0, 4.0]
+    assert lk.column_stats([{"x": 2**60 + 1}])["columns"]["x"]["max"] == 2**60 + 1
 
 
 def test_columns_that_come_and_go():
@@ -95,6 +110,11 @@ def test_the_command_writes_what_features_take(tmp_path, capsys):
     assert status == 0
     assert "age" in capsys.readouterr().out
     assert lk.features.Numeric.from_stats(out, "age").mean == pytest.approx(24.5)
-    assert lk.features.Vocabulary.from_stats(out, "pet").terms == ("cat", "dog")
-    assert lk.features.Bucketized.from_stats(out, "age").num_buckets == 4
+    assert lk.features.Vocabulary.from_stats(out, "pet").map({"pet": np.array(["cat", "dog"])})[
+        "pet"
+    ].tolist() == [
+        0,
+        1,
+    ]
+    assert lk.features.Bucketized.from_stats(out, "age").boundaries == (12.25, 24.5, 36.75)
     assert main(["stats", str(tmp_path / "x.jsonl"), "-f", "none"]) == 3

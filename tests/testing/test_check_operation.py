@@ -317,7 +317,10 @@ VOC_XML = (
     b"</object></annotation>"
 )
 LENGTHS = [{"x": np.arange(length)} for length in (1, 2, 6)]
-COLUMNS = [{"x": np.array([k, 3]), "word": np.array(["a", "c"])} for k in range(3)]
+COLUMNS: list[dict[str, Any]] = [
+    {"age": np.array([17.0, np.nan]), "city": np.array(["Ulm", "Kiel"]), "day": np.array([6, 0])},
+    {"age": np.array([70.0, 40.0]), "city": np.array([b"Jena", b"Ulm"], object), "day": np.array([3, 3])},
+]
 OWN: dict[str, tuple[Any, list[Any]]] = {
     "Map": (lk.Map(lambda e: {"y": e["x"] * 2}), ELEMENTS),
     "a function": (lambda e: {"y": e["x"] * 2}, ELEMENTS),
@@ -350,13 +353,14 @@ OWN: dict[str, tuple[Any, list[Any]]] = {
     "AsTuple": (lk.AsTuple("png;jpg", "cls"), FIELDS),
     "ByExtension": (lk.decode.ByExtension("rgb8"), FIELDS),
     "Example": (lk.decode.Example({"x": np.int64}), [EXAMPLE]),
-    "Numeric": (lk.features.Numeric("x", mean=1.0, std=2.0), COLUMNS),
-    "Bucketized": (lk.features.Bucketized("x", boundaries=(0, 2)), COLUMNS),
-    "Vocabulary": (lk.features.Vocabulary("word", terms=("a", "b")), COLUMNS),
-    "Hashed": (lk.features.Hashed("word", num_buckets=7), COLUMNS),
-    "Crossed": (lk.features.Crossed(("x", "word"), num_buckets=7, output="both"), COLUMNS),
-    "OneHot": (lk.features.OneHot("x", depth=5), COLUMNS),
-    "MultiHot": (lk.features.MultiHot("x", depth=5), COLUMNS),
+    "Numeric": (lk.features.Numeric("age", mean=40, std=10, default=3), COLUMNS),
+    "Bucketized": (lk.features.Bucketized("age", [18, 65], default=3), COLUMNS),
+    "Identity": (lk.features.Identity("day", 7), COLUMNS),
+    "Vocabulary": (lk.features.Vocabulary("city", ["Ulm"], num_oov_buckets=3), COLUMNS),
+    "Hashed": (lk.features.Hashed("city", 100), COLUMNS),
+    "Crossed": (lk.features.Crossed(["city", "day"], 100), COLUMNS),
+    "OneHot": (lk.features.OneHot("day", 7), COLUMNS),
+    "MultiHot": (lk.features.MultiHot("day", 7), COLUMNS),
     "VocXml": (lk.decode.VocXml(["cat"]), [VOC_XML]),
 }
 

@@ -1,14 +1,15 @@
-"""Features of columns: numbers scaled and put in buckets, words numbered, values hashed, crossed and one-hot.
+"""Features of columns: numbers normalised, and categories as ids, for batches and for single records.
 
-Each is a Map on a dict: of a batch's columns behind a Batch, or of one record's values before it, with one result.
+Each operation replaces one leaf, or adds one, and never looks at other rows: a batch gives what its records would.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .bucketized import Bucketized as Bucketized
-    from .hashed import Crossed as Crossed
+    from .crossed import Crossed as Crossed
     from .hashed import Hashed as Hashed
+    from .identity import Identity as Identity
     from .numeric import Numeric as Numeric
     from .one_hot import MultiHot as MultiHot
     from .one_hot import OneHot as OneHot
@@ -18,8 +19,9 @@ else:
 
     _NAMES = {
         "Bucketized": "loaderkit.transforms.features.bucketized",
-        "Crossed": "loaderkit.transforms.features.hashed",
+        "Crossed": "loaderkit.transforms.features.crossed",
         "Hashed": "loaderkit.transforms.features.hashed",
+        "Identity": "loaderkit.transforms.features.identity",
         "MultiHot": "loaderkit.transforms.features.one_hot",
         "Numeric": "loaderkit.transforms.features.numeric",
         "OneHot": "loaderkit.transforms.features.one_hot",

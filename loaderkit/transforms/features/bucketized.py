@@ -1,52 +1,97 @@
-"""Numbers as the number of the bucket that they are in."""
+"""Numbers as the ids of the intervals that they are in."""
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
+from reprlib import repr as _short
 from typing import Any, Self
 
 import numpy as np
 
-from .feature import Feature, stats_of
+from loaderkit._base.numbers import number
+
+from .column_map import ColumnMap, id_dtype, numbers_at, optional_number
+from .stats_file import column_stats
 
 
 @dataclass(frozen=True)
-class Bucketized(Feature):
-    """A column of numbers as buckets, int64: bucket i has boundaries[i - 1] <= x < boundaries[i].
-
-    As TensorFlow's bucketized_column and Keras' Discretization. NaN is in the last bucket.
+class Bucketized(ColumnMap):
+    """The bucket of each number: id i for boundaries[i-1] <= x < boundaries[i], as np.digitize and Keras have it.
 
     Args:
-        key: of the column.
-        output: of the new column, the same unless given.
-        boundaries: ascending numbers, one or more; there is one bucket more.
+        key, output: of the leaf, and of the ids where the leaf stays.
+        boundaries: numbers that increase, one or more; b of them make b + 1 buckets.
+        right: True takes the right edge into a bucket: boundaries[i-1] < x <= boundaries[i].
+        default: takes the place of NaN, and of None in a single record; without it they are a ValueError.
+        dtype: of the ids, a signed integer type.
 
-    >>> import numpy as np
-    >>> Bucketized("age", boundaries=(18, 65)).map({"age": np.array([5, 18, 70])})
-    {'age': array([0, 1, 2])}
+    >>> Bucketized("age", [18, 65]).map({"age": np.array([17.5, 18, 64, 65])})
+    {'age': array([0, 1, 1, 2], dtype=int32)}
     """
 
-    boundaries: Sequence[float] = ()
+    boundaries: Sequence[float] | np.ndarray
+    right: bool = field(default=False, kw_only=True)
+    default: float | None = field(default=None, kw_only=True)
+    dtype: Any = field(default="int32", kw_only=True)
+    _edges: np.ndarray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "boundaries", tuple(self.boundaries))
-        if not self.boundaries or any(not low < high for low, high in pairwise(self.boundaries)):
-            raise ValueError(f"boundaries: expected ascending numbers, got {self.boundaries!r:.80}")
-
-    @classmethod
-    def from_stats(cls, stats: str | os.PathLike[str] | Mapping[str, Any], key: str, **changes: Any) -> Self:
-        """With the quantiles of a column as boundaries, as `loaderkit stats --quantiles N` wrote them."""
-        found = stats_of(stats, key, "quantiles")
-        return cls(key, boundaries=tuple(dict.fromkeys(found["quantiles"])), **changes)
+        super().__post_init__()
+        if not isinstance(self.boundaries, list | tuple | np.ndarray) or not len(self.boundaries):
+            raise TypeError(f"boundaries: expected a list of numbers, got {_short(self.boundaries)}")
+        given = [each.item() if isinstance(each, np.generic) else each for each in self.boundaries]
+        edges = np.array([number("boundaries", each) for each in given])
+        if not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():
+            raise ValueError(
+                f"boundaries: expected finite numbers that increase, got {_short(self.boundaries)}"
+            )
+        if not isinstance(self.right, bool):
+            raise TypeError(f"right: expected True or False, got {_short(self.right)}")
+        self._set(boundaries=tuple(given), default=optional_number("default", self.default), _edges=edges)
+        self._set(dtype=id_dtype(self.dtype, self.num_buckets))
 
     @property
     def num_buckets(self) -> int:
-        """How many buckets there are."""
+        """How many ids there are."""
         return len(self.boundaries) + 1
 
-    def column(self, values: np.ndarray) -> np.ndarray:
-        """(n, ...) int64."""
-        if values.dtype.kind not in "biuf":
-            raise ValueError(f"{self!r}: expected numbers, got {values.dtype}")
-        return np.searchsorted(np.asarray(self.boundaries), values, side="right").astype(np.int64)
+    @classmethod
+    def from_stats(
+        cls,
+        stats: str | os.PathLike[str] | Mapping[str, Any],
+        key: str,
+        *,
+        num_buckets: int | None = None,
+        **others: Any,
+    ) -> Self:
+        """With the quantiles that `loaderkit stats` found as boundaries; equal ones once.
+
+        Args:
+            stats: the file, or what lk.column_stats gives.
+            num_buckets: as many buckets with like numbers of records, of the quantiles that there are; None for all.
+            key, others: as Bucketized takes them.
+
+        >>> stats = {"columns": {"age": {"kind": "number", "quantiles": [1, 20, 35, 50, 91]}}}
+        >>> Bucketized.from_stats(stats, "age").boundaries
+        (20, 35, 50)
+        >>> Bucketized.from_stats(stats, "age", num_buckets=2).boundaries
+        (35,)
+        """
+        quantiles = column_stats(stats, key, "quantiles")["quantiles"]
+        parts = len(quantiles) - 1
+        asked = parts if num_buckets is None else num_buckets
+        if not 2 <= asked <= parts:
+            raise ValueError(
+                f"num_buckets: expected 2 to {parts}, as the stats of {key!r} have {parts + 1} quantiles, got "
+                f"{_short(asked)}; make them with --quantiles {_short(asked)}"
+            )
+        inner = [quantiles[round(part * parts / asked)] for part in range(1, asked)]
+        return cls(key, sorted({*inner}), **others)
+
+    def of(self, leaf: Any) -> Any:
+        """The ids."""
+        values = numbers_at(self.key, leaf, self.default)
+        if values.dtype.kind == "f" and np.isnan(values).any():
+            raise ValueError(f"leaf {self.key!r}: expected numbers, got NaN or None; give default=")
+        ids = np.searchsorted(self._edges, values, side="left" if self.right else "right")
+        return ids.astype(self.dtype)[()]

@@ -1,72 +1,75 @@
-"""The hash of features: 64-bit FNV-1a of the value's bytes, mixed; the same on every machine and in every version.
+"""A hash of values that is the same on every machine and in every version.
 
-    text      its UTF-8;  bytes  themselves;  integer  its 8 bytes as little-endian int64
-    hash      h = 0xcbf29ce484222325; for each byte: h = (h ^ byte) * 0x100000001b3 mod 2**64; then the finalizer of
-              MurmurHash3, since the low bits of FNV alone are weak
-    bucket    hash mod num_buckets
+The hash of bytes b and a seed s, with `fold` of `_order/mixing.py` for keyed mixing:
 
-Source: Fowler, Noll, Vo; http://www.isthe.com/chongo/tech/comp/fnv/. Appleby, MurmurHash3.
+    h = fold(s, len(b));  for each word w of b, 8 bytes little-endian, the last one filled with zeros:  h = mix64(h ^ w)
+
+A text is hashed as its UTF-8 bytes, so that str and bytes of the same text agree. An integer is hashed as the 8 bytes
+of its two's complement, little-endian, whatever its dtype. None is the empty text.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
 
-_OFFSET, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+from loaderkit._order.mixing import UInt64Array, fold_each, mix64
+
+_LARGEST = 1 << 64
 
 
-def hash_values(values: np.ndarray) -> NDArray[np.uint64]:
-    """The hash of each value; ValueError for floats and other values that aren't text, bytes or integers.
+def hash64(key: str, leaf: Any, seed: int = 0) -> UInt64Array:
+    """The hash of each value of a leaf: uint64, of the leaf's shape.
 
     Args:
-        values: (n,) of text, bytes or integers.
+        key: of the leaf, for errors. TypeError for values that are no texts, bytes or integers.
+        leaf: an array or a single value.
+        seed: 0 to 2**64 - 1.
 
-    >>> [hex(h) for h in hash_values(np.array(["a"]))]
-    ['0x82a2a958a9bece5b']
+    >>> hash64("x", np.array(["a", "bc"])).tolist() == hash64("x", np.array([b"a", b"bc"], object)).tolist()
+    True
+    >>> hex(hash64("x", "loaderkit")[()]), hex(hash64("x", np.int8(-1))[()])
+    ('0x71943af3f04e5ff0', '0xb3d37a2e987fb988')
     """
-    distinct, inverse = np.unique(_as_bytes(values), return_inverse=True)
-    return np.array([_of_bytes(each) for each in distinct.tolist()], np.uint64)[inverse].reshape(values.shape)
+    array = np.asarray(leaf, object) if isinstance(leaf, str | bytes | None) else np.asarray(leaf)
+    if array.dtype.kind in "biu":
+        words = array.astype(np.int64 if array.dtype.kind != "u" else np.uint64).view(np.uint64)
+        start = fold_each(seed, np.array([8], np.uint64))
+        return mix64(np.bitwise_xor(words.ravel(), start)).reshape(array.shape)
+    if array.dtype.kind not in "OSU":
+        raise TypeError(
+            f"leaf {key!r}: expected texts, bytes or integers, got {array.dtype}; make ids of them with "
+            "features.Bucketized"
+        )
+    return _of_bytes([_bytes_of(key, value) for value in array.ravel().tolist()], seed).reshape(array.shape)
 
 
-def hash_column(values: np.ndarray, num_buckets: int) -> NDArray[np.int64]:
-    """The bucket of each value, (n,) int64."""
-    if values.dtype.kind in "iub":
-        return (_of_integers(values) % np.uint64(num_buckets)).astype(np.int64)
-    return (hash_values(values) % np.uint64(num_buckets)).astype(np.int64)
+def _of_bytes(values: Sequence[bytes], seed: int) -> UInt64Array:
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    words = -(-lengths // 8)
+    hashes = fold_each(seed, lengths.astype(np.uint64))
+    # Values of like length together: one array (rows, width) each, at most half of it filling.
+    width = 1
+    while (rows := np.flatnonzero((words > width // 2) & (words <= width))).size or (words > width).any():
+        if rows.size:
+            table = np.array([values[row] for row in rows.tolist()], f"S{8 * width}")
+            table = table.view("<u8").astype(np.uint64).reshape(rows.size, width)
+            made = hashes[rows]
+            for place in range(width):
+                mixed = mix64(np.bitwise_xor(made, table[:, place]))
+                made = mixed if place < width // 2 + 1 else np.where(place < words[rows], mixed, made)
+            hashes[rows] = made
+        width *= 2
+    return hashes
 
 
-def _as_bytes(values: np.ndarray) -> np.ndarray:
-    if values.dtype.kind in "iub":
-        raw = [int(each).to_bytes(8, "little", signed=True) for each in values.ravel().tolist()]
-    elif values.dtype.kind in "USO":
-        raw = [each.encode() if isinstance(each, str) else each for each in values.ravel().tolist()]
-        if not all(isinstance(each, bytes) for each in raw):
-            raise ValueError("expected text, bytes or integers to hash, got other objects")
-    else:
-        raise ValueError(f"expected text, bytes or integers to hash, got {values.dtype}")
-    made = np.empty(len(raw), object)
-    made[:] = raw
-    return made
-
-
-def _of_integers(values: np.ndarray) -> NDArray[np.uint64]:
-    words = values.astype(np.int64).view(np.uint64)
-    made = np.full(words.shape, _OFFSET)
-    with np.errstate(over="ignore"):
-        for byte in range(8):
-            made = (made ^ ((words >> np.uint64(8 * byte)) & np.uint64(255))) * _PRIME
-    return mixed(made)
-
-
-def _of_bytes(data: bytes) -> int:
-    made = int(_OFFSET)
-    for byte in data:
-        made = ((made ^ byte) * int(_PRIME)) & 0xFFFFFFFFFFFFFFFF
-    return int(mixed(np.array([made], np.uint64))[0])
-
-
-def mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """MurmurHash3's finalizer of each word."""
-    with np.errstate(over="ignore"):
-        words = (words ^ (words >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
-        words = (words ^ (words >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
-    return words ^ (words >> np.uint64(33))
+def _bytes_of(key: str, value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if value is None:
+        return b""
+    if isinstance(value, int | np.integer) and -_LARGEST // 2 <= value < _LARGEST:
+        return (int(value) % _LARGEST).to_bytes(8, "little")
+    raise TypeError(f"leaf {key!r}: expected texts, bytes or integers of 64 bits, got {value!r:.80}")

@@ -1,71 +1,153 @@
-"""Numbers, scaled."""
+"""Numbers brought to a common scale."""
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from reprlib import repr as _short
 from typing import Any, Self
 
 import numpy as np
 
-from .feature import Feature, stats_of
+from loaderkit._base.numbers import number
+
+from .column_map import ColumnMap, numbers_at, optional_number
+from .stats_file import column_stats
+
+Scale = float | tuple[float, ...] | None
 
 
 @dataclass(frozen=True)
-class Numeric(Feature):
-    """A column of numbers as float32: `(x - mean) / std`, or scaled from [minimum, maximum] to [0, 1], as given.
+class Numeric(ColumnMap):
+    """Numbers as floats, normalised: (x - mean) / std, or (x - min) / (max - min).
 
     Args:
-        key: of the column.
-        output: of the new column, the same unless given.
-        mean, std: to subtract, and to divide by; std above 0.
-        minimum, maximum: what becomes 0 and 1; not with mean and std.
-        clip: (low, high) of the result, None for no limits.
-        missing: what NaN counts as, before all else; None leaves NaN.
+        key, output: of the leaf, and of the result where the leaf stays.
+        mean, std: of the values; a number, or one for each place of the last axis.
+        min, max: of the values, which become 0 and 1; instead of mean and std.
+        clip: (low, high): values outside become these, first.
+        log1p: True takes log(1 + x) after that; mean, std, min and max are then of the results.
+        default: takes the place of NaN, and of None in a single record, before all else.
+        dtype: of the result, a float type. The arithmetic is in float64.
 
-    ValueError for values that aren't numbers.
+    A std, or a range, of 0 counts as 1: a column that never changes becomes 0.
 
-    >>> import numpy as np
-    >>> Numeric("x", mean=2, std=2).map({"x": np.array([2, 6])})
-    {'x': array([0., 2.], dtype=float32)}
-    >>> Numeric("x", minimum=0, maximum=10, clip=(0, 1), output="y").map({"x": 25.0})
-    {'x': 25.0, 'y': np.float32(1.0)}
+    >>> Numeric("age", mean=40, std=10, default=40).map({"age": np.array([30, 40, 65])})
+    {'age': array([-1. ,  0. ,  2.5], dtype=float32)}
+    >>> Numeric("fare", clip=(0, 1000), log1p=True, output="log_fare").map({"fare": 0.0})
+    {'fare': 0.0, 'log_fare': np.float32(0.0)}
     """
 
-    mean: float | None = None
-    std: float | None = None
-    minimum: float | None = None
-    maximum: float | None = None
-    clip: tuple[float, float] | None = None
-    missing: float | None = None
+    mean: Scale = field(default=None, kw_only=True)
+    std: Scale = field(default=None, kw_only=True)
+    min: Scale = field(default=None, kw_only=True)
+    max: Scale = field(default=None, kw_only=True)
+    clip: tuple[float, float] | None = field(default=None, kw_only=True)
+    log1p: bool = field(default=False, kw_only=True)
+    default: float | None = field(default=None, kw_only=True)
+    dtype: Any = field(default="float32", kw_only=True)
+    _shift: Any = field(init=False, repr=False, compare=False)  # what is subtracted, and divided by
 
     def __post_init__(self) -> None:
-        scaled, ranged = (self.mean, self.std) != (None, None), (self.minimum, self.maximum) != (None, None)
-        if scaled and ranged:
-            raise ValueError("mean: expected mean and std, or minimum and maximum, got both")
-        if self.std is not None and not self.std > 0:
-            raise ValueError(f"std: expected a number above 0, got {self.std}")
-        if ranged and (self.minimum is None or self.maximum is None or not self.minimum < self.maximum):
-            raise ValueError(
-                f"minimum: expected a minimum below a maximum, got {self.minimum} and {self.maximum}"
-            )
-        if self.clip is not None and not self.clip[0] < self.clip[1]:
-            raise ValueError(f"clip: expected (low, high), got {self.clip}")
+        super().__post_init__()
+        self._set(**{name: _scale(name, getattr(self, name)) for name in ("mean", "std", "min", "max")})
+        self._set(
+            default=optional_number("default", self.default), clip=_clip(self.clip), dtype=_float(self.dtype)
+        )
+        if (self.min is None) != (self.max is None):
+            raise ValueError("min, max: expected both or none, got one of them")
+        if self.min is not None and (self.mean is not None or self.std is not None):
+            raise ValueError("min, max: expected them without mean and std, got both; give one pair")
+        if not isinstance(self.log1p, bool):
+            raise TypeError(f"log1p: expected True or False, got {_short(self.log1p)}")
+        low = (
+            np.asarray(0.0 if self.mean is None else self.mean) if self.min is None else np.asarray(self.min)
+        )
+        wide = (
+            np.asarray(1.0 if self.std is None else self.std)
+            if self.max is None
+            else np.asarray(self.max) - low
+        )
+        if (wide < 0).any():
+            name = "std: expected 0 or more" if self.max is None else "max: expected at least min"
+            raise ValueError(f"{name}, got {_short(self.std if self.max is None else self.max)}")
+        plain = self.mean is None and self.std is None and self.max is None
+        self._set(_shift=None if plain else (low, np.where(wide == 0, 1.0, wide)))
 
     @classmethod
-    def from_stats(cls, stats: str | os.PathLike[str] | Mapping[str, Any], key: str, **changes: Any) -> Self:
-        """With mean and std of a column, as `loaderkit stats` wrote them. changes: other arguments."""
-        found = stats_of(stats, key, "mean", "std")
-        return cls(key, mean=found["mean"], std=found["std"] or 1.0, **changes)
+    def from_stats(
+        cls,
+        stats: str | os.PathLike[str] | Mapping[str, Any],
+        key: str,
+        *,
+        scale: str = "mean_std",
+        **others: Any,
+    ) -> Self:
+        """With what `loaderkit stats` found: mean and std, or with scale="min_max" the least and the greatest value.
 
-    def column(self, values: np.ndarray) -> np.ndarray:
-        """(n, ...) float32."""
-        if values.dtype.kind not in "biuf":
-            raise ValueError(f"{self!r}: expected numbers, got {values.dtype}")
-        made = values.astype(np.float64)
-        if self.missing is not None:
-            made = np.where(np.isnan(made), self.missing, made)
-        if self.minimum is not None and self.maximum is not None:
-            made = (made - self.minimum) / (self.maximum - self.minimum)
-        else:
-            made = (made - (self.mean or 0.0)) / (1.0 if self.std is None else self.std)
-        return (made if self.clip is None else np.clip(made, *self.clip)).astype(np.float32)
+        Args:
+            stats: the file, or what lk.column_stats gives.
+            key, others: as Numeric takes them.
+
+        >>> stats = {"columns": {"age": {"kind": "number", "mean": 40.0, "std": 10.0, "min": 1, "max": 91}}}
+        >>> Numeric.from_stats(stats, "age", scale="min_max").map({"age": 46})
+        {'age': np.float32(0.5)}
+        """
+        if scale not in ("mean_std", "min_max"):
+            raise ValueError(f"scale: expected 'mean_std' or 'min_max', got {_short(scale)}")
+        names = tuple(scale.split("_"))
+        found = column_stats(stats, key, *names)
+        return cls(key, **{name: found[name] for name in names}, **others)
+
+    def of(self, leaf: Any) -> Any:
+        """The numbers, normalised."""
+        values = numbers_at(self.key, leaf, self.default).astype(np.float64)
+        if self.clip is not None:
+            np.clip(values, *self.clip, out=values)
+        if self.log1p:
+            if (values <= -1).any():
+                raise ValueError(
+                    f"leaf {self.key!r}: expected values above -1 for log1p, got {np.nanmin(values)}; give "
+                    "clip=(0, ...)"
+                )
+            np.log1p(values, out=values)
+        if self._shift is not None:
+            low, wide = self._shift
+            places = max(low.shape, wide.shape)
+            if places and values.shape[-1:] != places:
+                raise ValueError(
+                    f"leaf {self.key!r}: expected a last axis of {places[0]}, as mean or min has, got the shape "
+                    f"{values.shape}"
+                )
+            values = (values - low) / wide
+        return values.astype(self.dtype)[()]
+
+
+def _scale(name: str, value: Any) -> Scale:
+    if value is None:
+        return None
+    many = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    made = tuple(number(name, each) for each in value) if many else number(name, value)
+    if not np.isfinite(made).all() or made == ():
+        raise ValueError(f"{name}: expected finite numbers, got {_short(value)}")
+    return made
+
+
+def _clip(clip: Any) -> tuple[float, float] | None:
+    if clip is None:
+        return None
+    if not isinstance(clip, tuple | list) or len(clip) != 2:
+        raise TypeError(f"clip: expected (low, high), got {_short(clip)}")
+    low, high = (number("clip", each) for each in clip)
+    if not low <= high:
+        raise ValueError(f"clip: expected (low, high) with low <= high, got {_short(clip)}")
+    return low, high
+
+
+def _float(dtype: Any) -> str:
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(object)
+    if kind.kind != "f":
+        raise TypeError(f"dtype: expected a float type of numpy, got {_short(dtype)}")
+    return str(kind)

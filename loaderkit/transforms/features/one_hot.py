@@ -1,72 +1,108 @@
-"""Numbers of classes as vectors of zeros and ones."""
+"""Ids as vectors of zeros and ones."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 
-from .feature import Feature
+from loaderkit._base.integers import at_least
+
+from .column_map import ColumnMap, ids_at
 
 
 @dataclass(frozen=True)
-class OneHot(Feature):
-    """A column of integers in [0, depth) as (..., depth), with a one at each integer.
+class OneHot(ColumnMap):
+    """Each id as a vector that is 1 at its place: (...) becomes (..., num_classes), as jax.nn.one_hot has it.
 
     Args:
-        key: of the column.
-        output: of the new column, the same unless given.
-        depth: classes.
-        dtype: of the result.
+        key, output: of the leaf with ids, and of the vectors where the leaf stays.
+        num_classes: how many ids there are. The id -1 becomes a vector of zeros, any other outside is a ValueError.
+        dtype: of the vectors: floats, integers or bool.
 
-    ValueError for an integer that isn't in [0, depth).
-
-    >>> import numpy as np
-    >>> OneHot("label", depth=3).map({"label": np.array([2, 0])})["label"].tolist()
-    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    >>> OneHot("city", 3, dtype="uint8").map({"city": np.array([2, 0, -1])})["city"]
+    array([[0, 0, 1],
+           [1, 0, 0],
+           [0, 0, 0]], dtype=uint8)
     """
 
-    depth: int = 0
-    dtype: str = "float32"
+    num_classes: int
+    dtype: Any = field(default="float32", kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.depth < 1:
-            raise ValueError(f"depth: expected 1 or more, got {self.depth}")
-        np.dtype(self.dtype)
+        super().__post_init__()
+        self._set(num_classes=at_least("num_classes", self.num_classes, 1), dtype=_number_dtype(self.dtype))
 
-    def column(self, values: np.ndarray) -> np.ndarray:
-        """(n, ..., depth)."""
-        self._check(values)
-        made: np.ndarray = values[..., None] == np.arange(self.depth)
-        return made.astype(self.dtype)
-
-    def _check(self, values: np.ndarray) -> None:
-        if values.dtype.kind not in "iub":
-            raise ValueError(f"{self!r}: expected integers, got {values.dtype}")
-        wrong = (
-            (values < 0) | (values >= self.depth)
-            if values.dtype.kind != "b"
-            else np.zeros(values.shape, bool)
-        )
-        if wrong.any():
-            raise ValueError(f"{self.key}: expected integers in [0, {self.depth}), got {values[wrong][0]}")
+    def of(self, leaf: Any) -> np.ndarray:
+        """The vectors."""
+        ids = _checked(self.key, leaf, self.num_classes)
+        flat = ids.ravel()
+        out = np.zeros((flat.size, self.num_classes), self.dtype)
+        rows = np.flatnonzero(flat >= 0)
+        out[rows, flat[rows]] = 1
+        return out.reshape(*ids.shape, self.num_classes)
 
 
 @dataclass(frozen=True)
-class MultiHot(OneHot):
-    """Rows of integers in [0, depth), (n, k), as (n, depth): a one at each integer of the row; -1 is none.
+class MultiHot(ColumnMap):
+    """The ids of the last axis as one vector that is 1 at each of them: (..., k) becomes (..., num_classes).
 
     Args:
-        key, output, depth, dtype: as OneHot has them.
+        key, output: of the leaf with ids, and of the vectors where the leaf stays.
+        num_classes: how many ids there are. The id -1 stands for none, any other outside is a ValueError.
+        count: True counts how often each id occurs.
+        dtype: of the vectors: floats, integers or bool.
 
-    >>> import numpy as np
-    >>> MultiHot("tags", depth=4).map({"tags": np.array([[0, 2], [3, -1]])})["tags"].tolist()
-    [[1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    >>> MultiHot("tags", 4).map({"tags": np.array([[3, 0], [2, -1]])})["tags"]
+    array([[1., 0., 0., 1.],
+           [0., 0., 1., 0.]], dtype=float32)
+    >>> MultiHot("tags", 4, count=True, dtype="int32").map({"tags": np.array([3, 0, 3])})
+    {'tags': array([1, 0, 0, 2], dtype=int32)}
     """
 
-    def _made(self, value: Any) -> Any:
-        rows = np.asarray(value)
-        if rows.ndim == 0:
-            raise ValueError(f"{self!r}: expected rows of integers, got one number; use OneHot")
-        self._check(np.where(rows == -1, 0, rows) if rows.dtype.kind == "i" else rows)
-        made: np.ndarray = (rows[..., None] == np.arange(self.depth)).any(axis=-2)
-        return made.astype(self.dtype)
+    num_classes: int
+    count: bool = field(default=False, kw_only=True)
+    dtype: Any = field(default="float32", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(num_classes=at_least("num_classes", self.num_classes, 1), dtype=_number_dtype(self.dtype))
+        if not isinstance(self.count, bool):
+            raise TypeError(f"count: expected True or False, got {_short(self.count)}")
+
+    def of(self, leaf: Any) -> np.ndarray:
+        """The vectors."""
+        ids = _checked(self.key, leaf, self.num_classes)
+        if not ids.ndim:
+            raise ValueError(
+                f"leaf {self.key!r}: expected ids (..., k) for MultiHot, got a single one; use features.OneHot"
+            )
+        rows = ids.reshape(-1, ids.shape[-1]) if ids.size else ids.reshape(int(np.prod(ids.shape[:-1])), 0)
+        out = np.zeros((len(rows), self.num_classes), self.dtype)
+        row, place = np.nonzero(rows >= 0)
+        if self.count:
+            np.add.at(out, (row, rows[row, place]), 1)
+        else:
+            out[row, rows[row, place]] = 1
+        return out.reshape(*ids.shape[:-1], self.num_classes)
+
+
+def _checked(key: str, leaf: Any, num_classes: int) -> np.ndarray:
+    ids = ids_at(key, leaf)
+    outside = (ids < -1) | (ids >= num_classes)
+    if outside.any():
+        raise ValueError(
+            f"leaf {key!r}: expected ids from -1 to {num_classes - 1}, got {ids[outside].flat[0]}; give a greater "
+            "num_classes"
+        )
+    return ids
+
+
+def _number_dtype(dtype: Any) -> str:
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(object)
+    if kind.kind not in "biuf":
+        raise TypeError(f"dtype: expected a type of numbers or bool, got {_short(dtype)}")
+    return str(kind)

@@ -1,101 +1,128 @@
-"""Words, bytes or integers as their numbers in a vocabulary."""
+"""Categories as ids by a list of the values."""
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from reprlib import repr as _short
 from typing import Any, Self
 
 import numpy as np
 
-from .feature import Feature, stats_of
-from .hashing import hash_column
+from loaderkit._base.integers import at_least
+
+from .column_map import ColumnMap, id_dtype
+from .hashing import hash64
+from .stats_file import column_stats
+from .vocabulary_table import VocabularyTable
 
 
 @dataclass(frozen=True)
-class Vocabulary(Feature):
-    """A column of words as int64: term i is i, others come behind all terms, in `oov_buckets` by their hash.
-
-    As TensorFlow's categorical_column_with_vocabulary_list and _file. bytes are taken as UTF-8.
+class Vocabulary(ColumnMap):
+    """The id of each value: its place in a vocabulary; others get ids behind it, by a hash.
 
     Args:
-        key: of the column.
-        output: of the new column, the same unless given.
-        terms: distinct words or integers in order, or the path of a file with a word a line.
-        oov_buckets: of words that aren't terms, 0 or more; with 0 they are `default`.
-        default: see oov_buckets; None makes such a word a ValueError.
+        key, output: of the leaf, and of the ids where the leaf stays.
+        vocabulary: different texts or bytes, or integers; or the path of a file with a text a line, in UTF-8. Str and
+            bytes of one text are the same value.
+        num_oov_buckets: ids for values that aren't in it (out of vocabulary), behind those of the vocabulary; with
+            more than one, Hashed's hash chooses.
+        default_value: without oov buckets, the id of such values, such as -1; without it they are a ValueError.
+        dtype: of the ids, a signed integer type.
 
-    >>> import numpy as np
-    >>> Vocabulary("pet", terms=("cat", "dog")).map({"pet": np.array(["dog", "cow", "cat"])})
-    {'pet': array([1, 2, 0])}
-    >>> Vocabulary("pet", terms=("cat", "dog"), oov_buckets=0, default=-1).map({"pet": b"cow"})
-    {'pet': np.int64(-1)}
+    None in a single record is such a value.
+
+    >>> colour = Vocabulary("colour", ["red", "green", "blue"])
+    >>> colour.map({"colour": np.array(["blue", "pink", "red"])}), colour.num_buckets
+    ({'colour': array([2, 3, 0], dtype=int32)}, 4)
+    >>> Vocabulary("zip", [10115, 80331], num_oov_buckets=0).map({"zip": 99999})
+    Traceback (most recent call last):
+    ValueError: leaf 'zip': expected a value of the vocabulary, got 99999; give num_oov_buckets=1 or default_value=
     """
 
-    terms: Sequence[Any] | str | os.PathLike[str] = ()
-    oov_buckets: int = 1
-    default: int | None = None
+    vocabulary: Any
+    num_oov_buckets: int = field(default=1, kw_only=True)
+    default_value: int | None = field(default=None, kw_only=True)
+    dtype: Any = field(default="int32", kw_only=True)
 
     def __post_init__(self) -> None:
-        terms: Any = self.terms
-        if isinstance(terms, str | os.PathLike):
-            with open(terms, encoding="utf-8") as file:
-                terms = [line.rstrip("\r\n") for line in file]
-        terms = tuple(term.decode() if isinstance(term, bytes) else term for term in terms)
-        kinds = {type(term) for term in terms}
-        if not terms or len(kinds) != 1 or not kinds <= {str, int}:
-            raise ValueError(f"terms: expected words, or integers, one or more, got {terms!r:.80}")
-        if len(set(terms)) < len(terms):
-            twice = next(term for place, term in enumerate(terms) if term in terms[:place])
-            raise ValueError(f"terms: expected each once, got {twice!r} twice")
-        if self.oov_buckets < 0:
-            raise ValueError(f"oov_buckets: expected 0 or more, got {self.oov_buckets}")
-        object.__setattr__(self, "terms", terms)
-        array = np.array(terms)
-        order = np.argsort(array, kind="stable")
-        object.__setattr__(self, "_sorted", array[order])
-        object.__setattr__(self, "_order", order.astype(np.int64))
+        super().__post_init__()
+        self._set(vocabulary=_table(self.vocabulary))
+        self._set(num_oov_buckets=at_least("num_oov_buckets", self.num_oov_buckets, 0))
+        if self.default_value is not None:
+            if self.num_oov_buckets:
+                raise ValueError(
+                    f"default_value: expected none beside num_oov_buckets, got {_short(self.default_value)}; "
+                    "write num_oov_buckets=0"
+                )
+            self._set(default_value=at_least("default_value", self.default_value, -1))
+        self._set(dtype=id_dtype(self.dtype, max(self.num_buckets, (self.default_value or 0) + 1)))
+
+    @property
+    def num_buckets(self) -> int:
+        """How many ids there are, those of values that aren't in the vocabulary included."""
+        return len(self.vocabulary) + self.num_oov_buckets
 
     @classmethod
-    def from_stats(cls, stats: str | os.PathLike[str] | Mapping[str, Any], key: str, **changes: Any) -> Self:
-        """With the vocabulary of a column, the most frequent first, as `loaderkit stats --vocabulary N` wrote it."""
-        found = stats_of(stats, key, "vocabulary")
-        return cls(key, terms=tuple(term for term, _ in found["vocabulary"]), **changes)
+    def from_stats(
+        cls,
+        stats: str | os.PathLike[str] | Mapping[str, Any],
+        key: str,
+        *,
+        size: int | None = None,
+        least: int = 1,
+        **others: Any,
+    ) -> Self:
+        """With the values that `loaderkit stats` counted, the most frequent first.
 
-    def __len__(self) -> int:
-        return len(self.terms) + self.oov_buckets  # type: ignore[arg-type]  # a path was read
+        Args:
+            stats: the file, or what lk.column_stats gives.
+            size: of the vocabulary, at most; None for all that were counted.
+            least: leaves out values that occur less often.
+            key, others: as Vocabulary takes them.
 
-    def column(self, values: np.ndarray) -> np.ndarray:
-        """(n, ...) int64."""
-        known: np.ndarray = self._sorted  # type: ignore[attr-defined]
-        words = _as_words(values, known.dtype.kind, self)
-        distinct, inverse = np.unique(words, return_inverse=True)
-        places = np.minimum(np.searchsorted(known, distinct), len(known) - 1)
-        numbers = self._order[places]  # type: ignore[attr-defined]
-        others = known[places] != distinct
-        if others.any():
-            numbers = np.where(others, self._of_others(distinct, others), numbers)
-        return numbers[inverse].reshape(values.shape)  # type: ignore[no-any-return]
+        >>> stats = {
+        ...     "columns": {"city": {"kind": "text", "vocabulary": [["Ulm", 7], ["Kiel", 2], ["Jena", 1]]}}
+        ... }
+        >>> Vocabulary.from_stats(stats, "city", least=2).map({"city": "Kiel"})
+        {'city': np.int32(1)}
+        """
+        counted = column_stats(stats, key, "vocabulary")["vocabulary"]
+        values = [value for value, count in counted if count >= at_least("least", least, 1)]
+        return cls(key, values if size is None else values[: at_least("size", size, 1)], **others)
 
-    def _of_others(self, distinct: np.ndarray, others: np.ndarray) -> Any:
-        if self.oov_buckets:
-            return len(self.terms) + hash_column(distinct, self.oov_buckets)  # type: ignore[arg-type]
-        if self.default is None:
-            raise ValueError(
-                f"{self.key}: expected one of {len(self.terms):,} terms, got "  # type: ignore[arg-type]
-                f"{distinct[others][0]!r}; give oov_buckets= or default="
+    def of(self, leaf: Any) -> Any:
+        """The ids."""
+        known = len(self.vocabulary)
+        if not self.num_oov_buckets:
+            unknown = -2 if self.default_value is None else self.default_value
+            ids = self.vocabulary.ids(self.key, leaf, unknown)
+            if self.default_value is None and (ids == unknown).any():
+                value = np.asarray(leaf, object)[ids == unknown].flat[0]
+                raise ValueError(
+                    f"leaf {self.key!r}: expected a value of the vocabulary, got {_short(value)}; give "
+                    "num_oov_buckets=1 or default_value="
+                )
+        else:
+            ids = self.vocabulary.ids(self.key, leaf, known)
+            unknown_places = ids == known
+            if self.num_oov_buckets > 1 and unknown_places.any():
+                others = hash64(self.key, np.asarray(leaf, object)[unknown_places]) % np.uint64(
+                    self.num_oov_buckets
+                )
+                ids[unknown_places] += others.astype(np.int64)
+        return ids.astype(self.dtype)[()]
+
+
+def _table(vocabulary: Any) -> VocabularyTable:
+    if isinstance(vocabulary, VocabularyTable):
+        return vocabulary
+    if isinstance(vocabulary, str | os.PathLike):
+        with open(vocabulary, encoding="utf-8", newline="\n") as file:
+            return VocabularyTable.of(
+                f"vocabulary: {os.fspath(vocabulary)}", [line.rstrip("\r\n") for line in file]
             )
-        return self.default
-
-
-def _as_words(values: np.ndarray, kind: str, feature: Any) -> np.ndarray:
-    if kind == "i":
-        if values.dtype.kind not in "iu":
-            raise ValueError(f"{feature.key}: expected integers, as the terms are, got {values.dtype}")
-        return values
-    if values.dtype.kind == "U":
-        return values
-    if values.dtype.kind in "SO":
-        texts = [word.decode() if isinstance(word, bytes) else word for word in values.ravel().tolist()]
-        if all(isinstance(word, str) for word in texts):
-            return np.array(texts, dtype=np.str_).reshape(values.shape)
-    raise ValueError(f"{feature.key}: expected words, as the terms are, got {values.dtype}")
+    if isinstance(vocabulary, bytes) or not isinstance(vocabulary, Sequence | np.ndarray):
+        raise TypeError(
+            f"vocabulary: expected a list of values or the path of a file, got {_short(vocabulary)}"
+        )
+    return VocabularyTable.of("vocabulary", vocabulary)  # type: ignore[arg-type]

@@ -1,0 +1,154 @@
+"""What the operations on columns share: which leaf is read, which is made, and what a leaf may hold."""
+
+from dataclasses import dataclass, field
+from reprlib import repr as _short
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderkit._base.numbers import number
+from loaderkit.transforms.base import Map
+
+
+@dataclass(frozen=True)
+class ColumnMap(Map):
+    """A Map of one leaf of a dict, value by value; a subclass defines `of(leaf)`.
+
+    Args:
+        key: of the leaf: a column of a batch, or the value of a single record.
+        output: the key of the result; None replaces the leaf.
+    """
+
+    key: str
+    output: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        name_of_leaf("key", self.key)
+        if self.output is not None:
+            name_of_leaf("output", self.output)
+
+    def of(self, leaf: Any) -> Any:
+        """The result for a leaf: an array for an array, a numpy scalar for a single value."""
+        raise NotImplementedError
+
+    def map(self, element: Any) -> Any:
+        """The element with the result."""
+        made = self.of(leaf_at(element, self.key))
+        return {**element, self.output or self.key: made}
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+def name_of_leaf(argument: str, name: Any) -> str:
+    """The name of a leaf that a user gave; TypeError for another value.
+
+    >>> name_of_leaf("key", 3)
+    Traceback (most recent call last):
+    TypeError: key: expected the name of a leaf, got 3
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"{argument}: expected the name of a leaf, got {_short(name)}")
+    return name
+
+
+def leaf_at(element: Any, key: str) -> Any:
+    """The leaf at a key of a dict: an array, a number, a text, bytes or None.
+
+    >>> leaf_at({"x": 1}, "y")
+    Traceback (most recent call last):
+    KeyError: "leaf 'y': expected one of the element's, got an element with 'x'"
+    """
+    if not isinstance(element, dict):
+        raise TypeError(
+            f"leaf {key!r}: expected an element that is a dict, got {type(element).__name__}; make it one in a Map "
+            "before"
+        )
+    if key not in element:
+        raise KeyError(
+            f"leaf {key!r}: expected one of the element's, got an element with {_short([*element])[1:-1]}"
+        )
+    leaf = element[key]
+    if not isinstance(leaf, np.ndarray | np.generic | str | bytes | int | float | None):
+        raise TypeError(
+            f"leaf {key!r}: expected an array or a single value, got {type(leaf).__name__}; make it an array in a Map "
+            "before"
+        )
+    return leaf
+
+
+def numbers_at(key: str, leaf: Any, default: float | None) -> np.ndarray:
+    """A leaf as an array of numbers, in which `default` takes the place of NaN and None; without it None is NaN.
+
+    >>> numbers_at("x", np.array([1.0, np.nan]), 7.0), numbers_at("x", None, None)
+    (array([1., 7.]), array(nan))
+    """
+    if leaf is None:
+        return np.array(np.nan if default is None else default)
+    array = np.asarray(leaf)
+    if array.dtype == object:
+        values = [np.nan if value is None else value for value in array.ravel().tolist()]
+        if any(isinstance(value, str | bytes) for value in values):
+            raise _no_numbers(key, leaf)
+        array = np.array(values, np.float64).reshape(array.shape)
+    if array.dtype.kind not in "biuf":
+        raise _no_numbers(key, leaf)
+    if default is not None and array.dtype.kind == "f":
+        missing = np.isnan(array)
+        if missing.any():
+            array = np.where(missing, np.asarray(default, array.dtype), array)
+    return array
+
+
+def ids_at(key: str, leaf: Any) -> np.ndarray:
+    """A leaf as an array of integers.
+
+    >>> ids_at("x", 1.5)
+    Traceback (most recent call last):
+    TypeError: leaf 'x': expected integers, got float64; make ids of them with features.Bucketized
+    """
+    array = np.asarray(leaf)
+    if array.dtype.kind == "b":
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        other = "Bucketized" if array.dtype.kind == "f" else "Vocabulary or features.Hashed"
+        raise TypeError(
+            f"leaf {key!r}: expected integers, got {array.dtype}; make ids of them with features.{other}"
+        )
+    return array
+
+
+def id_dtype(dtype: npt.DTypeLike, num_buckets: int) -> str:
+    """The name of a dtype that has room for the ids 0 to num_buckets - 1 and for -1; TypeError or ValueError else.
+
+    >>> id_dtype(np.int32, 10), id_dtype("int64", 2**40)
+    ('int32', 'int64')
+    """
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(object)
+    if kind.kind != "i":
+        raise TypeError(f"dtype: expected a signed integer type, got {_short(dtype)}")
+    if num_buckets - 1 > np.iinfo(kind).max:
+        raise ValueError(
+            f"dtype: expected one with room for {num_buckets} ids, got {kind}; write dtype='int64'"
+        )
+    return kind.name
+
+
+def optional_number(argument: str, value: Any) -> float | None:
+    """A number that a user gave, as a float, or None; TypeError for another value.
+
+    >>> optional_number("default", 3), optional_number("default", None)
+    (3.0, None)
+    """
+    return None if value is None else number(argument, value)
+
+
+def _no_numbers(key: str, leaf: Any) -> TypeError:
+    return TypeError(
+        f"leaf {key!r}: expected numbers, got {_short(leaf)}; convert them in a Map before, or use features.Vocabulary"
+    )

@@ -20,6 +20,7 @@ from loaderkit.sources import check_source, fingerprint_of
 from .formats import write_format as named_format
 from .shard_jobs import ShardFunction, ShardJobs
 from .shard_result import ShardResult, json_value
+from .target import check_replaceable
 from .write_format import RecordEncoder, WriteFormat
 
 # Without shards= there are so many that each of a usual number of workers has several, and that a restart repeats
@@ -98,9 +99,11 @@ def map_shards(
         return _reduced(reduce, run(ShardJobs(work, keys, None, None, jobs, None, None)))
     target = os.path.abspath(path)
     partial = f"{target}.partial"
-    _check_target(target, overwrite)
+    _check_target(target, overwrite, is_file=write_format is None)
     with locked_folder(partial):
-        _check_target(target, overwrite)  # another process may have just finished
+        _check_target(
+            target, overwrite, is_file=write_format is None
+        )  # another process may have just finished
         names = [f"{i:05}-of-{count:05}" for i in range(count)]
         done = [os.path.join(partial, f"{name}.done") for name in names]
         finished = os.path.join(partial, FINISHED)
@@ -141,8 +144,10 @@ def _shard_count(shards: int | None, records: int) -> int:
     return at_least("shards", shards, 1, below=records + 1, advice="a shard has a record or more")
 
 
-def _check_target(target: str, overwrite: bool) -> None:
-    if os.path.lexists(target) and not overwrite:
+def _check_target(target: str, overwrite: bool, *, is_file: bool) -> None:
+    if os.path.lexists(target) and overwrite:
+        check_replaceable(target, is_file=is_file)
+    elif os.path.lexists(target):
         raise FileExistsError(
             f"path: expected a name that isn't there, got {target}; overwrite=True replaces it"
         )

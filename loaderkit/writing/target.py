@@ -92,14 +92,22 @@ class WriteTarget:
             raise FileExistsError(
                 f"path: expected a new {kind}, got {path!r}, which exists; give overwrite=True"
             )
-        if os.path.islink(path) or os.path.isdir(path) == self._is_file:
+        check_replaceable(path, is_file=self._is_file)
+
+
+def check_replaceable(path: str, *, is_file: bool) -> None:
+    """Raises FileExistsError where what has this name isn't a file, or isn't a folder of written files alone.
+
+    path: of something that is there. is_file: which of the two is about to replace it.
+    """
+    kind = "file" if is_file else "folder"
+    if os.path.islink(path) or os.path.isdir(path) == is_file:
+        raise FileExistsError(f"path: expected a {kind} to overwrite, got {path!r}, which is something else")
+    if is_file:
+        return
+    for name in os.listdir(path):
+        if not _OURS.fullmatch(name):
             raise FileExistsError(
-                f"path: expected a {kind} to overwrite, got {path!r}, which is something else"
+                f"path: expected a folder that has files of a written set only, got {name!r} in {path!r}; "
+                "choose another path"
             )
-        if not self._is_file:
-            for name in os.listdir(path):
-                if not _OURS.fullmatch(name):
-                    raise FileExistsError(
-                        f"path: expected a folder that has files of a written set only, got {name!r} in {path!r}; "
-                        "choose another path"
-                    )

@@ -266,3 +266,20 @@ def test_arguments_that_mean_nothing(tmp_path):
     with pytest.raises(TypeError, match=r"data_source: expected an object with __len__"):
         lk.map_shards(doubled, iter(source), out, version=1, format="tar")
     assert not out.exists()
+
+
+def test_what_is_no_written_set_is_not_replaced(tmp_path):
+    """A folder of the user's own files stays, whatever overwrite= says; so does a folder in place of a result's file."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    for options in ({"format": "jsonl", "shards": 1}, {"reduce": int.__add__}):
+        with pytest.raises(FileExistsError, match=r"path: expected a (folder|file)"):
+            lk.map_shards(
+                lambda record: 1 if "reduce" in options else record,
+                [{"a": 1}],
+                tmp_path / "mine",
+                version=1,
+                overwrite=True,
+                **options,
+            )
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"

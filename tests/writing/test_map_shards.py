@@ -269,7 +269,7 @@ def test_arguments_that_mean_nothing(tmp_path):
 
 
 def test_what_is_no_written_set_is_not_replaced(tmp_path):
-    """A folder of the user's own files stays, whatever overwrite= says; so does a folder in place of a result's file."""
+    """A folder of the user's own files stays, whatever overwrite= says; so does one in place of a result's file."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     for options in ({"format": "jsonl", "shards": 1}, {"reduce": int.__add__}):

@@ -41,6 +41,37 @@ def test_a_death_names_what_is_done_again_and_where_the_worker_was(caplog):
     )
 
 
+def test_hired_and_replaced_workers_are_told_once_each(caplog):
+    """A worker takes the place of one loss; after a dismissal there is no place to take."""
+    caplog.set_level("INFO", "loaderkit")
+    log, snapshot = WorkerLog(RecordNames(None)), WorkerSnapshot([], Progress())
+    log.hired("worker process 9", 0)
+    log.loss("worker process 9", lost(snapshot))
+    log.hired("worker process 11", 1)
+    log.hired("worker process 12", 2)
+    log.loss("worker process 12", lost(snapshot))
+    log.dismissed()
+    log.hired("worker process 13", 3)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "worker process 9 was hired; it is number 0"),
+        ("WARNING", "worker process 9 died with exit code 3; it had nothing to do"),
+        ("INFO", "worker process 11 was hired in place of worker process 9; it is number 1"),
+        ("INFO", "worker process 12 was hired; it is number 2"),
+        ("WARNING", "worker process 12 died with exit code 3; it had nothing to do"),
+        ("INFO", "worker process 13 was hired; it is number 3"),
+    ]
+
+
+def test_workers_of_a_loader_are_logged(caplog):
+    caplog.set_level("INFO", "loaderkit")
+    with iter(lk.load(range(8), worker_count=2, worker_kind="thread")) as it:
+        next(it)
+    hired = [
+        record.getMessage() for record in caplog.records if " was hired; it is number " in record.getMessage()
+    ]
+    assert len(hired) == 2 and all(line.startswith("worker thread ") for line in hired)
+
+
 @pytest.mark.parametrize(
     ("progress", "end"),
     [

@@ -205,6 +205,8 @@ class Pump:
         except (RuntimeError, MemoryError) as error:
             self._supervisor.forget(number)
             pool._give_up(WorkerError(f"a worker thread can't be started: {with_limits(error)}"))
+            return
+        pool._worker_log.hired(worker.name, number)
 
     def _start_process(self, number: int) -> None:
         pool = self._pool
@@ -214,6 +216,7 @@ class Pump:
             pool._give_up(WorkerError(f"a worker process can't be started: {with_limits(error)}"))
             return
         self._supervisor.started(number, worker)
+        pool._worker_log.hired(worker.name, number)
         self._selector.register(worker.connection, selectors.EVENT_READ, number)
         if worker.pidfd is not None:
             self._selector.register(worker.pidfd, selectors.EVENT_READ, number)
@@ -300,6 +303,7 @@ class Pump:
 
     def _dismiss_workers(self) -> None:
         pool = self._pool
+        pool._worker_log.dismissed()
         dismissed = self._supervisor.dismiss()
         for number, worker in dismissed.items():
             worker.dismiss()

@@ -1,4 +1,4 @@
-"""What the log and the errors say of workers that are lost or make no progress."""
+"""What the log and the errors say of workers that are hired, lost, replaced, or make no progress."""
 
 import logging
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _MOST_KEYS = 8  # record keys that a message names: enough to find the records, 
 
 
 class WorkerLog:
-    """Writes to the log.
+    """Writes to the log, in the form "NAME did what; what follows".
 
     Args:
         names: of the records that workers have.
@@ -23,6 +23,21 @@ class WorkerLog:
 
     def __init__(self, names: RecordNames) -> None:
         self._names = names
+        self._lost: list[str] = []  # names of workers that weren't replaced yet
+
+    def hired(self, name: str, number: int) -> None:
+        """A worker was started, in place of one that is lost or as one more.
+
+        Args:
+            name: of the worker.
+            number: of the worker in its pool, as in `it.stats()`.
+        """
+        place = f" in place of {self._lost.pop(0)}" if self._lost else ""
+        _log.info("%s was hired%s; it is number %d", name, place, number)
+
+    def dismissed(self) -> None:
+        """All workers were dismissed: the next ones are in place of none."""
+        self._lost.clear()
 
     def stall(self, name: str, warning: StallWarning, doing: str, stack: str) -> None:
         """A worker made no progress.
@@ -51,6 +66,7 @@ class WorkerLog:
 
     def loss(self, name: str, lost: WorkerLost) -> None:
         """A worker is lost: why, and what becomes of its tasks."""
+        self._lost.append(name)
         _log.warning(
             "%s %s with %s; %s%s",
             name,

@@ -62,6 +62,7 @@ __all__ = [
     "PadTo",
     "PackedDataSource",
     "ParquetDataSource",
+    "PrometheusCollector",
     "PurityError",
     "RandomAccessDataSource",
     "RandomMap",
@@ -100,6 +101,7 @@ __all__ = [
     "read_array",
     "read_labels",
     "plan_packing",
+    "progress",
     "map_shards",
     "mix",
     "open",
@@ -152,6 +154,8 @@ if TYPE_CHECKING:
     from loaderkit.interop.jax import ShardByJaxProcess as ShardByJaxProcess
     from loaderkit.interop.jax import ShardBySharding as ShardBySharding
     from loaderkit.interop.jax import device_iterator as device_iterator
+    from loaderkit.observe.progress import progress as progress
+    from loaderkit.observe.prometheus import PrometheusCollector as PrometheusCollector
     from loaderkit.offline.array_file import read_array as read_array
     from loaderkit.offline.array_file import read_labels as read_labels
     from loaderkit.offline.column_stats import column_stats as column_stats
@@ -260,6 +264,8 @@ _NAMES = {
     "measure": "loaderkit.offline.measure",
     "PackPlan": "loaderkit.offline.pack_plan",
     "plan_packing": "loaderkit.offline.plan_packing",
+    "PrometheusCollector": "loaderkit.observe.prometheus",
+    "progress": "loaderkit.observe.progress",
     "ChunkSampler": "loaderkit.samplers",
     "IndexSampler": "loaderkit.samplers",
     "InterleavedSampler": "loaderkit.samplers",

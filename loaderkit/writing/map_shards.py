@@ -196,7 +196,8 @@ def _make_folder(folder: str, names: list[str]) -> None:
 def _name(finished: str, target: str, partial: str) -> None:
     """Gives what is finished its name, in place of what has it, and removes the rest of the unfinished work."""
     if os.path.isdir(target) or (os.path.lexists(target) and os.path.isdir(finished)):
-        os.replace(target, os.path.join(partial, "replaced"))
+        # A name of its own: a run that was killed below has left what it replaced.
+        os.replace(target, os.path.join(partial, f"replaced-{os.urandom(4).hex()}"))
     os.replace(finished, target)
     descriptor = os.open(os.path.dirname(target), os.O_RDONLY)
     try:

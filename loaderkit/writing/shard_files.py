@@ -49,6 +49,10 @@ class ShardFileJobs:
         try:
             value = self.make(shard, partial)
             sync(partial)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(
+                    path + DONE
+                )  # of the file that is replaced; it would vouch for this one if the key came back
             os.replace(partial, path)
         finally:
             with contextlib.suppress(FileNotFoundError):

@@ -171,8 +171,11 @@ class ShardJobs:
     def _write(self, shard: int, path: str, write_format: WriteFormat, dropped: list[int]) -> ShardResult:
         encoder = self._encoder
         assert encoder is not None
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)  # of a run that was killed
+        assert self._done is not None
+        # Of another run: its .done would be believed of this file, were that version asked for again.
+        for old in (self._done[shard], path):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(old)
         writer = write_format.open(path, encoder)
         count = 0
         try:

@@ -1,6 +1,7 @@
 """lk.map_shards: the same bytes for any workers, what is done isn't done again, values folded in order."""
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -174,6 +175,39 @@ def test_what_is_done_is_not_done_again(tmp_path):
     lk.map_shards(doubled, source, tmp_path / "out", version=2, format="tar", shards=2, overwrite=True)
     assert read(tmp_path / "out") == [2 * k for k in range(N)]
     assert len(contents(tmp_path / "out")) == 2
+
+
+def test_a_run_that_ended_in_its_clean_up_does_not_stop_the_next(tmp_path):
+    out, records = tmp_path / "out", [{"x": 1}, {"x": 2}]
+    lk.map_shards(doubled, records, out, version=1, format="tar", shards=2)
+    left = tmp_path / "out.partial" / "replaced"  # and as a kill leaves it: the files of the run before
+    for name in ("replaced", "finished"):
+        (left.parent / name).mkdir(parents=True)
+    (left / "00000-of-00002.tar").write_text("{}")
+    lk.map_shards(doubled, records, out, version=2, format="tar", shards=2, overwrite=True)
+    assert read(out) == [2, 4] and os.listdir(tmp_path) == ["out"]
+
+
+def test_a_file_of_another_version_is_not_taken_for_one_of_this(tmp_path, monkeypatch):
+    """Two runs of files of equal size were killed: before the rename, and between a file and its .done."""
+    records = [{"x": 1}, {"x": 2}]
+
+    def run(version):
+        make = {1: doubled, 2: lambda record: {"x": record["x"]}}[version]
+        lk.map_shards(make, records, tmp_path / "out", version=version, format="tar", shards=2)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    map_shards = importlib.import_module("loaderkit.writing.map_shards")
+    places = ((map_shards, "_name"), (map_shards.ShardResult, "write"))
+    for (owner, name), version in zip(places, (1, 2)):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, killed)
+            with pytest.raises(KeyboardInterrupt):
+                run(version)
+    run(1)
+    assert read(tmp_path / "out") == [2, 4]
 
 
 SCRIPT = """

@@ -142,6 +142,22 @@ def test_a_killed_run_goes_on(tmp_path):
     assert [*lk.TFRecordDataSource(path / "*.tfrecord")] == [b"%d" % key for key in range(40)]
 
 
+def test_a_file_of_other_records_is_not_taken_for_one_of_these(tmp_path, monkeypatch):
+    """Two runs of files of equal size were killed: at the end, and between a file and its .done."""
+    first, second = [{"x": 1}, {"x": 2}], [{"x": 3}, {"x": 4}]
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    for name, records in (("target.WriteTarget.finish", first), ("shard_files.whole_file", second)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"loaderkit.writing.{name}", killed)
+            with pytest.raises(KeyboardInterrupt):
+                lk.write(records, tmp_path / "set", format="jsonl", shards=2)
+    files = lk.write(first, tmp_path / "set", format="jsonl", shards=2)
+    assert [*lk.JsonLinesDataSource(files)] == first
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_full_disk_leaves_nothing_under_the_name(tmp_path, name):
     code = (

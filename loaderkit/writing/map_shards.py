@@ -40,7 +40,7 @@ def map_shards(
     per: str = "record",
     shards: int | None = None,
     reduce: Callable[[Any, Any], Any] | None = None,
-    worker_count: int = 0,
+    worker_count: int | None = 0,
     worker_kind: str = "process",
     on_record_error: str = "raise",
     overwrite: bool = False,
@@ -153,12 +153,12 @@ def _check_target(target: str, overwrite: bool, *, is_file: bool) -> None:
         )
 
 
-def _run(jobs: ShardJobs, *, worker_count: int, worker_kind: str) -> list[ShardResult]:
+def _run(jobs: ShardJobs, *, worker_count: int | None, worker_kind: str) -> list[ShardResult]:
     """The results of all shards in order; those that are done are read."""
     loader: DataLoader[Any] = DataLoader(
         data_source=jobs,
         sampler=SequentialSampler(len(jobs)),
-        worker_count=min(worker_count, len(jobs)),
+        worker_count=worker_count if worker_count is None else min(worker_count, len(jobs)),
         worker_kind=worker_kind,
         shard_options=NoSharding(),
         agree=False,

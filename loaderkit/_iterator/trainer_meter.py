@@ -4,7 +4,6 @@ The clock is read where the iterator asks its stream for elements, which come in
 an element that is ready reads no clock and counts nothing.
 """
 
-import statistics
 import time
 from collections import deque
 from typing import Any
@@ -67,7 +66,7 @@ class TrainerMeter:
 
     def _count_gap(self, gap: int) -> None:
         if gap > _PAUSE_NS:
-            usual = int(statistics.median(self._gaps)) if self._gaps else 0
+            usual = sorted(self._gaps)[len(self._gaps) // 2] if self._gaps else 0
             if gap > _PAUSE_GAPS * usual:
                 self._paused += gap - usual
                 return

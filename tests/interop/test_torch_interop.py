@@ -15,7 +15,10 @@ torch = pytest.importorskip("torch")
 data = pytest.importorskip("torch.utils.data")
 bridge = pytest.importorskip("loaderkit.interop.torch")
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -34,7 +34,7 @@ OF_EVERY_WORKER = {
         ".worker.program", ".worker.read_ahead", ".worker.reading",
         ".worker.retrying", ".worker.column_rows", ".worker.output_weight", ".worker.task_runner",
     )),
-    *(f"loaderkit.sources{name}" for name in ("", ".naming", ".optional", ".protocol", ".tables")),
+    *(f"loaderkit.sources{name}" for name in ("", ".known_files", ".naming", ".optional", ".protocol", ".tables")),
     *(f"loaderkit.transforms{name}" for name in (
         "", ".base", ".column", ".level", ".pace", ".padding", ".pipeline", ".run", ".seeding", ".stack", ".stages",
         ".operation_names",

@@ -11,6 +11,8 @@ import pytest
 
 import loaderkit as lk
 
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX may be loaded by another test
+
 RECORDS = [
     b"bytes",
     {"x": np.arange(6, dtype=np.int16).reshape(2, 3), "t": "a", "n": [1, (2, None)]},

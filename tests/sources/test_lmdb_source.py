@@ -10,6 +10,8 @@ import pytest
 import loaderkit as lk
 from loaderkit._formats.record_codec import encode_record
 
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX may be loaded by another test
+
 
 def written(path, values, **options):
     with (

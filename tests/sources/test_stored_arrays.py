@@ -13,6 +13,8 @@ import zarr
 
 import loaderkit as lk
 
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX may be loaded by another test
+
 X = np.random.default_rng(0).random((40, 3, 2)).astype(np.float32)
 Y = np.arange(40)
 # zarr's thread, which lives as long as the process, starts here and not within a test.

@@ -77,7 +77,7 @@ def test_each_part_of_a_record_is_counted_where_it_belongs(kind, workers):
     first, keep, last = work.operations
     assert first.elements_in == first.elements_out == keep.elements_in == work.records
     assert keep.elements_out == last.elements_in == last.elements_out == work.rows
-    assert abs(2 * work.rows - work.records) <= 1
+    assert abs(2 * work.rows - work.records) <= work.tasks  # tasks of odd numbers of records
     assert sum(parts.values()) == pytest.approx(stats.seconds_per_record, rel=0.01)
     assert parts["engine"] < 0.25 * sum(parts.values())
 

@@ -41,11 +41,12 @@ class Meter:
     >>> meter = Meter()
     >>> before = meter.enter(1)
     >>> meter.task_done(5, 3, 3, 24)
+    >>> meter.spent(7, 1, 0, [], [])
     >>> counters(meter.cells, 0, "thread", ()).records
     3
     """
 
-    __slots__ = ("_at", "_phase", "_sequence", "_since", "cells")
+    __slots__ = ("_phase", "_sequence", "_since", "cells")
 
     def __init__(self, cells: Any = None) -> None:
         self.cells: Any = array("q", bytes(8 * CELLS)) if cells is None else cells
@@ -57,11 +58,12 @@ class Meter:
         """Ends the present phase and begins another; returns the one that ended."""
         cells, before = self.cells, self._phase
         now = time.perf_counter_ns()
-        self._sequence += 2
-        cells[_SEQUENCE] = self._sequence - 1
+        self._sequence |= 1  # odd already where an interrupt fell between `task_done` and `spent`
+        cells[_SEQUENCE] = self._sequence
         cells[_SUMS + before] += now - self._since
         cells[_PHASE] = self._phase = phase
         cells[_SINCE] = self._since = now
+        self._sequence += 1
         cells[_SEQUENCE] = self._sequence
         return before
 
@@ -71,8 +73,10 @@ class Meter:
         return self._phase
 
     def task_done(self, cpu: int, records: int, rows: int, nbytes: int) -> None:
-        """Counts a task. cpu: nanoseconds of its thread."""
+        """Counts a task; `spent` must follow. cpu: nanoseconds of its thread."""
         cells = self.cells
+        self._sequence |= 1  # `spent` makes it even again: a reader sees all of a task, or none of it
+        cells[_SEQUENCE] = self._sequence
         cells[_CPU] += cpu
         cells[_TASKS] += 1
         cells[_RECORDS] += records
@@ -101,6 +105,8 @@ class Meter:
         for spent, taken, given in operations[:_MOST_OPERATIONS]:
             cells[at], cells[at + 1], cells[at + 2] = spent, taken, given
             at += 3
+        self._sequence = (self._sequence | 1) + 1
+        cells[_SEQUENCE] = self._sequence
 
     def read_aside(self, nanoseconds: int, calls: int, retries: int) -> None:
         """Sets what reading threads took so far, and how many reads were tried again."""
@@ -123,13 +129,13 @@ def counters(
         number, kind, task, memory: as in `WorkerCounters`.
         names: of the operations.
     """
-    seen, now = _read(cells)
+    shown = min(len(names), _MOST_OPERATIONS)
+    seen, now = _read(cells, _OPERATIONS + 3 * shown)
     sums = seen[_SUMS:_CPU]
     phase = min(max(seen[_PHASE], 0), len(PHASES) - 1)
     present = max(0, now - seen[_SINCE]) if seen[_SINCE] else 0
     sums[phase] += present
-    shown = min(len(names), _MOST_OPERATIONS)
-    flat = list(cells[_OPERATIONS : _OPERATIONS + 3 * shown])
+    flat = seen[_OPERATIONS:]
     operations = tuple(
         OperationCounters(name, *flat[3 * place : 3 * place + 3]) for place, name in enumerate(names[:shown])
     )
@@ -152,12 +158,12 @@ def counters(
     )
 
 
-def _read(cells: Any) -> tuple[list[int], int]:
-    """The cells before the operations', as they were at one time, and that time."""
+def _read(cells: Any, count: int) -> tuple[list[int], int]:
+    """The first cells, as they were at one time, and that time."""
     tries = 0
     while True:
         sequence = cells[_SEQUENCE]
-        seen, now = list(cells[:_OPERATIONS]), time.perf_counter_ns()
+        seen, now = list(cells[:count]), time.perf_counter_ns()
         tries += 1
         if (not sequence & 1 and cells[_SEQUENCE] == sequence) or tries == _TRIES:
             return seen, now

@@ -70,7 +70,7 @@ def test_the_run_asks():
 # Tests of what isn't in the package, or of no single room of it.
 WITHOUT_A_ROOM = {"benchmarks", "soak", "typed"}
 # Rooms whose tests stand in the folder of another one.
-ELSEWHERE = {"files", "iterator", "system"}
+ELSEWHERE = {"datasets", "files", "iterator", "system"}
 
 
 @pytest.mark.parametrize("name", [[], [""], ["no such room"], ["*"], ["golden"]], ids=str)

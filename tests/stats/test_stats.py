@@ -7,8 +7,8 @@ import time
 from itertools import pairwise
 
 import numpy as np
-import psutil
 import pytest
+from internals import executor_of
 
 import loaderkit as lk
 from loaderkit._stats.counters import WorkerCounters
@@ -38,9 +38,10 @@ class SlowSource:
         return np.int64(key)
 
 
-def a_worker():
-    """The pid of one of this process's workers."""
-    return psutil.Process().children()[0].pid
+def a_worker(loader):
+    """The pid of one of a loader's workers."""
+    supervisor = executor_of(loader)._supervisor
+    return next(iter(supervisor.workers.values())).process.pid
 
 
 def loader_of(workers, kind="process", **changes):
@@ -132,7 +133,13 @@ def test_counters_only_grow_through_kills_seeks_and_the_end():
             next(it)
             seen.append(it.stats())
             if step == 4:
-                os.kill(a_worker(), signal.SIGKILL)
+                os.kill(a_worker(loader), signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while it.stats().pool.lost == 0:
+            assert time.monotonic() < deadline
+            next(it)
+            seen.append(it.stats())
+        seen.append(it.stats())
         assert seen[-1].pool.lost == 1
     seen += [it.stats(), loader.stats()]
     for before, after in pairwise(seen):

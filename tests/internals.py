@@ -14,6 +14,11 @@ def executor_of(loader: lk.DataLoader) -> Any:
     return loader._shared_executor._executor
 
 
+def worker_pids(loader: lk.DataLoader) -> list[int]:
+    """The pids of a loader's worker processes."""
+    return [worker.process.pid for worker in executor_of(loader)._supervisor.workers.values()]
+
+
 def was_iterated(loader: lk.DataLoader) -> bool:
     """Whether iter() was called on this loader, and not on a variant of it."""
     return loader._iterated

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from internals import executor_of
 
 import loaderkit as lk
 from loaderkit._base.tree import flatten
@@ -55,12 +54,6 @@ def _same_leaf(one: Any, other: Any) -> bool:
 def all_same(ones: list[Any], others: list[Any]) -> bool:
     """Whether two streams are the same."""
     return len(ones) == len(others) and all(map(same, ones, others))
-
-
-def worker_pids(loader: lk.DataLoader) -> list[int]:
-    """The pids of a loader's worker processes."""
-    pool: Any = executor_of(loader)
-    return [worker.process.pid for worker in pool._supervisor.workers.values()]
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> None:

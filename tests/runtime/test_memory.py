@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
-from internals import executor_of
-from runtime_loaders import numbers, same, worker_pids
+from internals import executor_of, worker_pids
+from runtime_loaders import numbers, same
 
 import loaderkit as lk
 from loaderkit._engine.scheduler import AHEAD_NBYTES

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from internals import executor_of
-from runtime_loaders import Trap, all_same, numbers, row, worker_pids
+from internals import executor_of, worker_pids
+from runtime_loaders import Trap, all_same, numbers, row
 
 import loaderkit as lk
 import loaderkit._runtime.executors.pump as pump_module

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from internals import executor_of
-from runtime_loaders import Trap, all_same, numbers, row, same, until, worker_pids, write_to
+from internals import executor_of, worker_pids
+from runtime_loaders import Trap, all_same, numbers, row, same, until, write_to
 
 import loaderkit as lk
 import loaderkit._engine.supervisor as supervisor

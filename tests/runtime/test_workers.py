@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from internals import executor_of
-from runtime_loaders import Trap, all_same, numbers, row, worker_pids, write_to
+from internals import executor_of, worker_pids
+from runtime_loaders import Trap, all_same, numbers, row, write_to
 
 import loaderkit as lk
 

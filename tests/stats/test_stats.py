@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from internals import executor_of
+from internals import worker_pids
 
 import loaderkit as lk
 from loaderkit._stats.counters import WorkerCounters
@@ -36,12 +36,6 @@ class SlowSource:
     def __getitem__(self, key):
         time.sleep(0.0005)
         return np.int64(key)
-
-
-def a_worker(loader):
-    """The pid of one of a loader's workers."""
-    supervisor = executor_of(loader)._supervisor
-    return next(iter(supervisor.workers.values())).process.pid
 
 
 def loader_of(workers, kind="process", **changes):
@@ -133,7 +127,7 @@ def test_counters_only_grow_through_kills_seeks_and_the_end():
             next(it)
             seen.append(it.stats())
             if step == 4:
-                os.kill(a_worker(loader), signal.SIGKILL)
+                os.kill(worker_pids(loader)[0], signal.SIGKILL)
         deadline = time.monotonic() + 30
         while it.stats().pool.lost == 0:
             assert time.monotonic() < deadline

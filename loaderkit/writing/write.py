@@ -9,6 +9,7 @@ from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._storage.names import is_remote
 from loaderkit.sources.fingerprint import fingerprint_of
 from loaderkit.sources.protocol import check_source
+from loaderkit.sources.tables import library_names
 
 from .formats import format_of_path, write_format
 from .parallel_encoding import encoded_by_workers
@@ -115,7 +116,11 @@ def _checked_sizes(shards: int | None, shard_bytes: int | None, is_file: bool) -
 
 def _source_of(records: Any) -> Any:
     """The records where they are a source, None for an iterable; TypeError for anything else."""
-    if hasattr(type(records), "__getitem__"):
+    # torch's IterableDataset, which WebDataset is one of, inherits a __getitem__ that raises.
+    only_iterated = ("torch", "IterableDataset") in library_names(records) or (
+        isinstance(records, Iterable) and not hasattr(type(records), "__len__")
+    )
+    if hasattr(type(records), "__getitem__") and not only_iterated:
         check_source(records)
         return records
     if not (isinstance(records, Iterable) or callable(records)):

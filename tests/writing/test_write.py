@@ -187,3 +187,32 @@ def test_a_loader_names_lk_write_for_a_generator(tmp_path, monkeypatch):
     eval(code[0], {"lk": lk, "generator": numbers()})
     with eval(code[1], {"lk": lk}) as source:
         assert same([*source], RECORDS)
+
+
+class OnlyIterated:
+    """As torch's IterableDataset: its __getitem__ is inherited, and raises."""
+
+    def __iter__(self):
+        yield from RECORDS
+
+    def __getitem__(self, key):
+        raise NotImplementedError
+
+
+def test_what_has_no_length_is_iterated(tmp_path):
+    lk.write(OnlyIterated(), tmp_path / "a.jsonl")
+    assert same([*lk.JsonLinesDataSource(tmp_path / "a.jsonl")], RECORDS)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # webdataset leaves files open
+@pytest.mark.parametrize("length", [False, True])
+def test_a_web_dataset_is_iterated(tmp_path, length):
+    """With its with_length too, which only tells a number."""
+    pytest.importorskip("torch")
+    web = pytest.importorskip("webdataset")
+    lk.write([{"cls": b"0"}, {"cls": b"1"}], tmp_path / "a.tar")
+    dataset = web.WebDataset(str(tmp_path / "a.tar"), shardshuffle=False).to_tuple("cls")
+    if length:
+        dataset = dataset.with_length(2, silent=True)
+    lk.write(dataset, tmp_path / "a.jsonl")
+    assert [*lk.JsonLinesDataSource(tmp_path / "a.jsonl")] == [(b"0",), (b"1",)]

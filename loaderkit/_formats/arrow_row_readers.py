@@ -1,6 +1,8 @@
 """Single rows of Arrow arrays without a copy of the array: what is made once of each chunk that is read at random.
 
-pyarrow's own `take` costs some 40 us a column, which is more than the values of a few rows.
+pyarrow's own `take` costs some 40 us a column, which is more than the values of a few rows. A shuffled call takes a few
+rows of each of many chunks, so a reader does nothing for a call and little for a row: offsets and valid bits are read
+one by one by memoryviews, whose elements are Python numbers.
 """
 
 from collections.abc import Callable
@@ -11,8 +13,9 @@ from numpy.typing import NDArray
 
 from .arrow_values import Description, NullValueError, column_of, column_spec
 from .example_encoding import array_of, dtype_of
+from .record_codec import decode_record
 
-RowReader = Callable[[NDArray[np.int64]], list[Any]]  # rows (n,) -> n values
+RowReader = Callable[[list[int]], list[Any]]  # rows -> their values
 
 
 def row_reader(array: Any, description: Description | None = None) -> RowReader | None:
@@ -23,89 +26,131 @@ def row_reader(array: Any, description: Description | None = None) -> RowReader 
         description: as in `rows_of`.
 
     >>> import pyarrow as pa
-    >>> row_reader(pa.array(["a", None, "c"]))(np.array([2, 1]))
+    >>> row_reader(pa.array(["a", None, "c"]))([2, 1])
     ['c', None]
     """
-    import pyarrow as pa
-
-    kind = None if description is None else description["kind"]
-    # Extension types and dictionaries have another storage, and `column_of` knows it.
-    if kind in ("any", "list", "tuple") or isinstance(array.type, pa.BaseExtensionType):
-        return None
-    if kind in ("bool", "int", "float"):
-        numbers = _reader(array, None)
-        return None if numbers is None else lambda rows: [_as_python(each) for each in numbers(rows)]
-    return _reader(array, description)
+    reader = _reader(array, description)
+    return reader if reader is None or not array.null_count else _with_nulls(array, reader)
 
 
 def _reader(array: Any, description: Description | None) -> RowReader | None:
     import pyarrow as pa
 
-    types = pa.types
-    if types.is_struct(array.type):
-        return _with_nulls(array, _struct_reader(array, description))
-    if types.is_list(array.type) or types.is_large_list(array.type):
-        return _with_nulls(array, _list_reader(array))
-    if types.is_string(array.type) or types.is_large_string(array.type):
-        return _with_nulls(array, _bytes_reader(array, lambda data: str(data, "utf-8")))
-    if types.is_binary(array.type) or types.is_large_binary(array.type):
-        return _with_nulls(array, _bytes_reader(array, bytes))
-    if types.is_dictionary(array.type) or column_spec(array.type) is None or array.null_count:
-        return None
-    try:
-        values = column_of(array)
-    except NullValueError:
-        return None
-    return lambda rows: list(values[rows])
+    kind, types = array.type, pa.types
+    if isinstance(kind, pa.BaseExtensionType) and not isinstance(kind, pa.FixedShapeTensorType):
+        return _reader(array.storage, description)
+    if types.is_dictionary(kind):
+        return _dictionary_reader(array, description)
+    if types.is_struct(kind):
+        return _struct_reader(array, description)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _list_reader(array, description)
+    if types.is_string(kind) or types.is_large_string(kind):
+        return _bytes_reader(array, lambda data: str(data, "utf-8"))
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        of_any = description is not None and description["kind"] == "any"
+        return _bytes_reader(array, (lambda data: decode_record(bytes(data))["value"]) if of_any else bytes)
+    return _number_reader(array, description)
 
 
-def _as_python(value: Any) -> Any:
-    return None if value is None else value.item()
+def _with_nulls(array: Any, reader: RowReader) -> RowReader:
+    valid = memoryview(array.is_valid().to_numpy(zero_copy_only=False))
 
-
-def _with_nulls(array: Any, reader: RowReader | None) -> RowReader | None:
-    if not array.null_count or reader is None:
-        return reader
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
-
-    def read(rows: NDArray[np.int64]) -> list[Any]:
-        return [value if is_valid else None for value, is_valid in zip(reader(rows), valid[rows].tolist())]
+    def read(rows: list[int]) -> list[Any]:
+        values = iter(reader([row for row in rows if valid[row]]))
+        return [next(values) if valid[row] else None for row in rows]
 
     return read
 
 
-def _offsets(array: Any, dtype: Any) -> NDArray[Any]:
+def _numbers(array: Any) -> NDArray[Any] | None:
+    """The rows of an array of numbers as one array (n, ...), with any value where there is a null; None if unknown."""
+    import pyarrow as pa
+
+    if column_spec(array.type) is None or pa.types.is_run_end_encoded(array.type):
+        return None
+    if array.null_count and pa.types.is_primitive(array.type):
+        array = pa.Array.from_buffers(
+            array.type, len(array), [None, *array.buffers()[1:]], offset=array.offset
+        )
+    try:
+        return column_of(array)
+    except NullValueError:
+        return None
+
+
+def _number_reader(array: Any, description: Description | None) -> RowReader | None:
+    values = _numbers(array)
+    if values is None:
+        return None
+    if values.ndim > 1:
+        return lambda rows: [values[row].copy() for row in rows]
+    if description is None or description["kind"] not in ("bool", "int", "float"):
+        return lambda rows: [values[row] for row in rows]
+    python_values = memoryview(values)
+    return lambda rows: [python_values[row] for row in rows]
+
+
+def _dictionary_reader(array: Any, description: Description | None) -> RowReader | None:
+    places, value_of = _numbers(array.indices), row_reader(array.dictionary, description)
+    if places is None or value_of is None:
+        return None
+    numbers = memoryview(places)
+    return lambda rows: value_of([numbers[row] for row in rows])
+
+
+def _offsets(array: Any, dtype: Any) -> memoryview:
     buffer = array.buffers()[1]
     if buffer is None or not buffer.size:  # of an array without rows
-        return np.zeros(len(array) + 1, dtype)
-    return np.frombuffer(buffer, dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize)
+        return memoryview(np.zeros(len(array) + 1, dtype))
+    return memoryview(np.frombuffer(buffer, dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize))
 
 
 def _bytes_reader(array: Any, make: Callable[[memoryview], Any]) -> RowReader:
     offsets = _offsets(array, np.int64 if str(array.type).startswith("large") else np.int32)
     data = memoryview(array.buffers()[2] or b"")
-
-    def read(rows: NDArray[np.int64]) -> list[Any]:
-        return [
-            make(data[begin:end]) for begin, end in zip(offsets[rows].tolist(), offsets[rows + 1].tolist())
-        ]
-
-    return read
+    return lambda rows: [make(data[offsets[row] : offsets[row + 1]]) for row in rows]
 
 
-def _list_reader(array: Any) -> RowReader | None:
-    items = array.values
-    if column_spec(items.type) is None or items.null_count:
+def _list_reader(array: Any, description: Description | None) -> RowReader | None:
+    offsets = memoryview(array.offsets.to_numpy())
+    kind = None if description is None else description["kind"]
+    if kind in ("list", "tuple"):
+        assert description is not None
+        return _items_reader(array.values, offsets, description["item"], tuple if kind == "tuple" else list)
+    if column_spec(array.values.type) is None:
+        return _items_reader(array.values, offsets, None, list)
+    values = _numbers(array.values)
+    if values is None:
         return None
-    try:
-        values = column_of(items)
-    except NullValueError:
-        return None
-    offsets = array.offsets.to_numpy()
+    if array.values.null_count:
+        return _lists_with_nulls(array.values, values, offsets)
+    return lambda rows: [values[offsets[row] : offsets[row + 1]].copy() for row in rows]
 
-    def read(rows: NDArray[np.int64]) -> list[Any]:
-        places = zip(offsets[rows].tolist(), offsets[rows + 1].tolist())
-        return [values[begin:end].copy() for begin, end in places]
+
+def _items_reader(
+    items: Any, offsets: memoryview, description: Description | None, make: Callable[[list[Any]], Any]
+) -> RowReader | None:
+    items_of = row_reader(items, description)
+    if items_of is None:
+        return None
+    return lambda rows: [make(items_of([*range(offsets[row], offsets[row + 1])])) for row in rows]
+
+
+def _lists_with_nulls(items: Any, values: NDArray[Any], offsets: memoryview) -> RowReader:
+    valid = items.is_valid().to_numpy(zero_copy_only=False)
+
+    def read(rows: list[int]) -> list[Any]:
+        read: list[Any] = []
+        for row in rows:
+            place = slice(offsets[row], offsets[row + 1])
+            numbers, known = values[place].copy(), valid[place]
+            read.append(
+                numbers
+                if known.all()
+                else [each if is_valid else None for each, is_valid in zip(numbers, known)]
+            )
+        return read
 
     return read
 
@@ -115,26 +160,17 @@ def _struct_reader(array: Any, description: Description | None) -> RowReader | N
     children = array.flatten()
     if kind == "array":
         assert description is not None
-        shapes, data = _reader(children[0], None), _reader(children[1], None)
+        shapes, data = row_reader(children[0]), row_reader(children[1])
         dtype = dtype_of(description["dtype"])
         if shapes is None or data is None:
             return None
-
-        def read_arrays(rows: NDArray[np.int64]) -> list[Any]:
-            return [
-                None if each is None else array_of(each, dtype, shape.tolist())
-                for shape, each in zip(shapes(rows), data(rows))
-            ]
-
-        return read_arrays
+        return lambda rows: [
+            array_of(each, dtype, shape.tolist()) for shape, each in zip(shapes(rows), data(rows))
+        ]
     fields = description["fields"].values() if description is not None else [None] * len(children)
     readers = [row_reader(child, each) for child, each in zip(children, fields)]
     known = [reader for reader in readers if reader is not None]
     if not readers or len(known) < len(readers):
         return None
     names = [field.name for field in array.type]
-
-    def read(rows: NDArray[np.int64]) -> list[Any]:
-        return [dict(zip(names, values)) for values in zip(*(reader(rows) for reader in known))]
-
-    return read
+    return lambda rows: [dict(zip(names, values)) for values in zip(*(reader(rows) for reader in known))]

@@ -15,7 +15,7 @@ from .foreign_files import foreign_files
 from .shared_arrays import SharedArrays
 from .table_chunk import TableChunk
 from .table_library import pyarrow_for
-from .table_rows import Run, TableRowsSource, columns_of
+from .table_rows import RowRuns, TableRowsSource, columns_of
 from .tables import library_names
 
 
@@ -100,7 +100,7 @@ class TableDataSource(TableRowsSource):
     def __len__(self) -> int:
         return super().__len__() if self._keys is None else len(self._keys)
 
-    def _runs(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.intp] | None, list[Run]]:
+    def _runs(self, keys: NDArray[np.int64]) -> RowRuns:
         return super()._runs(keys if self._keys is None else self._keys[keys])
 
     def _chunk(self, number: int) -> TableChunk:

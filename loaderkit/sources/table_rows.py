@@ -1,13 +1,14 @@
 """Records of tables that lie in chunks of rows: the base of the sources of Arrow, Parquet and tables in memory."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loaderkit._formats.arrow_row_readers import RowReader
 from loaderkit._formats.arrow_values import (
     ColumnSpec,
     Description,
@@ -23,8 +24,26 @@ from .protocol import check_key, check_keys
 from .table_chunk import TableChunk
 
 METADATA = b"loaderkit"  # of a schema: a JSON object, "record" describes the records
-Run = tuple[TableChunk, NDArray[np.int64]]  # a chunk, and rows of it
 VALUE = "value"  # the column of records that aren't dicts
+
+
+@dataclass(frozen=True, slots=True)
+class RowRuns:
+    """Rows that are read, chunk by chunk.
+
+    order: of each row its place among the keys asked for (n,); None where they are in order.
+    rows: of each its number in its chunk (n,).
+    chunks: those with rows, in order. begins, ends: of each the first of its rows here, and the one behind its last.
+    """
+
+    order: NDArray[np.intp] | None
+    rows: NDArray[np.int64]
+    chunks: list[TableChunk]
+    begins: list[int]
+    ends: list[int]
+
+    def __iter__(self) -> Iterator[tuple[TableChunk, int, int]]:
+        return zip(self.chunks, self.begins, self.ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,43 +170,48 @@ class TableRowsSource:
     def _read(self, keys: NDArray[np.int64]) -> list[Any]:
         if not len(keys):
             return []
-        order, runs = self._runs(keys)
+        runs = self._runs(keys)
         try:
-            values = [self._values(place, runs) for place in range(len(self._columns))]
+            rows = runs.rows.tolist()
+            parts = [(chunk.readers, rows[begin:end]) for chunk, begin, end in runs]
+            columns = (self._values(place, runs, parts) for place in range(len(self._columns)))
+            return _placed(next(columns), runs.order) if self._alone else self._records(columns, runs.order)
         except (ValueError, KeyError, TypeError) as error:
             if len(keys) > 1:
                 for key in keys:
                     self._read(np.array([key]))
             raise self._unreadable(int(keys[0]), error) from error
-        names = [column.name for column in self._columns]
-        rows = values[0] if self._alone else [dict(zip(names, row)) for row in zip(*values)]
-        if order is None:
-            return rows
-        placed: list[Any] = [None] * len(rows)
-        for place, row in zip(order.tolist(), rows):
-            placed[place] = row
-        return placed
 
-    def _runs(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.intp] | None, list[Run]]:
-        """Chunks with the rows wanted of each, and the place in `keys` of each of these rows; None: in order."""
+    def _records(self, columns: Iterable[list[Any]], order: NDArray[np.intp] | None) -> list[dict[str, Any]]:
+        # A column at a time: half the time of `dict(zip(names, values))` for each row.
+        records: list[dict[str, Any]] | None = None
+        for column, values in zip(self._columns, columns):
+            if records is None:
+                records = [{} for _ in values]
+            name = column.name
+            for record, value in zip(records, values):
+                record[name] = value
+        assert records is not None
+        return _placed(records, order)
+
+    def _runs(self, keys: NDArray[np.int64]) -> RowRuns:
         chunks = self._ends.searchsorted(keys, "right")
         order = None
         if (chunks[1:] < chunks[:-1]).any():
             order = chunks.argsort(kind="stable")
             keys, chunks = keys[order], chunks[order]
         self._check(chunks)
-        rows = keys + self._offsets[chunks]
         cuts = (np.flatnonzero(chunks[1:] != chunks[:-1]) + 1).tolist()
-        begins, ends = [0, *cuts], [*cuts, len(keys)]
-        return order, [
-            (self._chunk(number), rows[begin:end])
-            for number, begin, end in zip(chunks[begins].tolist(), begins, ends)
-        ]
+        begins = [0, *cuts]
+        wanted = [self._chunk(number) for number in chunks[begins].tolist()]
+        return RowRuns(order, keys + self._offsets[chunks], wanted, begins, [*cuts, len(keys)])
 
-    def _values(self, place: int, runs: list[Run]) -> list[Any]:
-        readers = [chunk.readers[place] for chunk, _ in runs]
+    def _values(
+        self, place: int, runs: RowRuns, parts: list[tuple[list[RowReader | None], list[int]]]
+    ) -> list[Any]:
         values: list[Any] = []
-        for reader, (_, rows) in zip(readers, runs):
+        for readers, rows in parts:
+            reader = readers[place]
             if reader is None:
                 return rows_of(_taken(place, runs), self._columns[place].description)
             values += reader(rows)
@@ -212,29 +236,28 @@ class TableRowsSource:
 
     def _take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> dict[str, NDArray[Any]]:
         keys = check_keys(record_keys, len(self), self)
-        order, runs = self._runs(keys) if len(keys) else (None, [])
+        runs = self._runs(keys) if len(keys) else None
         taken = {}
         for place, (column, spec) in enumerate(zip(self._columns, self._specs)):
             assert spec is not None
             into = np.empty((len(keys), *spec[1]), spec[0]) if out is None else out[place]
-            begin = 0
-            for chunk, rows in runs:
-                places: Any = slice(begin, begin + len(rows))
-                begin += len(rows)
+            for chunk, begin, end in runs or ():
+                assert runs is not None
+                places: Any = slice(begin, end) if runs.order is None else runs.order[begin:end]
                 array = chunk.array(place)
-                into[places if order is None else order[places]] = (
-                    self._column(place, runs, keys, order)[places] if array is None else array[rows]
+                into[places] = (
+                    self._column(place, runs, keys)[begin:end]
+                    if array is None
+                    else array[runs.rows[begin:end]]
                 )
             taken[column.name] = into
         return taken
 
-    def _column(
-        self, place: int, runs: list[Run], keys: NDArray[np.int64], order: NDArray[np.intp] | None
-    ) -> NDArray[Any]:
+    def _column(self, place: int, runs: RowRuns, keys: NDArray[np.int64]) -> NDArray[Any]:
         try:
             return column_of(_taken(place, runs))
         except NullValueError as error:
-            key = int(keys[error.row if order is None else order[error.row]])
+            key = int(keys[error.row if runs.order is None else runs.order[error.row]])
             raise ColumnsDifferError(
                 f"{self.name(key)}: expected a value in the column {self._columns[place].name!r}, got a null; fill it "
                 "before the table is written, or by an operation on records"
@@ -258,13 +281,23 @@ class TableRowsSource:
         }
 
 
-def _taken(place: int, runs: list[Run]) -> Any:
+def _placed(values: list[Any], order: NDArray[np.intp] | None) -> list[Any]:
+    """The values in the order of the keys that were asked for."""
+    if order is None:
+        return values
+    placed: list[Any] = [None] * len(values)
+    for place, value in zip(order.tolist(), values):
+        placed[place] = value
+    return placed
+
+
+def _taken(place: int, runs: RowRuns) -> Any:
     """The rows of a column, as one pyarrow Array."""
     import pyarrow as pa
 
     pieces = []
-    for chunk, rows in runs:
-        column = chunk.table.column(place)
+    for chunk, begin, end in runs:
+        column, rows = chunk.table.column(place), runs.rows[begin:end]
         pieces.append(column.slice(int(rows[0]), 1) if len(rows) == 1 else column.take(pa.array(rows)))
     return _joined(pieces)
 

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -87,11 +87,15 @@ def files() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
-def definitions(kinds: type | tuple[type, ...]) -> Iterator[tuple[Path, str]]:
-    for file in files():
-        for node in ast.walk(ast.parse(file.read_bytes())):
-            if isinstance(node, kinds):
-                yield file, node.name  # type: ignore[attr-defined]
+@cache
+def classes() -> list[tuple[Path, ast.ClassDef]]:
+    """The classes of the package, in the order of its files; parsed once."""
+    return [
+        (file, node)
+        for file in files()
+        for node in ast.walk(ast.parse(file.read_bytes()))
+        if isinstance(node, ast.ClassDef)
+    ]
 
 
 TERMS = {term: row[2] for row in rows("## Glossary") for term in row[0].split(", ")}
@@ -105,7 +109,7 @@ def test_names_are_made_of_known_words():
     """A new word in the name of a class or file is put in one of the two lists on purpose."""
     known = EXPLAINED | {*PLAIN.split()}
     names = [(file, file.stem if file.stem != "__init__" else file.parent.name) for file in files()]
-    names += definitions(ast.ClassDef)
+    names += [(file, node.name) for file, node in classes()]
     strange = {f"{name} in {file.relative_to(ROOT)}" for file, name in names if {*words(name)} - known}
     assert not strange
     used = {word for _, name in names for word in words(name)}
@@ -125,15 +129,15 @@ def test_a_term_stands_in_the_file_that_the_glossary_names(term):
 
 def test_no_name_is_a_word_that_changed():
     """A class with a former name would have two meanings for readers of older documents."""
-    classes = definitions(ast.ClassDef)
-    assert not {f"{name} in {file.relative_to(ROOT)}" for file, name in classes if name.strip("_") in FORMER}
+    names = [(file, node.name) for file, node in classes()]
+    assert not {f"{name} in {file.relative_to(ROOT)}" for file, name in names if name.strip("_") in FORMER}
 
 
 def test_one_name_has_one_meaning():
     """No two classes of the package a name."""
     ours = [
-        name
-        for file, name in definitions(ast.ClassDef)
+        node.name
+        for file, node in classes()
         if not str(file.relative_to(PACKAGE)).startswith(MAY_SHARE_NAMES)
     ]
     assert [name for name, count in Counter(ours).items() if count > 1] == []
@@ -167,7 +171,7 @@ def test_a_life_has_twelve_steps(title):
 @pytest.mark.parametrize("title", LIVES)
 def test_names_that_the_page_gives_are_in_the_package(title):
     """A step that names a method of a class names one that the class itself defines."""
-    known = {word for file in files() for word in re.findall(r"\w+", file.read_text())}
+    known = words_of_the_package()
     members = members_of_classes()
     wrong = set()
     for name in {*re.findall(r"`([A-Za-z_][\w.]*)(?:\(\))?`", section(title))}:
@@ -179,18 +183,21 @@ def test_names_that_the_page_gives_are_in_the_package(title):
     assert wrong == set()
 
 
+@cache
+def words_of_the_package() -> set[str]:
+    """The words of all files."""
+    return {word for file in files() for word in re.findall(r"\w+", file.read_text())}
+
+
+@cache
 def members_of_classes() -> dict[str, set[str]]:
     """The methods and annotated fields that each class of the package defines, by the class's name."""
     found: dict[str, set[str]] = {}
-    for file in files():
-        for node in ast.walk(ast.parse(file.read_bytes())):
-            if isinstance(node, ast.ClassDef):
-                methods = [
-                    each.name
-                    for each in node.body
-                    if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
-                ]
-                fields = [each.target for each in node.body if isinstance(each, ast.AnnAssign)]
-                found.setdefault(node.name, set()).update(methods)
-                found[node.name] |= {field.id for field in fields if isinstance(field, ast.Name)}
+    for _, node in classes():
+        methods = [
+            each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        fields = [each.target for each in node.body if isinstance(each, ast.AnnAssign)]
+        found.setdefault(node.name, set()).update(methods)
+        found[node.name] |= {field.id for field in fields if isinstance(field, ast.Name)}
     return found

@@ -77,7 +77,7 @@ def test_a_scrape_gives_the_counters(options):
         late, stats = scraped(registry), it.stats()
     of = ("loader", "train")
     assert late["loaderkit_steps_total", of] == late["loaderkit_step", of] == 8
-    assert late["loaderkit_wait_seconds_total", of] == stats.trainer.waiting / 1e9
+    assert late["loaderkit_wait_seconds_total", of] == pytest.approx(stats.trainer.waiting / 1e9)
     operations = {dict(key[1:])["operation"] for key in late if key[0] == "loaderkit_operation_seconds_total"}
     assert operations == {"read", "batch", *(each.name for each in stats.pool.all.operations)}
     records = {key: value for key, value in late.items() if key[0] == "loaderkit_worker_records_total"}

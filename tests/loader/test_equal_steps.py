@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hosts import global_batches, joined, shards, take, together
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from pipelines import some
 from stream_twin import assert_same, elements, stacked
 
 import loaderkit as lk
@@ -272,8 +273,8 @@ HISTORIES = st.lists(st.tuples(st.sampled_from([1, 2, 3, 6]), st.integers(0, 4))
 
 
 @pytest.mark.slow
+@some
 @given(history=HISTORIES, workers=st.sampled_from([0, 0, 2]), count=st.integers(20, 60))
-@settings(max_examples=25)
 def test_any_history_of_host_counts_gives_the_same_batches(history, workers, count):
     """Stopped after any number of steps, behind the end of some streams too, and restarted on any number of hosts that
     divides the streams: together the uninterrupted run, step by step, and its end.
@@ -306,13 +307,13 @@ def test_any_history_of_host_counts_gives_the_same_batches(history, workers, cou
 
 
 @pytest.mark.slow
+@some
 @given(
     history=st.lists(
         st.tuples(st.sampled_from([1, 2, 4]), st.sampled_from([4, 8, 12]), st.integers(0, 4)), max_size=6
     ),
     flat=st.booleans(),
 )
-@settings(max_examples=25)
 def test_what_was_consumed_of_each_stream_is_a_prefix_of_it(history, flat):
     """After any history of host counts and global batches, of an endless sampler: no row of a stream is left out, none
     comes twice, and the order is the stream's.
@@ -399,13 +400,13 @@ def test_num_steps_ends_a_run(batch, workers):
 
 
 @pytest.mark.slow
+@some
 @given(
     hosts=st.sampled_from([1, 2]),
     workers=st.sampled_from([0, 2]),
     steps=st.integers(1, 30),
     saved=st.integers(0, 29),
 )
-@settings(max_examples=25)
 def test_a_dry_stream_begins_again_until_the_steps_are_made(hosts, workers, steps, saved):
     """wrap with num_steps: each stream is an endless repetition of itself, also across a restore."""
     operations = [*CHANGING, lk.Batch(global_batch_size=8, remainder="wrap")]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lossy_twin import Lossy, outcome
-from pipelines import Pipeline, Running, Step, few, pipelines, runnings
+from pipelines import Pipeline, Running, Step, few, pipelines, runnings, some
 from stream_twin import assert_same
 
 import loaderkit as lk
@@ -64,6 +64,7 @@ def check(case: Lossy, running: Running) -> None:
             assert ledger_of(it.get_state()) == case.losses
 
 
+@some
 @given(lossy(), runnings())
 def test_equals_the_twin(case, running):
     """Inline and with threads: elements, losses by each step, ledger and errors are those of the rules."""
@@ -78,6 +79,7 @@ def test_equals_the_twin_in_processes(case, running):
     check(case, running)
 
 
+@some
 @given(lossy(), runnings(), runnings())
 def test_every_step_restores(case, saving, resuming):
     """Saved at every step and restored with other workers: the identical rest, with the count of the step and on."""
@@ -121,6 +123,7 @@ def test_processes_restore_what_threads_saved(case, resuming, data):
         assert error is failed
 
 
+@some
 @given(lossy(policies=("replace",)), runnings(), runnings(), st.data())
 def test_what_was_read_instead_stays_so_where_the_records_are_healed(case, saving, resuming, data):
     """With the ledger and a source that reads again, the rows handed out are made as they were; later ones anew."""

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pipelines import Pipeline, Running, Step, few, pipelines, runnings
+from pipelines import Pipeline, Running, Step, few, pipelines, runnings, some
 from stream_twin import assert_same, outcomes
 
 from loaderkit._loader.loader import settings_of
@@ -88,6 +88,7 @@ def test_the_pipelines_are_what_they_say():
     assert {name for name, (_, error) in ends.items() if error} == {"failing", "failing, changing"}
 
 
+@some
 @given(pipelines(failing=False), st.data())
 def test_any_shuffle_of_two_iterators(pipeline, data):
     """Two iterators of one loader, asked in any order, both give the whole stream."""

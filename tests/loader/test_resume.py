@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pipelines import Pipeline, Running, Step, few, pipelines, runnings
+from pipelines import Pipeline, Running, Step, few, pipelines, runnings, some
 from stream_twin import assert_same, outcomes
 
 import loaderkit as lk
@@ -59,6 +59,7 @@ def train_until(it: lk.DataLoaderIterator, step: int) -> None:
                 raise KeyError(step)
 
 
+@some
 @given(pipelines(), runnings(), runnings())
 def test_every_step_restores_everywhere(pipeline, saving, resuming):
     """Saved at every step and restored with other workers, prefetch and tasks: the identical rest."""
@@ -87,6 +88,7 @@ def test_processes_save_what_others_restore(pipeline, saving, resuming):
     check_each(pipeline, states, resuming)
 
 
+@some
 @given(pipelines(failing=False), runnings(), st.data())
 def test_a_life_of_crashes(pipeline, running, data):
     """A run that is saved, killed and resumed again and again, each time run otherwise, gives one stream."""

@@ -12,7 +12,7 @@ import pytest
 from hosts import global_batches, shards, take, together
 from hypothesis import given
 from hypothesis import strategies as st
-from pipelines import few
+from pipelines import few, some
 from stream_twin import assert_same, stacked, through
 
 import loaderkit as lk
@@ -127,6 +127,7 @@ def padded_steps(streams: list[list[Any]], size: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", WINDOWED)
+@some
 @given(
     count=st.integers(20, 60),
     hosts=st.integers(1, 4),

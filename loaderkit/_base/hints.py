@@ -82,6 +82,15 @@ KEYWORDS: Mapping[str, str] = {
     "nodesplitter": _SHARDS,
     "handler": 'on_record_error="replace" or "skip" of lk.DataLoader',
     "cache_dir": "cache=lk.Cache(folder)",
+    "data_files": "paths, the first argument",
+    "lines": "nothing: each line is a record",
+    "nrows": "lk.SubsetDataSource(source, range(n))",
+    "filters": "lk.filtered(source, function, path)",
+    "num_parallel_reads": "worker_count of DataLoader",
+    "buffer_size": "read_options=lk.ReadOptions(...) of DataLoader",
+    "target_transform": _OPERATIONS,
+    "loader": 'lk.transforms.image.Decode(key="image") or lk.Map(function) among the operations of DataLoader',
+    "is_valid_file": "extensions=[...]",
 }
 
 # callable that takes named arguments only -> how to write the call

@@ -129,7 +129,7 @@ class ColumnStats:
         if isinstance(value, str | bytes):
             self._kinds["text" if isinstance(value, str) else "bytes"] += 1
             self._lengths.add(np.array([len(value)], np.float64))
-            self._count_term(value)
+            self._count_term(value.item() if isinstance(value, np.generic) else value)
             return
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":

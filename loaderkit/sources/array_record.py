@@ -17,6 +17,7 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._formats.record_codec import decode_record, decode_records
 from loaderkit._formats.scan import Malformed
 from loaderkit._storage.names import FilePart, file_parts, is_remote
@@ -80,6 +81,7 @@ class ArrayRecordDataSource:
     >>> folder.cleanup()
     """
 
+    @refusing_foreign_arguments
     def __init__(
         self, paths: Any, reader_options: Mapping[str, Any] | None = None, *, decode: bool = True
     ) -> None:
@@ -98,7 +100,7 @@ class ArrayRecordDataSource:
                 f"{grouped[0].path}{f' and {len(grouped) - 1} more' if grouped[1:] else ''}: written with "
                 f"group_size {grouped[0].group_size}, so a read of one record unpacks all records of its group; "
                 "write files for training with group_size:1",
-                stacklevel=2,
+                stacklevel=3,  # of the line that makes the source
             )
         self._prepare()
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.sizes import number_of_bytes
 from loaderkit.errors import DataFormatError, LoaderkitError
 
@@ -50,6 +51,7 @@ class ArrowDataSource(TableRowsSource):
     (None, None)
     """
 
+    @refusing_foreign_arguments
     def __init__(
         self, paths: Any, *, columns: Sequence[str] | None = None, cache_bytes: int | str = "256MiB"
     ) -> None:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._record_index.shard_set import distinct_names
 from loaderkit._storage.names import file_parts, redacted
 
@@ -35,6 +36,7 @@ class FilesDataSource(LooseFilesDataSource):
     >>> folder.cleanup()
     """
 
+    @refusing_foreign_arguments
     def __init__(
         self,
         paths: str | os.PathLike[str] | Sequence[Any],

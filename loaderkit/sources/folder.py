@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.hints import refusing_foreign_arguments
+
 from .loose_files import LooseFilesDataSource
 from .whole_files import WholeFiles
 
@@ -39,6 +41,7 @@ class FolderDataSource(LooseFilesDataSource):
     >>> folder.cleanup()
     """
 
+    @refusing_foreign_arguments
     def __init__(
         self,
         root: str | os.PathLike[str],

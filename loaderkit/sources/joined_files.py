@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from reprlib import repr as _short
 from typing import Any
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._storage.names import is_remote
 from loaderkit.errors import DataFormatError
 
@@ -39,6 +40,7 @@ class JoinedFilesDataSource(LooseFilesDataSource):
     >>> folder.cleanup()
     """
 
+    @refusing_foreign_arguments
     def __init__(
         self,
         table: Any,

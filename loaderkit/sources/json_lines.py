@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from json.scanner import make_scanner
 from typing import TYPE_CHECKING, Any
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._formats.json_record import WRAPPED, decode_json, is_wrapped
 from loaderkit._formats.lines import JsonLinesFormat
 from loaderkit._formats.scan import Malformed
@@ -70,6 +71,7 @@ class JsonLinesDataSource(TextDataSource):
     >>> folder.cleanup()
     """
 
+    @refusing_foreign_arguments
     def __init__(
         self,
         paths: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._formats.lines import LinesFormat
 
 from .text import TextDataSource, check_encoding
@@ -39,6 +40,7 @@ class LinesDataSource(TextDataSource):
     >>> folder.cleanup()
     """
 
+    @refusing_foreign_arguments
     def __init__(
         self,
         paths: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],

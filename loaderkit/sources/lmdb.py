@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import ArrayLike
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._formats.record_codec import decode_records
 from loaderkit._formats.scan import Malformed
 from loaderkit._system.file_identity import FileIdentity, file_changed
@@ -42,6 +43,7 @@ class LmdbDataSource:
     >>> folder.cleanup()
     """
 
+    @refusing_foreign_arguments
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.sizes import number_of_bytes
 from loaderkit.errors import LoaderkitError
 
@@ -54,6 +55,7 @@ class ParquetDataSource(TableRowsSource):
     >>> folder.cleanup()
     """
 
+    @refusing_foreign_arguments
     def __init__(
         self,
         paths: Any,

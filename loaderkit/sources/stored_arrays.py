@@ -1,6 +1,7 @@
 """Rows of arrays in NetCDF, HDF5 and Zarr files, and in what xarray opens."""
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from reprlib import repr as _short
@@ -17,6 +18,11 @@ from .content import content_hash, sampled_keys
 from .optional import lacking
 from .protocol import check_key, check_keys
 from .stored_variable import StoredVariable, open_path, variables_of
+
+# Libraries have locks of their own, and xarray's, of all HDF5 files, isn't made anew in a child that is forked while
+# another thread reads: so a fork waits for this lock. h5py lets one thread of a process read in any case.
+_READING = threading.RLock()
+_registered_with: set[bool] = set()  # whether h5py was loaded, at each registration
 
 
 class ArraysDataSource:
@@ -72,12 +78,14 @@ class ArraysDataSource:
         self._chunk = max(variables.values(), key=lambda each: each.row_bytes).chunk
 
     def _prepare(self) -> None:
-        self._lock = (
-            threading.RLock()
-        )  # h5py's files, and those that xarray opens, are read by one thread at a time
+        # Of each process, since another thread may hold its parent's at the fork.
+        self._locks: dict[int, threading.RLock] = {}
         self._process = -1
         self._data: Any = None
         self._found: dict[str, StoredVariable] = {}
+
+    def _lock(self) -> "threading.RLock":
+        return self._locks.setdefault(os.getpid(), threading.RLock())
 
     def _variables(self) -> dict[str, StoredVariable]:
         """The variables by name, opened in this process."""
@@ -88,6 +96,7 @@ class ArraysDataSource:
             path = self._open if isinstance(self._open, str) else _path_of(data)
             specs = {name: (each.dtype.str, each.length, *each.row) for name, each in found.items()}
             self._check(path, specs)
+            _hold_at_fork()
             self._data, self._found, self._process = data, found, os.getpid()
         return self._found
 
@@ -132,7 +141,7 @@ class ArraysDataSource:
         cuts = np.flatnonzero(np.diff(rows) != 1) + 1
         runs = [(int(run[0]), int(run[-1]) + 1) for run in np.split(rows, cuts) if len(run)]
         columns: dict[str, NDArray[Any]] = {}
-        with self._lock:
+        with self._lock():
             self._check_file()
             for place, (name, variable) in enumerate(self._variables().items()):
                 column = (
@@ -147,7 +156,8 @@ class ArraysDataSource:
         parts = []
         for begin, end in runs:
             try:
-                parts.append(variable.read(begin, end))
+                with _READING:
+                    parts.append(variable.read(begin, end))
             except (OSError, RuntimeError, ValueError) as error:
                 self._check_file()
                 where = self._path or "open"
@@ -168,7 +178,7 @@ class ArraysDataSource:
     def chunk_bytes(self) -> int:
         """Bytes of the rows of a chunk; only where the files have chunks, else an AttributeError."""
         rows = self.chunk_records
-        with self._lock:
+        with self._lock():
             return max(1, rows * sum(each.row_bytes for each in self._variables().values()))
 
     def name(self, record_key: SupportsIndex) -> str:
@@ -190,7 +200,7 @@ class ArraysDataSource:
 
     def close(self) -> None:
         """Closes the data set; a later read opens it again."""
-        with self._lock:
+        with self._lock():
             data, process = self._data, self._process
             self._data, self._found, self._process = None, {}, -1
             if process == os.getpid() and callable(close := getattr(data, "close", None)):
@@ -218,6 +228,19 @@ class ArraysDataSource:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._open, self._dim, self._names, self._specs, self._chunk, self._path, self._identity = state
         self._prepare()
+
+
+def _hold_at_fork() -> None:
+    """Lets forks wait for `_READING`, and take it before h5py's own lock, as a read does.
+
+    What is registered last is called first before a fork; so once more where h5py was loaded since.
+    """
+    h5py_loaded = "h5py" in sys.modules
+    if h5py_loaded not in _registered_with:
+        _registered_with.add(h5py_loaded)
+        os.register_at_fork(
+            before=_READING.acquire, after_in_parent=_READING.release, after_in_child=_READING.release
+        )
 
 
 def _path_of(data: Any) -> str | None:

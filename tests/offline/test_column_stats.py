@@ -118,3 +118,17 @@ def test_the_command_writes_what_features_take(tmp_path, capsys):
     ]
     assert lk.features.Bucketized.from_stats(out, "age").boundaries == (12.25, 24.5, 36.75)
     assert main(["stats", str(tmp_path / "x.jsonl"), "-f", "none"]) == 3
+
+
+def test_words_of_an_array_are_plain():
+    """Not numpy's own type of text, which is no JSON value by its type, and shows as np.str_('Ulm')."""
+    source = lk.ArrayDataSource(
+        {"city": np.array(["Ulm", "Ulm", "Kiel"]), "raw": np.array([b"a", b"b", b"a"])}
+    )
+    columns = lk.column_stats(source, vocabulary=2)["columns"]
+    words = columns["city"]["vocabulary"] + columns["raw"]["vocabulary"]
+    assert words == [["Ulm", 2], ["Kiel", 1], ["a", 2], ["b", 1]] and {type(word) for word, _ in words} == {
+        str
+    }
+    vocabulary = lk.features.Vocabulary.from_stats({"columns": columns}, "city")
+    assert vocabulary.map({"city": source.take([2, 0])["city"]})["city"].tolist() == [1, 0]

@@ -170,8 +170,9 @@ def test_a_damaged_record_is_named_and_the_others_stay_readable(tmp_path, write_
 def test_files_with_large_groups_are_pointed_out(tmp_path, write_records):
     """Reading them in random order unpacks many records for each one."""
     path = write_records(tmp_path / "grouped.ar", [b"x"] * 30, "group_size:10")
-    with pytest.warns(UserWarning, match=r"grouped\.ar: written with group_size 10"):
+    with pytest.warns(UserWarning, match=r"grouped\.ar: written with group_size 10") as warned:
         ArrayRecordDataSource(path)
+    assert warned[0].filename == __file__
 
 
 def test_reader_options_reach_the_reader(shards):

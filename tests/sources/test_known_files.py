@@ -31,10 +31,20 @@ def test_arguments_of_other_readers(tmp_path):
         (lk.CsvDataSource, "usecols", "columns=[name, ...]"),
         (lk.TarDataSource, "shardshuffle", "lk.IndexSampler"),
         (lk.TFRecordDataSource, "compression_type", "compressed files are refused"),
+        (lk.LinesDataSource, "buffer_size", "lk.ReadOptions"),
+        (lk.JsonLinesDataSource, "lines", "each line is a record"),
+        (lk.ArrayRecordDataSource, "batch_size", "lk.Batch(batch_size=...)"),
+        (lk.ParquetDataSource, "filters", "lk.filtered(source, function, path)"),
+        (lk.ArrowDataSource, "data_files", "paths, the first argument"),
+        (lk.LmdbDataSource, "num_workers", "worker_count"),
+        (lk.FilesDataSource, "shuffle", "lk.IndexSampler"),
+        (lk.FolderDataSource, "is_valid_file", "extensions=[...]"),
+        (lk.JoinedFilesDataSource, "transform", "operations=[...]"),
     ]:
         with pytest.raises(TypeError) as error:
             source(tmp_path / "x", **{argument: ","})
-        assert ours in str(error.value)
+        said = str(error.value)
+        assert said.startswith(f"{source.__name__}() has no argument {argument}; ") and ours in said
 
 
 def test_names_in_place_of_a_source(caplog):

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import threading
 from functools import partial
 
@@ -95,6 +96,31 @@ def test_arrays_of_many_threads(tmp_path):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("kind", ["nc", "h5", "zarr"])
+def test_a_child_forked_while_a_thread_reads(tmp_path, kind):
+    """It has no lock that the thread held, neither the source's nor one of its library."""
+    source = lk.ArraysDataSource(written(tmp_path, kind), "n", ["x", "y"])
+    ends = threading.Event()
+
+    def read():
+        while not ends.is_set():
+            source.take([*range(0, 40, 2)])
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        for key in range(6):
+            child = os.fork()
+            if not child:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.alarm(10)  # ends a child that waits for ever
+                os._exit(int(source[key]["y"]) != key)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        ends.set()
+        thread.join()
 
 
 def test_arrays_that_are_wrong(tmp_path):

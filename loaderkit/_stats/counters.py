@@ -48,6 +48,7 @@ class WorkerCounters:
     read, read_calls: in which the worker itself read, or waited for reads ahead.
     threads_read, threads_read_calls: of its reading threads. retries: reads that were tried again.
     batch: in which batches were made. operations: of each.
+    delayed: in which its thread could run and had no processor, since it was ready; None where that isn't known.
     memory: bytes of its own at the snapshot; None where that isn't known.
     """
 
@@ -73,6 +74,7 @@ class WorkerCounters:
     retries: int = 0
     batch: int = 0
     operations: tuple[OperationCounters, ...] = ()
+    delayed: int | None = 0
     memory: int | None = None
 
     @property

@@ -155,6 +155,15 @@ class Stats:
         return None if work.cpu is None else _over(work.cpu, work.working - work.unfinished)
 
     @property
+    def delayed(self) -> float | None:
+        """The share of their tasks' time in which the workers waited for a processor; None where that isn't known."""
+        work = self.pool.all
+        if work.delayed is None:
+            return None
+        share = _over(work.delayed, work.working - work.unfinished + work.telling)
+        return None if share is None else min(1.0, share)
+
+    @property
     def seconds_per_record(self) -> float | None:
         """Seconds of a worker for each record read."""
         work = self.pool.all

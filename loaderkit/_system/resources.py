@@ -44,6 +44,22 @@ def own_memory(pid: int) -> int | None:
     return None
 
 
+def processor_times(pid: int, thread: int | None = None) -> tuple[int, int] | None:
+    """Nanoseconds of a thread on a processor, and of its waits for one; None where that is unknown.
+
+    Args:
+        pid: of the process.
+        thread: its native id; None for the main thread.
+
+    >>> processor_times(-1)
+    """
+    with contextlib.suppress(OSError, ValueError):
+        path = f"/proc/{pid}/schedstat" if thread is None else f"/proc/{pid}/task/{thread}/schedstat"
+        on_processor, delayed, _ = map(int, Path(path).read_text().split())
+        return on_processor, delayed
+    return None
+
+
 def cpu_quota(root: Path) -> int | None:
     """Processors that the cgroups of this process allow, rounded up, at least 1; None without a limit.
 

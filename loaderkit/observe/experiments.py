@@ -7,7 +7,6 @@ import contextlib
 import copy
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,41 +18,43 @@ from loaderkit._loader.executor_factory import files_of_workers, make_executor
 from loaderkit._loader.loader import DataLoader, plan_of_loader, settings_of, variant_of
 from loaderkit._loader.program import program_of
 from loaderkit._stats.stats import Stats
+from loaderkit.transforms import Batch
+
+from .conclusion import Measured
 
 _WARM_SHARE = 0.25  # of an experiment's time, for the queues to fill
 _STEP_CALLS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """How fast a loader was without a trainer.
-
-    rate: records a second. stats: of the time that was measured.
-    """
-
-    rate: float
-    stats: Stats
-
-
-def measure(loader: DataLoader[Any], seconds: float, **changes: Any) -> Measured:
-    """How many records a second a loader makes if nothing else is done.
+def measure(
+    loader: DataLoader[Any], seconds: float, step: Callable[[Any], Any] | None = None, **changes: Any
+) -> Measured:
+    """How many records a second a loader makes, with a step on each batch or with nothing else to do.
 
     Args:
         loader: left as it is.
         seconds: for the experiment; a start of workers comes on top.
+        step: the user's; None for nothing.
         changes: fields of LoaderSettings.
     """
     variant = variant_of(loader, **changes)
     with _reader(variant) as reader:
-        take = _endless(variant, reader)
-        take()
+        take, result = _endless(variant, reader), None
+
+        def one() -> Any:
+            batch = take()
+            return None if step is None else step(batch)
+
+        wait(one())
         warm = time.perf_counter() + _WARM_SHARE * seconds
         while time.perf_counter() < warm:
-            take()
+            result = one()
+        wait(result)
         before, begun = _stats(reader), time.perf_counter()
         end = begun + (1 - _WARM_SHARE) * seconds
         while time.perf_counter() < end:
-            take()
+            result = one()
+        wait(result)
         passed = time.perf_counter() - begun
         made = _stats(reader) - before
     steps = made.steps or 0
@@ -67,8 +68,11 @@ def measure(loader: DataLoader[Any], seconds: float, **changes: Any) -> Measured
 
 def reads_alone(loader: DataLoader[Any], seconds: float) -> Measured | None:
     """How fast records are read if nothing is done with them; None where they can't be handed out so."""
+    plan = plan_of_loader(loader)
+    rows = max(1, plan.batching.stride // plan.shard.shard_count)
     try:
-        return measure(loader, seconds, operations=(), on_record_error="raise")
+        # Rows stay in the worker: only their number is handed out.
+        return measure(loader, seconds, operations=(Batch(rows, batch_fn=len),), on_record_error="raise")
     except Exception:  # noqa: BLE001 - a record that needs the user's policy, or can't be sent
         return None
 

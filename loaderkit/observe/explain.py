@@ -1,5 +1,7 @@
 """`it.explain()` from what was counted, and `loader.explain()` by experiments."""
 
+import contextlib
+import dataclasses
 import sys
 from typing import Any
 
@@ -13,11 +15,20 @@ from loaderkit._stats.text import duration, percent
 from loaderkit._system.resources import available_cpus
 from loaderkit.sources.optional import advised_calls
 
-from .analysis import ENOUGH, Change, Limit, advice_of, is_bottleneck, limit_of, rate_at
-from .experiments import Measured, measure, reads_alone, time_step
+from .analysis import ENOUGH, MOST_READS, Limit, advice_of, is_bottleneck, limit_of, reads_to_try
+from .conclusion import (
+    MOST_WORKERS,
+    Experiments,
+    advice_from,
+    changes_of,
+    is_limiting,
+    limit_from,
+    together,
+)
+from .experiments import measure, reads_alone, time_step
 from .explanation import Explanation
 
-_MOST_WORKERS = 64  # that an experiment starts
+_TWICE_SECONDS = 1.0  # an experiment that has so much time is made in two halves
 
 
 def explain_run(stats: Stats, program: Program) -> Explanation:
@@ -37,6 +48,8 @@ def explain_run(stats: Stats, program: Program) -> Explanation:
     limit = limit_of(stats, processors=processors, threads=threads)
     if limit.kind == "trainer":
         bottleneck = False
+    if limit.kind == "unknown":
+        return Explanation(None, limit, lacking="take some steps first")
     advice = advice_of(limit, workers=workers, processors=processors, threads=threads)
     why = [
         f"next() blocked for {percent(stats.waiting)} of the time, and was ready for {percent(stats.ready)} of steps."
@@ -93,14 +106,49 @@ def explain_loader(loader: DataLoader[Any], step: Any = None, seconds: float = 2
         raise RuntimeError(
             "explain: expected a loader without an open iterator, got one; close it, or use it.explain()"
         )
-    settings, processors = settings_of(loader), available_cpus()
-    counts = _counts(settings.worker_count, processors)
-    share = seconds / (len(counts) + 1 + (step is not None))
-    runs = {count: measure(loader, share, worker_count=count) for count in counts}
-    here = runs[settings.worker_count]
-    reads = reads_alone(loader, share)
+    settings = settings_of(loader)
+    counts = _counts(settings.worker_count, available_cpus())
+    share = seconds / (len(counts) + 3 + (step is not None))
     demand = None if step is None else time_step(loader, step, share)
-    return _conclude(settings, runs, here, reads, demand, processors)
+    # Twice, in opposite order: a machine that grows slower or faster meanwhile changes no gain.
+    orders = [counts, counts[::-1]] if share >= _TWICE_SECONDS else [counts]
+    passes = [
+        {count: measure(loader, share / len(orders), step, worker_count=count) for count in order}
+        for order in orders
+    ]
+    runs = {count: together([one[count] for one in passes]) for count in counts}
+    made = Experiments(
+        settings.worker_count,
+        available_cpus(),
+        _threads(settings.read_options, settings.source),
+        runs,
+        runs[settings.worker_count] if step is None else measure(loader, share),
+        reads_alone(loader, share),
+        demand,
+    )
+    if is_limiting(made) is not False:
+        for what, changes in _settings_for(limit_from(made), settings, made.threads):
+            with contextlib.suppress(Exception):  # a setting that this loader can't have, such as its pickle
+                made = made.plus(what, measure(loader, share, step, **changes))
+    return _conclude(made)
+
+
+def _settings_for(limit: Limit, settings: LoaderSettings, threads: int) -> list[tuple[str, dict[str, Any]]]:
+    """Settings other than the number of workers that may lift a limit: as they are written, and as fields."""
+    workers = settings.worker_count
+    match limit.kind:
+        case "reads" if threads < MOST_READS and not limit.what.startswith("read on CPU"):
+            count = reads_to_try(threads)
+            options = dataclasses.replace(settings.read_options, num_threads=count)
+            return [(f"read_options=lk.ReadOptions(num_threads={count})", {"read_options": options})]
+        case "bursts" if settings.prefetch:
+            ahead = 4 * settings.prefetch
+            return [(f"prefetch_batches={ahead}", {"prefetch": ahead})]
+        case "memory" if settings.max_memory is not None:
+            return [("max_memory=None", {"max_memory": None})]
+        case "interpreter lock":
+            return [('worker_kind="process"', {"worker_kind": "process", "worker_count": workers})]
+    return []
 
 
 def _threads(options: ReadOptions, source: Any) -> int:
@@ -110,86 +158,28 @@ def _threads(options: ReadOptions, source: Any) -> int:
 def _counts(workers: int, processors: int) -> list[int]:
     if not workers:
         return sorted({0, 1, max(2, processors)})
-    return sorted({max(1, workers // 2), workers, min(2 * workers, _MOST_WORKERS)})
+    return sorted({max(1, workers // 2), workers, min(2 * workers, MOST_WORKERS)})
 
 
-def _conclude(
-    settings: LoaderSettings,
-    runs: dict[int, Measured],
-    here: Measured,
-    reads: Measured | None,
-    demand: float | None,
-    processors: int,
-) -> Explanation:
-    workers, rate = settings.worker_count, here.rate
-    threads = _threads(settings.read_options, settings.source)
-    bottleneck = None if demand is None else demand > (1 + ENOUGH) * rate
-    limit = _limit(runs, here, reads, workers, processors, threads)
-    capped = {count: min(run.rate, demand or run.rate) for count, run in runs.items()}
-    changes = [
-        Change(
-            f"worker_count={count}",
-            capped[count],
-            None if demand is None else capped[count] / rate,
-            "measured",
-        )
-        for count in sorted(runs)
-        if count != workers and capped[count] > (1 + ENOUGH) * rate
-    ]
-    if bottleneck is not False and changes and limit.kind in ("workers", "operation", "reads"):
-        most = max(runs)
-        more, known = rate_at(2 * most, {count: run.rate for count, run in runs.items() if count})
-        if 2 * most <= _MOST_WORKERS:
-            more = min(more, demand or more)
-            changes.append(
-                Change(f"worker_count={2 * most}", more, None if demand is None else more / rate, known)
-            )
-    changes.sort(key=lambda change: -(change.rate or 0.0))
-    measured = [change for change in changes if change.known == "measured"]
-    if measured:
-        advice = measured[0].what
-    else:
-        advice = advice_of(limit, workers=workers, processors=processors, threads=threads)
-        if advice.startswith("worker_count"):  # that was tried, and didn't help
-            advice = f"a cheaper {limit.part}"
+def _conclude(made: Experiments) -> Explanation:
+    bottleneck, limit, changes = is_limiting(made), limit_from(made), changes_of(made)
     if bottleneck is False:
-        limit, advice, changes = Limit("trainer", "the trainer's step", limit.part), "", []
-    why = [f"Alone the loader makes {rate:,.0f} records/s with worker_count={workers}."]
-    if demand is not None:
-        why.append(f"The step takes {demand:,.0f} records/s.")
-    else:
+        changes = []
+    why = [f"Alone the loader makes {made.alone.rate:,.0f} records/s with worker_count={made.workers}."]
+    if made.demand is None:
         why.append("Without step= the trainer's demand isn't known, so no gain is told.")
-    if reads is not None:
-        why.append(f"Reads alone make {reads.rate:,.0f} records/s.")
-    return Explanation(
-        bottleneck, limit, advice, tuple(why), tuple(changes), tuple(_notes(here.stats)), lacking="give step="
-    )
-
-
-def _limit(
-    runs: dict[int, Measured],
-    here: Measured,
-    reads: Measured | None,
-    workers: int,
-    processors: int,
-    threads: int,
-) -> Limit:
-    stats, parts = here.stats, here.stats.parts
-    if not parts:
-        return Limit("unknown", "nothing was made")
-    part = max(parts, key=lambda name: parts[name])
-    on_cpu = (stats.cpu or 0.0) >= 0.6
-    where = f"{part} {'on CPU' if on_cpu else 'waiting'}"
-    best = max(runs, key=lambda count: runs[count].rate)
-    gains = runs[best].rate > 1.1 * here.rate and best > workers
-    if part == "read" and reads is not None:
-        return Limit("reads", f"reads {'on CPU' if on_cpu else 'waiting'}", part)
-    if not workers and gains:
-        return Limit(
-            "calling thread", f"the thread that calls next() does all the work, most of it {where}", part
+    else:
+        why.append(
+            f"The step by itself takes {made.demand:,.0f} records/s; with the loader {made.here.rate:,.0f} records/s."
         )
-    if gains:
-        return Limit("workers", where, part)
-    if on_cpu:
-        return Limit("processors", where, part)
-    return Limit("operation", where, part)
+    if made.reads is not None:
+        why.append(f"Reads alone make {made.reads.rate:,.0f} records/s.")
+    return Explanation(
+        bottleneck,
+        limit,
+        advice_from(made, limit, changes),
+        tuple(why),
+        tuple(changes),
+        tuple(_notes(made.here.stats)),
+        lacking="give step=",
+    )

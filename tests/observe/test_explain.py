@@ -105,10 +105,11 @@ def test_experiments_find_what_waits_and_measure_the_gain(source, operations, pa
         assert loader.stats().pool.all.records == 0  # its own workers did nothing
     assert said.bottleneck is True
     assert said.limit.part == part
-    measured = next(change for change in said.changes if change.known == "measured")
-    assert measured.what == "worker_count=2"
+    measured = next(change for change in said.changes if change.what == "worker_count=2")
+    assert measured.known == "measured"
     assert 1.5 < measured.gain < 2.5
-    assert said.first_line.endswith("Try worker_count=2.")
+    tried = "read_options=lk.ReadOptions(num_threads=8)" if part == "read" else "worker_count=2"
+    assert said.first_line.endswith(f"Try {tried}.")
 
 
 def test_a_slow_step_makes_the_trainer_the_limit():

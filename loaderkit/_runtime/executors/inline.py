@@ -1,8 +1,11 @@
 """The calling thread as the worker: no process, no shared memory, and no thread but those that read ahead."""
 
+import os
+import threading
 import time
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +16,7 @@ from loaderkit._runtime.worker.meter import Meter, counters
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
 from loaderkit._stats.counters import STARVING, WORKING, PoolCounters, WorkerCounters
+from loaderkit._system.resources import processor_times
 
 from .executor import Executor, NextResult
 
@@ -73,6 +77,8 @@ class InlineExecutor(Executor):
         self._meter.enter(STARVING)
         self._assigned: deque[Assignment] = deque()  # not begun; MakeBatch tasks come first
         self._nanoseconds = 0  # in tasks
+        self._thread: int | None = None  # that did the first task
+        self._times_before: tuple[int, int] | None = None  # those of its processors until then
         self._dispatcher.ready(0)
 
     def next(self, stream: int) -> NextResult:
@@ -122,6 +128,9 @@ class InlineExecutor(Executor):
     def _work(self, assignment: Assignment) -> None:
         task = assignment.task
         self._task_context.replacement = partial(self._dispatcher.replacement, 0, task.id, assignment.attempt)
+        if self._thread is None:
+            self._thread = threading.get_native_id()
+            self._times_before = processor_times(os.getpid(), self._thread)
         begun = time.perf_counter_ns()
         self._meter.enter(WORKING)
         try:
@@ -149,7 +158,16 @@ class InlineExecutor(Executor):
 
     def statistics(self) -> PoolCounters:
         names = self.program.operation_names
-        return self._pool_counters([counters(self._meter.cells, 0, "inline", names)], WorkerCounters())
+        counted = counters(self._meter.cells, 0, "inline", names)
+        return self._pool_counters([replace(counted, delayed=self._delayed(counted.cpu))], WorkerCounters())
+
+    def _delayed(self, cpu: int | None) -> int | None:
+        """The tasks' part of the thread's waits for a processor: as their part of its time on one."""
+        times = None if self._thread is None else processor_times(os.getpid(), self._thread)
+        if cpu is None or times is None or self._times_before is None:
+            return None
+        on_processor, delayed = (now - before for now, before in zip(times, self._times_before, strict=True))
+        return int(delayed * min(1.0, cpu / max(on_processor, 1)))
 
     def shut_down(self) -> None:
         """Ends the reading threads and the feeder, if there are any."""

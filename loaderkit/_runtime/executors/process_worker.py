@@ -25,7 +25,7 @@ from loaderkit._stats.counters import WorkerCounters
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.limits import naming_limits
 from loaderkit._system.platform import open_process, process_state
-from loaderkit._system.resources import own_memory
+from loaderkit._system.resources import own_memory, processor_times
 
 from .worker import Event, ReplacementRequested, SetupFailed, SpaceRequested, TaskFinished, WorkerReady
 
@@ -66,6 +66,7 @@ class ProcessWorker:
         self._received = bytearray()
         self._unsent = bytearray()
         self._layouts: dict[BatchLayout, int] = {}
+        self._delayed_start = 0  # for want of a processor, until it was ready
         try:
             with theirs:
                 self.process = launched((theirs.fileno(), arena.fd, self._heartbeat.fd, *descriptors))
@@ -150,7 +151,10 @@ class ProcessWorker:
             pass  # all that arrived is read
         except OSError:
             self.open = False
-        return [_event(kind, body) for kind, body in wire.split(self._received)]
+        events = [_event(kind, body) for kind, body in wire.split(self._received)]
+        if any(isinstance(event, WorkerReady) for event in events):
+            self._delayed_start = (processor_times(self.process.pid) or (0, 0))[1]
+        return events
 
     def progress(self) -> Progress:
         return self._heartbeat.progress()
@@ -160,8 +164,10 @@ class ProcessWorker:
         if alive:
             with contextlib.suppress(OSError):  # it ends now
                 task = self._heartbeat.progress().task
-        memory = own_memory(self.process.pid) if alive else None
-        return counters(self._heartbeat.cells, self.number, "process", names, task, memory)
+        pid = self.process.pid
+        memory, times = (own_memory(pid), processor_times(pid)) if alive else (None, None)
+        delayed = None if times is None else max(0, times[1] - self._delayed_start)
+        return counters(self._heartbeat.cells, self.number, "process", names, task, memory, delayed)
 
     def doing(self) -> tuple[str, str]:
         stacks = self._heartbeat.stacks(self.process.pid)

@@ -1,6 +1,7 @@
 """A worker in a thread of the trainer."""
 
 import contextlib
+import os
 import queue
 import sys
 import threading
@@ -24,6 +25,7 @@ from loaderkit._runtime.worker.meter import Meter, counters
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
 from loaderkit._stats.counters import STARVING, TELLING, WAITING, WORKING, WorkerCounters
+from loaderkit._system.resources import processor_times
 from loaderkit.errors import WorkerError
 
 from .worker import Event, ReplacementRequested, SetupFailed, TaskFinished, WorkerReady
@@ -93,7 +95,9 @@ class ThreadWorker:
         return replace(progress, beats=progress.beats + self._wait_beats)
 
     def counters(self, names: Sequence[str]) -> WorkerCounters:
-        return counters(self._meter.cells, self.number, "thread", names, self._progress.task)
+        times = processor_times(os.getpid(), self._thread.native_id)
+        delayed = None if times is None else times[1]
+        return counters(self._meter.cells, self.number, "thread", names, self._progress.task, delayed=delayed)
 
     def doing(self) -> tuple[str, str]:
         frame = sys._current_frames().get(self._thread.ident or 0)

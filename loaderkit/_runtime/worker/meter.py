@@ -121,12 +121,13 @@ def counters(
     names: Sequence[str],
     task: int | None = None,
     memory: int | None = None,
+    delayed: int | None = None,
 ) -> WorkerCounters:
     """What a worker's cells say now; any thread and the trainer's process may ask.
 
     Args:
         cells: of its meter.
-        number, kind, task, memory: as in `WorkerCounters`.
+        number, kind, task, memory, delayed: as in `WorkerCounters`.
         names: of the operations.
     """
     shown = min(len(names), _MOST_OPERATIONS)
@@ -153,6 +154,7 @@ def counters(
         waiting,
         unfinished=present if phase == WORKING else 0,
         operations=operations,
+        delayed=delayed,
         memory=memory,
         **named,
     )

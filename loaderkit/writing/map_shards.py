@@ -11,6 +11,7 @@ from loaderkit._base.canonical_json import digest
 from loaderkit._base.integers import at_least
 from loaderkit._loader.loader import DataLoader
 from loaderkit._order.sharding import NoSharding
+from loaderkit._system.folder_replacement import replace_folder, restore_folder
 from loaderkit._system.locked_folder import locked_folder
 from loaderkit._system.progress_bar import progress_bar
 from loaderkit._system.whole_file import whole_file
@@ -101,6 +102,7 @@ def map_shards(
     partial = f"{target}.partial"
     _check_target(target, overwrite, is_file=write_format is None)
     with locked_folder(partial):
+        restore_folder(target, os.path.join(partial, FINISHED))
         _check_target(
             target, overwrite, is_file=write_format is None
         )  # another process may have just finished
@@ -195,10 +197,13 @@ def _make_folder(folder: str, names: list[str]) -> None:
 
 def _name(finished: str, target: str, partial: str) -> None:
     """Gives what is finished its name, in place of what has it, and removes the rest of the unfinished work."""
-    if os.path.isdir(target) or (os.path.lexists(target) and os.path.isdir(finished)):
-        # A name of its own: a run that was killed below has left what it replaced.
-        os.replace(target, os.path.join(partial, f"replaced-{os.urandom(4).hex()}"))
-    os.replace(finished, target)
+    if os.path.isdir(target):
+        for name in os.listdir(partial):
+            if name.endswith(".done"):  # they would vouch for the files that `finished` has from here on
+                os.unlink(os.path.join(partial, name))
+        replace_folder(finished, target, finished)
+    else:
+        os.replace(finished, target)
     descriptor = os.open(os.path.dirname(target), os.O_RDONLY)
     try:
         os.fsync(descriptor)

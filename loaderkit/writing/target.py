@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 
+from loaderkit._system.folder_replacement import replace_folder, restore_folder
 from loaderkit._system.locked_folder import locked_folder
 
 from .shard_files import DONE, sync
@@ -41,6 +42,7 @@ class WriteTarget:
         self._check()
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         with locked_folder(self.folder):
+            restore_folder(self._path, self._path)
             self._check()
             for name in os.listdir(self.folder):
                 if not self._is_ours(name):
@@ -65,19 +67,16 @@ class WriteTarget:
         sync(self.folder)
         if self._is_file:
             os.replace(os.path.join(self.folder, names[0]), self._path)
+        elif not os.path.lexists(self._path):
+            os.rename(self.folder, self._path)
         else:
-            self._replace_folder()
+            # The replaced folder may get the name of the folder of unfinished files: no other process takes it then.
+            with locked_folder(self._path):
+                replaced = replace_folder(self.folder, self._path, self._path)
+                sync(os.path.dirname(self._path))
+                shutil.rmtree(replaced)
         sync(os.path.dirname(self._path))
         return [self._path] if self._is_file else [os.path.join(self._path, name) for name in names]
-
-    def _replace_folder(self) -> None:
-        if not os.path.lexists(self._path):
-            os.rename(self.folder, self._path)
-            return
-        old = f"{self._path}.{os.urandom(4).hex()}.replaced"
-        os.rename(self._path, old)
-        os.rename(self.folder, self._path)
-        shutil.rmtree(old)
 
     def _is_ours(self, name: str) -> bool:
         base = name.removesuffix(DONE)

@@ -1,5 +1,6 @@
 """lk.write: what goes in comes out, whole or not at all, the same bytes for any workers."""
 
+import contextlib
 import hashlib
 import os
 import re
@@ -140,6 +141,57 @@ def test_a_killed_run_goes_on(tmp_path):
     assert os.listdir(tmp_path) == ["set"] and len(os.listdir(path)) == 4
     assert (path / first.name).stat().st_ino == inode
     assert [*lk.TFRecordDataSource(path / "*.tfrecord")] == [b"%d" % key for key in range(40)]
+
+
+KILLED_OVER_A_SET = """
+import os, signal, sys, loaderkit as lk
+from loaderkit._system import folder_replacement
+
+def write(writer, path, records, **options):
+    if writer == "write":
+        lk.write(records, path, format="jsonl", shards=2, **options)
+    else:
+        lk.map_shards(dict, records, path, format="jsonl", shards=2, version=1, **options)
+
+def kill(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+old, new = ([{"x": x}, {"x": x}] for x in (1, 2))
+for writer in ("write", "map"):
+    for step in ("exchanged", "renamed"):
+        path = f"{sys.argv[1]}/{writer}-{step}"
+        write(writer, path, old)
+        if os.fork():
+            assert os.wait()[1] == signal.SIGKILL
+            continue
+        if step == "exchanged":
+            folder_replacement.shutil.rmtree = kill
+        else:
+            folder_replacement._exchanged = lambda *_: False
+            rename = os.rename
+            os.rename = lambda one, other: kill() if other == path else rename(one, other)
+        write(writer, path, new, overwrite=True)
+"""
+
+
+def test_a_run_killed_while_it_replaces_a_set_leaves_a_whole_one(tmp_path):
+    """Where the system exchanges two names, it has the set's; elsewhere the next run gives it the name back."""
+    subprocess.run([sys.executable, "-c", KILLED_OVER_A_SET, tmp_path], check=True)
+    for writer in ("write", "map"):
+        exchanged, renamed = (tmp_path / f"{writer}-{step}" for step in ("exchanged", "renamed"))
+        assert [*lk.JsonLinesDataSource(exchanged / "*.jsonl")] == [{"x": 2}, {"x": 2}]
+        assert not renamed.exists()
+        for path in (exchanged, renamed):
+            for options, error in (({}, FileExistsError), ({"overwrite": True}, None)):
+                records = [{"x": 3}, {"x": 4}]
+                with pytest.raises(error) if error else contextlib.nullcontext():
+                    if writer == "write":
+                        lk.write(records, path, format="jsonl", shards=2, **options)
+                    else:
+                        lk.map_shards(dict, records, path, format="jsonl", shards=2, version=2, **options)
+                expected = [{"x": 1}, {"x": 1}] if error and path == renamed else [{"x": 2}, {"x": 2}]
+                assert [*lk.JsonLinesDataSource(path / "*.jsonl")] == (expected if error else records)
+    assert len(os.listdir(tmp_path)) == 4
 
 
 def test_a_file_of_other_records_is_not_taken_for_one_of_these(tmp_path, monkeypatch):

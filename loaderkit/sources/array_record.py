@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any, Self, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._formats.record_codec import decode_record, decode_records
 from loaderkit._formats.scan import Malformed
@@ -52,7 +53,7 @@ class _File:
         return (self.path.rpartition("/")[2], self.nbytes, self.start, self.stop)
 
 
-class ArrayRecordDataSource:
+class ArrayRecordDataSource(Closing):
     """The records (bytes, or the dicts that lk.write took) of ArrayRecord files, in the order of the files.
 
     Args:
@@ -240,12 +241,6 @@ class ArrayRecordDataSource:
     def close(self) -> None:
         """Closes the open files; a later read opens its files again."""
         self._reader.cache_clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         more = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""

@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.sizes import number_of_bytes
 from loaderkit.errors import DataFormatError, LoaderkitError
@@ -18,7 +19,7 @@ from .table_library import pyarrow_for
 from .table_rows import TableRowsSource, columns_of, require_same_columns
 
 
-class ArrowDataSource(TableRowsSource):
+class ArrowDataSource(TableRowsSource, Closing):
     """Rows of Arrow files, mapped into memory: record k is {column: value}; it needs the extra `arrow`.
 
     IPC files (.arrow, Feather version 2) and streams, which Hugging Face's caches are. Values are numpy numbers, str,
@@ -124,12 +125,6 @@ class ArrowDataSource(TableRowsSource):
             self._memory.clear()
             self._open_files.clear()
             self._files.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         more = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""

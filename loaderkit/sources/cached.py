@@ -2,23 +2,24 @@
 
 import logging
 import os
-from typing import Any, Self, SupportsIndex
+from typing import Any, SupportsIndex
 
 from numpy.typing import ArrayLike
 
+from loaderkit._base.closing import Closing
 from loaderkit._base.sizes import number_of_bytes
 from loaderkit._formats.record_codec import decode_record, encode_record
 
 from .fingerprint import fingerprint_of
 from .kept_records import FolderOfRecords, MemoryOfRecords
 from .naming import namer_of
-from .optional import advised_bytes, advised_calls, advised_chunk, lacking
 from .protocol import check_key, check_keys, read_records, require_methods, short_repr
+from .source_advice import SourceAdvice
 
 _log = logging.getLogger("loaderkit")
 
 
-class CachedDataSource:
+class CachedDataSource(SourceAdvice, Closing):
     """A source's records, each read from it once and then kept, as bytes: for those that are slow to read or decode.
 
     With a folder they are kept there for all processes of this machine and for later runs, also after one was killed;
@@ -105,27 +106,6 @@ class CachedDataSource:
                     str(error),  # a handler that keeps the error would keep the files open
                 )
 
-    @property
-    def read_ahead(self) -> int:
-        """Calls in flight that pay, as the source says; 0 where it doesn't."""
-        return advised_calls(self._source)
-
-    @property
-    def chunk_records(self) -> int:
-        """Consecutive records that are read together; only where the source says it, else an AttributeError."""
-        chunk = advised_chunk(self._source)
-        if chunk is None:
-            raise lacking(self, "chunk_records", needs="a source with `chunk_records`")
-        return chunk
-
-    @property
-    def chunk_bytes(self) -> int:
-        """Bytes that are read for so many records, as the source says; only where it does, else an AttributeError."""
-        nbytes = advised_bytes(self._source)
-        if nbytes is None:
-            raise lacking(self, "chunk_bytes", needs="a source with `chunk_bytes`")
-        return nbytes
-
     def name(self, record_key: SupportsIndex) -> str | None:
         """The name that the source gives the record, None where it gives none.
 
@@ -141,12 +121,6 @@ class CachedDataSource:
     def close(self) -> None:
         """Closes the files, or forgets what is in memory; a later read begins again. The source stays open."""
         self._opened = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"CachedDataSource({short_repr(self._source)}, {self._folder!r})"

@@ -8,11 +8,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index as as_index
-from typing import TYPE_CHECKING, Any, Never, Self, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, Never, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_source_method
 from loaderkit._base.integers import not_an_int
 from loaderkit._formats.scan import Format
@@ -62,7 +63,7 @@ class _Selection:
         return int(records[found[0]]) if len(found) else -1
 
 
-class IndexedDataSource:
+class IndexedDataSource(Closing):
     """The records of files, by an index of where each lies. A subclass gives the records' values.
 
     Args:
@@ -220,12 +221,6 @@ class IndexedDataSource:
         """Closes the open files and connections; a later read opens them again."""
         self._spans.close()
         self._ranges.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     if not TYPE_CHECKING:  # where it would make every misspelled name an attribute
 

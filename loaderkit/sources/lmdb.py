@@ -4,12 +4,13 @@ import os
 import threading
 from collections.abc import Sequence
 from reprlib import repr as _short
-from typing import Any, Self, SupportsIndex
+from typing import Any, SupportsIndex
 from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._formats.record_codec import decode_records
 from loaderkit._formats.scan import Malformed
@@ -21,7 +22,7 @@ from .content import content_hash, digest_of, sampled_keys
 from .protocol import check_key, check_keys
 
 
-class LmdbDataSource:
+class LmdbDataSource(Closing):
     """The values of an LMDB database, in the order of its keys. It is opened read-only, once in each process.
 
     Args:
@@ -149,12 +150,6 @@ class LmdbDataSource:
     def close(self) -> None:
         """Closes the database, where no other source of this process has it open; a later read opens it again."""
         self._opened = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"LmdbDataSource({self._path!r}, records={len(self)})"

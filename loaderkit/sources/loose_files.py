@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from operator import index as as_index
-from typing import TYPE_CHECKING, Any, Never, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Never, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_source_method
 
 from .protocol import check_key, check_keys
@@ -16,7 +17,7 @@ from .whole_files import WholeFiles
 REMOTE_READ_AHEAD = 4
 
 
-class LooseFilesDataSource:
+class LooseFilesDataSource(Closing):
     """Records that have a whole file each; a subclass makes the record.
 
     Args:
@@ -70,12 +71,6 @@ class LooseFilesDataSource:
     def close(self) -> None:
         """Closes the open files; a later read opens its files again."""
         self._files.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     if not TYPE_CHECKING:  # where it would make every misspelled name an attribute
 

@@ -11,13 +11,14 @@ from loaderkit._base.tree import own_each
 
 from .fingerprint import fingerprint_of
 from .naming import namer_of
-from .optional import advised_bytes, advised_calls, advised_chunk, lacking, many_reader
+from .optional import lacking, many_reader
 from .protocol import check_key, check_keys, read_record, read_records, require_methods, short_repr
+from .source_advice import SourceAdvice
 
 _MOST_OF_NAME = 80  # characters
 
 
-class MapDataSource:
+class MapDataSource(SourceAdvice):
     """A function's results on the records of a source.
 
     A `Map` of the loader does the same for all records; this is for one source of several, which then have records of
@@ -61,27 +62,6 @@ class MapDataSource:
     def _read_many(self, record_keys: ArrayLike) -> list[Any]:
         keys = check_keys(record_keys, len(self._source), self)
         return list(map(self._function, own_each(read_records(self._source, keys.tolist()))))
-
-    @property
-    def read_ahead(self) -> int:
-        """Calls in flight that pay, as the source says; 0 where it doesn't."""
-        return advised_calls(self._source)
-
-    @property
-    def chunk_records(self) -> int:
-        """Consecutive records that are read together; only where the source says it, else an AttributeError."""
-        chunk = advised_chunk(self._source)
-        if chunk is None:
-            raise lacking(self, "chunk_records", needs="a source with `chunk_records`")
-        return chunk
-
-    @property
-    def chunk_bytes(self) -> int:
-        """Bytes that are read for so many records, as the source says; only where it does, else an AttributeError."""
-        nbytes = advised_bytes(self._source)
-        if nbytes is None:
-            raise lacking(self, "chunk_bytes", needs="a source with `chunk_bytes`")
-        return nbytes
 
     @property
     def chunk_feed(self) -> Any:

@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.sizes import number_of_bytes
 from loaderkit.errors import LoaderkitError
@@ -22,7 +23,7 @@ from .table_rows import TableRowsSource, columns_of, require_same_columns
 MOST_READ = 20
 
 
-class ParquetDataSource(TableRowsSource):
+class ParquetDataSource(TableRowsSource, Closing):
     """Rows of Parquet files: record k is {column: value}; it needs the extra `arrow`.
 
     Values are numpy numbers, str, bytes, numpy arrays for lists of numbers, lists and dicts; a null is None (see
@@ -188,12 +189,6 @@ class ParquetDataSource(TableRowsSource):
         """Forgets the decoded row groups and closes connections; a later read opens them again."""
         self._memory.clear()
         self._files.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         more = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""

@@ -5,11 +5,12 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from reprlib import repr as _short
-from typing import Any, Self, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loaderkit._base.closing import Closing
 from loaderkit._system.file_identity import FileIdentity, file_changed
 from loaderkit._system.shared_memory import goes_to_a_worker
 from loaderkit.errors import DataFormatError
@@ -25,7 +26,7 @@ _READING = threading.RLock()
 _registered_with: set[bool] = set()  # whether h5py was loaded, at each registration
 
 
-class ArraysDataSource:
+class ArraysDataSource(Closing):
     """Rows of the variables of a data set of arrays: record k is {name: row k along a dimension}.
 
     The data set is opened once in each process that reads it, when it first reads, and closed with it.
@@ -205,12 +206,6 @@ class ArraysDataSource:
             self._data, self._found, self._process = None, {}, -1
             if process == os.getpid() and callable(close := getattr(data, "close", None)):
                 close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         what = (

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from .fingerprint import fingerprint_of
 from .naming import namer_of
-from .optional import advised_bytes, advised_calls, advised_chunk, column_reader, lacking, many_reader
+from .optional import advised_chunk, column_reader, lacking, many_reader
 from .protocol import check_key, check_keys, read_record, read_records, require_methods, short_repr
 from .shared_arrays import SharedArrays
+from .source_advice import SourceAdvice
 
 
 class _KeyTable:
@@ -40,7 +41,7 @@ class _KeyTable:
         self.keys = shared.views()[0]
 
 
-class SubsetDataSource:
+class SubsetDataSource(SourceAdvice):
     """The chosen records of another source.
 
     Args:
@@ -87,11 +88,6 @@ class SubsetDataSource:
         return read_records(self._source, self._source_keys(record_keys).tolist())
 
     @property
-    def read_ahead(self) -> int:
-        """Calls in flight that pay, as the source says; 0 where it doesn't."""
-        return advised_calls(self._source)
-
-    @property
     def chunk_records(self) -> int:
         """Consecutive records that are read together, in the mean.
 
@@ -102,14 +98,6 @@ class SubsetDataSource:
         if chunk is None or not ordered:
             raise lacking(self, "chunk_records", needs="keys in order of a source with `chunk_records`")
         return max(1, chunk * len(keys) // (abs(keys[len(keys) - 1] - keys[0]) + 1))
-
-    @property
-    def chunk_bytes(self) -> int:
-        """Bytes that are read for so many records: of a chunk of the source; only where it says it."""
-        nbytes = advised_bytes(self._source)
-        if nbytes is None:
-            raise lacking(self, "chunk_bytes", needs="a source with `chunk_bytes`")
-        return nbytes
 
     @property
     def chunk_feed(self) -> Any:

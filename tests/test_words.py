@@ -51,10 +51,10 @@ PLAIN = """
     stages stall stamp standard start state stateful states stats status steps stop storage store stored streams
     strict strided structure subset substituted summary supervised supervisor system table tables tagged taken
     tar target targets tasks tensor testing text texts tf tfds tfrecord thread threads timeout to token tokens
-    torch totals trailer train trainer training transformation transforms transport tree tuple turn unfit
-    unpacking unpickler unreadable up usage user value values variable vector verdict verify version versions
-    view voc vocabulary wait waiting warning watch watched weight weighted weights whole windowed windows with
-    without workers write writer writing written xml yields zip zipped
+    torch totals trailer train trainer training transformation transforms transport tree tuple turn unequal
+    unfit unpacking unpickler unreadable up usage user value values variable vector verdict verify version
+    versions view voc vocabulary wait waiting warning watch watched weight weighted weights whole windowed
+    windows with without workers write writer writing written xml yields zip zipped
 """
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")

@@ -87,7 +87,7 @@ def _number_reader(array: Any, description: Description | None) -> RowReader | N
         return lambda rows: [values[row].copy() for row in rows]
     if description is None or description["kind"] not in ("bool", "int", "float"):
         return lambda rows: [values[row] for row in rows]
-    python_values = memoryview(values)
+    python_values = values.data
     return lambda rows: [python_values[row] for row in rows]
 
 
@@ -95,15 +95,15 @@ def _dictionary_reader(array: Any, description: Description | None) -> RowReader
     places, value_of = _numbers(array.indices), row_reader(array.dictionary, description)
     if places is None or value_of is None:
         return None
-    numbers = memoryview(places)
+    numbers = places.data
     return lambda rows: value_of([numbers[row] for row in rows])
 
 
 def _offsets(array: Any, dtype: Any) -> memoryview:
     buffer = array.buffers()[1]
     if buffer is None or not buffer.size:  # of an array without rows
-        return memoryview(np.zeros(len(array) + 1, dtype))
-    return memoryview(np.frombuffer(buffer, dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize))
+        return np.zeros(len(array) + 1, dtype).data
+    return np.frombuffer(buffer, dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize).data
 
 
 def _bytes_reader(array: Any, make: Callable[[memoryview], Any]) -> RowReader:

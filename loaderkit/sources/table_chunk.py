@@ -5,6 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from loaderkit._formats.arrow_arrays import UnequalShapesError, holds_arrays, stacked_arrays
 from loaderkit._formats.arrow_row_readers import RowReader, row_reader
 from loaderkit._formats.arrow_values import Description, NullValueError, column_of
 
@@ -30,12 +31,12 @@ class TableChunk:
         ]
 
     def array(self, place: int) -> NDArray[Any] | None:
-        """A column of rows with one shape as an array (rows, ...); None where it has nulls."""
+        """A column of rows with one shape as an array (rows, ...); None where it has nulls or several shapes."""
         if place not in self._arrays:
             column = self._whole(place)
             try:
-                self._arrays[place] = None if column is None else column_of(column)
-            except NullValueError:
+                self._arrays[place] = None if column is None else array_of(column, self._descriptions[place])
+            except (NullValueError, UnequalShapesError):
                 self._arrays[place] = None
         return self._arrays[place]
 
@@ -45,3 +46,16 @@ class TableChunk:
         if not hasattr(column, "chunks"):
             return column
         return column.chunk(0) if column.num_chunks == 1 else None
+
+
+def array_of(column: Any, description: Description | None) -> NDArray[Any]:
+    """A column as an array (rows, ...).
+
+    Args:
+        column: a pyarrow Array of one row or more. NullValueError where it has a null, UnequalShapesError where arrays
+            that loaderkit wrote differ in shape.
+        description: as `rows_of` takes it.
+    """
+    if description is not None and holds_arrays(description):
+        return stacked_arrays(column, description)
+    return column_of(column)

@@ -8,20 +8,21 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loaderkit._formats.arrow_arrays import UnequalShapesError, holds_arrays
 from loaderkit._formats.arrow_row_readers import RowReader
 from loaderkit._formats.arrow_values import (
     ColumnSpec,
     Description,
     NullValueError,
-    column_of,
     column_spec,
     rows_of,
 )
+from loaderkit._formats.example_encoding import dtype_of
 from loaderkit.errors import DataFormatError
 
 from .optional import ColumnsDifferError, lacking
 from .protocol import check_key, check_keys
-from .table_chunk import TableChunk
+from .table_chunk import TableChunk, array_of
 
 METADATA = b"loaderkit"  # of a schema: a JSON object, "record" describes the records
 VALUE = "value"  # the column of records that aren't dicts
@@ -144,7 +145,7 @@ class TableRowsSource:
         self._columns, self._alone = columns, alone
         self._ends, self._firsts = ends, firsts
         self._offsets = firsts - np.concatenate(([0], ends[:-1]))  # added to a key for the row in its chunk
-        self._specs = [column.spec for column in columns]
+        self._known_specs: list[ColumnSpec | None] | None = None
         self._descriptions = [column.description for column in columns]
 
     def _chunk(self, number: int) -> TableChunk:
@@ -227,12 +228,32 @@ class TableRowsSource:
     def take(self) -> Callable[..., Any]:
         """`take(record_keys, out=None)` gives many records as columns, an array (n, ...) each.
 
-        It is there where all columns are numbers or fixed-size lists of them, else an AttributeError. Where a column
-        has a null among these records it raises ColumnsDifferError that names the row; the records can be read still.
+        It is there where all columns are numbers, fixed-size lists of them, or arrays that `lk.write` wrote and that
+        have one shape in the first record batch or row group; else an AttributeError. Where a column has a null or an
+        array of another shape among these records it raises ColumnsDifferError that names the row; the records can be
+        read still.
         """
         if self._alone or not all(self._specs):
-            raise lacking(self, "take", needs="columns of numbers or fixed-size lists of them")
+            raise lacking(self, "take", needs="columns of numbers or arrays of one shape")
         return self._take
+
+    @property
+    def _specs(self) -> list[ColumnSpec | None]:
+        """dtype and shape of a row of each column; None where they may differ."""
+        if self._known_specs is None:
+            specs = [column.spec for column in self._columns]
+            arrays = [place for place, each in enumerate(self._descriptions) if holds_arrays(each)]
+            if arrays and all(spec or place in arrays for place, spec in enumerate(specs)):
+                try:
+                    chunk = self._chunk(0)
+                    for place in arrays:
+                        found, description = chunk.array(place), self._descriptions[place]
+                        if found is not None and description is not None:
+                            specs[place] = dtype_of(description["dtype"]), found.shape[1:]
+                except Exception:  # noqa: BLE001 - it is said where the records are read
+                    return specs
+            self._known_specs = specs
+        return self._known_specs
 
     def _take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> dict[str, NDArray[Any]]:
         keys = check_keys(record_keys, len(self), self)
@@ -244,24 +265,41 @@ class TableRowsSource:
             for chunk, begin, end in runs or ():
                 assert runs is not None
                 places: Any = slice(begin, end) if runs.order is None else runs.order[begin:end]
+                rows: Any = runs.rows[begin:end]
                 array = chunk.array(place)
-                into[places] = (
-                    self._column(place, runs, keys)[begin:end]
-                    if array is None
-                    else array[runs.rows[begin:end]]
-                )
+                if array is None or array.shape[1:] != spec[1]:
+                    array, rows = self._column(place, spec[1], runs, keys), slice(begin, end)
+                into[places] = array[rows]
             taken[column.name] = into
         return taken
 
-    def _column(self, place: int, runs: RowRuns, keys: NDArray[np.int64]) -> NDArray[Any]:
+    def _column(
+        self, place: int, shape: tuple[int, ...], runs: RowRuns, keys: NDArray[np.int64]
+    ) -> NDArray[Any]:
+        """The rows of a column of which one may have a null or another shape."""
+        taken, description = _taken(place, runs), self._descriptions[place]
         try:
-            return column_of(_taken(place, runs))
-        except NullValueError as error:
-            key = int(keys[error.row if runs.order is None else runs.order[error.row]])
-            raise ColumnsDifferError(
-                f"{self.name(key)}: expected a value in the column {self._columns[place].name!r}, got a null; fill it "
-                "before the table is written, or by an operation on records"
-            ) from None
+            column = array_of(taken, description)
+            if column.shape[1:] == shape:
+                return column
+        except (NullValueError, UnequalShapesError):
+            pass
+        row, value = next(
+            each
+            for each in enumerate(rows_of(taken, description))
+            if each[1] is None or isinstance(each[1], list) or np.shape(each[1]) != shape
+        )
+        wanted, got = "a value", "a null"
+        if value is not None and not isinstance(value, list):
+            wanted, got = (
+                f"an array of shape {shape}, as the first row has",
+                f"one of shape {np.shape(value)}",
+            )
+        key = int(keys[row if runs.order is None else runs.order[row]])
+        raise ColumnsDifferError(
+            f"{self.name(key)}: expected {wanted} in the column {self._columns[place].name!r}, got {got}; change it "
+            "before the table is written, or by an operation on records"
+        )
 
     def name(self, record_key: SupportsIndex) -> str:
         """The file and the row in it, such as "/data/train.parquet[17]".

@@ -1,5 +1,7 @@
 """Data sets with a name are written: files of each split, and the card that says what they hold."""
 
+import bisect
+import contextlib
 import json
 import os
 import shutil
@@ -11,9 +13,10 @@ from loaderkit._system.locked_folder import locked_folder
 from loaderkit._system.versions import present_versions
 from loaderkit._system.whole_file import whole_file
 from loaderkit.sources import fingerprint_of
-from loaderkit.sources.protocol import require_source
-from loaderkit.writing.map_shards import map_shards
+from loaderkit.writing.map_shards import shard_count
+from loaderkit.writing.record_stream import source_or_none
 from loaderkit.writing.shard_jobs import safe_on_disk
+from loaderkit.writing.write import write
 
 from .card import DatasetCard, ShardFile, is_name, is_split, write_card
 from .features import features_of
@@ -32,6 +35,7 @@ def write_dataset(
     format: str,  # noqa: A002 - as in lk.write
     data_dir: str | os.PathLike[str] | None = None,
     shards: int | None = None,
+    shard_bytes: int | None = None,
     supervised_keys: Sequence[str] | None = None,
     description: str | None = None,
     provenance: Any = None,
@@ -40,18 +44,21 @@ def write_dataset(
     """Writes a version of a data set, which `lk.open` reads by its name.
 
     The files are in DATA_DIR/NAME/VERSION, beside a card, dataset.json, with their records and checksums. The folder
-    has its name once all is there. A run that was killed goes on when the same is written again.
+    has its name once all is there. A run that was killed goes on when the same is written again: the files of a source
+    that were finished stay, unless they are ended by bytes; an iterable begins again.
 
     Args:
-        splits: name of the split -> data source.
+        splits: name of the split -> what `lk.write` takes: a data source, a loader or another iterable, or a function
+            that gives one, such as a generator function.
         name: NAME:VERSION, such as "digits:1.0.0". A version is written once. Another major version has another order
             or content, another minor version has more features, another patch version other bytes.
         format: as in `lk.write`: "tar", "array_record", "tfrecord", "parquet", ...
         data_dir: the folder of the data sets; else $LOADERKIT_DATA_DIR, else ~/loaderkit_datasets.
-        shards: files of each split; else as in `lk.map_shards`.
+        shards, shard_bytes: files of each split, or the size at which a file is ended. Without both a source gets a
+            file for 256 records or more, 64 at most, and an iterable files of 256 MB.
         supervised_keys: names of input and target, for as_supervised=True of `lk.open`.
         description, provenance: for readers: a text; JSON values.
-        worker_count: processes that read and write.
+        worker_count: processes that read and write a source; an iterable is read here.
 
     Returns the folder. FileExistsError where the version is there.
 
@@ -82,20 +89,19 @@ def write_dataset(
         finished = os.path.join(partial, "finished")
         os.makedirs(finished, exist_ok=True)
         for each in os.listdir(finished):
-            if each not in splits:  # of a run with other splits
+            if each.removesuffix(".partial") not in splits:  # of a run with other splits
                 shutil.rmtree(os.path.join(finished, each))
         files, index, features = {}, {}, None
-        for split, source in splits.items():
-            _write_split(
-                source,
-                os.path.join(finished, split),
-                os.path.join(partial, f"{split}.done"),
-                format,
-                shards,
-                worker_count,
-            )
-            files[split] = _files(finished, split, len(source))
-            features, found = _inspect(finished, files[split], format, features)
+        for split, records in splits.items():
+            path = os.path.join(finished, split)
+            done = os.path.join(partial, f"{split}.done")
+            try:
+                _write_split(records, path, done, format, shards, shard_bytes, worker_count)
+            except Exception as error:
+                error.add_note(f"lk.write_dataset: split {split!r} of {name}")
+                raise
+            files[split], sample, found = _inspect(path, split, format)
+            features = features_of(sample, features)
             if found is not None:
                 index[split] = f"{split}/{found}"
         card = DatasetCard(
@@ -117,47 +123,61 @@ def write_dataset(
 
 
 def _write_split(
-    source: Any, path: str, done: str, data_format: str, shards: int | None, worker_count: int
+    records: Any,
+    path: str,
+    done: str,
+    data_format: str,
+    shards: int | None,
+    shard_bytes: int | None,
+    worker_count: int,
 ) -> None:
-    asked = digest({"source": fingerprint_of(source), "format": data_format, "shards": shards})
-    if os.path.isdir(path) and _text_of(done) == asked:
-        return
-    map_shards(
-        _same, source, path, version="lk.write_dataset", format=data_format, shards=shards, worker_count=worker_count,
+    source = source_or_none(records)
+    asked = None
+    if source is not None:
+        if shard_bytes is None:
+            shards = shard_count(shards, len(source))
+        asked = digest({
+            "source": fingerprint_of(source), "format": data_format, "shards": shards, "shard_bytes": shard_bytes,
+        })  # fmt: skip
+        if os.path.isdir(path) and _text_of(done) == asked:
+            return
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(done)  # it would vouch for the files that are written here, were its source asked for again
+    write(
+        records, path, format=data_format, shards=shards, shard_bytes=shard_bytes, worker_count=worker_count,
         overwrite=True,
     )  # fmt: skip
-    with whole_file(done) as file:
-        file.write(asked.encode())
+    if asked is not None:
+        with whole_file(done) as file:
+            file.write(asked.encode())
 
 
-def _same(record: Any) -> list[Any]:
-    return [record]  # a record that is itself a list, or None, is one record
-
-
-def _files(finished: str, split: str, records: int) -> tuple[ShardFile, ...]:
-    names = sorted(each for each in os.listdir(os.path.join(finished, split)) if not each.endswith(INDEX))
-    count = len(names)
-    found = []
-    for i, name in enumerate(names):
-        nbytes, sha256 = safe_on_disk(os.path.join(finished, split, name))
-        length = (i + 1) * records // count - i * records // count
-        found.append(ShardFile(f"{split}/{name}", length, nbytes, sha256))
-    return tuple(found)
-
-
-def _inspect(
-    finished: str, files: Sequence[ShardFile], data_format: str, before: Any
-) -> tuple[Any, str | None]:
-    """The features of a split and of those before it, and the name of the split's index, which opening it makes."""
-    source = open_files(data_format, [os.path.join(finished, *file.name.split("/")) for file in files])
+def _inspect(path: str, split: str, data_format: str) -> tuple[tuple[ShardFile, ...], list[Any], str | None]:
+    """The files of a split, some of its records, and the name of its index, which opening it makes."""
+    names = [each for each in os.listdir(path) if not each.endswith(INDEX)]
+    names.sort(key=lambda each: (len(each), each))  # numbers of 5 digits, of 6 after them
+    numbers = {name: number for number, name in enumerate(names)}
+    source = open_files(data_format, [os.path.join(path, name) for name in names])
     try:
-        step = -(-len(source) // SAMPLED)
-        sample = [source[key] for key in range(0, len(source), step)]
+        total = len(source)
+        sample = [source[key] for key in range(0, total, -(-total // SAMPLED))]
+        # The records of a file have consecutive keys, and the source says the file of any key.
+        ends = [
+            bisect.bisect_right(range(total), number, key=lambda key: numbers[_file_of(source, key)])
+            for number in range(len(names))
+        ]
     finally:
         source.close()
-    folder = os.path.dirname(os.path.join(finished, *files[0].name.split("/")))
-    index = [each for each in os.listdir(folder) if each.endswith(INDEX)]
-    return features_of(sample, before), index[0] if len(index) == 1 else None
+    files = []
+    for name, begin, end in zip(names, [0, *ends], ends):
+        nbytes, sha256 = safe_on_disk(os.path.join(path, name))
+        files.append(ShardFile(f"{split}/{name}", end - begin, nbytes, sha256))
+    index = [each for each in os.listdir(path) if each.endswith(INDEX)]
+    return tuple(files), sample, index[0] if len(index) == 1 else None
+
+
+def _file_of(source: Any, key: int) -> str:
+    return os.path.basename(str(source.name(key)).rpartition("[")[0])
 
 
 def _checked_name(name: object) -> tuple[str, str]:
@@ -172,16 +192,14 @@ def _checked_name(name: object) -> tuple[str, str]:
 def _check_splits(splits: object) -> None:
     if not isinstance(splits, Mapping) or not splits:
         raise TypeError(
-            f"splits: expected a dict from names to data sources, such as {{'train': source}}, got {splits!r:.60}"
+            f"splits: expected a dict from names to records, such as {{'train': source}}, got {splits!r:.60}"
         )
-    for split, source in splits.items():
+    for split, records in splits.items():
         if not isinstance(split, str) or not is_split(split):
             raise ValueError(
                 f"splits: expected names of letters, digits, _ and -, and not 'all', got {split!r:.60}"
             )
-        require_source(source, argument=f"splits[{split!r}]")
-        if len(source) == 0:
-            raise ValueError(f"splits[{split!r}]: expected one record or more, got none; leave out the split")
+        source_or_none(records, argument=f"splits[{split!r}]")
 
 
 def _checked_keys(keys: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -83,7 +83,7 @@ def map_shards(
     _check(function, path, version, per, reduce, on_record_error)
     check_source(source)
     write_format = None if reduce is not None else named_format(format)
-    count = _shard_count(shards, len(source))
+    count = shard_count(shards, len(source))
     keys = [range(i * len(source) // count, (i + 1) * len(source) // count) for i in range(count)]
     work = ShardFunction(
         function, source, per_record=per == "record", drop=on_record_error == "drop", reduce=reduce
@@ -140,7 +140,12 @@ def _check(function: Any, path: Any, version: Any, per: Any, reduce: Any, on_rec
         raise TypeError(f"reduce: expected a function of two values, got {reduce!r:.80}")
 
 
-def _shard_count(shards: int | None, records: int) -> int:
+def shard_count(shards: int | None, records: int) -> int:
+    """The number of shards: the one asked for, at most one a record; without one 64 at most.
+
+    >>> shard_count(None, 1000), shard_count(None, 10**6), shard_count(5, 10)
+    (3, 64, 5)
+    """
     if shards is None:
         return max(1, min(SHARDS, records // LEAST_RECORDS))
     return at_least("shards", shards, 1, below=records + 1, advice="a shard has a record or more")

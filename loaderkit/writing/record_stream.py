@@ -5,11 +5,40 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from loaderkit.sources.optional import many_reader
+from loaderkit.sources.protocol import require_source
+from loaderkit.sources.tables import library_names
 
 from .write_format import RecordEncoder
 
 # Records of one call of `__getitems__`: more take more memory, fewer take more calls.
 _READ_AT_ONCE = 64
+
+
+def source_or_none(records: Any, *, argument: str = "records") -> Any:
+    """The records where they are a source; None for an iterable, and for a function that gives one.
+
+    Args:
+        records: TypeError for anything else, ValueError for an empty source.
+        argument: named by these errors.
+
+    >>> source_or_none(["a"]), source_or_none(iter("a"))
+    (['a'], None)
+    """
+    # torch's IterableDataset, which WebDataset is one of, inherits a __getitem__ that raises.
+    only_iterated = ("torch", "IterableDataset") in library_names(records) or (
+        isinstance(records, Iterable) and not hasattr(type(records), "__len__")
+    )
+    if hasattr(type(records), "__getitem__") and not only_iterated:
+        require_source(records, argument=argument)
+        if len(records) == 0:
+            raise ValueError(f"{argument}: expected one record or more, got none")
+        return records
+    if not (isinstance(records, Iterable) or callable(records)):
+        raise TypeError(
+            f"{argument}: expected a data source, an iterable or a function that gives one, got a "
+            f"{type(records).__name__}"
+        )
+    return None
 
 
 def source_records(

@@ -8,12 +8,10 @@ from loaderkit._base.integers import at_least
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._storage.names import is_remote
 from loaderkit.sources.fingerprint import fingerprint_of
-from loaderkit.sources.protocol import check_source
-from loaderkit.sources.tables import library_names
 
 from .formats import format_of_path, write_format
 from .parallel_encoding import encoded_by_workers
-from .record_stream import encoded_records, first_record, source_records
+from .record_stream import encoded_records, first_record, source_or_none, source_records
 from .shard_files import make_shards
 from .shard_stream import write_by_bytes, write_spooled
 from .source_shard import SourceShards
@@ -78,7 +76,7 @@ def write(
     names = None
     if shards is not None:
         names = [os.path.basename(path)] if is_file else shard_names(shards, writing.extension)
-    source = _source_of(records)
+    source = source_or_none(records)
     drop = on_record_error == "drop"
     if source is not None and names is not None:
         return _write_source(source, writing, target, names, drop, worker_count, worker_kind)
@@ -112,23 +110,6 @@ def _checked_sizes(shards: int | None, shard_bytes: int | None, is_file: bool) -
             )
         shards = 1
     return shards, shard_bytes or SHARD_BYTES
-
-
-def _source_of(records: Any) -> Any:
-    """The records where they are a source, None for an iterable; TypeError for anything else."""
-    # torch's IterableDataset, which WebDataset is one of, inherits a __getitem__ that raises.
-    only_iterated = ("torch", "IterableDataset") in library_names(records) or (
-        isinstance(records, Iterable) and not hasattr(type(records), "__len__")
-    )
-    if hasattr(type(records), "__getitem__") and not only_iterated:
-        check_source(records)
-        return records
-    if not (isinstance(records, Iterable) or callable(records)):
-        raise TypeError(
-            f"records: expected a data source, an iterable or a function that gives one, got a "
-            f"{type(records).__name__}"
-        )
-    return None
 
 
 def _write_source(

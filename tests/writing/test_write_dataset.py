@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -67,9 +70,115 @@ def test_workers_and_restarts_change_no_byte(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="expected a version in"):
         lk.open("numbers", "train", data_dir=tmp_path / "c")
     with monkeypatch.context() as patch:
-        patch.setattr(module, "map_shards", None)
+        patch.setattr(module, "write", None)
         assert contents(written(tmp_path / "c")) == first
     assert os.listdir(tmp_path / "c" / "numbers") == ["1.0.0"]
+
+
+@pytest.mark.parametrize("form", ["tar", "array_record", "tfrecord", "jsonl", "parquet", "arrow"])
+def test_what_lk_write_takes_is_a_split(tmp_path, form):
+    """Generators, functions that give one, loaders; files that are ended by bytes have their records in the card."""
+    sizes = (
+        {"shards": 3} if form in ("parquet", "arrow") else {"shard_bytes": 1500}
+    )  # a table's group is 1 MB
+    splits = {
+        "made": (record for record in RECORDS),
+        "called": lambda: iter(RECORDS),
+        "loaded": lk.load(RECORDS[:9], num_epochs=1),
+        "source": RECORDS,
+    }
+    lk.write_dataset(splits, "numbers:1.0.0", format=form, data_dir=tmp_path, **sizes)
+    with (tmp_path / "numbers/1.0.0/dataset.json").open() as file:
+        card = json.load(file)
+    for split, expected in (
+        ("made", RECORDS),
+        ("called", RECORDS),
+        ("loaded", RECORDS[:9]),
+        ("source", RECORDS),
+    ):
+        files = card["splits"][split]["files"]
+        assert sum(each["records"] for each in files) == len(expected)
+        found = lk.open("numbers", split, data_dir=tmp_path)
+        assert [record["txt"] for record in found] == [record["txt"] for record in expected]
+    assert len(files) > 1 and files == [
+        {**each, "name": each["name"].replace("made", "source")} for each in card["splits"]["made"]["files"]
+    ]
+    second = lk.open("numbers", "made[1shard]", data_dir=tmp_path)
+    at = files[0]["records"]
+    assert len(second) == files[1]["records"] and second[0]["txt"] == RECORDS[at]["txt"]
+
+
+def test_a_generator_that_raises_leaves_nothing_under_the_name(tmp_path):
+    """The error says which split, and the next run makes the set."""
+
+    def failing():
+        yield from RECORDS
+        raise RuntimeError("no more")
+
+    given = {"train": RECORDS, "test": failing}
+    for sizes in ({}, {"shards": 2}):
+        with pytest.raises(RuntimeError, match="no more") as caught:
+            lk.write_dataset(given, "numbers:1.0.0", format="tar", data_dir=tmp_path, **sizes)
+        assert caught.value.__notes__ == ["lk.write_dataset: split 'test' of numbers:1.0.0"]
+        assert os.listdir(tmp_path / "numbers") == ["1.0.0.partial"]
+    with pytest.raises(ValueError, match="records: expected one or more, got none"):
+        lk.write_dataset({"train": iter([])}, "numbers:1.0.0", format="tar", data_dir=tmp_path)
+    lk.write_dataset(
+        {**given, "test": lambda: iter(RECORDS[:3])}, "numbers:1.0.0", format="tar", data_dir=tmp_path
+    )
+    assert len(lk.open("numbers", "train+test", data_dir=tmp_path)) == 53
+    assert os.listdir(tmp_path / "numbers") == ["1.0.0"]
+
+
+KILLED = """
+import os, signal, sys, loaderkit as lk
+folder, at = sys.argv[1], int(sys.argv[2])
+class Source:
+    def __len__(self): return 40
+    def __getitem__(self, key):
+        if key == at: os.kill(os.getpid(), signal.SIGKILL)
+        return {"x": key}
+    def fingerprint(self): return {"n": 40}
+def generate():
+    for key in range(40):
+        if key == at - 100: os.kill(os.getpid(), signal.SIGKILL)
+        yield {"x": key}
+lk.write_dataset(
+    {"train": Source(), "test": generate}, "numbers:1.0.0", format="jsonl", data_dir=folder, shards=4
+)
+"""
+
+
+@pytest.mark.parametrize("at", [25, 125])
+def test_a_killed_run_goes_on(tmp_path, at):
+    """Files of the source that were finished stay; the generator begins again."""
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    assert subprocess.run([*command, str(at)], check=False).returncode == -signal.SIGKILL
+    assert os.listdir(tmp_path / "numbers") == ["1.0.0.partial"]
+    [first] = (tmp_path / "numbers").rglob("train*/00000-of-00004.jsonl")
+    inode = first.stat().st_ino
+    subprocess.run([*command, "-1"], check=True)
+    folder = tmp_path / "numbers" / "1.0.0"
+    assert os.listdir(tmp_path / "numbers") == ["1.0.0"]
+    assert sorted(os.listdir(folder)) == ["dataset.json", "test", "train"]
+    assert (folder / "train" / first.name).stat().st_ino == inode
+    assert [record["x"] for record in lk.open(folder, "train+test")] == [*range(40), *range(40)]
+
+
+def test_files_of_another_run_are_not_taken_for_those_of_this(tmp_path, monkeypatch):
+    """A run of other records was killed when it had replaced the files, before it said so."""
+    first, second = [{"x": 1}, {"x": 2}], [{"x": 3}, {"x": 4}]
+
+    def run(records):
+        lk.write_dataset({"train": records}, "n:1.0.0", format="jsonl", data_dir=tmp_path, shards=2)
+
+    for name, records in (("write_card", first), ("whole_file", second)):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, None)
+            with pytest.raises(TypeError, match="NoneType"):
+                run(records)
+    run(first)
+    assert [*lk.open("n", "train", data_dir=tmp_path)] == first
 
 
 @pytest.mark.parametrize(
@@ -86,12 +195,12 @@ def test_workers_and_restarts_change_no_byte(tmp_path, monkeypatch):
             r"^splits: expected names of letters.* and not 'all', got 'all'",
             {"splits": {"all": RECORDS}},
         ),
-        (TypeError, r"^splits: expected a dict from names to data sources", {"splits": RECORDS}),
+        (TypeError, r"^splits: expected a dict from names to records", {"splits": RECORDS}),
         (ValueError, r"^splits\['train'\]: expected one record or more", {"splits": {"train": []}}),
         (
             TypeError,
-            r"^splits\['train'\]: expected an object with __len__",
-            {"splits": {"train": iter(RECORDS)}},
+            r"^splits\['train'\]: expected a data source, an iterable or a function that gives one, got a int",
+            {"splits": {"train": 3}},
         ),
         (TypeError, r"^supervised_keys: expected two or three names, got 'xy'", {"supervised_keys": "xy"}),
         (TypeError, r"^provenance: expected JSON values", {"provenance": object()}),

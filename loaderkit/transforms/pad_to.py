@@ -9,6 +9,7 @@ import numpy as np
 from loaderkit._base.integers import at_least
 
 from .base import Map
+from .named_value import named_value
 
 
 @dataclass(frozen=True)
@@ -62,16 +63,7 @@ def leaf_of(element: Any, key: str) -> np.ndarray:
     Traceback (most recent call last):
     KeyError: "leaf 'y': expected one of the element's, got an element with 'x'"
     """
-    if not isinstance(element, dict):
-        raise TypeError(
-            f"leaf {key!r}: expected an element that is a dict, got {type(element).__name__}; make it one in a Map "
-            "before"
-        )
-    if key not in element:
-        raise KeyError(
-            f"leaf {key!r}: expected one of the element's, got an element with {_short([*element])[1:-1]}"
-        )
-    leaf = element[key]
+    leaf = named_value(element, key)
     if not isinstance(leaf, np.ndarray) or not leaf.ndim:
         raise TypeError(
             f"leaf {key!r}: expected an array (n, ...), got {type(leaf).__name__}; make it one in a Map before"

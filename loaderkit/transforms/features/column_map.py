@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from loaderkit._base.numbers import number
 from loaderkit.transforms.base import Map
+from loaderkit.transforms.named_value import named_value
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,7 @@ def leaf_at(element: Any, key: str) -> Any:
     Traceback (most recent call last):
     KeyError: "leaf 'y': expected one of the element's, got an element with 'x'"
     """
-    if not isinstance(element, dict):
-        raise TypeError(
-            f"leaf {key!r}: expected an element that is a dict, got {type(element).__name__}; make it one in a Map "
-            "before"
-        )
-    if key not in element:
-        raise KeyError(
-            f"leaf {key!r}: expected one of the element's, got an element with {_short([*element])[1:-1]}"
-        )
-    leaf = element[key]
+    leaf = named_value(element, key)
     if not isinstance(leaf, np.ndarray | np.generic | str | bytes | int | float | None):
         raise TypeError(
             f"leaf {key!r}: expected an array or a single value, got {type(leaf).__name__}; make it an array in a Map "

@@ -16,8 +16,8 @@ from loaderkit._plan.stream_shape import batching_of, check_reach
 from loaderkit._runtime.executors.restart_policy import RestartPolicy
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._system.resources import available_cpus
-from loaderkit.samplers import IndexSampler, Sampler
-from loaderkit.samplers.protocol import length_of, min_records_of, num_records_of, seed_of
+from loaderkit.samplers import Sampler
+from loaderkit.samplers.protocol import length_of, min_records_of, num_records_of, random_parts_of, seed_of
 from loaderkit.sources.protocol import check_source
 from loaderkit.sources.random_reads import check_random_reads
 from loaderkit.transforms.base import Map, draws
@@ -57,8 +57,7 @@ def checked_settings(
     check_source(data_source)
     tolerance = _tolerance(on_record_error, max_bad_records, quarantine)
     checked = _sampler(sampler, data_source)
-    if isinstance(checked, IndexSampler) and checked.shuffle:
-        check_random_reads(data_source)
+    check_random_reads(data_source, random_parts_of(checked))
     settings = LoaderSettings(
         source=data_source,
         sampler=checked,

@@ -118,6 +118,15 @@ class LengthBucketSampler(BulkSampler):
         """
         return self._buckets.steps * self.global_batch_size
 
+    @property
+    def random_parts(self) -> list[range]:
+        """The record keys that are read in a random order: all where batches are shuffled.
+
+        >>> LengthBucketSampler([3, 9, 2], [9], 2, seed=0).random_parts
+        [range(0, 3)]
+        """
+        return [range(self.num_records)] if self.shuffle else []
+
     def shapes(self, first_indices: npt.ArrayLike) -> Int64Array:
         """The bucket of each step, (k,) int64: the place of the boundary that its rows are padded to.
 

@@ -172,6 +172,11 @@ class ChunkSampler(EpochSampler):
             uses[needed] = first + firsts[needed]
         return uses
 
+    @property
+    def random_parts(self) -> list[range]:
+        """The record keys that are read in a random order: none, as chunks are read whole."""
+        return []
+
     def fingerprint(self) -> dict[str, object]:
         """What a saved state keeps of this sampler, as JSON values; the sharding isn't part of it.
 

@@ -22,7 +22,7 @@ from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute
 from loaderkit._order.sharding import Sharding
 
 from .bulk import BulkSampler, check_sharding
-from .protocol import ENDLESS, SEED_LIMIT
+from .protocol import ENDLESS, SEED_LIMIT, min_records_of
 
 
 class EpochSampler(BulkSampler):
@@ -52,6 +52,15 @@ class EpochSampler(BulkSampler):
             return positions
         distinct, owners = distinct_of(epochs)
         return self._shuffled(positions, distinct, owners)
+
+    @property
+    def random_parts(self) -> list[range]:
+        """The record keys that are read in a random order: all where epochs are shuffled.
+
+        >>> IndexSampler(3, shuffle=True, seed=0).random_parts
+        [range(0, 3)]
+        """
+        return [range(min_records_of(self))] if self.shuffle else []
 
     def fingerprint(self) -> dict[str, object]:
         """What a saved state keeps of this sampler, as JSON values; the sharding isn't part of it.

@@ -48,6 +48,7 @@ from .protocol import (
     fingerprint_of,
     min_records_of,
     num_records_of,
+    random_parts_of,
 )
 
 IntpArray = npt.NDArray[np.intp]
@@ -163,6 +164,17 @@ class MixedSampler(BulkSampler):
     def min_records(self) -> int:
         """The least length of a source that has the records of all components."""
         return max(self.offsets[name] + min_records_of(sampler) for name, sampler in self.components.items())
+
+    @property
+    def random_parts(self) -> list[range]:
+        """The record keys that are read in a random order: those of such components.
+
+        >>> from loaderkit.samplers import IndexSampler
+        >>> MixedSampler({"a": IndexSampler(3), "b": IndexSampler(4, shuffle=True, seed=0)}).random_parts
+        [range(3, 7)]
+        """
+        placed = ((self.offsets[name], random_parts_of(each)) for name, each in self.components.items())
+        return [range(part.start + at, part.stop + at) for at, parts in placed for part in parts]
 
     def record_keys(self, indices: npt.ArrayLike) -> Int64Array:
         """The record keys of many indices at once: (n,) ints in, (n,) int64 out.

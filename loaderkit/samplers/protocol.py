@@ -32,6 +32,8 @@ class Sampler(Protocol):
     `seed: int`: what RandomMap draws from. `num_records: int`: the length of one epoch. `epoch_length: int`: the
     indices that one takes, where it leaves some unused.
     `min_records: int`: the least length of a source for it; without it `num_records`.
+    `random_parts: list[range]`: the record keys that it reads in a random order, for sources in which single reads cost
+    much; without it none.
     `instead(index, tried, count) -> int64 (n,)`, with `keys_instead(lost, instead) -> int64 (n,)`: what may be read
     instead of a lost index, up to `count` indices after the first `tried`, and the keys of such. Without them it is the
     indices after the lost one.
@@ -159,6 +161,16 @@ def min_records_of(sampler: Sampler) -> int:
         if records is None
         else at_least(name, records, 0, below=MAX_RECORDS + 1)
     )
+
+
+def random_parts_of(sampler: Sampler) -> list[range]:
+    """The ranges of record keys that a sampler reads in a random order: its `random_parts`, else none.
+
+    >>> from loaderkit.samplers import IndexSampler
+    >>> random_parts_of(IndexSampler(4, shuffle=True, seed=0)), random_parts_of(IndexSampler(4))
+    ([range(0, 4)], [])
+    """
+    return [*getattr(sampler, "random_parts", ())]
 
 
 def fingerprint_of(sampler: Sampler) -> dict[str, object]:

@@ -73,6 +73,15 @@ class WeightedSampler(BulkSampler):
         """
         return len(self.table.aliases)
 
+    @property
+    def random_parts(self) -> list[range]:
+        """The record keys that are read in a random order: all.
+
+        >>> WeightedSampler([1, 0, 2], seed=0).random_parts
+        [range(0, 3)]
+        """
+        return [range(self.min_records)]
+
     def record_keys(self, indices: npt.ArrayLike) -> Int64Array:
         """The record keys of many indices at once: (n,) ints in, (n,) int64 out; errors as IndexSampler's.
 

@@ -30,8 +30,9 @@ class ParquetDataSource(TableRowsSource, Closing):
     docs/data.md). Files that `lk.write` made give back the dicts that were written, types included.
 
     A row group is decoded as a whole, and the ones used last are kept in each process. In a shuffled order most reads
-    decode a row group for one row. A loader with a shuffling IndexSampler refuses that where it decodes more than 20
-    bytes for each byte used; `lk.ChunkSampler.over(source, ...)` shuffles row groups and the rows of some of them.
+    decode a row group for one row. A loader refuses that where it decodes more than 20 bytes for each byte used,
+    whichever sampler or component of a mixture gives the order; `lk.ChunkSampler.over(source, ...)` shuffles row groups
+    and the rows of some of them.
 
     Args:
         paths: names of files, local or on a server; patterns, braces and parts such as "a.parquet[10:20]" as
@@ -167,15 +168,15 @@ class ParquetDataSource(TableRowsSource, Closing):
         return max(1.0, missed * float((rows * rows).sum() / rows.sum()))
 
     def check_random_reads(self) -> None:
-        """ValueError where a shuffled order decodes more than 20 bytes for each byte used; a loader asks.
+        """ValueError where a random order decodes more than 20 bytes for each byte used; a loader asks.
 
         It passes with random_reads=True.
         """
         ratio = self.shuffled_read_ratio
         if ratio > MOST_READ and not self._random_reads:
             raise ValueError(
-                f"data_source: expected an order by row groups, got a shuffle of all rows of {self!r}, which decodes "
-                f"{ratio:.0f} bytes for each byte used; write sampler=lk.ChunkSampler.over(source, cache_bytes="
+                f"data_source: expected an order by row groups, got a random order of the rows of {self!r}, which "
+                f"decodes {ratio:.0f} bytes for each byte used; write sampler=lk.ChunkSampler.over(source, cache_bytes="
                 f"{self._cache_bytes}, seed=...), or give the source cache_bytes={self._nbytes} (in each process) or "
                 "random_reads=True"
             )

@@ -11,7 +11,7 @@ A record_key is a row of the source, from 0 to len(source) - 1. The optional met
 * `read_ahead: int`: calls in flight that pay, of `__getitems__` or `__getitem__`; a loader has so many in flight where
   the user gave no `ReadOptions(num_threads=...)`. Local sources have 0 or none, remote ones 4.
 * `chunk_records: int`: how many consecutive records are read together, about 1 MiB of them; for `ChunkSampler.over`.
-* `check_random_reads()`: raises ValueError where single records cost so much that a shuffle of all of them is refused.
+* `check_random_reads()`: raises ValueError where single records cost so much that a random order is refused.
 * `fingerprint() -> dict`: what a saved state compares, JSON values only; the same data gives the same dict in every
   process and on every machine.
 """

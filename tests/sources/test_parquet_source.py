@@ -142,3 +142,39 @@ def test_a_file_that_was_written_again(train, tmp_path):
     os.replace(tmp_path / "new", train[1])
     with pytest.raises(lk.FileChangedError, match=r"train\.parquet"):
         source[0]
+
+
+def test_every_sampler_with_a_random_order_is_refused(train):
+    """Weighted draws, chosen keys, buckets and components of a mixture; not orders that go on from row to row."""
+    source, other = lk.ParquetDataSource(train[1], cache_bytes=1), lk.RangeDataSource(0, 1000, 1)
+    shuffled, plain = lk.IndexSampler(1000, shuffle=True, seed=0), lk.IndexSampler(1000)
+    chunks = lk.ChunkSampler.over(source, cache_bytes=10**6, seed=0)
+    weights = np.ones(1000)
+    both = lk.ConcatDataSource([other, source])
+    refused = [
+        (source, lk.WeightedSampler(weights, seed=0)),
+        (source, lk.KeysSampler(range(0, 1000, 2), shuffle=True, seed=0)),
+        (source, lk.LengthBucketSampler(weights.astype(int), [1], 8, seed=0)),
+        (both, lk.MixedSampler({"other": plain, "rows": shuffled})),
+        (both, lk.WeightedSampler(np.ones(2000), seed=0)),
+        (
+            both,
+            lk.MixedSampler(
+                {"deep": lk.MixedSampler({"other": plain, "rows": shuffled})}, offsets={"deep": 0}
+            ),
+        ),
+        (lk.ZipDataSource([other, lk.MapDataSource(source, str)]), shuffled),
+    ]
+    for given, sampler in refused:
+        with pytest.raises(
+            ValueError, match=r"data_source: expected an order by row groups, got a random order of"
+        ):
+            lk.DataLoader(data_source=given, sampler=sampler)
+    for given, sampler in [
+        (source, chunks),
+        (source, lk.KeysSampler(range(0, 1000, 2))),
+        (both, lk.MixedSampler({"other": shuffled, "rows": chunks})),
+        (both, lk.MixedSampler({"other": shuffled, "rows": plain})),
+        (both, lk.WeightedSampler(weights, seed=0)),
+    ]:
+        lk.DataLoader(data_source=given, sampler=sampler)

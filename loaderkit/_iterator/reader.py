@@ -88,6 +88,8 @@ class StreamReader(Generic[P, PlanT]):
         self.position: P = plan.first_position()
         self.moves = 0  # by the user, to another place
         self.meter = TrainerMeter()
+        # Elements handed out before the last move, and the step that it went to.
+        self._handed: tuple[int, int] = 0, self.position.step
         self._earlier = WorkerCounters(cpu=0)  # of executors that were replaced
         self._received: P | None = None  # the user's place, while a lookahead takes elements ahead
         # Once the end was met: the position with the bad records after the last element.
@@ -188,21 +190,18 @@ class StreamReader(Generic[P, PlanT]):
             raise BaseException.with_traceback(self._error, self._raised_at)
         stream = self._open_stream()
         self._in_transition = True
-        begun, elements, blocked = time.perf_counter_ns(), 0, stream.blocked[0]
+        begun, blocked = time.perf_counter_ns(), stream.blocked[0]
         try:
             result = stream.next()
-            if isinstance(result, Delivery):
-                elements = len(result.values)
-        except PoisonedError:
-            # By an interrupt in this or another iterator of the loader: on with a new executor.
+        except BaseException as error:
+            self.meter.asked(begun, stream.blocked[0] - blocked, given=False)
             self._restart_at(self.position)
+            if not isinstance(error, PoisonedError):
+                raise
+            # By an interrupt in this or another iterator of the loader: on with a new executor.
             self._fetch()
             return
-        except BaseException:
-            self._restart_at(self.position)
-            raise
-        finally:
-            self.meter.asked(begun, stream.blocked[0] - blocked, elements)
+        self.meter.asked(begun, stream.blocked[0] - blocked, given=isinstance(result, Delivery))
         if isinstance(result, Delivery):
             self._ready.extend(self._elements(result))
             self._in_transition = False
@@ -251,7 +250,7 @@ class StreamReader(Generic[P, PlanT]):
     def statistics(self) -> tuple[TrainerCounters, PoolCounters]:
         """What the user of this stream and its workers did so far; also after the end."""
         pool = self.executor.statistics()
-        trainer = self.meter.counters(ready=len(self._ready))
+        trainer = self.meter.counters(elements=self._handed_out)
         return trainer, replace(pool, ended=self._earlier.plus(pool.ended), ready=len(self._ready))
 
     def start_prefetch(self) -> None:
@@ -261,6 +260,12 @@ class StreamReader(Generic[P, PlanT]):
             self._open_stream()
 
     # --- where it stands ----------------------------------------------------------------------------------------
+
+    @property
+    def _handed_out(self) -> int:
+        """Elements that the user was given, by the position, which an interrupt leaves right."""
+        before, moved_to = self._handed
+        return before + self.user_position.step - moved_to
 
     @property
     def user_position(self) -> P:
@@ -299,10 +304,11 @@ class StreamReader(Generic[P, PlanT]):
             # says where is set in one statement without a call.
             agreement = self._agreement
             plan = self.plan if plan is None else plan
-            there = position, plan, None if self._received is None else position, self.moves + 1, None
+            received, handed = None if self._received is None else position, (self._handed_out, position.step)
+            there = position, plan, received, self.moves + 1, None, handed
             # Until it is there: what was made for the place before isn't handed out.
             self._in_transition = True
-            self.position, self.plan, self._received, self.moves, self._agreement = there
+            self.position, self.plan, self._received, self.moves, self._agreement, self._handed = there
             # What was made for the place before is dropped; where that is interrupted, `_in_transition` makes the next
             # call do it.
             self._restart_at(position)
@@ -329,7 +335,6 @@ class StreamReader(Generic[P, PlanT]):
     def _restart_at(self, position: P) -> None:
         """Stands at a position, without an open stream and with nothing ready."""
         stream, self._stream = self._stream, None
-        self.meter.dropped(len(self._ready))
         self.meter.moved()
         # All of it before the position: an interrupt must leave nothing that belongs elsewhere.
         self._ready.clear()

@@ -26,7 +26,7 @@ class TrainerMeter:
         self._first_ns: int | None = None  # when the first element was there
         self._last_ns = 0  # when the stream was asked last, and answered
         self._opening = self._opening_since_first = self._waiting = self._handing = self._paused = 0
-        self._blocked_calls = self._elements = self._placing = self._placed = 0
+        self._blocked_calls = self._placing = 0
         self._opened = True  # the next answer is the first after an opening, a seek or a restore
         self._watch: DeviceWatch | None = None
         self._gaps: deque[int] = deque(maxlen=_REMEMBERED_GAPS)
@@ -35,46 +35,46 @@ class TrainerMeter:
         """The stream was ended: the next answer is the first of another."""
         self._opened = True
 
-    def asked(self, begun: int, blocked: int, elements: int) -> None:
-        """The stream was asked and has answered.
+    def asked(self, begun: int, blocked: int, *, given: bool) -> None:
+        """The stream was asked and has answered, or was interrupted.
 
         Args:
             begun: when it was asked, by perf_counter_ns.
             blocked: nanoseconds for which it waited for workers, or worked itself.
-            elements: that it gave.
+            given: whether it gave elements.
         """
         now = time.perf_counter_ns()
         if self._first_ns is not None:
-            self._count_gap(begun - self._last_ns)
-        handing = max(0, now - begun - blocked)
-        if self._opened:
-            self._opening += now - begun
-            if self._first_ns is not None:
-                self._opening_since_first += now - begun
-        else:
-            self._waiting += blocked
-            self._handing += handing
-            self._blocked_calls += blocked > 0
-            if blocked and self._watch is not None:
-                self._watch.judge(begun, now)
-        self._elements += elements
+            gap = begun - self._last_ns
+            if gap > _PAUSE_NS:
+                self._count_long(gap)
+            else:
+                self._gaps.append(gap)
         self._last_ns = now
-        if elements:
-            self._opened = False
-            if self._first_ns is None:
-                self._first_ns = now
+        if self._opened:
+            self._count_opening(now - begun, now, given=given)
+            return
+        self._handing += now - begun - blocked
+        if blocked:
+            self._waiting += blocked
+            self._blocked_calls += 1
+            if self._watch is not None:
+                self._watch.judge(begun, now)
 
-    def _count_gap(self, gap: int) -> None:
-        if gap > _PAUSE_NS:
-            usual = sorted(self._gaps)[len(self._gaps) // 2] if self._gaps else 0
-            if gap > _PAUSE_GAPS * usual:
-                self._paused += gap - usual
-                return
-        self._gaps.append(gap)
+    def _count_opening(self, taken: int, now: int, *, given: bool) -> None:
+        self._opening += taken
+        if self._first_ns is not None:
+            self._opening_since_first += taken
+        elif given:
+            self._first_ns = now
+        self._opened = not given
 
-    def dropped(self, elements: int) -> None:
-        """Elements that the stream gave won't be handed out."""
-        self._elements -= elements
+    def _count_long(self, gap: int) -> None:
+        usual = sorted(self._gaps)[len(self._gaps) // 2] if self._gaps else 0
+        if gap > _PAUSE_GAPS * usual:
+            self._paused += gap - usual
+        else:
+            self._gaps.append(gap)
 
     def see_loss(self, loss: Any) -> None:
         """What `DataLoaderIterator.watch` does."""
@@ -96,10 +96,9 @@ class TrainerMeter:
     def placed(self, nanoseconds: int) -> None:
         """A batch was sent to devices; that is a part of the trainer's own time."""
         self._placing += nanoseconds
-        self._placed += 1
 
-    def counters(self, *, ready: int) -> TrainerCounters:
-        """What was counted so far. ready: elements that were taken from the stream and not handed out."""
+    def counters(self, *, elements: int) -> TrainerCounters:
+        """What was counted so far. elements: that were handed out."""
         now = time.perf_counter_ns()
         return TrainerCounters(
             elapsed=0 if self._first_ns is None else now - self._first_ns,
@@ -109,6 +108,6 @@ class TrainerMeter:
             handing=self._handing,
             placing=self._placing,
             paused=self._paused,
-            elements=self._elements - ready,
+            elements=elements,
             blocked_calls=self._blocked_calls,
         )

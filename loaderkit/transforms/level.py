@@ -33,7 +33,6 @@ class Level:
            its errors
     pace   how many elements go through the stages together
     spent  for each stage the nanoseconds in it, the elements that it took and those that it gave, in all
-    batched  one number: nanoseconds in which batches were made
     counted_stages  each stage with its numbers of `spent`
     """
 
@@ -46,7 +45,6 @@ class Level:
     windows: "Level | None" = None
     pace: PiecePace = field(default_factory=PiecePace)
     spent: list[list[int]] = field(default_factory=list)
-    batched: list[int] = field(default_factory=lambda: [0])
     counted_stages: list[tuple[Stage, list[int]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -104,27 +102,30 @@ class Level:
 
     def work(self, run: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
         """Runs the stages on the elements, piece by piece, without marking them."""
+        if not self.stages:
+            return run, None
+        begun = time.perf_counter_ns()
         if len(self.stages) < 2 or len(run.values) <= 1:
-            return self._through(run, start)
-        high = self.pace.size
-        made, failure = self._timed(run.part(0, high), start)
+            run, failure, _ = self._through(run, start, begun)
+            return run, failure
+        made, failure, begun = self._timed(run.part(0, high := self.pace.size), start, begun)
         while high < len(run.values) and failure is None:
             low, high = high, high + self.pace.size
-            piece, failure = self._timed(run.part(low, high), start)
+            piece, failure, begun = self._timed(run.part(low, high), start, begun)
             made.add(piece)
         return made, failure
 
-    def _timed(self, piece: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
-        begun = time.perf_counter()
-        made = self._through(piece, start)
-        seconds = time.perf_counter() - begun
-        self.pace.took(seconds / len(self.stages), elements=len(piece.values))
-        return made
+    def _timed(self, piece: ElementRun, start: Cursor, begun: int) -> tuple[ElementRun, Failure | None, int]:
+        size = len(piece.values)
+        made, failure, ended = self._through(piece, start, begun)
+        self.pace.took((ended - begun) / (1e9 * len(self.stages)), elements=size)
+        return made, failure, ended
 
-    def _through(self, run: ElementRun, start: Cursor) -> tuple[ElementRun, Failure | None]:
+    def _through(self, run: ElementRun, start: Cursor, begun: int) -> tuple[ElementRun, Failure | None, int]:
+        """All stages on a piece. begun: when the one before ended, so that the clock is read once a stage."""
         failure = None
         clock = time.perf_counter_ns
-        begun, size = clock(), len(run.values)
+        size = len(run.values)
         for stage, counted in self.counted_stages:
             counted[1] += size
             try:
@@ -136,7 +137,7 @@ class Level:
             counted[0] += now - begun
             counted[2] += size
             begun = now
-        return run, failure
+        return run, failure, begun
 
     def marked(self, run: ElementRun) -> tuple[ElementRun, Failure | None]:
         """The elements after the stages, as rows of the next Batch."""
@@ -158,7 +159,6 @@ class Level:
             fill: which rows are zeros; empty for none.
         """
         assert self.batch is not None
-        begun = time.perf_counter_ns()
         mentioned: list[int] = []
 
         def describe(row: int) -> str:
@@ -178,8 +178,6 @@ class Level:
         except Exception as error:
             indices = tuple(mentioned or [begin[0] for begin in begins])
             raise NoBatch(Failure(error, self.label, indices)) from error
-        finally:
-            self.batched[0] += time.perf_counter_ns() - begun
 
 
 class NoBatch(Exception):  # noqa: N818 - carries a failure to the pipeline, which catches it

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from loaderkit._engine.task import Discarded, MakeBatch
 from loaderkit._runtime.worker.meter import Meter, counters
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
-from loaderkit._stats.counters import STARVING, WORKING, PoolCounters, WorkerCounters
+from loaderkit._stats.counters import STARVING, PoolCounters, WorkerCounters
 from loaderkit._system.resources import processor_times
 
 from .executor import Executor, NextResult
@@ -73,10 +72,9 @@ class InlineExecutor(Executor):
         )
         self._task_context = _InlineContext(self._objects)
         self._meter = Meter()
-        self._runner = TaskRunner(program, self._task_context, self._meter)
+        self._runner = TaskRunner(program, self._task_context, self._meter, next_phase=STARVING)
         self._meter.enter(STARVING)
         self._assigned: deque[Assignment] = deque()  # not begun; MakeBatch tasks come first
-        self._nanoseconds = 0  # in tasks
         self._thread: int | None = None  # that did the first task
         self._times_before: tuple[int, int] | None = None  # those of its processors until then
         self._dispatcher.ready(0)
@@ -85,7 +83,6 @@ class InlineExecutor(Executor):
         with self.lock:
             self.check()
             self._check_open(stream)
-            worked = self._nanoseconds
             while True:
                 self.poisoned = True
                 self._close_abandoned()
@@ -93,10 +90,9 @@ class InlineExecutor(Executor):
                 if result is None or self._runner.reader.reads_ahead:
                     self._assign_tasks()
                 if result is None and self._assigned:  # else the plan has ended, and the next _pop says so
-                    self._work(self._assigned.popleft())
+                    self._work(self._assigned.popleft(), stream)
                 self.poisoned = False
                 if result is not None:
-                    self._blocked[stream][0] += self._nanoseconds - worked
                     return result
 
     def _assign_tasks(self) -> None:
@@ -125,14 +121,12 @@ class InlineExecutor(Executor):
             self._runner.reader.forget(task)
             self._dispatcher.done(0, task, attempt, Discarded())
 
-    def _work(self, assignment: Assignment) -> None:
-        task = assignment.task
+    def _work(self, assignment: Assignment, stream: int) -> None:
+        task, worked = assignment.task, self._meter.worked
         self._task_context.replacement = partial(self._dispatcher.replacement, 0, task.id, assignment.attempt)
         if self._thread is None:
             self._thread = threading.get_native_id()
             self._times_before = processor_times(os.getpid(), self._thread)
-        begun = time.perf_counter_ns()
-        self._meter.enter(WORKING)
         try:
             self.poisoned = False
             result, output = self._runner.do(task)
@@ -149,8 +143,7 @@ class InlineExecutor(Executor):
                 self.poisoned = False
             raise
         finally:
-            self._meter.enter(STARVING)
-            self._nanoseconds += time.perf_counter_ns() - begun
+            self._count_blocked(stream, self._meter.worked - worked)
         self.poisoned = True
         self._objects[task.id] = output
         self._dispatcher.done(0, task.id, assignment.attempt, result)

@@ -150,9 +150,7 @@ class ThreadWorker:
                 runner.reader.forget(assignment.task.id)
             else:
                 self._at(assignment.task.id, None)
-                self._meter.enter(WORKING)
                 result, output = self._done(runner, assignment)
-                self._meter.enter(TELLING)
                 self._at(None, None)
             self._tell(self, TaskFinished(*attempt, result, output))
             self._recalled.discard(attempt)  # it was reported

@@ -186,7 +186,8 @@ class _Worker:
         if self._runner is not None:
             # An answer of the trainer is waited for in the middle of a task, and behind one.
             phase = WAITING if self._meter.phase == WORKING or self._unplaced is not None else STARVING
-        before = self._meter.enter(phase)
+        before = self._meter.phase
+        self._meter.enter(phase)
         received = self._connection.recv(1 << 20)
         if self._runner is not None:
             self._meter.enter(WORKING if before == WORKING else TELLING)
@@ -288,9 +289,7 @@ class _Worker:
         assert self._runner is not None
         self._heartbeat.begin(task.id)
         self._places, self._present = places, (task.id, attempt)
-        self._meter.enter(WORKING)
         result, output = self._runner.do(task, self._heartbeat.at if suspect else None)
-        self._meter.enter(TELLING)
         self._opened.clear()
         self._finish(task, attempt, result, output)
 

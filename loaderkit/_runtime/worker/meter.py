@@ -2,33 +2,42 @@
 
 The cells of a worker process are the rest of the page of its heartbeat: no message and no lock is needed, they can be
 read in the middle of a task that is stuck, and after the worker died. A worker in a thread, and the trainer's own
-thread, have an array. There is one writer. It makes the sequence odd while it changes the phase, and the reader tries
-again where it is odd or has changed.
+thread, write none: the trainer reads their objects.
 
-The clock is read for each task, each stage of a piece, and each read; never for a record.
+There are two groups of cells: the phases, and what finished tasks did. Each begins and ends with a number that grows
+with each change. A group is written from its begin to its end by one call; the reader reads the last number first and
+tries again where the first is another one.
+
+The clock is read twice a task here, and once for each stage of a piece and each read; never for a record.
 """
 
+import struct
 import time
-from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from loaderkit._stats.counters import PHASES, STARTING, WORKING, OperationCounters, WorkerCounters
+from loaderkit._stats.counters import PHASES, STARTING, WAITING, WORKING, OperationCounters, WorkerCounters
 
-_SEQUENCE, _PHASE, _SINCE = range(3)
-_SUMS = 3  # a cell for each phase
-_CPU = _SUMS + len(PHASES)
-_TASKS, _RECORDS, _ROWS, _NBYTES = range(_CPU + 1, _CPU + 5)
+# The first number of the group of tasks; the group of phases; the rest of the group of tasks, with its last number
+# behind the operations.
+_TASKS_CHANGE, _PHASES_CHANGE, _PHASE, _SINCE = range(4)
+_SUMS = 4  # a cell for each phase
+_PHASES_CHANGED = _SUMS + len(PHASES)
+_CPU = _PHASES_CHANGED + 1
+_ACCOUNTED, _TASKS, _RECORDS, _ROWS, _NBYTES = range(_CPU + 1, _CPU + 6)
 _READ, _READ_CALLS, _THREADS_READ, _THREADS_READ_CALLS, _RETRIES, _BATCH = range(_NBYTES + 1, _NBYTES + 7)
+_COUNTED = _READ - _CPU  # those that grow by what each task says
 _OPERATIONS = _BATCH + 1  # three for each
-_MOST_OPERATIONS = 128  # those behind it are summed in the last
-# The fields of WorkerCounters in the cells from `_CPU` on.
+_MOST_OPERATIONS = 128  # those behind it aren't counted
+# The fields of WorkerCounters in the cells from `_TASKS` on.
 _NAMES = (
-    *("cpu", "tasks", "records", "rows", "nbytes"),
+    *("tasks", "records", "rows", "nbytes"),
     *("read", "read_calls", "threads_read", "threads_read_calls", "retries", "batch"),
 )
-CELLS = _OPERATIONS + 3 * _MOST_OPERATIONS
-# A writer that was stopped in the middle of a change leaves the sequence odd: what is there is taken then.
+CELLS = _OPERATIONS + 3 * _MOST_OPERATIONS + 1
+_PHASES_CELLS = struct.Struct(f"={_CPU - _PHASES_CHANGE}q")
+_CELL = 8  # bytes
+# A writer that was killed in the middle of a change leaves a group as it is: what is there is taken then.
 _TRIES = 1_000
 
 
@@ -36,82 +45,118 @@ class Meter:
     """The worker's side.
 
     Args:
-        cells: `CELLS` int64 of zeros; an array of this process if not given.
+        shared: `CELLS` int64 of zeros, of a page that another process reads; None for a worker of this process.
+
+    phase: the present one. worked: nanoseconds in tasks, up to the present phase.
+    operations: of each operation but Batches the nanoseconds, elements in and out, in lists that others add to; set
+    once. aside: nanoseconds and number of reading threads' reads, and reads that were tried again; set before
+    `task_done`.
 
     >>> meter = Meter()
-    >>> before = meter.enter(1)
-    >>> meter.task_done(5, 3, 3, 24)
-    >>> meter.spent(7, 1, 0, [], [])
-    >>> counters(meter.cells, 0, "thread", ()).records
-    3
+    >>> begun = meter.enter(1)
+    >>> ended = meter.task_done(2, cpu=5, made=(3, 3, 24), read=(7, 1), batch=0)
+    >>> counters(meter.cells, 0, "thread", ()).records, meter.worked == ended - begun
+    (3, True)
     """
 
-    __slots__ = ("_phase", "_sequence", "_since", "cells")
+    __slots__ = ("_change", "_done", "_format", "_now", "_shared", "aside", "operations")
 
-    def __init__(self, cells: Any = None) -> None:
-        self.cells: Any = array("q", bytes(8 * CELLS)) if cells is None else cells
-        self._phase, self._sequence = STARTING, 0
-        self._since = time.perf_counter_ns()
-        self.cells[_SINCE] = self._since
+    def __init__(self, shared: Any = None) -> None:
+        # As in the cells: the present phase, when it began, the sums; what tasks did. Each is replaced whole, so that
+        # Ctrl-C and other threads find it whole.
+        self._now = [STARTING, time.perf_counter_ns(), *(0 for _ in PHASES)]
+        self._done = [0] * (_OPERATIONS - _CPU)
+        self._shared, self._change = shared, 0
+        self._format: struct.Struct | None = None  # of the group of tasks, with the phases in its middle
+        self.aside = (0, 0, 0)
+        self.operations: Sequence[Sequence[int]] = ()
+        self._tell()
 
     def enter(self, phase: int) -> int:
-        """Ends the present phase and begins another; returns the one that ended."""
-        cells, before = self.cells, self._phase
+        """Ends the present phase and begins another; returns when that was, by perf_counter_ns."""
         now = time.perf_counter_ns()
-        self._sequence |= 1  # odd already where an interrupt fell between `task_done` and `spent`
-        cells[_SEQUENCE] = self._sequence
-        cells[_SUMS + before] += now - self._since
-        cells[_PHASE] = self._phase = phase
-        cells[_SINCE] = self._since = now
-        self._sequence += 1
-        cells[_SEQUENCE] = self._sequence
-        return before
+        new = self._now.copy()
+        new[_SUMS - _PHASE + new[0]] += now - new[1]
+        new[0], new[1] = phase, now
+        self._now = new
+        if self._shared is not None:
+            self._tell()
+        return now
+
+    def _tell(self) -> None:
+        """Writes the group of phases."""
+        if self._shared is not None:
+            self._change = change = self._change + 1
+            _PHASES_CELLS.pack_into(self._shared, _CELL * _PHASES_CHANGE, change, *self._now, change)
 
     @property
     def phase(self) -> int:
-        """The present phase."""
-        return self._phase
+        return self._now[0]
 
-    def task_done(self, cpu: int, records: int, rows: int, nbytes: int) -> None:
-        """Counts a task; `spent` must follow. cpu: nanoseconds of its thread."""
-        cells = self.cells
-        self._sequence |= 1  # `spent` makes it even again: a reader sees all of a task, or none of it
-        cells[_SEQUENCE] = self._sequence
-        cells[_CPU] += cpu
-        cells[_TASKS] += 1
-        cells[_RECORDS] += records
-        cells[_ROWS] += rows
-        cells[_NBYTES] += nbytes
+    @property
+    def worked(self) -> int:
+        return self._now[_SUMS - _PHASE + WORKING]
 
-    def spent(
-        self,
-        read: int,
-        read_calls: int,
-        written: int,
-        batched: Sequence[Sequence[int]],
-        operations: Sequence[Sequence[int]],
-    ) -> None:
-        """Sets what tasks took so far, each figure in all.
+    @property
+    def elsewhere(self) -> int:
+        """Nanoseconds in operations, and in waits for memory or answers.
 
-        read, read_calls: nanoseconds and calls. written, batched: nanoseconds in which batches were written and made.
-        operations: for each nanoseconds, elements in and out.
+        With those of reads, they are what of a task isn't the making of batches. One difference a task takes fewer
+        clock reads than stamps around each batch, of which a task may make hundreds.
         """
-        cells = self.cells
-        cells[_READ], cells[_READ_CALLS] = read, read_calls
-        for (nanoseconds,) in batched:
-            written += nanoseconds
-        cells[_BATCH] = written
-        at = _OPERATIONS
-        for spent, taken, given in operations[:_MOST_OPERATIONS]:
-            cells[at], cells[at + 1], cells[at + 2] = spent, taken, given
-            at += 3
-        self._sequence = (self._sequence | 1) + 1
-        cells[_SEQUENCE] = self._sequence
+        taken = self._now[_SUMS - _PHASE + WAITING]
+        for each in self.operations:
+            taken += each[0]
+        return taken
 
-    def read_aside(self, nanoseconds: int, calls: int, retries: int) -> None:
-        """Sets what reading threads took so far, and how many reads were tried again."""
-        cells = self.cells
-        cells[_THREADS_READ], cells[_THREADS_READ_CALLS], cells[_RETRIES] = nanoseconds, calls, retries
+    def task_done(
+        self, phase: int, *, cpu: int, made: tuple[int, int, int], read: tuple[int, int], batch: int
+    ) -> int:
+        """Ends a task and begins another phase, as one change; returns when that was, by perf_counter_ns.
+
+        Args:
+            phase: that begins.
+            cpu: nanoseconds of the thread in the task.
+            made: the records, rows and bytes of the task.
+            read, batch: nanoseconds of reads and their number, nanoseconds in which batches were made; in all so far.
+        """
+        now = time.perf_counter_ns()
+        new = self._now.copy()
+        new[_SUMS - _PHASE + new[0]] += now - new[1]
+        new[0], new[1] = phase, now
+        records, rows, nbytes = made
+        done = self._done[:_COUNTED]
+        done[0] += cpu
+        done[1] = new[_SUMS - _PHASE + WORKING]
+        done[2] += 1
+        done[3] += records
+        done[4] += rows
+        done[5] += nbytes
+        done += read
+        done += self.aside
+        done.append(batch)
+        for each in self.operations:
+            done += each
+        self._now, self._done = new, done
+        if self._shared is not None:
+            self._tell_all()
+        return now
+
+    def _tell_all(self) -> None:
+        """Writes both groups."""
+        done = self._done[: CELLS - 1 - _CPU]
+        if self._format is None:
+            self._format = struct.Struct(f"={_CPU + len(done) + 1}q")
+        self._change = change = self._change + 1
+        self._format.pack_into(self._shared, 0, change, change, *self._now, change, *done, change)
+
+    @property
+    def cells(self) -> Any:
+        """The cells: the shared ones, or of a worker of this process a list of what they would be now."""
+        if self._shared is not None:
+            return self._shared
+        now, done = self._now, self._done
+        return [0, 0, *now, 0, *done, *(0 for _ in range(CELLS - _CPU - len(done)))]
 
 
 def counters(
@@ -132,15 +177,14 @@ def counters(
     """
     shown = min(len(names), _MOST_OPERATIONS)
     seen, now = _read(cells, _OPERATIONS + 3 * shown)
-    sums = seen[_SUMS:_CPU]
+    sums = seen[_SUMS:_PHASES_CHANGED]
     phase = min(max(seen[_PHASE], 0), len(PHASES) - 1)
-    present = max(0, now - seen[_SINCE]) if seen[_SINCE] else 0
-    sums[phase] += present
+    sums[phase] += max(0, now - seen[_SINCE]) if seen[_SINCE] else 0
     flat = seen[_OPERATIONS:]
     operations = tuple(
         OperationCounters(name, *flat[3 * place : 3 * place + 3]) for place, name in enumerate(names[:shown])
     )
-    named = dict(zip(_NAMES, seen[_CPU:_OPERATIONS], strict=True))
+    named = dict(zip(_NAMES, seen[_TASKS:_OPERATIONS], strict=True))
     starting, working, telling, starving, waiting = sums
     return WorkerCounters(
         number,
@@ -152,7 +196,8 @@ def counters(
         telling,
         starving,
         waiting,
-        unfinished=present if phase == WORKING else 0,
+        unfinished=max(0, working - seen[_ACCOUNTED]),
+        cpu=seen[_CPU],
         operations=operations,
         delayed=delayed,
         memory=memory,
@@ -160,12 +205,12 @@ def counters(
     )
 
 
-def _read(cells: Any, count: int) -> tuple[list[int], int]:
-    """The first cells, as they were at one time, and that time."""
+def _read(cells: Any, last: int) -> tuple[list[int], int]:
+    """The cells before the last number of the tasks' group, as they were at one time, and that time."""
     tries = 0
     while True:
-        sequence = cells[_SEQUENCE]
-        seen, now = list(cells[:count]), time.perf_counter_ns()
+        changed = cells[last], cells[_PHASES_CHANGED]
+        seen, now = list(cells[:last]), time.perf_counter_ns()
         tries += 1
-        if (not sequence & 1 and cells[_SEQUENCE] == sequence) or tries == _TRIES:
+        if changed == (cells[_TASKS_CHANGE], cells[_PHASES_CHANGE]) or tries == _TRIES:
             return seen, now

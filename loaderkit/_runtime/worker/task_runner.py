@@ -27,6 +27,7 @@ from loaderkit._engine.task import (
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.batch_layout import BatchLayout
+from loaderkit._stats.counters import TELLING, WORKING
 from loaderkit.sources.optional import ColumnsDifferError, column_reader
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun, Singles
@@ -67,17 +68,19 @@ class TaskRunner:
         program: what to run.
         context: how to reach slots, outputs and the trainer.
         meter: counts what is done.
+        next_phase: of the meter, after each task.
     """
 
-    def __init__(self, program: Program, context: TaskContext, meter: Meter) -> None:
-        self._meter = meter
-        self._written = 0  # nanoseconds in which rows were written to batches, by this object
+    def __init__(
+        self, program: Program, context: TaskContext, meter: Meter, *, next_phase: int = TELLING
+    ) -> None:
+        self._meter, self._next_phase = meter, next_phase
+        self._batch_ns = 0  # nanoseconds in which batches were made
         self._pipeline = Pipeline(program.operations, program.seed, reads_windows=program.reads_windows)
         levels = self._pipeline.levels
         self._last = len(levels) - 1  # the last Batch's level
-        # What the levels add to: nanoseconds of each Batch; nanoseconds, elements in and out of each other operation.
-        self._batched_ns = [level.batched for level in levels]
-        self._spent = [counted for level in levels for _, counted in level.counted()]
+        # What the levels add to.
+        meter.operations = [counted for level in levels for _, counted in level.counted()]
         self._batched = self._pipeline.levels[-1].batch is not None
         self._context = context
         self._row_changing = program.row_changing
@@ -113,21 +116,28 @@ class TaskRunner:
             on_record_start: called with each record right before it is read, one after the other; None reads all at
                 once.
         """
-        cpu = time.thread_time_ns()
+        meter, reader = self._meter, self.reader
         try:
-            result, output = self._do(task, on_record_start)
+            begun, cpu = meter.enter(WORKING), time.thread_time_ns()
+            other = reader.taken + meter.elsewhere
+            result, output = self._do(task, begun, on_record_start)
+            if not isinstance(task, ReadStream):  # the rest of it is of its batches
+                self._batch_ns += round(1e9 * result.seconds) - (reader.taken + meter.elsewhere - other)
+            if reader.counts_aside:
+                meter.aside = reader.counted_aside
+            made, read = made_of(task, result), (reader.taken, reader.calls)
+            cpu = time.thread_time_ns() - cpu
+            meter.task_done(self._next_phase, cpu=cpu, made=made, read=read, batch=self._batch_ns)
+        except BaseException:
+            meter.enter(self._next_phase)
+            raise
         finally:
-            if self.reader.reads_ahead:
-                self.reader.forget(task.id)  # the records after a failure
-        reader, made = self.reader, made_of(task, result)
-        self._meter.task_done(time.thread_time_ns() - cpu, *made)
-        self._meter.spent(reader.taken, reader.calls, self._written, self._batched_ns, self._spent)
-        if reader.counts_aside:
-            self._meter.read_aside(*reader.counted_aside)
+            if reader.reads_ahead:
+                reader.forget(task.id)  # the records after a failure
         return result, output
 
-    def _do(self, task: Task, on_record_start: OnRecordStart | None) -> tuple[TaskResult, Output]:
-        begun, waited = time.perf_counter(), self.reader.waited
+    def _do(self, task: Task, begun: int, on_record_start: OnRecordStart | None) -> tuple[TaskResult, Output]:
+        waited = self.reader.waited
         handler = self._bad_record_handler
         if handler is not None:
             handler.take_losses()  # of a task that was interrupted
@@ -140,7 +150,7 @@ class TaskRunner:
                     failure,
                     0 if failure is None else done_targets(task, parts),
                     layout,
-                    seconds=time.perf_counter() - begun,
+                    seconds=(time.perf_counter_ns() - begun) / 1e9,
                     waited=self.reader.waited - waited,
                     nbytes=weight_of(output),
                     losses=() if handler is None else handler.take_losses(),
@@ -154,7 +164,7 @@ class TaskRunner:
                     self._cursors(run.begins),
                     self._cursors(run.ends),
                     failure,
-                    seconds=time.perf_counter() - begun,
+                    seconds=(time.perf_counter_ns() - begun) / 1e9,
                     waited=self.reader.waited - waited,
                     nbytes=weight_of(output),
                     losses=() if handler is None else handler.take_losses(),
@@ -173,7 +183,7 @@ class TaskRunner:
                     self._cursors(run.ends),
                     failure,
                     layout,
-                    seconds=time.perf_counter() - begun,
+                    seconds=(time.perf_counter_ns() - begun) / 1e9,
                     nbytes=weight_of(output),
                 )
                 return batch_made, output
@@ -359,15 +369,11 @@ class TaskRunner:
         if target.slot is not None and failure is None:
             assert isinstance(target.layout, BatchLayout)
             token, last = self._context.token(target.slot), target.first + target.rows
-            begun = time.perf_counter_ns()
             leaves = [leaf[target.first : last] for leaf in target.layout.leaves(token, target.batch)]
-            written = write(run.values, target.layout.spec, leaves)
-            if written:
+            if write(run.values, target.layout.spec, leaves):
                 target.layout.seal(token, target.batch, target.first, last)
-            self._written += time.perf_counter_ns() - begun
-            if written:
                 return RowsPart(0, in_place=True), [], None, None
-        rows = self._stacked(run.values) if self._has_default_batch(self._last) else run.values
+        rows = as_block(run.values) if self._has_default_batch(self._last) else run.values
         if not target.whole:
             return RowsPart(target.rows), rows, None, None
         if target.fill:
@@ -381,12 +387,6 @@ class TaskRunner:
         if isinstance(rows, Block) and not keys_in_order(run.values[target.batch :: target.batch], rows):
             rows = run.values
         return self._batches(target, rows, run.begins, partial=failure is None)
-
-    def _stacked(self, values: list[Any]) -> list[Any] | Block:
-        begun = time.perf_counter_ns()
-        rows = as_block(values)
-        self._written += time.perf_counter_ns() - begun
-        return rows
 
     def _batches(
         self, target: Target, rows: list[Any] | Block, begins: Sequence[Cursor], *, partial: bool

@@ -41,11 +41,16 @@ def encoded_array(array: NDArray[Any]) -> bytes:
     """
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError("expected an array without a mask, got a masked one; write array.filled()")
-    return _header(array.dtype, array.shape) + array.tobytes()
+    return array_header(array.dtype, array.shape) + array.tobytes()
 
 
 @lru_cache(_HEADERS_KEPT)
-def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+def array_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """What stands before the values in a .npy file; of an array of one dimension as long for any number of values.
+
+    >>> len(array_header(np.dtype(np.uint16), (3,))), len(array_header(np.dtype(np.uint16), (10**15,)))
+    (128, 128)
+    """
     descr = None if dtype.hasobject or dtype.kind == "T" else npy.dtype_to_descr(np.empty(0, dtype).dtype)
     if descr is None or npy.descr_to_dtype(descr) != dtype:
         raise TypeError(

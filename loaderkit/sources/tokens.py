@@ -13,6 +13,7 @@ from .integer_arrays import Integers, open_integers
 from .megatron import read_megatron
 from .protocol import check_key, check_keys
 from .shared_arrays import MappedArray, SharedArrays
+from .token_documents import open_documents
 
 if TYPE_CHECKING:
     from loaderkit._chunk_cache.settings import Cache
@@ -33,12 +34,13 @@ class TokenDataSource:
     all of one call together. For rows of one length make a plan and a `PackedDataSource`.
 
     Args:
-        tokens: integers (tokens,): an array, a `np.memmap`, or the name of a file or object: a `.npy`, or bare numbers
-            with `dtype`. DataFormatError where it was truncated. An object that is replaced is a FileChangedError.
+        tokens: integers (tokens,): an array, a `np.memmap`, or the name of a file or object: one that
+            `lk.write(..., format="tokens")` made, a `.npy`, or bare numbers with `dtype`. DataFormatError where it was
+            truncated. An object that is replaced is a FileChangedError.
         offsets: integers (documents + 1,), ascending, given as the tokens are; in a file of bare numbers int64. Those
-            of an object are read once, to shared memory. ValueError naming the first that is less than the one before,
-            or beyond the tokens.
-        feature: name of the tokens in a record.
+            of an object are read once, to shared memory. None for a file of `lk.write`, which has them. ValueError
+            naming the first that is less than the one before, or beyond the tokens.
+        feature: name of the tokens in a record; "tokens", or what a file of `lk.write` says.
         dtype: of the tokens in a file of bare numbers.
         cache: keeps chunks of the tokens of a server on the disk, 1 MiB each: for rows that are read more than once, or
             by a `ChunkSampler`. Without it only what is asked for is read.
@@ -52,16 +54,20 @@ class TokenDataSource:
     def __init__(
         self,
         tokens: Any,
-        offsets: Any,
-        feature: str = "tokens",
+        offsets: Any = None,
+        feature: str | None = None,
         *,
         dtype: DTypeLike | None = None,
         cache: "Cache | None" = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
+        if offsets is None:
+            one, places, named = open_documents(tokens, storage_options=storage_options, cache=cache)
+            self._hold(one, places, named if feature is None else feature)
+            return
         one = open_integers("tokens", tokens, dtype, storage_options=storage_options, cache=cache)
-        places = open_integers("offsets", offsets, np.int64, storage_options=storage_options)
-        self._hold(one, _read(places), feature)
+        places = _read(open_integers("offsets", offsets, np.int64, storage_options=storage_options))
+        self._hold(one, places, "tokens" if feature is None else feature)
 
     def _hold(self, tokens: Integers, offsets: NDArray[Any], feature: str) -> None:
         if not isinstance(feature, str):

@@ -12,6 +12,7 @@ FORMATS = {
     "parquet": ("parquet", "ParquetWriting"),
     "arrow": ("arrow", "ArrowWriting"),
     "jsonl": ("json_lines", "JsonLinesWriting"),
+    "tokens": ("tokens", "TokensWriting"),
 }
 
 

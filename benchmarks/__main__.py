@@ -17,12 +17,13 @@ from benchmarks.grain_scripts.table import run as grain_scripts_table
 from benchmarks.photographs import VARIABLE
 from benchmarks.runner import Outcome, run
 from benchmarks.summary import summarised
+from benchmarks.visibility.table import run as visibility_table
 from benchmarks.workloads import NAMES, benchmarks_of
 
 PEERS = tuple(name for name in LIBRARIES if name not in ("bare", "loaderkit"))
 
 # Tables that aren't workloads; "all" doesn't run them.
-OTHER_TABLES = ("conformance", "grain-scripts", "chunk-order")
+OTHER_TABLES = ("conformance", "grain-scripts", "chunk-order", "visibility")
 
 
 def other_tables(asked: argparse.Namespace, peers: set[str]) -> None:
@@ -33,6 +34,8 @@ def other_tables(asked: argparse.Namespace, peers: set[str]) -> None:
         print(grain_scripts_table(repeats=asked.repeats, smoke=asked.smoke, say=say))
     if "chunk-order" in asked.names:
         print(chunk_order_table(repeats=asked.repeats, smoke=asked.smoke, say=say))
+    if "visibility" in asked.names:
+        print(visibility_table(peers, smoke=asked.smoke, say=say))
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -16,7 +16,8 @@ _BUSY = 0.85  # workers that are busy for this share are the limit
 _ON_CPU = 0.6  # tasks that use a processor for this share compute; others wait for something else
 _DELAYED = 0.3  # tasks that wait for a processor for this share: there are too few processors
 _STARVING = 0.15  # workers without a task for this share, while next() is blocked, wait for the trainer and it for them
-_COPIED = 0.2  # of the bytes that were made: then max_memory is the reason
+_READY = 0.5  # steps that don't wait, if others wait because work comes in bursts
+_COPIED = 0.5  # of the bytes that were made: then max_memory is the reason
 _HAND_OVER = 0.1  # the loader's own code in next(), of the trainer's time
 _ONE_LOCK = (0.7, 1.6)  # processors that threads under one interpreter lock use, or wait for, together
 MOST_READS = 64  # reading threads of a worker that are advised
@@ -102,9 +103,10 @@ def limit_of(stats: Stats, *, processors: int, threads: int) -> Limit:
         return Limit(
             "calling thread", f"the thread that calls next() does all the work, most of it {where}", part
         )
-    # Work in bursts leaves workers without a task while next() is blocked. Reading threads do too, within a task.
+    # Work in bursts leaves workers without a task, though next() is blocked at other times, for a few steps. Where most
+    # steps wait, workers were without a task for another reason, such as the compilation of the first step.
     busy, starving = while_running(stats)
-    if busy < _BUSY and starving > _STARVING:
+    if busy < _BUSY and starving > _STARVING and (stats.ready or 0.0) > _READY:
         return Limit(
             "bursts",
             f"workers and trainer wait for each other in turn: work comes in bursts, most of it {where}",
@@ -139,7 +141,10 @@ def _kind_of_workers(stats: Stats, busy: float, processors: int) -> str:
         return "interpreter lock"
     if used > 0.9 * processors or (delayed > _DELAYED and is_on_cpu(stats)):
         return "processors"
-    return "workers" if busy >= _BUSY else "operation"
+    waits = (
+        stats.ready is not None and stats.ready <= _READY
+    )  # then workers with nothing to do are of a short time
+    return "workers" if busy >= _BUSY or waits else "operation"
 
 
 def advice_of(limit: Limit, *, workers: int, processors: int, threads: int) -> str:

@@ -88,8 +88,8 @@ def explain_loader(loader: DataLoader[Any], step: Any = None, seconds: float = 2
 
     Args:
         loader: none of its iterators may be open: RuntimeError.
-        step: a function of a batch, called 64 times on copies of one; what it returns is waited for. Without it nothing
-            is said of the trainer's demand.
+        step: a function of a batch, called on copies of one and on the batches of the experiments; what it returns is
+            waited for. Without it nothing is said of the trainer's demand.
         seconds: for all experiments together, 1 or more.
 
     >>> import loaderkit as lk

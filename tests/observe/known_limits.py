@@ -133,10 +133,10 @@ class Repeated(lk.FlatMap):
         return [x] * 8
 
 
-LARGE = np.zeros(4_000_000, np.int64)
+LARGE = np.zeros(500_000, np.int64)
 
 
-def large(batch):
+def large(x):
     return LARGE
 
 
@@ -343,9 +343,9 @@ KNOWN = [
     Known(
         "no memory to hold batches",
         N,
-        (lk.Batch(2), large),
+        (large,),
         0.0,
         ("memory",),
-        settings=batched(worker_count=2, max_memory=0),
+        settings={"batch_size": 4, "worker_count": 2, "max_memory": 0},
     ),
 ]

@@ -44,7 +44,12 @@ def stats_of(*, waiting=0.6, busy=1.0, cpu=1.0, read=0.1, op=0.8, workers=2, blo
         )
         for number in range(max(workers, 1))
     )
-    trainer = TrainerCounters(elapsed=10 * S, waiting=int(waiting * 10 * S), elements=100, blocked_calls=60)
+    trainer = TrainerCounters(
+        elapsed=10 * S,
+        waiting=int(waiting * 10 * S),
+        elements=100,
+        blocked_calls=60 if blocked is None else blocked,
+    )
     return Stats(trainer, PoolCounters(each), exposed=exposed)
 
 
@@ -56,7 +61,7 @@ def stats_of(*, waiting=0.6, busy=1.0, cpu=1.0, read=0.1, op=0.8, workers=2, blo
         (stats_of(cpu=0.1, read=0.8, op=0.1), "reads", "read waiting"),
         (stats_of(waiting=0.01), "trainer", "the trainer"),
         (stats_of(workers=0), "calling thread", "Decode on CPU"),
-        (stats_of(busy=0.4), "bursts", "in bursts"),
+        (stats_of(busy=0.4, blocked=20), "bursts", "in bursts"),
     ],
 )
 def test_the_limit_follows_from_the_counters(stats, kind, named):

@@ -12,6 +12,7 @@ from loaderkit._stats.text import duration, percent
 
 # Of the trainer's time: a gain below it can't be told from noise.
 ENOUGH = 0.03
+FEWEST_STEPS = 3  # the first is the opening's; of fewer nothing is said
 _BUSY = 0.85  # workers that are busy for this share are the limit
 _ON_CPU = 0.6  # tasks that use a processor for this share compute; others wait for something else
 _DELAYED = 0.3  # tasks that wait for a processor for this share: there are too few processors
@@ -62,7 +63,7 @@ def is_bottleneck(stats: Stats, *, synchronous: bool) -> bool | None:
     """
     if stats.exposed_waiting is not None:
         return stats.exposed_waiting > ENOUGH
-    if stats.waiting is None or not stats.steps:
+    if stats.waiting is None or (stats.steps or 0) < FEWEST_STEPS:
         return None
     if stats.waiting > ENOUGH or (stats.handing or 0.0) > _HAND_OVER:
         return True if synchronous else None
@@ -85,8 +86,8 @@ def limit_of(stats: Stats, *, processors: int, threads: int) -> Limit:
     parts = stats.parts
     if not parts or stats.busy is None:
         return Limit("unknown", "nothing was made yet")
-    if stats.steps == 0:
-        return Limit("unknown", "no element was handed out yet")
+    if stats.steps is not None and stats.steps < FEWEST_STEPS:
+        return Limit("unknown", f"{stats.steps} elements were handed out, too few to tell")
     part = max(parts, key=lambda name: parts[name])
     share = parts[part] / (stats.seconds_per_record or 1.0)
     of_record = f"({percent(share)} of a record's {duration(stats.seconds_per_record)})"

@@ -17,6 +17,7 @@ from benchmarks.report import outcome_of
 from benchmarks.runner import Outcome
 from benchmarks.summary import summarised
 from benchmarks.table import ahead, of_all, of_outcome
+from benchmarks.visibility import table as visibility_table
 from benchmarks.workloads import NAMES, benchmarks_of
 
 ROOT = Path(__file__).parents[2]
@@ -83,6 +84,15 @@ def test_the_conformance_table_is_made():
     rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
     assert len(rows) == 5 and all(row.endswith("| yes |") for row in rows[1:])
     assert all(f"- *{row.split('|')[1].strip()}*: " in done.stdout for row in rows[1:])
+
+
+@pytest.mark.slow
+def test_the_table_of_what_libraries_say_is_made():
+    """One pipeline, by loaderkit alone: the run and the experiments each name a limit."""
+    table = visibility_table.run(set(), smoke=True, say=lambda line: None)
+    assert table.startswith("## decode-bound\n")
+    assert table.count("Limit: ") == 2 and "Reads alone make" in table
+    assert "### grain" not in table
 
 
 def test_the_table_of_orders_is_made_and_the_guide_has_its_rows():

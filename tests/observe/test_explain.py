@@ -79,6 +79,18 @@ def test_nothing_is_claimed_of_a_device_without_watch():
     assert is_bottleneck(stats_of(exposed=idle), synchronous=False) is True
 
 
+def test_nothing_is_said_of_the_first_steps():
+    """The first element comes with the start of the workers, which says nothing of the steps to come."""
+    with iter(lk.load(range(100), transformations=[sleep_4ms], batch_size=4)) as it:
+        assert "take some steps first" in it.explain().first_line
+        next(it)
+        said = it.explain()
+        assert (said.bottleneck, said.limit.kind, said.advice) == (None, "unknown", "")
+        for _ in range(3):
+            next(it)
+        assert it.explain().limit.kind == "calling thread"
+
+
 def test_rates_beyond_what_was_measured_are_at_most():
     assert rate_at(3, {1: 100.0, 2: 180.0, 4: 300.0}) == (240.0, "interpolated")
     assert rate_at(2, {2: 180.0}) == (180.0, "measured")

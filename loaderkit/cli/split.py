@@ -5,7 +5,6 @@ import contextlib
 import itertools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from loaderkit._system.locked_folder import locked_folder
@@ -13,10 +12,10 @@ from loaderkit.sources.fingerprint import fingerprint_of
 from loaderkit.writing.formats import FORMATS
 from loaderkit.writing.formats import write_format as named_format
 from loaderkit.writing.parallel_encoding import encoded_by_workers
-from loaderkit.writing.record_stream import encode, source_records
-from loaderkit.writing.shard_files import make_shards, sync
+from loaderkit.writing.shard_jobs import DONE, ShardJobs, run_jobs, shard_jobs, sync
 from loaderkit.writing.shard_stream import shard_writer
-from loaderkit.writing.write_format import RecordEncoder, WriteFormat
+from loaderkit.writing.source_shard import SourceShards
+from loaderkit.writing.write_format import WriteFormat
 
 from .exit_status import ExitStatus, UsageError
 from .open_source import add_source_arguments, open_source, shown_name
@@ -89,26 +88,6 @@ def run(options: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsOfFile:
-    """Writes one of the files, in a worker.
-
-    source: of all records. form, encoder: of the files. each: records of a file.
-    """
-
-    source: Any
-    form: WriteFormat
-    encoder: RecordEncoder
-    each: int
-
-    def __call__(self, file: int, path: str) -> int:
-        begin, end = file * self.each, min((file + 1) * self.each, len(self.source))
-        with shard_writer(self.form, path, self.encoder) as writer:
-            for number, record in source_records(self.source, False, begin, end):
-                writer.add(encode(self.encoder, record, number))
-        return end - begin
-
-
 def write_by_number(
     source: Any, form: WriteFormat, options: argparse.Namespace
 ) -> tuple[list[str], list[int]]:
@@ -119,20 +98,19 @@ def write_by_number(
     encoder = form.encoder(source[0])
     count = min(-(-len(source) // options.number), options.max_shards or len(source))
     names = [_name(options, form, place) for place in range(count)]
-    key = {
-        "source": fingerprint_of(source),
-        "format": form.name,
-        "encoder": repr(encoder),
-        "number": options.number,
-    }
-    records = make_shards(
-        RecordsOfFile(source, form, encoder, options.number),
-        [os.path.basename(name) for name in names],
-        f"{options.output}.partial",
-        key=key,
-        worker_count=options.processes,
+    shards = [
+        range(place * options.number, min((place + 1) * options.number, len(source)))
+        for place in range(count)
+    ]
+    asked = {"source": fingerprint_of(source), "format": form.name, "encoder": repr(encoder)}
+    files = [_partial(options, name) for name in names]
+    jobs = ShardJobs(
+        SourceShards(source, form, encoder, shards, drop=False),
+        shard_jobs(asked, shards),
+        [file + DONE for file in files],
+        files,
     )
-    return names, records
+    return names, [made.records for made in run_jobs(jobs, worker_count=options.processes)]
 
 
 def write_by_size(

@@ -18,7 +18,7 @@ from loaderkit.samplers import IndexSampler
 from loaderkit.writing import formats
 from loaderkit.writing.parallel_encoding import encoded_by_workers
 from loaderkit.writing.record_stream import encoded_records, first_record
-from loaderkit.writing.shard_files import sync
+from loaderkit.writing.shard_jobs import sync
 from loaderkit.writing.shard_stream import shard_writer
 from loaderkit.writing.write_format import RecordEncoder, WriteFormat
 

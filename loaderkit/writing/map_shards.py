@@ -7,19 +7,15 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
-from loaderkit._base.canonical_json import digest
 from loaderkit._base.integers import at_least
-from loaderkit._loader.loader import DataLoader
-from loaderkit._order.sharding import NoSharding
 from loaderkit._system.folder_replacement import replace_folder, restore_folder
 from loaderkit._system.locked_folder import locked_folder
-from loaderkit._system.progress_bar import progress_bar
 from loaderkit._system.whole_file import whole_file
-from loaderkit.samplers import SequentialSampler
 from loaderkit.sources import check_source, fingerprint_of
 
 from .formats import write_format as named_format
-from .shard_jobs import ShardFunction, ShardJobs
+from .shard_function import MappedShards, ShardFunction
+from .shard_jobs import DONE, ShardJobs, equal_shards, run_jobs, shard_jobs, sync
 from .shard_result import ShardResult, json_value
 from .target import check_replaceable
 from .write_format import RecordEncoder, WriteFormat
@@ -84,7 +80,7 @@ def map_shards(
     check_source(source)
     write_format = None if reduce is not None else named_format(format)
     count = shard_count(shards, len(source))
-    keys = [range(i * len(source) // count, (i + 1) * len(source) // count) for i in range(count)]
+    keys = equal_shards(len(source), count)
     work = ShardFunction(
         function, source, per_record=per == "record", drop=on_record_error == "drop", reduce=reduce
     )
@@ -94,10 +90,10 @@ def map_shards(
         "format": None if write_format is None else write_format.name,
         "arguments": [per, count, on_record_error],
     }
-    jobs = [digest({**asked, "records": [run.start, run.stop]}) for run in keys]
-    run = functools.partial(_run, worker_count=worker_count, worker_kind=worker_kind)
+    jobs = shard_jobs(asked, keys)
+    run = functools.partial(run_jobs, worker_count=worker_count, worker_kind=worker_kind)
     if path is None:
-        return _reduced(reduce, run(ShardJobs(work, keys, None, None, jobs, None, None)))
+        return _reduced(reduce, run(ShardJobs(MappedShards(work, keys), jobs)))
     target = os.path.abspath(path)
     partial = f"{target}.partial"
     _check_target(target, overwrite, is_file=write_format is None)
@@ -107,10 +103,10 @@ def map_shards(
             target, overwrite, is_file=write_format is None
         )  # another process may have just finished
         names = [f"{i:05}-of-{count:05}" for i in range(count)]
-        done = [os.path.join(partial, f"{name}.done") for name in names]
+        done = [os.path.join(partial, name + DONE) for name in names]
         finished = os.path.join(partial, FINISHED)
         if write_format is None:
-            result = _reduced(reduce, run(ShardJobs(work, keys, done, None, jobs, None, None)))
+            result = _reduced(reduce, run(ShardJobs(MappedShards(work, keys), jobs, done)))
             with whole_file(finished) as file:
                 file.write(json.dumps(result, allow_nan=False).encode())
             _name(finished, target, partial)
@@ -118,7 +114,8 @@ def map_shards(
         names = [f"{name}.{write_format.extension}" for name in names]
         _make_folder(finished, names)
         files = [os.path.join(finished, name) for name in names]
-        run(ShardJobs(work, keys, done, files, jobs, write_format, _encoder(write_format, work, keys)))
+        make = MappedShards(work, keys, write_format, _encoder(write_format, work, keys))
+        run(ShardJobs(make, jobs, done, files))
         _name(finished, target, partial)
     return [os.path.join(target, name) for name in names]
 
@@ -160,24 +157,6 @@ def _check_target(target: str, overwrite: bool, *, is_file: bool) -> None:
         )
 
 
-def _run(jobs: ShardJobs, *, worker_count: int | None, worker_kind: str) -> list[ShardResult]:
-    """The results of all shards in order; those that are done are read."""
-    loader: DataLoader[Any] = DataLoader(
-        data_source=jobs,
-        sampler=SequentialSampler(len(jobs)),
-        worker_count=worker_count if worker_count is None else min(worker_count, len(jobs)),
-        worker_kind=worker_kind,
-        shard_options=NoSharding(),
-        agree=False,
-    )
-    results = []
-    with progress_bar("shards", len(jobs)) as advance, loader, iter(loader) as each:
-        for result in each:
-            results.append(result)
-            advance(1)
-    return results
-
-
 def _reduced(reduce: Callable[[Any, Any], Any] | None, results: list[ShardResult]) -> Any:
     assert reduce is not None
     values = [result.value for result in results if result.records]
@@ -204,16 +183,12 @@ def _name(finished: str, target: str, partial: str) -> None:
     """Gives what is finished its name, in place of what has it, and removes the rest of the unfinished work."""
     if os.path.isdir(target):
         for name in os.listdir(partial):
-            if name.endswith(".done"):  # they would vouch for the files that `finished` has from here on
+            if name.endswith(DONE):  # they would vouch for the files that `finished` has from here on
                 os.unlink(os.path.join(partial, name))
         replace_folder(finished, target, finished)
     else:
         os.replace(finished, target)
-    descriptor = os.open(os.path.dirname(target), os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(os.path.dirname(target))
     for entry in os.scandir(partial):
         if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path, ignore_errors=True)

@@ -1,165 +1,67 @@
-"""The shards of `lk.map_shards` as records of a data source: reading one does its work, once."""
+"""The files of a set are made side by side, a shard a record of a loader; a run that was killed goes on where it was.
+
+A finished shard has a `.done` file, its `ShardResult`.
+"""
 
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
-from types import GeneratorType
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from loaderkit._base.notes import annotate
-from loaderkit.errors import FileChangedError
-from loaderkit.sources.naming import namer_of
-from loaderkit.sources.protocol import read_record, read_records
+from loaderkit._base.canonical_json import digest
+from loaderkit._loader.loader import DataLoader
+from loaderkit._order.sharding import NoSharding
+from loaderkit._system.progress_bar import progress_bar
+from loaderkit.samplers import SequentialSampler
 
-from .shard_result import ShardResult, json_value, read_result
-from .write_format import RecordEncoder, WriteFormat
+from .shard_result import ShardResult, read_result
 
-# Records read in one call, as many as a batch often has: a source with `__getitems__` reads them in the disk's order.
-READ_AT_ONCE = 64
+DONE = ".done"
 HASHED_AT_ONCE = 1 << 20  # bytes
 
 
-class ShardFunction:
-    """The user's function on the records of a shard.
+@dataclass(frozen=True, slots=True)
+class MadeShard:
+    """What was made of a shard: records written or folded, bad records left out, the value with `reduce`."""
 
-    Args:
-        function: as `lk.map_shards` takes it.
-        source: gives the records.
-        per_record: whether the function takes one record.
-        drop: whether a bad record is left out.
-        reduce: folds values; None where records are written.
-    """
-
-    def __init__(
-        self,
-        function: Callable[[Any], Any],
-        source: Any,
-        *,
-        per_record: bool,
-        drop: bool,
-        reduce: Callable[[Any, Any], Any] | None,
-    ) -> None:
-        self.function, self.source, self.per_record = function, source, per_record
-        self.drop, self.reduce = drop, reduce
-
-    def outputs(self, keys: range, dropped: list[int]) -> Iterator[Any]:
-        """What the function gives for the records of a shard, in order.
-
-        Args:
-            keys: the shard's records.
-            dropped: the keys of bad records are appended.
-        """
-        if self.per_record:
-            for found in self._of_each(keys, dropped):
-                yield from found if isinstance(found, list) else [found]
-            return
-        found = self.function(self._records(keys, dropped))
-        if not isinstance(found, Iterable) or isinstance(found, str | bytes | dict):
-            raise TypeError(
-                f"function: expected an iterable of records for a shard, got a {type(found).__name__}; write them "
-                "with yield, or give reduce= for values"
-            )
-        yield from found
-
-    def value(self, keys: range, dropped: list[int]) -> tuple[Any, int]:
-        """The value of a shard, and of how many values it was made; (None, 0) for none."""
-        assert self.reduce is not None
-        if not self.per_record:
-            return json_value(self.function(self._records(keys, dropped)), "function"), 1
-        total: Any = None
-        count = 0
-        for found in self._of_each(keys, dropped):
-            value = json_value(found, "function")
-            total = value if count == 0 else self.reduce(total, value)
-            count += 1
-        return json_value(total, "reduce"), count
-
-    def _of_each(self, keys: range, dropped: list[int]) -> Iterator[Any]:
-        """What the function gives for each record, but None; a generator's values as a list."""
-        for key, record in self._records_with_keys(keys, dropped):
-            try:
-                found = self.function(record)
-                if isinstance(found, GeneratorType):
-                    found = [*found]
-            except Exception as error:  # noqa: BLE001 - the user's function
-                self._bad(error, key, dropped)
-                continue
-            if found is not None:
-                yield found
-
-    def _records(self, keys: range, dropped: list[int]) -> Iterator[Any]:
-        return (record for _, record in self._records_with_keys(keys, dropped))
-
-    def _records_with_keys(self, keys: range, dropped: list[int]) -> Iterator[tuple[int, Any]]:
-        for start in range(keys.start, keys.stop, READ_AT_ONCE):
-            block = range(start, min(start + READ_AT_ONCE, keys.stop))
-            try:
-                records: list[Any] = read_records(self.source, list(block))
-            except Exception:  # noqa: BLE001 - one of them is bad: each is read by itself to find it
-                yield from self._one_by_one(block, dropped)
-                continue
-            yield from zip(block, records)
-
-    def _one_by_one(self, keys: range, dropped: list[int]) -> Iterator[tuple[int, Any]]:
-        for key in keys:
-            try:
-                record = read_record(self.source, key)
-            except Exception as error:  # noqa: BLE001 - the source's
-                self._bad(error, key, dropped)
-                continue
-            yield key, record
-
-    def _bad(self, error: Exception, key: int, dropped: list[int]) -> None:
-        if self.drop and not isinstance(error, MemoryError | FileChangedError):
-            dropped.append(key)
-            return
-        name = namer_of(self.source)(key)
-        annotate(error, f"lk.map_shards: record_key {key}" + ("" if name is None else f" ({name})"))
-        raise error
+    records: int
+    dropped: int = 0
+    value: Any = None
 
 
+@dataclass(frozen=True, slots=True)
 class ShardJobs:
     """A data source with a record for each shard, its `ShardResult`. Reading it makes it, where it isn't there.
 
     Args:
-        shard_function: what is done.
-        shards: the keys of each shard's records.
+        make: (number of the shard, path of the file to write or None) -> what was made. Workers call it.
+        jobs: of each shard, a digest of what is asked for; `shard_jobs` makes them.
         done: of each shard its `.done` file; None where nothing is kept.
-        files: of each shard the file that is written; None with `reduce`.
-        jobs: of each shard, a digest of what is asked for.
-        write_format, encoder: of the files; None with `reduce`.
+        files: of each shard the file that is written; None where only values are made.
     """
 
-    def __init__(
-        self,
-        shard_function: ShardFunction,
-        shards: list[range],
-        done: list[str] | None,
-        files: list[str] | None,
-        jobs: list[str],
-        write_format: WriteFormat | None,
-        encoder: RecordEncoder | None,
-    ) -> None:
-        self._function, self._shards, self._jobs = shard_function, shards, jobs
-        self._done, self._files = done, files
-        self._format, self._encoder = write_format, encoder
+    make: Callable[[int, str | None], MadeShard]
+    jobs: Sequence[str]
+    done: Sequence[str] | None = None
+    files: Sequence[str] | None = None
 
     def __len__(self) -> int:
-        return len(self._shards)
+        return len(self.jobs)
 
     def __getitem__(self, shard: int) -> ShardResult:
-        done = None if self._done is None else self._done[shard]
-        path = None if self._files is None else self._files[shard]
-        if done is not None and (found := read_result(done, self._jobs[shard], path)) is not None:
+        job = self.jobs[shard]
+        done = None if self.done is None else self.done[shard]
+        path = None if self.files is None else self.files[shard]
+        if done is not None and (found := read_result(done, job, path)) is not None:
             return found
-        dropped: list[int] = []
-        if self._format is None:
-            value, count = self._function.value(self._shards[shard], dropped)
-            result = ShardResult(self._jobs[shard], count, len(dropped), value=value)
-        else:
-            assert path is not None
-            result = self._write(shard, path, self._format, dropped)
+        if (
+            done is not None
+        ):  # of another run: it would vouch for this run's file, were its job asked for again
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(done)
+        result = self._made(shard, job, path)
         if done is not None:
             result.write(done)
         return result
@@ -168,37 +70,87 @@ class ShardJobs:
         """For the loader, which asks for one; no state is saved."""
         return {"shards": len(self)}
 
-    def _write(self, shard: int, path: str, write_format: WriteFormat, dropped: list[int]) -> ShardResult:
-        encoder = self._encoder
-        assert encoder is not None
-        assert self._done is not None
-        # Of another run: its .done would be believed of this file, were that version asked for again.
-        for old in (self._done[shard], path):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(old)
-        writer = write_format.open(path, encoder)
-        count = 0
+    def _made(self, shard: int, job: str, path: str | None) -> ShardResult:
+        if path is None:
+            made = self.make(shard, None)
+            return ShardResult(job, made.records, made.dropped, value=made.value)
+        # A name of its own: a worker that the loader has replaced may still write.
+        partial = f"{path}.{os.getpid()}-{os.urandom(4).hex()}.partial"
         try:
-            for record in self._function.outputs(self._shards[shard], dropped):
-                try:
-                    writer.add(encoder.encode(record, self._shards[shard].start + count))
-                except (ValueError, TypeError) as error:
-                    annotate(error, f"lk.map_shards: output {count} of shard {shard}")
-                    raise
-                count += 1
-            writer.close()
-        except BaseException:
-            writer.abandon()
-            raise
-        nbytes, sha256 = safe_on_disk(path)
-        return ShardResult(self._jobs[shard], count, len(dropped), nbytes, sha256)
+            made = self.make(shard, partial)
+            nbytes, sha256 = safe_on_disk(partial)
+            os.replace(partial, path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(partial)
+        return ShardResult(job, made.records, made.dropped, nbytes, sha256, made.value)
+
+
+def shard_jobs(asked: dict[str, Any], shards: Sequence[range]) -> list[str]:
+    """The digest of each shard's job.
+
+    Args:
+        asked: a JSON value: what all shards are made of, and how.
+        shards: the keys of each shard's records.
+
+    >>> one, other = shard_jobs({"version": 1}, [range(3), range(3, 6)])
+    >>> one == other
+    False
+    """
+    return [digest({**asked, "records": [shard.start, shard.stop]}) for shard in shards]
+
+
+def equal_shards(records: int, count: int) -> list[range]:
+    """The keys of each of `count` shards: shard i of S has the records [i*n//S, (i+1)*n//S).
+
+    >>> equal_shards(5, 2)
+    [range(0, 2), range(2, 5)]
+    """
+    return [range(shard * records // count, (shard + 1) * records // count) for shard in range(count)]
+
+
+def run_jobs(
+    jobs: ShardJobs, *, worker_count: int | None = 0, worker_kind: str = "process"
+) -> list[ShardResult]:
+    """The results of all shards in order; those that are done are read.
+
+    Args:
+        jobs: the shards. Their folder is locked by the caller.
+        worker_count, worker_kind: of the loader over the shards.
+
+    >>> [result.records for result in run_jobs(ShardJobs(lambda shard, path: MadeShard(shard), ["a", "b"]))]
+    [0, 1]
+    """
+    loader: DataLoader[Any] = DataLoader(
+        data_source=jobs,
+        sampler=SequentialSampler(len(jobs)),
+        worker_count=worker_count if worker_count is None else min(worker_count, len(jobs)),
+        worker_kind=worker_kind,
+        shard_options=NoSharding(),
+        agree=False,
+    )
+    results = []
+    with progress_bar("shards", len(jobs)) as advance, loader, iter(loader) as each:
+        for result in each:
+            results.append(result)
+            advance(1)
+    return results
 
 
 def safe_on_disk(path: str) -> tuple[int, str]:
     """Bytes and sha256 of a file, once it is on the disk."""
-    digest = hashlib.sha256()
+    found = hashlib.sha256()
     with open(path, "rb") as file:
         os.fsync(file.fileno())
         while data := file.read(HASHED_AT_ONCE):
-            digest.update(data)
-        return file.tell(), digest.hexdigest()
+            found.update(data)
+        return file.tell(), found.hexdigest()
+
+
+def sync(path: str) -> None:
+    """Makes a file, or the names in a folder, safe on the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -9,7 +9,7 @@ from typing import Any
 
 from loaderkit._system.descriptors import above_standard
 
-from .shard_files import sync
+from .shard_jobs import sync
 from .target import shard_names
 from .write_format import RecordEncoder, ShardWriter, WriteFormat
 

@@ -1,36 +1,38 @@
 """A part of a source is written to one file."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .record_stream import encode, source_records
+from .shard_jobs import MadeShard
 from .shard_stream import shard_writer
 from .write_format import RecordEncoder, WriteFormat
 
 
 @dataclass(frozen=True, slots=True)
 class SourceShards:
-    """Writes a shard of a source; `make_shards` calls it in workers.
+    """Writes shards of a source as they are; a `ShardJobs` calls it.
 
     Args:
         source: a data source.
         writing: the format.
         encoder: of the format.
-        shards: number of all shards.
+        shards: the keys of each shard's records.
         drop: whether a record that can't be read or encoded is left out.
     """
 
     source: Any
     writing: WriteFormat
     encoder: RecordEncoder
-    shards: int
+    shards: Sequence[range]
     drop: bool
 
-    def __call__(self, shard: int, path: str) -> dict[str, int]:
-        count, written = len(self.source), 0
-        begin, end = (at * count // self.shards for at in (shard, shard + 1))
+    def __call__(self, shard: int, path: str | None) -> MadeShard:
+        assert path is not None
+        keys, written = self.shards[shard], 0
         with shard_writer(self.writing, path, self.encoder) as writer:
-            for number, record in source_records(self.source, self.drop, begin, end):
+            for number, record in source_records(self.source, self.drop, keys.start, keys.stop):
                 try:
                     encoded = encode(self.encoder, record, number)
                 except (TypeError, ValueError):
@@ -39,4 +41,4 @@ class SourceShards:
                     raise
                 writer.add(encoded)
                 written += 1
-        return {"records": written}
+        return MadeShard(written, len(keys) - written)

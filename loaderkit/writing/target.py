@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from loaderkit._system.folder_replacement import replace_folder, restore_folder
 from loaderkit._system.locked_folder import locked_folder
 
-from .shard_files import DONE, sync
+from .shard_jobs import DONE, sync
 
 _OURS = re.compile(r"\d{5,}(-of-\d{5,})?\.\w+(\.done)?|.*\.partial|.*\.lkx|spool")
 

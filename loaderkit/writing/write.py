@@ -12,7 +12,7 @@ from loaderkit.sources.fingerprint import fingerprint_of
 from .formats import format_of_path, write_format
 from .parallel_encoding import encoded_by_workers
 from .record_stream import encoded_records, first_record, source_or_none, source_records
-from .shard_files import make_shards
+from .shard_jobs import DONE, ShardJobs, equal_shards, run_jobs, shard_jobs
 from .shard_stream import write_by_bytes, write_spooled
 from .source_shard import SourceShards
 from .target import WriteTarget, shard_names
@@ -50,7 +50,8 @@ def write(
         shard_bytes: a file is ended where it has so many; 256 MB without `shards`.
         worker_count: that read and encode the records of a source; a generator is read here.
         worker_kind: "process" or "thread".
-        read_options: how workers read where the files are ended by bytes.
+        read_options: how workers read a source where the files are ended by bytes, or there is one; ValueError with
+            several `shards`, of which each is read in order.
         on_record_error: a record that can't be read or encoded is an error ("raise"), or is left out ("drop").
         overwrite: whether what exists at the path is replaced; FileExistsError otherwise.
 
@@ -79,7 +80,11 @@ def write(
         names = [os.path.basename(path)] if is_file else shard_names(shards, writing.extension)
     source = source_or_none(records)
     drop = on_record_error == "drop"
-    if source is not None and names is not None:
+    if source is not None and names is not None and len(names) > 1:
+        if read_options is not None:
+            raise ValueError(
+                f"read_options: expected None for a source with shards={shards}, got {read_options}; give shard_bytes="
+            )
         return _write_source(source, writing, target, names, drop, worker_count, worker_kind)
     with target.unfinished() as folder:
         if source is None:
@@ -127,13 +132,16 @@ def _write_source(
         raise ValueError(f"shards: expected at most the {count} records, got {len(names)}")
     with target.unfinished() as folder:
         encoder = writing.encoder(first_record(source_records(source, drop))[0][1])
-        key = {
+        keys = equal_shards(count, len(names))
+        asked = {
             "source": fingerprint_of(source),
             "format": writing.name,
             "encoder": repr(encoder),
-            "shards": len(names),
             "drop": drop,
         }
-        make = SourceShards(source, writing, encoder, len(names), drop)
-        make_shards(make, names, folder, key=key, worker_count=worker_count, worker_kind=worker_kind)
+        files = [os.path.join(folder, name) for name in names]
+        done = [file + DONE for file in files]
+        make = SourceShards(source, writing, encoder, keys, drop)
+        jobs = ShardJobs(make, shard_jobs(asked, keys), done, files)
+        run_jobs(jobs, worker_count=worker_count, worker_kind=worker_kind)
         return target.finish(names)

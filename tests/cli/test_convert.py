@@ -117,7 +117,7 @@ def test_it_goes_on_where_it_was_stopped(loaderkit, archive, tmp_path, monkeypat
     real, written = shard_jobs.safe_on_disk, []
 
     def disk_full(path):
-        written.append(os.path.basename(path))
+        written.append(os.path.basename(path).partition(".")[0])
         if len(written) == 3:
             raise OSError(28, "No space left on device")
         return real(path)
@@ -127,7 +127,7 @@ def test_it_goes_on_where_it_was_stopped(loaderkit, archive, tmp_path, monkeypat
         ran = loaderkit("convert", archive, "b", "--shards", "4")
         assert ran.status == 3 and "No space left" in ran.err and not os.path.exists("b")
         assert loaderkit("convert", archive, "b", "--shards", "4").status == 0
-    assert written == [f"{k:05}-of-00004.tar" for k in (0, 1, 2, 2, 3)]
+    assert written == [f"{k:05}-of-00004" for k in (0, 1, 2, 2, 3)]
     assert read(*sorted(tmp_path.glob("b/*.tar"))) == EXPECTED
 
 

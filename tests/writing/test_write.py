@@ -201,7 +201,7 @@ def test_a_file_of_other_records_is_not_taken_for_one_of_these(tmp_path, monkeyp
     def killed(*_):
         raise KeyboardInterrupt
 
-    for name, records in (("target.WriteTarget.finish", first), ("shard_files.whole_file", second)):
+    for name, records in (("target.WriteTarget.finish", first), ("shard_result.whole_file", second)):
         with monkeypatch.context() as patch:
             patch.setattr(f"loaderkit.writing.{name}", killed)
             with pytest.raises(KeyboardInterrupt):

@@ -1,0 +1,156 @@
+"""The user's function of `lk.map_shards`, on the records of a shard."""
+
+from collections.abc import Callable, Iterable, Iterator
+from types import GeneratorType
+from typing import Any
+
+from loaderkit._base.notes import annotate
+from loaderkit.errors import FileChangedError
+from loaderkit.sources.naming import namer_of
+from loaderkit.sources.protocol import read_record, read_records
+
+from .shard_jobs import MadeShard
+from .shard_result import json_value
+from .shard_stream import shard_writer
+from .write_format import RecordEncoder, WriteFormat
+
+# Records read in one call, as many as a batch often has: a source with `__getitems__` reads them in the disk's order.
+READ_AT_ONCE = 64
+
+
+class ShardFunction:
+    """The user's function on the records of a shard.
+
+    Args:
+        function: as `lk.map_shards` takes it.
+        source: gives the records.
+        per_record: whether the function takes one record.
+        drop: whether a bad record is left out.
+        reduce: folds values; None where records are written.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        source: Any,
+        *,
+        per_record: bool,
+        drop: bool,
+        reduce: Callable[[Any, Any], Any] | None,
+    ) -> None:
+        self.function, self.source, self.per_record = function, source, per_record
+        self.drop, self.reduce = drop, reduce
+
+    def outputs(self, keys: range, dropped: list[int]) -> Iterator[Any]:
+        """What the function gives for the records of a shard, in order.
+
+        Args:
+            keys: the shard's records.
+            dropped: the keys of bad records are appended.
+        """
+        if self.per_record:
+            for found in self._of_each(keys, dropped):
+                yield from found if isinstance(found, list) else [found]
+            return
+        found = self.function(self._records(keys, dropped))
+        if not isinstance(found, Iterable) or isinstance(found, str | bytes | dict):
+            raise TypeError(
+                f"function: expected an iterable of records for a shard, got a {type(found).__name__}; write them "
+                "with yield, or give reduce= for values"
+            )
+        yield from found
+
+    def value(self, keys: range, dropped: list[int]) -> tuple[Any, int]:
+        """The value of a shard, and of how many values it was made; (None, 0) for none."""
+        assert self.reduce is not None
+        if not self.per_record:
+            return json_value(self.function(self._records(keys, dropped)), "function"), 1
+        total: Any = None
+        count = 0
+        for found in self._of_each(keys, dropped):
+            value = json_value(found, "function")
+            total = value if count == 0 else self.reduce(total, value)
+            count += 1
+        return json_value(total, "reduce"), count
+
+    def _of_each(self, keys: range, dropped: list[int]) -> Iterator[Any]:
+        """What the function gives for each record, but None; a generator's values as a list."""
+        for key, record in self._records_with_keys(keys, dropped):
+            try:
+                found = self.function(record)
+                if isinstance(found, GeneratorType):
+                    found = [*found]
+            except Exception as error:  # noqa: BLE001 - the user's function
+                self._bad(error, key, dropped)
+                continue
+            if found is not None:
+                yield found
+
+    def _records(self, keys: range, dropped: list[int]) -> Iterator[Any]:
+        return (record for _, record in self._records_with_keys(keys, dropped))
+
+    def _records_with_keys(self, keys: range, dropped: list[int]) -> Iterator[tuple[int, Any]]:
+        for start in range(keys.start, keys.stop, READ_AT_ONCE):
+            block = range(start, min(start + READ_AT_ONCE, keys.stop))
+            try:
+                records: list[Any] = read_records(self.source, list(block))
+            except Exception:  # noqa: BLE001 - one of them is bad: each is read by itself to find it
+                yield from self._one_by_one(block, dropped)
+                continue
+            yield from zip(block, records)
+
+    def _one_by_one(self, keys: range, dropped: list[int]) -> Iterator[tuple[int, Any]]:
+        for key in keys:
+            try:
+                record = read_record(self.source, key)
+            except Exception as error:  # noqa: BLE001 - the source's
+                self._bad(error, key, dropped)
+                continue
+            yield key, record
+
+    def _bad(self, error: Exception, key: int, dropped: list[int]) -> None:
+        if self.drop and not isinstance(error, MemoryError | FileChangedError):
+            dropped.append(key)
+            return
+        name = namer_of(self.source)(key)
+        annotate(error, f"lk.map_shards: record_key {key}" + ("" if name is None else f" ({name})"))
+        raise error
+
+
+class MappedShards:
+    """Makes the shards of `lk.map_shards`; a `ShardJobs` calls it.
+
+    Args:
+        shard_function: what is done.
+        shards: the keys of each shard's records.
+        write_format, encoder: of the files; None with `reduce`.
+    """
+
+    def __init__(
+        self,
+        shard_function: ShardFunction,
+        shards: list[range],
+        write_format: WriteFormat | None = None,
+        encoder: RecordEncoder | None = None,
+    ) -> None:
+        self._function, self._shards = shard_function, shards
+        self._format, self._encoder = write_format, encoder
+
+    def __call__(self, shard: int, path: str | None) -> MadeShard:
+        keys, encoder = self._shards[shard], self._encoder
+        dropped: list[int] = []
+        if self._format is None:
+            value, count = self._function.value(keys, dropped)
+            return MadeShard(count, len(dropped), value)
+        assert path is not None
+        assert encoder is not None
+        count = 0
+        with shard_writer(self._format, path, encoder) as writer:
+            for record in self._function.outputs(keys, dropped):
+                try:
+                    writer.add(encoder.encode(record, keys.start + count))
+                except (ValueError, TypeError) as error:
+                    annotate(error, f"lk.map_shards: output {count} of shard {shard}")
+                    raise
+                count += 1
+        return MadeShard(count, len(dropped))

@@ -4,7 +4,7 @@ from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from loaderkit.errors import DataFormatError
 
@@ -16,29 +16,37 @@ from .table_columns import column_of, table_columns
 class GroupedRowsDataSource:
     """The rows of a table that have the same key, as one record: a dict of columns, with the rows in their order.
 
-    The groups are in the order in which their keys first appear. A column of numbers is an array (rows,), another one a
-    list; the key's own column is its one value. Groups differ in length: `lk.PadTo` makes their arrays equal.
+    The groups are in the order of `keys`, or else in that in which their keys first appear. A column of numbers is an
+    array (rows,), another one a list; the key's own column is its one value. Groups differ in length: `lk.PadTo` makes
+    their arrays equal.
 
     Args:
         table: a path of a .csv or .tsv file, a DataFrame, an Arrow table, a dict of arrays, or a data source of dicts;
             it is read into memory. Values of a CSV file are texts (str).
         by: the name of the key's column. DataFormatError naming the row for a key that is missing (None, NaN).
+        keys: the key of each record, (records,) without repeats, such as those of the arrays that `lk.ZipDataSource`
+            puts beside it. A key without rows is a record of empty columns; DataFormatError for rows of another key.
 
     >>> table = {"hid": [7, 3, 7], "x": [0.5, 1.5, 2.5]}
     >>> source = GroupedRowsDataSource(table, "hid")
     >>> len(source), source[0], source.keys.tolist()
     (2, {'hid': np.int64(7), 'x': array([0.5, 2.5])}, [7, 3])
+    >>> GroupedRowsDataSource(table, "hid", keys=[3, 5, 7])[1]
+    {'hid': np.int64(5), 'x': array([], dtype=float64)}
     """
 
-    def __init__(self, table: Any, by: str) -> None:
+    def __init__(self, table: Any, by: str, *, keys: ArrayLike | None = None) -> None:
         columns = table_columns(table)
         values = column_of(columns, by, "by")
         self._by = by
         numbers, first = _group_numbers(values, by)
         self.keys: NDArray[Any] = values[first]
+        if keys is not None:
+            self.keys, numbers = _in_order_of(keys, self.keys, numbers, by)
         # The rows of group g are ends[g] to ends[g + 1] of the columns, which are sorted by group.
         order = np.argsort(numbers, kind="stable")
-        self._ends = np.concatenate(([0], np.cumsum(np.bincount(numbers)))).astype(np.int64)
+        lengths = np.bincount(numbers, minlength=len(self.keys))
+        self._ends = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         self._columns = {name: column[order] for name, column in columns.items() if name != by}
         self._names = list(columns)
 
@@ -104,6 +112,27 @@ def _group_numbers(values: NDArray[Any], by: str) -> tuple[NDArray[np.int64], ND
     rank = np.empty_like(by_appearance)
     rank[by_appearance] = np.arange(len(first))
     return rank[numbers], first[by_appearance]
+
+
+def _in_order_of(
+    keys: ArrayLike, groups: NDArray[Any], numbers: NDArray[np.int64], by: str
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The keys as the user ordered them, and each row's place among them."""
+    if np.ndim(keys) != 1 or not np.size(keys):
+        raise ValueError(f"keys: expected a key of each record, (records,), got {_short(keys)}")
+    ordered = table_columns({by: keys})[by]
+    places = {key: place for place, key in enumerate(ordered.tolist())}
+    if len(places) < len(ordered):
+        repeated = next(key for place, key in enumerate(ordered.tolist()) if places[key] != place)
+        raise ValueError(f"keys: expected each key once, got {_short(repeated)} twice or more")
+    found = np.array([places.get(key, -1) for key in groups.tolist()], np.int64)[numbers]
+    if (found < 0).any():
+        row = int((found < 0).argmax())
+        raise DataFormatError(
+            f"table, row {row}: expected one of `keys` in {by}, got {_short(groups.tolist()[numbers[row]])}; leave this row "
+            "out of the table or add its key"
+        )
+    return ordered, found
 
 
 def _missing(row: int, by: str, value: Any) -> DataFormatError:

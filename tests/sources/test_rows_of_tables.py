@@ -100,6 +100,24 @@ def test_rows_joined_by_a_key_and_padded(root):
     assert batch["x"].shape == (4, 100) and batch["mask"].sum() == numbers.lengths[:4].sum()
 
 
+def test_groups_in_the_order_of_given_keys():
+    """As the arrays beside them are: keys without rows have none, rows of other keys and repeats are errors."""
+    for a, b, c in [(3, 5, 7), ("a", "b", "c")]:
+        source = lk.GroupedRowsDataSource({"k": [c, a, c], "x": [0.5, 1.5, 2.5]}, "k", keys=[a, b, c])
+        assert [record["k"] for record in source] == [a, b, c]
+        assert [record["x"].tolist() for record in source] == [[1.5], [], [0.5, 2.5]]
+        assert source.lengths.tolist() == [1, 0, 2] and source.name(1) == f"k={b}"
+        more = lk.GroupedRowsDataSource({"k": [c], "x": [0.5]}, "k", keys=[c, a])
+        assert [record["x"].tolist() for record in more] == [[0.5], []]
+        with pytest.raises(lk.DataFormatError, match=f"table, row 1: expected one of `keys` in k, got {c!r}"):
+            lk.GroupedRowsDataSource({"k": [a, c], "x": [1, 2]}, "k", keys=[b, a])
+        with pytest.raises(ValueError, match=f"keys: expected each key once, got {a!r} twice"):
+            lk.GroupedRowsDataSource({"k": [a], "x": [1]}, "k", keys=[a, b, a])
+    for keys in (3, [], np.ones((2, 2))):
+        with pytest.raises(ValueError, match="keys: expected a key of each record"):
+            lk.GroupedRowsDataSource({"k": [1], "x": [1]}, "k", keys=keys)
+
+
 def test_rows_without_a_key():
     """NaN, None, a list: the row is named."""
     for keys in ([1.0, np.nan], ["a", None], np.array(["2020", "NaT"], "M8[D]"), ["a", ["b"]]):

@@ -128,9 +128,9 @@ def _in_order_of(
     found = np.array([places.get(key, -1) for key in groups.tolist()], np.int64)[numbers]
     if (found < 0).any():
         row = int((found < 0).argmax())
+        got = _short(groups.tolist()[numbers[row]])
         raise DataFormatError(
-            f"table, row {row}: expected one of `keys` in {by}, got {_short(groups.tolist()[numbers[row]])}; leave this row "
-            "out of the table or add its key"
+            f"table, row {row}: expected one of `keys` in {by}, got {got}; leave this row out of the table or add its key"
         )
     return ordered, found
 

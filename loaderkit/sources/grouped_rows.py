@@ -130,7 +130,8 @@ def _in_order_of(
         row = int((found < 0).argmax())
         got = _short(groups.tolist()[numbers[row]])
         raise DataFormatError(
-            f"table, row {row}: expected one of `keys` in {by}, got {got}; leave this row out of the table or add its key"
+            f"table, row {row}: expected one of `keys` in {by}, got {got}; leave this row out of the table, or "
+            "add its key"
         )
     return ordered, found
 

@@ -27,7 +27,7 @@ from loaderkit._order.loss import Loss
 from loaderkit._plan.stream_plan import P, StreamPlan
 from loaderkit._runtime.cluster.end_of_stream import EndOfStreamAgreement
 from loaderkit._runtime.executors.executor import Delivery, Executor, PoisonedError, Stream
-from loaderkit._stats.counters import PoolCounters, WorkerCounters
+from loaderkit._stats.counters import PoolCounters
 from loaderkit._stats.trainer import TrainerCounters
 from loaderkit.errors import BadRecordsError, IteratorClosedError
 
@@ -90,7 +90,7 @@ class StreamReader(Generic[P, PlanT]):
         self.meter = TrainerMeter()
         # Elements handed out before the last move, and the step that it went to.
         self._handed: tuple[int, int] = 0, self.position.step
-        self._earlier = WorkerCounters(cpu=0)  # of executors that were replaced
+        self._earlier = PoolCounters(())  # of executors that were replaced
         self._received: P | None = None  # the user's place, while a lookahead takes elements ahead
         # Once the end was met: the position with the bad records after the last element.
         self._at_end: P | None = None
@@ -242,16 +242,16 @@ class StreamReader(Generic[P, PlanT]):
         if self._stream is None:
             if not (self.executor.usable or self.executor.closed):
                 earlier, self.executor = self.executor, self._find_executor()
-                self._earlier = self._earlier.plus(earlier.statistics().all)
+                self._earlier = earlier.statistics().after(self._earlier)
             open_scheduler, plan, position = self._open_scheduler, self.plan, self.position
             self._stream = self.executor.open(lambda context: open_scheduler(plan, position, context))
         return self._stream
 
     def statistics(self) -> tuple[TrainerCounters, PoolCounters]:
         """What the user of this stream and its workers did so far; also after the end."""
-        pool = self.executor.statistics()
+        pool = self.executor.statistics().after(self._earlier)
         trainer = self.meter.counters(elements=self._handed_out)
-        return trainer, replace(pool, ended=self._earlier.plus(pool.ended), ready=len(self._ready))
+        return trainer, replace(pool, ready=len(self._ready))
 
     def start_prefetch(self) -> None:
         """Begins to make elements now instead of at the first `take`."""

@@ -4,14 +4,13 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from loaderkit._base.closing import uninterrupted
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.executors.worker_pool import WorkerPool, living_pools
 from loaderkit._runtime.worker.program import Program
-from loaderkit._stats.counters import PoolCounters, total
+from loaderkit._stats.counters import PoolCounters
 from loaderkit.errors import IteratorClosedError
 
 
@@ -83,8 +82,9 @@ class SharedExecutor:
         with self._lock:
             executor, earlier = self._executor, [pool for pool in self._pools if pool is not self._executor]
         present = PoolCounters(()) if executor is None else executor.statistics()
-        ended = total([present.ended, *(pool.statistics().all for pool in earlier)])
-        return replace(present, ended=ended)
+        for pool in earlier:
+            present = present.after(pool.statistics())
+        return present
 
     def close(self) -> None:
         """Ends the workers and returns when they have ended; `executor` raises from now on."""

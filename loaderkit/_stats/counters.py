@@ -1,8 +1,10 @@
 """Counters of workers, as a snapshot: they only grow, so the difference of two is what happened between them."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import Self
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import zip_longest
+from operator import attrgetter
+from typing import Any, Self
 
 # What a worker is in, in the order of its cells.
 PHASES = ("starting", "working", "telling", "starving", "waiting")
@@ -108,6 +110,7 @@ _SUMMED = tuple(
     for field in fields(WorkerCounters)
     if field.name not in ("number", "kind", "phase", "task", "memory", "operations")
 )
+_sums_of = attrgetter(*_SUMMED)
 
 
 def _joined(
@@ -129,10 +132,24 @@ def total(workers: Iterable[WorkerCounters]) -> WorkerCounters:
     >>> total([WorkerCounters(0, tasks=2), WorkerCounters(1, tasks=3)]).tasks
     5
     """
-    made: WorkerCounters | None = None
-    for worker in workers:
-        made = worker if made is None else made.plus(worker)
-    return WorkerCounters() if made is None else made
+    each = [*workers]
+    if len(each) < 2:
+        return each[0] if each else WorkerCounters()
+    # By column: 64 workers take 0.2 ms, and 64 sums of two 1.1 ms.
+    columns = zip(_SUMMED, zip(*map(_sums_of, each), strict=True), strict=True)
+    sums: dict[str, Any] = {name: None if None in column else sum(column) for name, column in columns}
+    by_operation = zip_longest(*(worker.operations for worker in each))
+    operations = tuple(_all_of([one for one in same if one is not None]) for same in by_operation)
+    return replace(each[0], number=-1, operations=operations, **sums)
+
+
+def _all_of(operations: Sequence[OperationCounters]) -> OperationCounters:
+    return OperationCounters(
+        operations[0].name,
+        sum(each.nanoseconds for each in operations),
+        sum(each.elements_in for each in operations),
+        sum(each.elements_out for each in operations),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +157,7 @@ class PoolCounters:
     """The workers of an executor, at a snapshot.
 
     workers: those that live, by number. ended: what all that ended did together.
+    places: by place what its worker did, and those before it that it replaced; their number is the place.
     lost: workers that died or were killed. repeated: tasks that were begun again after a loss.
     mapped: bytes of the shared memory; used: of its slots; leased: of batches that the user holds; copied: of batches
     that were copied for want of memory. All 0 without workers.
@@ -156,8 +174,38 @@ class PoolCounters:
     copied: int = 0
     tasks_waiting: int = 0
     ready: int = 0
+    places: tuple[WorkerCounters, ...] = ()
+
+    def after(self, earlier: "PoolCounters") -> "PoolCounters":
+        """This pool's counters on top of those of the pool that it replaced, whose workers have all ended for it.
+
+        >>> PoolCounters((), lost=1).after(PoolCounters((WorkerCounters(0, tasks=2),), lost=2)).lost
+        3
+        """
+        return replace(
+            self,
+            ended=self.ended.plus(earlier.all),
+            places=_by_place(self.places, earlier.places, 1),
+            lost=self.lost + earlier.lost,
+            repeated=self.repeated + earlier.repeated,
+            copied=self.copied + earlier.copied,
+        )
+
+    def places_since(self, earlier: "PoolCounters") -> tuple[WorkerCounters, ...]:
+        """`places` since an earlier snapshot."""
+        return _by_place(self.places, earlier.places, -1)
 
     @property
     def all(self) -> WorkerCounters:
         """The work of all workers there were."""
         return total([*self.workers, self.ended])
+
+
+def _by_place(
+    mine: tuple[WorkerCounters, ...], its: tuple[WorkerCounters, ...], sign: int
+) -> tuple[WorkerCounters, ...]:
+    made = {worker.number: worker for worker in mine}
+    for other in its:
+        nothing = WorkerCounters(other.number, other.kind, cpu=None if other.cpu is None else 0)
+        made[other.number] = made.get(other.number, nothing).plus(other, sign)
+    return tuple(made[place] for place in sorted(made))

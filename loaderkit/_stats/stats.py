@@ -259,9 +259,13 @@ class Stats:
             "exposed": None if self.exposed is None else _fields_of(self.exposed),
             "workers": [_worker_json(worker) for worker in self.pool.workers],
             "ended": _worker_json(self.pool.ended),
+            "places": [_worker_json(worker) for worker in self.pool.places],
         }
         pool = _fields_of(self.pool)
-        return {**made, **{name: value for name, value in pool.items() if name not in ("workers", "ended")}}
+        return {
+            **made,
+            **{name: value for name, value in pool.items() if name not in ("workers", "ended", "places")},
+        }
 
     def line(self) -> str:
         """One line for a log."""
@@ -300,4 +304,5 @@ def _pool_between(earlier: PoolCounters, later: PoolCounters) -> PoolCounters:
         lost=later.lost - earlier.lost,
         repeated=later.repeated - earlier.repeated,
         copied=later.copied - earlier.copied,
+        places=later.places_since(earlier),
     )

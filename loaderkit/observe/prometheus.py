@@ -7,7 +7,7 @@ from typing import Any
 from loaderkit._stats.counters import WorkerCounters
 from loaderkit._stats.stats import Stats
 
-_SECONDS = 1e-9  # in a nanosecond
+_NS = 1e9  # in a second
 
 # Name, without the prefix and without _total; help; whether it is a counter; labels besides `loader`.
 _FAMILIES = (
@@ -49,8 +49,8 @@ class PrometheusCollector:
     """Gives the counters of loaders to a registry of prometheus_client, which reads them when it is scraped.
 
     It opens no port, starts no thread, and holds no iterator: one that is gone has no samples any more. Names are
-    `loaderkit_..._total` for what only grows; the label `loader` is the name given here. `worker` is a worker's number,
-    which none of its successors has; what ended workers did is that of `worker="ended"`.
+    `loaderkit_..._total` for what only grows; the label `loader` is the name given here. `worker` is a worker's place,
+    from 0 on: one that replaces another goes on counting where that ended.
 
     Args:
         loaders: iterators, `device_iterator`s or loaders by name. TypeError for others or for none.
@@ -109,12 +109,12 @@ def _samples(stats: Stats) -> Iterable[tuple[str, list[str], float]]:
     trainer, pool = stats.trainer, stats.pool
     if trainer is not None:
         yield "steps", [], trainer.elements
-        yield "elapsed_seconds", [], trainer.elapsed * _SECONDS
-        yield "wait_seconds", [], trainer.waiting * _SECONDS
-        yield "opening_seconds", [], trainer.opening * _SECONDS
-        yield "handing_seconds", [], trainer.handing * _SECONDS
-        yield "placing_seconds", [], trainer.placing * _SECONDS
-        yield "paused_seconds", [], trainer.paused * _SECONDS
+        yield "elapsed_seconds", [], trainer.elapsed / _NS
+        yield "wait_seconds", [], trainer.waiting / _NS
+        yield "opening_seconds", [], trainer.opening / _NS
+        yield "handing_seconds", [], trainer.handing / _NS
+        yield "placing_seconds", [], trainer.placing / _NS
+        yield "paused_seconds", [], trainer.paused / _NS
         yield "blocked_calls", [], trainer.blocked_calls
     if stats.step is not None:
         yield "step", [], stats.step
@@ -124,9 +124,8 @@ def _samples(stats: Stats) -> Iterable[tuple[str, list[str], float]]:
     yield "tasks_repeated", [], pool.repeated
     yield "memory_mapped_bytes", [], pool.mapped
     yield "memory_held_bytes", [], pool.leased
-    for worker in pool.workers:
+    for worker in pool.places:
         yield from _of_worker(str(worker.number), worker)
-    yield from _of_worker("ended", pool.ended)
     work = pool.all
     named = [
         ("read", work.read),
@@ -134,14 +133,14 @@ def _samples(stats: Stats) -> Iterable[tuple[str, list[str], float]]:
         ("batch", work.batch),
     ]
     for operation, nanoseconds in named:
-        yield "operation_seconds", [operation], nanoseconds * _SECONDS
+        yield "operation_seconds", [operation], nanoseconds / _NS
 
 
 def _of_worker(number: str, worker: WorkerCounters) -> Iterable[tuple[str, list[str], float]]:
-    yield "worker_busy_seconds", [number], (worker.working + worker.telling) * _SECONDS
-    yield "worker_starving_seconds", [number], worker.starving * _SECONDS
+    yield "worker_busy_seconds", [number], (worker.working + worker.telling) / _NS
+    yield "worker_starving_seconds", [number], worker.starving / _NS
     if worker.cpu is not None:
-        yield "worker_cpu_seconds", [number], worker.cpu * _SECONDS
+        yield "worker_cpu_seconds", [number], worker.cpu / _NS
     yield "worker_records", [number], worker.records
     yield "worker_bytes", [number], worker.nbytes
     yield "worker_read_retries", [number], worker.retries

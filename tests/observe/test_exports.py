@@ -2,9 +2,12 @@
 
 import gc
 import io
+import os
+import signal
 import time
 
 import pytest
+from internals import worker_pids
 
 import loaderkit as lk
 
@@ -85,8 +88,29 @@ def test_a_scrape_gives_the_counters(options):
     assert all(
         late[key] >= value for key, value in early.items() if key[0].endswith("_total") and key in late
     )
-    if options:
-        assert {dict(key[1:])["worker"] for key in records} >= {"ended"}
+    assert {dict(key[1:])["worker"] for key in records} == {str(place) for place in range(len(records))}
+    assert len(records) == options.get("worker_count", 1)
+
+
+def test_a_worker_that_replaces_another_goes_on_in_its_series():
+    registry = prometheus_client.CollectorRegistry()
+    made = lk.load(range(10_000), batch_size=8, worker_count=2)
+    with made, iter(made) as it:
+        registry.register(lk.PrometheusCollector(train=it))
+        for _ in range(20):
+            next(it)
+        early = scraped(registry)
+        os.kill(worker_pids(made)[0], signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while not (it.stats().pool.lost and len(it.stats().pool.workers) == 2):
+            assert time.monotonic() < deadline
+            next(it)
+        late = scraped(registry)
+    assert {dict(key[1:]).get("worker") for key in late} == {None, "0", "1"}
+    assert late["loaderkit_workers_lost_total", ("loader", "train")] == 1
+    assert all(late[key] >= value for key, value in early.items() if key[0].endswith("_total"))
+    work = it.stats().pool
+    assert sum(place.records for place in work.places) == work.all.records
 
 
 def test_two_loaders_are_told_apart_and_one_that_is_gone_is_not_held():

@@ -243,7 +243,12 @@ class Executor(abc.ABC):
         if stream in self._blocked:  # else it was closed meanwhile
             self._blocked[stream][0] += nanoseconds
 
-    def _pool_counters(self, workers: Iterable[WorkerCounters], ended: WorkerCounters) -> PoolCounters:
+    def _pool_counters(
+        self,
+        workers: Iterable[WorkerCounters],
+        ended: WorkerCounters,
+        places: Iterable[WorkerCounters],
+    ) -> PoolCounters:
         arena, slots = self._arena, self._slots
         return PoolCounters(
             tuple(workers),
@@ -255,6 +260,7 @@ class Executor(abc.ABC):
             leased=0 if arena is None else arena.leased,
             copied=self._copied,
             tasks_waiting=self._dispatcher.waiting,
+            places=tuple(places),
         )
 
     @abc.abstractmethod

@@ -152,7 +152,8 @@ class InlineExecutor(Executor):
     def statistics(self) -> PoolCounters:
         names = self.program.operation_names
         counted = counters(self._meter.cells, 0, "inline", names)
-        return self._pool_counters([replace(counted, delayed=self._delayed(counted.cpu))], WorkerCounters())
+        counted = replace(counted, delayed=self._delayed(counted.cpu))
+        return self._pool_counters([counted], WorkerCounters(), [counted])
 
     def _delayed(self, cpu: int | None) -> int | None:
         """The tasks' part of the thread's waits for a processor: as their part of its time on one."""

@@ -194,6 +194,7 @@ class Pump:
         """Starts as many workers as there should be, under the lock."""
         start = self._start_thread if self._pool._kind == "thread" else self._start_process
         while not self._pool._failed and (decision := self._supervisor.to_start()) is not None:
+            self._pool._take_place(decision.number)
             start(decision.number)
 
     def _start_thread(self, number: int) -> None:

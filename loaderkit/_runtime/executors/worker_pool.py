@@ -11,6 +11,7 @@ lock, or wakes the pump, which does.
 """
 
 import contextlib
+import itertools
 import logging
 import os
 import socket
@@ -112,6 +113,10 @@ class WorkerPool(Executor):
         )
         self._worker_log = WorkerLog(RecordNames(self.record_name if has_names(program.source) else None))
         self._ended_counters = WorkerCounters(kind=kind, cpu=0)
+        self._places: dict[
+            int, int
+        ] = {}  # of the workers that haven't ended, by number: a replacement has the same
+        self._ended_by_place = [WorkerCounters(place, kind, cpu=0) for place in range(workers)]
         self._failed = False
         self._error: Exception | None = None  # why it failed, as long as a stream is open
         self._stopping = False
@@ -318,14 +323,26 @@ class WorkerPool(Executor):
         with self.lock:
             present = {**self._supervisor.workers, **self._supervisor.fenced}
             workers = [present[number].counters(names) for number in sorted(present)]
-            return self._pool_counters(workers, self._ended_counters)
+            places = [*self._ended_by_place]
+            for (
+                worker
+            ) in workers:  # one that is fenced has the place of its replacement, which comes behind it
+                place = self._places[worker.number]
+                places[place] = replace(worker, number=place).plus(places[place])
+            return self._pool_counters(workers, self._ended_counters, places)
+
+    def _take_place(self, number: int) -> None:
+        """Gives a worker that is about to start the first place without a present worker, under the lock."""
+        taken = {self._places[other] for other in self._supervisor.workers if other in self._places}
+        self._places[number] = next(place for place in itertools.count() if place not in taken)
 
     def _keep_counters(self, worker: Worker) -> None:
         """Adds what a worker did to that of all that have ended, under the lock."""
         counted = worker.counters(self.program.operation_names)
-        self._ended_counters = self._ended_counters.plus(
-            replace(counted, task=None, phase=ENDED, memory=None)
-        )
+        counted = replace(counted, task=None, phase=ENDED, memory=None)
+        self._ended_counters = self._ended_counters.plus(counted)
+        place = self._places.pop(counted.number)
+        self._ended_by_place[place] = self._ended_by_place[place].plus(replace(counted, number=place))
 
     def _in_use(self) -> bool:
         # Also by a task of a stream that was closed: its slots are kept from others as long as it may write there.

@@ -33,10 +33,10 @@ PLAIN = """
     header hints hot html hwc id identity image importable indexed indices inline inner input inspect inspection
     installed integer integers interleave interleaved interop item iterator jax jobs joined joiner joint jpeg
     json kept keras keys kill known label labels lanes later launch lazy leaf lease length lent libraries
-    library limit limits line lines link lint listing live lmdb load loader loaderkit local locked log loose
-    losses lost made main make malformed map mapped masks mean measure measured megatron member members memory
-    merge messages metadata meter method methods miscounted mismatch missing mixed mixing modules moments multi
-    multiprocessing name named names naming no normalize not notes npy null numbers numeric object objects
+    library limit limits line lines link lint listing live lmdb load loader loaderkit local locked locks log
+    loose losses lost made main make malformed map mapped masks mean measure measured megatron member members
+    memory merge messages metadata meter method methods miscounted mismatch missing mixed mixing modules moments
+    multi multiprocessing name named names naming no normalize not notes npy null numbers numeric object objects
     observe obstore offline on one open opened operation operations optional options orbax order orders outputs
     pack package packed packer packing pad padding page pages pair parallel parameters parquet parser partial
     parts passed permutation permutations pickler pickling pipeline pixels place placement places plain plan

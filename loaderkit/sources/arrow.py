@@ -13,6 +13,7 @@ from loaderkit._base.sizes import number_of_bytes
 from loaderkit.errors import DataFormatError, LoaderkitError
 
 from .chunk_memory import ChunkMemory
+from .process_locks import ProcessLocks
 from .table_chunk import TableChunk
 from .table_files import TableChunks, TableFiles, file_mark
 from .table_library import pyarrow_for
@@ -71,14 +72,14 @@ class ArrowDataSource(TableRowsSource, Closing):
         super().__init__(*found[0], self._chunks.ends, self._chunks.firsts)
 
     def _prepare(self) -> None:
-        self._lock = threading.Lock()
+        self._locks = ProcessLocks(threading.Lock)
         self._open_files: dict[int, _MappedFile] = {}
         self._memory = ChunkMemory(self._cache_bytes)
 
     def _opened(self, file: int) -> "_MappedFile":
         import pyarrow as pa
 
-        with self._lock:
+        with self._locks.own():
             opened = self._open_files.get(file)
             if opened is None:
                 try:
@@ -121,7 +122,7 @@ class ArrowDataSource(TableRowsSource, Closing):
 
     def close(self) -> None:
         """Unmaps the files where no record refers to them; a later read opens them again."""
-        with self._lock:
+        with self._locks.own():
             self._memory.clear()
             self._open_files.clear()
             self._files.close()
@@ -131,7 +132,7 @@ class ArrowDataSource(TableRowsSource, Closing):
         return f"ArrowDataSource({self._files.shown[0]!r}{more}, records={len(self)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        private = ("_lock", "_open_files", "_memory")
+        private = ("_locks", "_open_files", "_memory")
         return {name: value for name, value in self.__dict__.items() if name not in private}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

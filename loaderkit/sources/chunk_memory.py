@@ -5,6 +5,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from .process_locks import ProcessLocks
+
 _LOCKS = (
     64  # more let more threads decode different chunks; two chunks with one lock only wait for each other
 )
@@ -24,8 +26,8 @@ class ChunkMemory:
     def __init__(self, limit: int) -> None:
         self._limit, self._held = limit, 0
         self._chunks: OrderedDict[int, tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()
-        self._decoding = [threading.Lock() for _ in range(_LOCKS)]
+        self._locks = ProcessLocks(threading.Lock)
+        self._decoding = ProcessLocks(lambda: [threading.Lock() for _ in range(_LOCKS)])
 
     @property
     def numbers(self) -> list[int]:
@@ -41,25 +43,25 @@ class ChunkMemory:
         """
         found = self._found(number)
         if found is None:
-            with self._decoding[number % _LOCKS]:
+            with self._decoding.own()[number % _LOCKS]:
                 found = self._found(number) or self._keep(number, make())
         return found[0]
 
     def clear(self) -> None:
         """Forgets all."""
-        with self._lock:
+        with self._locks.own():
             self._chunks.clear()
             self._held = 0
 
     def _found(self, number: int) -> tuple[Any, int] | None:
-        with self._lock:
+        with self._locks.own():
             found = self._chunks.get(number)
             if found is not None:
                 self._chunks.move_to_end(number)
             return found
 
     def _keep(self, number: int, made: tuple[Any, int]) -> tuple[Any, int]:
-        with self._lock:
+        with self._locks.own():
             self._chunks[number] = made
             self._held += made[1]
             while self._held > self._limit and len(self._chunks) > 1:

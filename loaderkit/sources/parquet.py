@@ -1,6 +1,5 @@
 """Rows of Parquet files."""
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -90,7 +89,6 @@ class ParquetDataSource(TableRowsSource, Closing):
         super().__init__(*found[0], self._chunks.ends, self._chunks.firsts)
 
     def _prepare(self) -> None:
-        self._lock = threading.Lock()
         self._metadata_of: dict[int, Any] = {}
         self._memory = ChunkMemory(self._cache_bytes)
 
@@ -99,8 +97,7 @@ class ParquetDataSource(TableRowsSource, Closing):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with self._lock:
-            found = self._metadata_of.get(file)
+        found = self._metadata_of.get(file)
         if found is None:
             try:
                 with pq.ParquetFile(self._files.open(file)) as opened:
@@ -109,8 +106,7 @@ class ParquetDataSource(TableRowsSource, Closing):
                 if isinstance(error, LoaderkitError | FileNotFoundError):
                     raise
                 raise self._files.damaged(file, "a Parquet file", error) from error
-            with self._lock:
-                self._metadata_of[file] = found
+            self._metadata_of[file] = found
         return found
 
     def _chunk(self, number: int) -> TableChunk:
@@ -196,7 +192,7 @@ class ParquetDataSource(TableRowsSource, Closing):
         return f"ParquetDataSource({self._files.shown[0]!r}{more}, records={len(self)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        private = ("_lock", "_metadata_of", "_memory")
+        private = ("_metadata_of", "_memory")
         return {name: value for name, value in self.__dict__.items() if name not in private}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

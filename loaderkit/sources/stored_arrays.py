@@ -17,6 +17,7 @@ from loaderkit.errors import DataFormatError
 
 from .content import content_hash, sampled_keys
 from .optional import lacking
+from .process_locks import ProcessLocks
 from .protocol import check_key, check_keys
 from .stored_variable import StoredVariable, open_path, variables_of
 
@@ -79,14 +80,10 @@ class ArraysDataSource(Closing):
         self._chunk = max(variables.values(), key=lambda each: each.row_bytes).chunk
 
     def _prepare(self) -> None:
-        # Of each process, since another thread may hold its parent's at the fork.
-        self._locks: dict[int, threading.RLock] = {}
+        self._locks = ProcessLocks(threading.RLock)
         self._process = -1
         self._data: Any = None
         self._found: dict[str, StoredVariable] = {}
-
-    def _lock(self) -> "threading.RLock":
-        return self._locks.setdefault(os.getpid(), threading.RLock())
 
     def _variables(self) -> dict[str, StoredVariable]:
         """The variables by name, opened in this process."""
@@ -142,7 +139,7 @@ class ArraysDataSource(Closing):
         cuts = np.flatnonzero(np.diff(rows) != 1) + 1
         runs = [(int(run[0]), int(run[-1]) + 1) for run in np.split(rows, cuts) if len(run)]
         columns: dict[str, NDArray[Any]] = {}
-        with self._lock():
+        with self._locks.own():
             self._check_file()
             for place, (name, variable) in enumerate(self._variables().items()):
                 column = (
@@ -179,7 +176,7 @@ class ArraysDataSource(Closing):
     def chunk_bytes(self) -> int:
         """Bytes of the rows of a chunk; only where the files have chunks, else an AttributeError."""
         rows = self.chunk_records
-        with self._lock():
+        with self._locks.own():
             return max(1, rows * sum(each.row_bytes for each in self._variables().values()))
 
     def name(self, record_key: SupportsIndex) -> str:
@@ -201,7 +198,7 @@ class ArraysDataSource(Closing):
 
     def close(self) -> None:
         """Closes the data set; a later read opens it again."""
-        with self._lock():
+        with self._locks.own():
             data, process = self._data, self._process
             self._data, self._found, self._process = None, {}, -1
             if process == os.getpid() and callable(close := getattr(data, "close", None)):

@@ -1,6 +1,5 @@
 """One chunk of a table in memory: its columns, and how single rows of each are read."""
 
-from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
@@ -21,14 +20,18 @@ class TableChunk:
     def __init__(self, table: Any, descriptions: list[Description | None]) -> None:
         self.table, self._descriptions = table, descriptions
         self._arrays: dict[int, NDArray[Any] | None] = {}
+        self._readers: list[RowReader | None] | None = None
 
-    @cached_property
+    @property
     def readers(self) -> list[RowReader | None]:
         """Of each column the reader of its rows; None where the rows are taken by pyarrow."""
-        return [
-            None if (column := self._whole(place)) is None else row_reader(column, each)
-            for place, each in enumerate(self._descriptions)
-        ]
+        # No cached_property: until Python 3.12 it has one lock for all chunks, which a forked child may inherit held.
+        if self._readers is None:
+            self._readers = [
+                None if (column := self._whole(place)) is None else row_reader(column, each)
+                for place, each in enumerate(self._descriptions)
+            ]
+        return self._readers
 
     def array(self, place: int) -> NDArray[Any] | None:
         """A column of rows with one shape as an array (rows, ...); None where it has nulls or several shapes."""

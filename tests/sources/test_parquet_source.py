@@ -1,6 +1,8 @@
 """Rows of Parquet files, beside pyarrow."""
 
 import os
+import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -178,3 +180,28 @@ def test_every_sampler_with_a_random_order_is_refused(train):
         (both, lk.WeightedSampler(weights, seed=0)),
     ]:
         lk.DataLoader(data_source=given, sampler=sampler)
+
+
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX may be loaded by another test
+def test_a_child_forked_while_a_thread_decodes(train):
+    """It has no lock that the thread held."""
+    source = lk.ParquetDataSource(train[1], cache_bytes=1)
+    ends = threading.Event()
+
+    def read():
+        while not ends.is_set():
+            source.__getitems__([*range(0, 1000, 100)])
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        for key in range(0, 1000, 50):
+            child = os.fork()
+            if not child:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.alarm(10)  # ends a child that waits for ever
+                os._exit(int(source[key]["row"]) != key)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        ends.set()
+        thread.join()

@@ -1,5 +1,5 @@
-"""Files of tables, written and read: Parquet and Arrow beside Hugging Face's data sets."""
+"""Files of tables, written and read: Parquet and Arrow beside Hugging Face's data sets; TFRecord beside tf.data."""
 
-from benchmarks.workloads.formats import tables
+from benchmarks.workloads.formats import tables, tfrecord
 
-BENCHMARKS = tables.BENCHMARKS
+BENCHMARKS = tables.BENCHMARKS + tfrecord.BENCHMARKS

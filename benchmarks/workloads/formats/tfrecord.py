@@ -1,0 +1,128 @@
+"""tf.train.Example from TFRecord shards in the page cache, decoded, in order and shuffled over the whole set.
+
+A record is an image's bytes (100 KB) or 24 numbers (some 200 B), a label and a name. loaderkit:
+`TFRecordDataSource.__getitems__` with 256 keys a call, each record decoded by `lk.decode.Example`. tf.data:
+`TFRecordDataset`, shuffled by a buffer of all records, batches of 256, `tf.io.parse_example` on each, its own threads,
+AUTOTUNE, as numpy. Steady records a second; loaderkit runs in the calling thread alone.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import loaderkit as lk
+from benchmarks.benchmark import Benchmark, Bound, Size, speedup
+from benchmarks.contender import Contender
+from benchmarks.workloads.storage.calls import CALL, calls, shuffled_keys
+from benchmarks.workloads.storage.files import SHARDS, once, payloads
+
+RECORDS = {100_000: 1_000, 200: 40_000}
+NUMBERS = 24
+
+SHUFFLED, IN_ORDER = (
+    Contender("loaderkit, shuffled", "loaderkit"),
+    Contender("loaderkit, in order", "loaderkit"),
+)
+TF_SHUFFLED, TF_IN_ORDER = Contender("tf.data, shuffled", "tfdata"), Contender("tf.data, in order", "tfdata")
+
+
+def message(tag: int, data: bytes) -> bytes:
+    """A field of a protocol buffer that is bytes or a message."""
+    length, prefix = len(data), bytearray([tag << 3 | 2])
+    while length > 127:
+        prefix.append(length & 127 | 128)
+        length >>= 7
+    return bytes([*prefix, length]) + data
+
+
+def example(number: int, payload: bytes, nbytes: int) -> bytes:
+    """A serialized tf.train.Example, its features in the order in which TensorFlow writes a map."""
+    features = {
+        "label": message(3, message(1, bytes([number % 100]))),
+        "name": message(1, message(1, b"%08d" % number)),
+    }
+    if nbytes > 10_000:
+        features["image"] = message(1, message(1, payload))
+    else:
+        values = np.frombuffer(payload[:NUMBERS], np.uint8).astype("<f4")
+        features["values"] = message(2, message(1, values.tobytes()))
+    entries = (message(1, message(1, name.encode()) + message(2, value)) for name, value in features.items())
+    return message(1, b"".join(entries))
+
+
+def example_set(folder: Path, records: int, nbytes: int) -> list[Path]:
+    """Shards `0.tfrecord`, ... of Examples."""
+
+    def make(folder: Path) -> None:
+        for shard in range(SHARDS):
+            given = payloads(records // SHARDS, nbytes, shard)
+            lk.write(
+                (example(number, payload, nbytes) for number, payload in enumerate(given)),
+                folder / f"{shard}.tfrecord",
+            )
+
+    return sorted(once(folder, make).glob("*.tfrecord"))
+
+
+def tfdata_calls(paths: list[Path], records: int, nbytes: int, *, shuffled: bool) -> Iterator[int]:
+    """Decoded batches; the last, shorter one of an epoch is the next epoch's first."""
+    import tensorflow as tf
+
+    dataset: Any = tf.data.TFRecordDataset([str(path) for path in paths])
+    if shuffled:
+        dataset = dataset.shuffle(records, reshuffle_each_iteration=True)
+    spec = {"label": tf.io.FixedLenFeature((), tf.int64), "name": tf.io.FixedLenFeature((), tf.string)}
+    if nbytes > 10_000:
+        spec["image"] = tf.io.FixedLenFeature((), tf.string)
+    else:
+        spec["values"] = tf.io.FixedLenFeature((NUMBERS,), tf.float32)
+    dataset = dataset.repeat().batch(min(CALL, records))
+    dataset = dataset.map(lambda batch: tf.io.parse_example(batch, spec), num_parallel_calls=tf.data.AUTOTUNE)
+    for batch in dataset.prefetch(tf.data.AUTOTUNE).as_numpy_iterator():
+        yield len(batch["label"])
+
+
+def source_calls(paths: list[Path], records: int, nbytes: int, *, shuffled: bool) -> Iterator[int]:
+    """Decoded records, 256 a call."""
+    features: dict[str, Any] = {"label": np.int64, "name": bytes}
+    features |= {"image": bytes} if nbytes > 10_000 else {"values": (np.float32, (NUMBERS,))}
+    decode = lk.decode.Example(features)
+    source = lk.TFRecordDataSource([str(path) for path in paths])
+    for keys in shuffled_keys(records) if shuffled else keys_in_order(records):
+        yield len([decode.map(record) for record in source.__getitems__(keys)])
+
+
+def keys_in_order(records: int) -> Iterator[list[int]]:
+    """The keys of one epoch after the other, 256 a call."""
+    while True:
+        for begin in range(0, records, CALL):
+            yield [*range(begin, min(begin + CALL, records))]
+
+
+def benchmark(nbytes: int) -> Benchmark:
+    """The benchmark of records of a size."""
+
+    @contextmanager
+    def opened(contender: Contender, size: Size) -> Iterator[Iterator[int]]:
+        records = size.pick(RECORDS[nbytes], 64)
+        paths = example_set(size.folder / f"examples-{nbytes}", records, nbytes)
+        given = tfdata_calls if contender.peer == "tfdata" else source_calls
+        yield given(paths, records, nbytes, shuffled=contender in (SHUFFLED, TF_SHUFFLED))
+
+    large = nbytes == 100_000
+    return Benchmark(
+        f"formats: Example, {'100 KB' if large else '200 B'}",
+        __doc__ or "",
+        (SHUFFLED, IN_ORDER, TF_SHUFFLED, TF_IN_ORDER),
+        calls(opened),
+        (
+            speedup(SHUFFLED, TF_SHUFFLED, bound=Bound(">=", 1.5 if large else 0.7)),
+            speedup(IN_ORDER, TF_IN_ORDER),
+        ),
+    )
+
+
+BENCHMARKS = tuple(benchmark(nbytes) for nbytes in RECORDS)

@@ -7,12 +7,12 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def progress_bar(what: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
+def progress_bar(what: str, total: int | None, done: int = 0) -> Iterator[Callable[[int], None]]:
     """A bar on stderr while the block runs, where stderr is a terminal and rich is installed.
 
     Args:
         what: is counted; printable text.
-        total: how many there are.
+        total: how many there are; None where that isn't known: the bar shows the count and the rate.
         done: how many were done before.
 
     Gives a function that is told how many of the `total` were done since its last call.
@@ -26,15 +26,20 @@ def progress_bar(what: str, total: int, done: int = 0) -> Iterator[Callable[[int
         return
     from rich import progress
 
-    columns = (
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeRemainingColumn(),
-    )
+    columns: tuple[Any, ...] = (progress.TextColumn("{task.description}"), progress.BarColumn())
+    if total is None:
+        columns += (progress.TextColumn("{task.completed:,}"), progress.TextColumn("{task.fields[rate]}"))
+    else:
+        columns += (progress.MofNCompleteColumn(), progress.TimeRemainingColumn())
     with progress.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=total, completed=done)
-        yield lambda more: bar.advance(task, more)
+        task = bar.add_task(what, total=total, completed=done, rate="")
+
+        def advance(more: int) -> None:
+            bar.advance(task, more)
+            if total is None and (speed := bar.tasks[0].speed):
+                bar.update(task, rate=f"{speed:,.0f}/s")
+
+        yield advance
 
 
 def rich_console(stream: Any) -> Any:

@@ -10,16 +10,19 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from loaderkit._base.sizes import number_of_bytes
 from loaderkit.errors import DataFormatError
 from loaderkit.sources import SubsetDataSource
 from loaderkit.writing.formats import FORMATS
 from loaderkit.writing.formats import write_format as named_format
 from loaderkit.writing.map_shards import map_shards
+from loaderkit.writing.write import write
 
 from .data_format import format_by_name
 from .exit_status import ExitStatus, UsageError
+from .mapped_records import mapped_records
 from .named_function import named_function, version_of
-from .open_source import PIPE, add_source_arguments, open_source, shown_name
+from .open_source import PIPE, add_source_arguments, open_source, shown_name, usage_errors
 from .output import Output, add_output_argument
 from .printable import counted
 from .write_output import add_processes_argument, shuffled_keys
@@ -44,6 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--shards", type=int, metavar="N", help="files of a folder, of as many records each")
     parser.add_argument(
+        "--shard-bytes",
+        metavar="SIZE",
+        help="end each file of a folder at this size, such as 256MB; a run that was killed begins again",
+    )
+    parser.add_argument(
         "--call",
         metavar="MODULE:FUNCTION",
         help="a function that takes a record and gives one, a list of them, or None for none",
@@ -56,8 +64,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Converts the files."""
-    if options.target == PIPE and (options.json or options.shards is not None):
-        raise UsageError("DST: expected a name with --json or --shards, got -")
+    if options.target == PIPE and (options.json or options.shards is not None or options.shard_bytes):
+        raise UsageError("DST: expected a name with --json, --shards or --shard-bytes, got -")
+    if options.shard_bytes is not None:
+        if options.shards is not None:
+            raise UsageError("--shard-bytes: expected alone, got --shards, too; give one of them")
+        if _is_file(options.target):
+            raise UsageError(
+                f"--shard-bytes: expected a folder as DST, got the file {shown_name(options.target)}"
+            )
+        with usage_errors():
+            options.shard_bytes = number_of_bytes("--shard-bytes", options.shard_bytes)
     if options.processes < 0:
         raise UsageError(f"--processes: expected 0 or more, got {options.processes}")
     function: Callable[[Any], Any] = _same
@@ -99,6 +116,10 @@ def _write(
                     shutil.copyfileobj(file, sys.stdout.buffer)
             return 1
         if not _is_file(target):
+            if options.shard_bytes is not None:
+                found = mapped_records(function, source, options.processes)
+                size = options.shard_bytes
+                return len(write(found, target, format=name, shard_bytes=size, overwrite=options.overwrite))
             shards = options.shards
             return len(
                 map_shards(function, source, target, shards=shards, overwrite=options.overwrite, **arguments)

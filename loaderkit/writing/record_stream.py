@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from loaderkit._system.progress_bar import progress_bar
 from loaderkit.sources.optional import many_reader
 from loaderkit.sources.protocol import require_source
 from loaderkit.sources.tables import library_names
@@ -104,18 +105,20 @@ def encode(encoder: RecordEncoder, record: Any, number: int) -> Any:
 
 
 def encoded_records(records: Iterable[Any], encoder: RecordEncoder, drop: bool) -> Iterator[Any]:
-    """What the encoder makes of records.
+    """What the encoder makes of records, with a progress bar that counts them.
 
     Args:
         records: in the order of their numbers.
         encoder: of the format.
         drop: whether a record that can't be encoded is left out.
     """
-    for number, record in enumerate(records):
-        try:
-            encoded = encode(encoder, record, number)
-        except (TypeError, ValueError):
-            if drop:
-                continue
-            raise
-        yield encoded
+    with progress_bar("records", None) as advance:
+        for number, record in enumerate(records):
+            advance(1)
+            try:
+                encoded = encode(encoder, record, number)
+            except (TypeError, ValueError):
+                if drop:
+                    continue
+                raise
+            yield encoded

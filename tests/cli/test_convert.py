@@ -137,7 +137,7 @@ def test_what_cannot_be_done(loaderkit, archive):
     for arguments, message in [
         (["there"], "DST: expected a new name, got there, which is there; or give --overwrite"),
         (["b.tar", "--shards", "2"], "--shards: expected a folder as DST, got the file b.tar"),
-        (["-", "--json"], "DST: expected a name with --json or --shards, got -"),
+        (["-", "--json"], "DST: expected a name with --json, --shards or --shard-bytes, got -"),
         (["b", "--to", "csv"], "invalid choice: 'csv'"),
         (["b", "-p", "-1"], "--processes: expected 0 or more, got -1"),
         (["b", "--shuffle", "-1"], "--shuffle: expected a seed in [0, 2**64), got -1"),
@@ -158,3 +158,37 @@ def test_tar_to_another_format_and_back(loaderkit, archive, tmp_path, form):
     assert read("back.tar") == EXPECTED
     assert loaderkit("convert", archive, "once.tar").status == 0
     assert (tmp_path / "back.tar").read_bytes() == (tmp_path / "once.tar").read_bytes()
+
+
+def _twice_or_none(record):
+    return None if int(record["__key__"]) % 2 else [record, {**record, "__key__": record["__key__"] + "b"}]
+
+
+@pytest.mark.parametrize("call", [(), ("--call", "test_convert:_twice_or_none")])
+def test_files_of_a_folder_end_by_bytes(loaderkit, archive, tmp_path, call):
+    """In order, the same for any workers; what a function gives is counted, too."""
+    for name, workers in (("x", 0), ("y", 2)):
+        ran = loaderkit("convert", archive, name, "--shard-bytes", "20KiB", "-p", workers, *call, "--json")
+        assert ran.status == 0, ran.err
+    (document,) = ran.documents
+    files = sorted(tmp_path.glob("x/*.tar"))
+    assert document["files"] == len(files) > 2
+    assert all(file.stat().st_size < 40_000 for file in files)
+    assert contents(tmp_path / "x") == contents(tmp_path / "y")
+    expected = EXPECTED
+    if call:
+        expected = [each for record in EXPECTED for each in _twice_or_none(record) or ()]
+    assert read(*files) == expected
+
+
+def test_shard_bytes_that_cannot_be(loaderkit, archive):
+    """A file, a pipe, another size."""
+    for target, more, problem in (
+        ("b.tar", ("1MB",), "--shard-bytes: expected a folder as DST, got the file b.tar"),
+        ("-", ("1MB",), "DST: expected a name with --json, --shards or --shard-bytes, got -"),
+        ("b", ("much",), "--shard-bytes: expected a size, got 'much'"),
+        ("b", ("1MB", "--shards", "2"), "--shard-bytes: expected alone, got --shards, too"),
+    ):
+        ran = loaderkit("convert", archive, target, "--shard-bytes", *more)
+        assert (ran.status, problem in ran.err) == (2, True), ran.err
+        assert not os.path.exists(target)

@@ -51,3 +51,14 @@ def test_without_rich_it_is_aligned_text():
     assert shown.replace("\r", "") == (
         "fields\nfield              records\n[bold]\\x1b[31mjpg       12\n  records  12\n"
     )
+
+
+def test_a_bar_of_unknown_length_counts():
+    """A generator is written: how many records there were, then the bar goes."""
+    shown = on_a_terminal(
+        "import os, tempfile\n"
+        "import loaderkit as lk\n"
+        "with tempfile.TemporaryDirectory() as folder:\n"
+        "    lk.write((b'x' for _ in range(1234)), os.path.join(folder, 'x.tfrecord'))\n"
+    )
+    assert "records" in shown and "1,234" in shown and "/s" in shown

@@ -67,7 +67,7 @@ IMPORTS = {
     "front": "_base _system",
     "plan": "samplers",
     "demo": "front",
-    "cli": "errors _base _system _formats _storage _record_index _loader _order _state samplers sources "
+    "cli": "errors _base _system _formats _storage _record_index _chunk_cache _loader _order _state samplers sources "
     "transforms writing offline",
     "__main__": "cli",
 }

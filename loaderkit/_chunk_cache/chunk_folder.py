@@ -67,6 +67,11 @@ class ChunkFolder:
         for made in (self.chunks, self.loaders, self._locks):
             os.makedirs(made, exist_ok=True)
 
+    @staticmethod
+    def is_in(folder: str) -> bool:
+        """Whether a cache has been in the user's folder."""
+        return os.path.isdir(os.path.join(folder, _NAME))
+
     def path(self, key: bytes, number: int) -> str:
         """The file of a chunk."""
         return f"{self.chunks}/{key.hex()}/{number % _FOLDERS:x}/{number:x}.chunk"

@@ -29,7 +29,9 @@ _LOCK_SECONDS = 10.0  # an eviction by another process takes seconds for a milli
 
 
 @dataclass(slots=True)
-class _StoredChunk:
+class StoredChunk:
+    """A chunk's file: its path, the key of its index in hexadecimal, its number, its bytes, its last use in ns."""
+
     path: str
     key: str
     number: int
@@ -79,12 +81,12 @@ def _evict(folder: ChunkFolder, loader: LiveLoader, limit: int, nbytes: int, nex
     others = list(other_loaders(folder, loader.name))
     share = limit // (1 + len(others))
     step = max(limit // _PART // (1 + len(others)), nbytes)
-    mine, left = _numbers(loader.entries()), list(_stored(folder))
+    mine, left = _numbers(loader.entries()), list(stored_chunks(folder))
     key = loader.key.hex()
     theirs = [(of.hex(), _numbers(entries)) for of, entries in others]
-    own: list[_StoredChunk] = []
-    free: list[_StoredChunk] = []
-    foreign: list[list[_StoredChunk]] = [[] for _ in theirs]
+    own: list[StoredChunk] = []
+    free: list[StoredChunk] = []
+    foreign: list[list[StoredChunk]] = [[] for _ in theirs]
     for chunk in left:
         if chunk.key == key and chunk.number in mine:
             own.append(chunk)
@@ -117,11 +119,11 @@ def _numbers(entries: Entries) -> set[int]:
     return set(entries[:, 0].tolist())
 
 
-def _by_last_use(chunks: list[_StoredChunk]) -> list[_StoredChunk]:
+def _by_last_use(chunks: list[StoredChunk]) -> list[StoredChunk]:
     return sorted(chunks, key=lambda chunk: chunk.used)
 
 
-def _by_next_use(chunks: list[_StoredChunk], next_use: NextUse | None) -> list[_StoredChunk]:
+def _by_next_use(chunks: list[StoredChunk], next_use: NextUse | None) -> list[StoredChunk]:
     if next_use is None or not chunks:
         return _by_last_use(chunks)
     uses = next_use(np.array([chunk.number for chunk in chunks], np.int64))
@@ -129,19 +131,20 @@ def _by_next_use(chunks: list[_StoredChunk], next_use: NextUse | None) -> list[_
     return [chunks[place] for place in np.lexsort((used, -uses)).tolist()]
 
 
-def _delete(chunks: list[_StoredChunk], nbytes: int) -> int:
+def _delete(chunks: list[StoredChunk], nbytes: int) -> int:
     """Deletes chunks from the first on until so many bytes are free; gives how many are. A deleted one has size 0."""
     deleted = 0
     for chunk in chunks:
         if deleted >= nbytes:
             break
-        if _delete_file(chunk.path):
+        if delete_chunk(chunk.path):
             deleted += chunk.size
             chunk.size = 0
     return deleted
 
 
-def _delete_file(path: str) -> bool:
+def delete_chunk(path: str) -> bool:
+    """Deletes a file that ends with a chunk's footer; whether it is gone."""
     try:
         with above_standard():
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -162,7 +165,7 @@ def _delete_file(path: str) -> bool:
     return True
 
 
-def _stored(folder: ChunkFolder) -> Iterator[_StoredChunk]:
+def stored_chunks(folder: ChunkFolder) -> Iterator[StoredChunk]:
     """All chunks of the cache, those of other sets included; deletes what dead writers left."""
     for key in _entries(folder.chunks):
         if not key.is_dir(follow_symlinks=False):
@@ -175,7 +178,7 @@ def _stored(folder: ChunkFolder) -> Iterator[_StoredChunk]:
                 if suffix == "chunk":
                     with contextlib.suppress(OSError, ValueError):
                         stat = file.stat(follow_symlinks=False)
-                        yield _StoredChunk(file.path, key.name, int(name, 16), stat.st_size, stat.st_mtime_ns)
+                        yield StoredChunk(file.path, key.name, int(name, 16), stat.st_size, stat.st_mtime_ns)
                 elif is_temporary(file.name):
                     remove_stale(file.path)
 

@@ -12,7 +12,6 @@ from typing import TextIO
 from loaderkit._base.version import __version__
 
 from .exit_status import ExitStatus, UsageError
-from .later import MEANWHILE, refusal
 
 COMMANDS = {
     "inspect": "what a set of data files holds: format, shards, records, fields, sizes",
@@ -29,6 +28,7 @@ COMMANDS = {
     "create": "a data file from a table of names and files",
     "convert": "the records in another format or order, or through a function",
     "map": "a shell command, or a function, on each record",
+    "cache": "what the folder of lk.Cache holds of a set, fetched ahead or deleted",
     "stats": "what the values of each column are like, for features",
     "records": "which records a step of a training has, by their names",
     "explain": "whether a loader is the bottleneck, and what to change",
@@ -71,8 +71,6 @@ def _run(given: list[str]) -> int:
     parsers = {name: commands.add_parser(name, help=text) for name, text in COMMANDS.items()}
     # The options before a command have no values, so the first other word is the command.
     name = next((word for word in given if not word.startswith("-")), "")
-    if name in MEANWHILE:
-        parser.error(refusal(name))
     command = importlib.import_module(f".{name}", __name__) if name in COMMANDS else None
     if command is not None:
         command.add_arguments(parsers[name])

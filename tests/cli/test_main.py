@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from loaderkit import cli
-from loaderkit.cli.later import MEANWHILE
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "loaderkit"]
@@ -40,14 +39,6 @@ def test_every_command_has_help(loaderkit, name):
     ran = loaderkit(name, "--help")
     assert ran.status == 0
     assert ran.out.startswith(f"usage: loaderkit {name}")
-
-
-@pytest.mark.parametrize("name", MEANWHILE)
-def test_a_command_of_a_later_version_says_what_to_use_meanwhile(loaderkit, name):
-    """Texts of errors name some of them."""
-    ran = loaderkit(name, "x.tar", "--shuffle", "0")
-    assert ran.status == 2
-    assert f"'{name}' is not in this version; meanwhile" in ran.err
 
 
 def test_the_demos_option_is_read_by_the_demo_only(loaderkit, records):

@@ -1,0 +1,148 @@
+"""`loaderkit cache`: what a cache folder holds of a set, fetched ahead of a training, or deleted."""
+
+import argparse
+import contextlib
+import time
+from typing import Any
+
+import numpy as np
+
+from loaderkit._chunk_cache.cached_spans import CachedSpans
+from loaderkit._chunk_cache.chunk_numbers import ChunkNumbers
+from loaderkit._chunk_cache.folder_contents import FolderContents
+from loaderkit._chunk_cache.settings import Cache
+from loaderkit._record_index.check import ShardCheck
+from loaderkit._record_index.find import find_index
+from loaderkit._record_index.record_index import RecordIndex
+from loaderkit._record_index.shard_set import ShardSet
+from loaderkit._storage.range_reader import RangeReader
+
+from .exit_status import ExitStatus, UsageError
+from .formats import SCANNED
+from .open_source import add_source_arguments, named_data, shown_name, usage_errors
+from .output import Output, add_output_argument
+from .printable import counted, size_text
+
+# Chunks asked for in one call: the reader keeps 64 MB in flight of them, and the bar moves after each call.
+_AT_ONCE = 64
+# Chunks that another process has locked: how long none of them comes before the command ends. A reader waits as long.
+_WAIT_SECONDS = 30.0
+_PAUSE_SECONDS = 0.05
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.description = (
+        "Say what the folder of lk.Cache holds of SRC, fetch what it lacks, or delete it. A fetch that was stopped "
+        "goes on when it is started again."
+    )
+    add_source_arguments(parser, pipe=False)
+    parser.add_argument(
+        "--cache", metavar="DIR", required=True, help="the folder, as lk.Cache(folder) has it"
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--fetch", action="store_true", help="fetch what the folder lacks of SRC")
+    what.add_argument("--clear", action="store_true", help="delete what the folder holds of SRC")
+    parser.add_argument(
+        "--limit",
+        metavar="SIZE",
+        help="bytes that all of the folder may have, such as 200GB; --fetch needs it",
+    )
+    add_output_argument(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Shows, fetches or deletes chunks."""
+    if options.fetch and options.limit is None:
+        raise UsageError("--limit: expected the cache's size with --fetch, such as 200GB, got none")
+    with usage_errors():
+        cache = Cache(options.cache, 1 if options.limit is None else options.limit)
+    out = Output(as_json=options.json)
+    with named_data(options) as data:
+        shards = data.shards()
+        with usage_errors():
+            index = find_index(shards, SCANNED[data.format])
+    numbers = ChunkNumbers(index)
+    first_keys = _first_keys(index)
+    contents = FolderContents(cache.folder, numbers.key)
+    if options.clear:
+        contents.clear()
+    found = contents.chunks()
+    if options.fetch:
+        wanted = np.array([key for number, key in first_keys.items() if number not in found], np.int64)
+        with out.progress("chunks", len(first_keys)) as advance:
+            advance(len(first_keys) - len(wanted))
+            _fetch(shards, index, cache, wanted, advance)
+        found = contents.chunks()
+    cached = {number: size for number, size in found.items() if number in first_keys}
+    other_chunks, other_bytes = contents.of_other_sets()
+    out.document(
+        {
+            "cache": shown_name(cache.folder),
+            "chunks": len(first_keys),
+            "cached_chunks": len(cached),
+            "cached_bytes": sum(cached.values()),
+            "bytes": index.nbytes,
+            "records": len(index),
+            "other_chunks": other_chunks,
+            "other_bytes": other_bytes,
+        }
+    )
+    out.text(shown_name(cache.folder), style="bold")
+    out.facts(
+        [
+            (
+                "of the set",
+                f"{len(cached):,} of {counted(len(first_keys), 'chunk')}, {size_text(sum(cached.values()))}",
+            ),
+            ("of other sets", f"{counted(other_chunks, 'chunk')}, {size_text(other_bytes)}"),
+        ]
+    )
+    if options.fetch and len(cached) < len(first_keys):
+        raise OSError(
+            f"{shown_name(cache.folder)}: expected all {counted(len(first_keys), 'chunk')} in the cache, got "
+            f"{len(cached):,}: the disk is full, or another process fetches or evicts them; run the command again"
+        )
+    return ExitStatus.DONE
+
+
+def _first_keys(index: RecordIndex) -> dict[int, int]:
+    """The first record of each chunk, by the chunk's number."""
+    size, found = index.chunk_records, {}
+    begin = 0
+    for shard, end in enumerate(index.shard_ends.tolist()):
+        for place in range(begin // size, -(-end // size) if end > begin else begin // size):
+            found[place + shard] = max(place * size, begin)
+        begin = end
+    return found
+
+
+def _spans(index: RecordIndex, ranges: RangeReader, cache: Cache) -> CachedSpans:
+    with usage_errors():
+        return CachedSpans(index, ranges, cache)
+
+
+def _fetch(shards: ShardSet, index: RecordIndex, cache: Cache, wanted: Any, advance: Any) -> None:
+    """Puts the chunks of these records into the cache; some may be left."""
+    ranges = shards.open(expected=index.shard_versions, on_other_version=ShardCheck(index))
+    with contextlib.closing(ranges), contextlib.closing(_spans(index, ranges, cache)) as spans:
+        # An eviction leaves a twentieth free, so that a set that is larger would push its own chunks out.
+        share = spans.share()
+        if not share:
+            raise OSError(f"--cache: expected a folder that can be written, got {shown_name(cache.folder)}")
+        if len(wanted) and index.nbytes > share:
+            least = -(-index.nbytes * 20 // 19)
+            raise UsageError(
+                f"--limit: expected {least} bytes or more for {index.nbytes} bytes of SRC, got {cache.limit}; other "
+                "loaders that use the folder have their share of it"
+            )
+        last = time.monotonic()
+        while len(wanted) and time.monotonic() < last + _WAIT_SECONDS:
+            some = wanted[:_AT_ONCE]
+            left = spans.fetch(some)
+            if len(left) < len(some):
+                advance(len(some) - len(left))
+                last = time.monotonic()
+            else:
+                time.sleep(_PAUSE_SECONDS)
+            wanted = np.concatenate((wanted[_AT_ONCE:], left))

@@ -31,7 +31,10 @@ def data_dir_of(data_dir: str | os.PathLike[str] | None) -> str:
     if not isinstance(given, str | os.PathLike | None):
         raise TypeError(f"data_dir: expected a path or None, got a {type(given).__name__}")
     chosen = data_dir if data_dir is not None else os.environ.get(DATA_DIR_VARIABLE) or "~/loaderkit_datasets"
-    return os.path.abspath(os.path.expanduser(os.fspath(chosen)))
+    path = os.fspath(chosen)
+    if "://" in path:
+        raise ValueError(f"data_dir: expected a local folder, got {path!r:.80}; copy the data set here")
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def find_dataset(name: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None) -> DatasetFolder:

@@ -81,6 +81,8 @@ def write_dataset(
     _check_splits(splits)
     keys = _checked_keys(supervised_keys)
     _check_json(provenance)
+    if not isinstance(description, str | None):
+        raise TypeError(f"description: expected a text or None, got {description!r:.80}")
     folder = os.path.join(data_dir_of(data_dir), *dataset.split("/"), version)
     _check_absent(folder, name)
     partial = f"{folder}.partial"

@@ -203,6 +203,8 @@ def test_files_of_another_run_are_not_taken_for_those_of_this(tmp_path, monkeypa
             {"splits": {"train": 3}},
         ),
         (TypeError, r"^supervised_keys: expected two or three names, got 'xy'", {"supervised_keys": "xy"}),
+        (TypeError, r"^description: expected a text or None, got 3", {"description": 3}),
+        (ValueError, r"^data_dir: expected a local folder, got 's3://b/x'; copy", {"data_dir": "s3://b/x"}),
         (TypeError, r"^provenance: expected JSON values", {"provenance": object()}),
         (ValueError, r"^format: expected one of .*, got 'zip'", {"format": "zip"}),
     ],

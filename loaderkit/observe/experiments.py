@@ -17,12 +17,14 @@ from loaderkit._iterator.reader import StreamReader
 from loaderkit._loader.executor_factory import files_of_workers, make_executor
 from loaderkit._loader.loader import DataLoader, plan_of_loader, settings_of, variant_of
 from loaderkit._loader.program import program_of
+from loaderkit._stats.counters import PHASES, STARTING
 from loaderkit._stats.stats import Stats
 from loaderkit.transforms import Batch
 
 from .conclusion import Measured
 
 _WARM_SHARE = 0.25  # of an experiment's time, for the queues to fill
+_START_SECONDS = 30.0  # in which all workers have to be ready, beside the one that made the first element
 _STEP_CALLS = 64
 
 
@@ -46,6 +48,9 @@ def measure(
             return None if step is None else step(batch)
 
         wait(one())
+        latest = time.perf_counter() + _START_SECONDS
+        while _starting(reader) and time.perf_counter() < latest:
+            result = one()
         warm = time.perf_counter() + _WARM_SHARE * seconds
         while time.perf_counter() < warm:
             result = one()
@@ -155,6 +160,10 @@ def _endless(variant: DataLoader[Any], reader: StreamReader[Any, Any]) -> Callab
                 ) from None
 
     return take
+
+
+def _starting(reader: StreamReader[Any, Any]) -> bool:
+    return any(worker.phase == PHASES[STARTING] for worker in _stats(reader).pool.workers)
 
 
 def _stats(reader: StreamReader[Any, Any]) -> Stats:

@@ -22,7 +22,9 @@ def names_it(known: Known, limit) -> bool:
 def run(known: Known, seconds: float, **settings):
     """Trains for a while; gives the explanation of the run, and steps a second."""
     with known.make(**settings) as loader, iter(loader) as it:
-        next(it)  # the workers have started
+        next(it)
+        while any(worker.phase == "starting" for worker in it.stats().pool.workers):
+            next(it)
         begun = time.perf_counter()
         while time.perf_counter() < begun + seconds / 4:
             known.train(next(it))

@@ -4,6 +4,7 @@ The clock is read where the iterator asks its stream for elements, which come in
 an element that is ready reads no clock and counts nothing.
 """
 
+import threading
 import time
 from collections import deque
 from typing import Any
@@ -25,6 +26,7 @@ class TrainerMeter:
     def __init__(self) -> None:
         self._first_ns: int | None = None  # when the first element was there
         self._last_ns = 0  # when the stream was asked last, and answered
+        self._thread = 0  # that asked
         self._opening = self._opening_since_first = self._waiting = self._handing = self._paused = 0
         self._blocked_calls = self._placing = 0
         self._opened = True  # the next answer is the first after an opening, a seek or a restore
@@ -43,7 +45,7 @@ class TrainerMeter:
             blocked: nanoseconds for which it waited for workers, or worked itself.
             given: whether it gave elements.
         """
-        now = time.perf_counter_ns()
+        now, self._thread = time.perf_counter_ns(), threading.get_ident()
         if self._first_ns is not None:
             gap = begun - self._last_ns
             if gap > _PAUSE_NS:
@@ -70,11 +72,15 @@ class TrainerMeter:
         self._opened = not given
 
     def _count_long(self, gap: int) -> None:
-        usual = sorted(self._gaps)[len(self._gaps) // 2] if self._gaps else 0
-        if gap > _PAUSE_GAPS * usual:
-            self._paused += gap - usual
+        if pause := self._pause_of(gap):
+            self._paused += pause
         else:
             self._gaps.append(gap)
+
+    def _pause_of(self, gap: int) -> int:
+        """The part of a gap that is a pause; 0 where it is as long as usual."""
+        usual = sorted(self._gaps)[len(self._gaps) // 2] if self._gaps else 0
+        return gap - usual if gap > max(_PAUSE_NS, _PAUSE_GAPS * usual) else 0
 
     def see_loss(self, loss: Any) -> None:
         """What `DataLoaderIterator.watch` does."""
@@ -99,7 +105,10 @@ class TrainerMeter:
 
     def counters(self, *, elements: int) -> TrainerCounters:
         """What was counted so far. elements: that were handed out."""
-        now = time.perf_counter_ns()
+        now, paused = time.perf_counter_ns(), self._paused
+        # The thread that asks isn't in next(): it may have left its loop long ago. Of another nothing is known.
+        if self._first_ns is not None and threading.get_ident() == self._thread:
+            paused += self._pause_of(now - self._last_ns)
         return TrainerCounters(
             elapsed=0 if self._first_ns is None else now - self._first_ns,
             opening=self._opening,
@@ -107,7 +116,7 @@ class TrainerMeter:
             waiting=self._waiting,
             handing=self._handing,
             placing=self._placing,
-            paused=self._paused,
+            paused=paused,
             elements=elements,
             blocked_calls=self._blocked_calls,
         )

@@ -14,6 +14,7 @@ from .follow import Followed, follow
 from .spec_text import spec_text
 
 _MOST = 400  # characters of a repr
+_TRIED = 32  # records, until one comes through all operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class Description:
 def describe(loader: DataLoader[Any]) -> Description:
     """What a loader does: source, order, shards, each operation with what an element looks like behind it, and how.
 
-    The first record, and the first step where there is a Batch, are made for it in this process.
+    The first record that no operation drops or refuses, of some, and the first step where there is a Batch, are made
+    for it in this process.
 
     Args:
         loader: its workers aren't used.
@@ -85,10 +87,16 @@ def describe(loader: DataLoader[Any]) -> Description:
 
 
 def _first(loader: DataLoader[Any], plan: SeekablePlan) -> Followed | None:
-    try:
-        return follow(loader, plan.start)
-    except Exception:  # noqa: BLE001 - a source may raise anything, and the rest can still be said
-        return None
+    first: Followed | None = None
+    for index in range(plan.start, plan.start + _TRIED):
+        try:
+            followed = follow(loader, index)
+        except Exception:  # noqa: BLE001 - a source may raise anything, and the rest can still be said
+            break
+        if followed.steps[-1].values:
+            return followed
+        first = first or followed
+    return first
 
 
 def _first_element(loader: DataLoader[Any]) -> str:

@@ -2,8 +2,12 @@
 
 import subprocess
 import sys
+import types
+
+import pytest
 
 import loaderkit as lk
+from loaderkit.cli import main
 
 SCRIPT = """
 import atexit, sys
@@ -116,3 +120,40 @@ def test_doctor_starts_and_kills_a_worker(loaderkit):
     assert found["worker"]["ok"]
     assert found["worker"]["text"].endswith("64 of 64 records")
     assert all(each["ok"] or each["fix"] for each in document["findings"])
+
+
+class Unread:
+    """Ten million records, none of which may be read."""
+
+    def __len__(self):
+        return 10_000_000
+
+    def __getitem__(self, key):
+        raise AssertionError("a record was read")
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_step_far_away_costs_no_more_calls_than_a_near_one(shuffle, capsys, monkeypatch):
+    """Neither reads nor steps in between: what Python calls for step 10^9 it calls for step 3 too."""
+    module = types.ModuleType("far_away")
+    module.make = lambda: lk.load(Unread(), shuffle=shuffle, seed=0, batch_size=256, worker_count=2)
+    monkeypatch.setitem(sys.modules, "far_away", module)
+
+    def calls(step):
+        counted = 0
+
+        def count(frame, event, argument):
+            nonlocal counted
+            counted += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            assert main(["records", "far_away:make", "--step", str(step)]) == 0
+        finally:
+            sys.setprofile(None)
+        return counted
+
+    calls(3)  # imports
+    near, far = calls(3), calls(10**9)
+    assert "step 1,000,000,000, epoch 25,600" in capsys.readouterr().out
+    assert far <= 1.1 * near

@@ -172,3 +172,16 @@ def test_experiments_write_no_quarantine_and_move_no_iterator(tmp_path):
     loader.explain(lambda batch: None, seconds=1)
     assert not (tmp_path / "bad.jsonl").exists()
     assert [batch.tolist() for batch in loader] == [[0, 1], [2, 4], [5, 6], [7]]
+
+
+def test_time_after_the_last_step_is_a_pause():
+    """it.explain() in a later cell of a notebook says of the loop what it said at its end."""
+    loader = lk.load(range(10_000), transformations=[sleep_4ms], batch_size=4)
+    with iter(loader) as it:
+        for _ in range(8):
+            next(it)
+        time.sleep(1.2)
+        assert it.stats().trainer.paused > 1e9
+        assert it.stats().waiting > 0.5 and it.stats().own < 0.5
+        next(it)
+        assert it.stats().trainer.paused > 1e9

@@ -105,3 +105,14 @@ def test_a_debugger_has_the_same_stream_in_this_thread():
     assert seen == {threading.get_ident()}
     with loader:
         assert [batch.tolist() for batch in loader] == mine
+
+
+def test_a_loader_is_described_by_a_record_that_is_not_dropped():
+    loader = lk.load(
+        range(100), transformations=[lk.transforms.Filter(lambda x: x >= 5), float], batch_size=2
+    )
+    said = str(loader.describe())
+    assert "dropped" not in said and "unknown" not in said
+    assert "operations[1] Map(float)" in said
+    nothing = lk.load(range(100), transformations=[lk.transforms.Filter(lambda x: False)], num_epochs=1)
+    assert "dropped" in str(nothing.describe())

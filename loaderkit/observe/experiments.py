@@ -25,7 +25,7 @@ from .conclusion import Measured
 
 _WARM_SHARE = 0.25  # of an experiment's time, for the queues to fill
 _START_SECONDS = 30.0  # in which all workers have to be ready, beside the one that made the first element
-_STEP_CALLS = 64
+_STEP_CALLS, _FEWEST_CALLS = 64, 3  # before one result is waited for
 
 
 def measure(
@@ -88,7 +88,7 @@ def time_step(loader: DataLoader[Any], step: Callable[[Any], Any], seconds: floa
     Args:
         loader: gives the batch.
         step: the user's.
-        seconds: at least one round of 64 calls is made; a second one where there is time.
+        seconds: rounds of 64 calls are made, of fewer where 64 take longer, for about half of them.
     """
     variant = variant_of(loader, worker_count=0)
     plan = plan_of_loader(variant)
@@ -96,14 +96,17 @@ def time_step(loader: DataLoader[Any], step: Callable[[Any], Any], seconds: floa
         batch = _endless(variant, reader)()
     wait(step(_copied(batch)))  # compiles
     begun = time.perf_counter()
-    calls, taken, result = 0, 0.0, None
-    while not calls or (time.perf_counter() - begun) < seconds / 2:
-        copies = [_copied(batch) for _ in range(_STEP_CALLS)]
+    wait(step(_copied(batch)))
+    one = max(time.perf_counter() - begun, 1e-9)
+    calls = int(min(max(seconds / 2 / one, _FEWEST_CALLS), _STEP_CALLS))
+    taken, result = 0.0, None
+    while not taken or (time.perf_counter() - begun) < seconds / 2:
+        copies = [_copied(batch) for _ in range(calls)]
         begun_round = time.perf_counter()
-        for one in copies:
-            result = step(one)
+        for each in copies:
+            result = step(each)
         wait(result)
-        calls, taken = _STEP_CALLS, time.perf_counter() - begun_round
+        taken = time.perf_counter() - begun_round
     rows = plan.batching.stride / plan.shard.shard_count
     return rows * calls / max(taken, 1e-9)
 

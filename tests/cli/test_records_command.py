@@ -44,7 +44,7 @@ def loader():
     return lk.load(range(1000), transformations=[slow], batch_size=4)
 
 def loader_and_step():
-    return loader(), lambda batch: time.sleep(0.1)
+    return loader(), lambda batch: time.sleep(0.3)
 """
 
 

@@ -185,3 +185,11 @@ def test_time_after_the_last_step_is_a_pause():
         assert it.stats().waiting > 0.5 and it.stats().own < 0.5
         next(it)
         assert it.stats().trainer.paused > 1e9
+
+
+def test_a_slow_step_is_called_a_few_times_only():
+    calls = []
+    loader = lk.load(range(10_000), batch_size=4)
+    said = loader.explain(lambda batch: (calls.append(1), time.sleep(0.2)), seconds=1)
+    assert said.bottleneck is False
+    assert len(calls) < 64

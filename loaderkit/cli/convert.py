@@ -16,6 +16,7 @@ from loaderkit.sources import SubsetDataSource
 from loaderkit.writing.formats import FORMATS
 from loaderkit.writing.formats import write_format as named_format
 from loaderkit.writing.map_shards import map_shards
+from loaderkit.writing.shard_function import unchanged
 from loaderkit.writing.write import write
 
 from .data_format import format_by_name
@@ -77,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
             options.shard_bytes = number_of_bytes("--shard-bytes", options.shard_bytes)
     if options.processes < 0:
         raise UsageError(f"--processes: expected 0 or more, got {options.processes}")
-    function: Callable[[Any], Any] = _same
+    function: Callable[[Any], Any] = unchanged
     version = "convert"
     if options.call is not None:
         function = named_function("--call", options.call)
@@ -147,10 +148,6 @@ def _target_format(options: argparse.Namespace, data_format: str) -> str:
 
 def _is_file(target: str) -> bool:
     return format_by_name(target) is not None
-
-
-def _same(record: Any) -> list[Any]:
-    return [record]  # a record that is itself a list, or None, is one record
 
 
 def _shuffled(source: Any, seed: int) -> SubsetDataSource:

@@ -12,7 +12,8 @@ from loaderkit.sources.fingerprint import fingerprint_of
 from loaderkit.writing.formats import FORMATS
 from loaderkit.writing.formats import write_format as named_format
 from loaderkit.writing.parallel_encoding import encoded_by_workers
-from loaderkit.writing.shard_jobs import DONE, ShardJobs, run_jobs, shard_jobs, sync
+from loaderkit.writing.run_jobs import run_jobs, shard_jobs
+from loaderkit.writing.shard_jobs import DONE, ShardJobs, sync
 from loaderkit.writing.shard_stream import shard_writer
 from loaderkit.writing.source_shard import SourceShards
 from loaderkit.writing.write_format import WriteFormat

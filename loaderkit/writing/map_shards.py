@@ -14,8 +14,9 @@ from loaderkit._system.whole_file import whole_file
 from loaderkit.sources import check_source, fingerprint_of
 
 from .formats import write_format as named_format
+from .run_jobs import equal_shards, run_jobs, shard_jobs
 from .shard_function import MappedShards, ShardFunction
-from .shard_jobs import DONE, ShardJobs, equal_shards, run_jobs, shard_jobs, sync
+from .shard_jobs import DONE, ShardJobs, sync
 from .shard_result import ShardResult, json_value
 from .target import check_replaceable
 from .write_format import RecordEncoder, WriteFormat

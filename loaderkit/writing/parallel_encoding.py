@@ -2,7 +2,6 @@
 
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from loaderkit._loader.loader import DataLoader
@@ -11,22 +10,8 @@ from loaderkit._system.progress_bar import progress_bar
 from loaderkit.samplers import IndexSampler
 from loaderkit.transforms.base import MapWithIndex
 
-from .record_stream import encode
+from .encoded_pickle import EncodedPickle
 from .write_format import RecordEncoder
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedPickle:
-    """What an encoder makes of a record, pickled: formats encode to types that a loader doesn't carry.
-
-    Args:
-        encoder: of the format.
-    """
-
-    encoder: RecordEncoder
-
-    def __call__(self, number: int, record: Any) -> bytes:
-        return pickle.dumps(encode(self.encoder, record, number), 5)
 
 
 def encoded_by_workers(

@@ -117,6 +117,15 @@ class ShardFunction:
         raise error
 
 
+def unchanged(record: Any) -> list[Any]:
+    """The function that writes records as they are, those that are a list or None too.
+
+    >>> unchanged(None)
+    [None]
+    """
+    return [record]
+
+
 class MappedShards:
     """Makes the shards of `lk.map_shards`; a `ShardJobs` calls it.
 

@@ -12,7 +12,8 @@ from loaderkit.sources.fingerprint import fingerprint_of
 from .formats import format_of_path, write_format
 from .parallel_encoding import encoded_by_workers
 from .record_stream import encoded_records, first_record, source_or_none, source_records
-from .shard_jobs import DONE, ShardJobs, equal_shards, run_jobs, shard_jobs
+from .run_jobs import equal_shards, run_jobs, shard_jobs
+from .shard_jobs import DONE, ShardJobs
 from .shard_stream import write_by_bytes, write_spooled
 from .source_shard import SourceShards
 from .target import WriteTarget, shard_names

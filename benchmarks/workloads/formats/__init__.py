@@ -1,5 +1,5 @@
-"""Files of tables, written and read: Parquet and Arrow beside Hugging Face's data sets; TFRecord beside tf.data."""
+"""Files of tables beside Hugging Face's data sets; TFRecord beside tf.data; writers beside those of the formats."""
 
-from benchmarks.workloads.formats import tables, tfrecord
+from benchmarks.workloads.formats import tables, tfrecord, writing
 
-BENCHMARKS = tables.BENCHMARKS + tfrecord.BENCHMARKS
+BENCHMARKS = tables.BENCHMARKS + tfrecord.BENCHMARKS + writing.BENCHMARKS

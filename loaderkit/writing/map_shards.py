@@ -113,10 +113,12 @@ def map_shards(
             _name(finished, target, partial)
             return result
         names = [f"{name}.{write_format.extension}" for name in names]
-        _make_folder(finished, names)
+        os.makedirs(finished, exist_ok=True)
+        _keep_only(finished, names)  # others are of a run with another number of shards
         files = [os.path.join(finished, name) for name in names]
         make = MappedShards(work, keys, write_format, _encoder(write_format, work, keys))
         run(ShardJobs(make, jobs, done, files))
+        _keep_only(finished, names)  # others are unfinished, of a worker that was killed
         _name(finished, target, partial)
     return [os.path.join(target, name) for name in names]
 
@@ -174,9 +176,8 @@ def _encoder(write_format: WriteFormat, work: ShardFunction, keys: list[range]) 
     raise ValueError("function: expected one record or more to write, got none")
 
 
-def _make_folder(folder: str, names: list[str]) -> None:
-    os.makedirs(folder, exist_ok=True)
-    for name in set(os.listdir(folder)).difference(names):  # of a run with another number of shards
+def _keep_only(folder: str, names: list[str]) -> None:
+    for name in set(os.listdir(folder)).difference(names):
         os.unlink(os.path.join(folder, name))
 
 

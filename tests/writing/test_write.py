@@ -268,3 +268,13 @@ def test_a_web_dataset_is_iterated(tmp_path, length):
         dataset = dataset.with_length(2, silent=True)
     lk.write(dataset, tmp_path / "a.jsonl")
     assert [*lk.JsonLinesDataSource(tmp_path / "a.jsonl")] == [(b"0",), (b"1",)]
+
+
+def test_read_options_are_refused_where_they_would_mean_nothing(tmp_path):
+    options = lk.ReadOptions(num_threads=2)
+    with pytest.raises(
+        ValueError, match=r"read_options: expected None for a source with shards=2, .*; give shard_bytes="
+    ):
+        lk.write(RECORDS, tmp_path / "set", format="tfrecord", shards=2, read_options=options)
+    lk.write(RECORDS, tmp_path / "a.tfrecord", read_options=options, worker_count=1)
+    assert same([*lk.TFRecordDataSource(tmp_path / "a.tfrecord")], RECORDS)

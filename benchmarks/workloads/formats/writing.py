@@ -31,8 +31,8 @@ PEERS = {
     "array_record": Contender("array_record's writer", "bare", options={"format": "array_record"}),
     "jsonl": Contender("json loop", "bare", options={"format": "jsonl"}),
 }
-WORKERS = tuple(Contender(f"convert, {count} workers", "loaderkit", count) for count in (1, 2))
-SOURCE_WORKERS = tuple(Contender(f"lk.write, {count} workers", "loaderkit", count) for count in (1, 2))
+WORKERS = tuple(Contender(f"convert, {count} workers", "loaderkit", count) for count in (0, 1, 2))
+SOURCE_WORKERS = tuple(Contender(f"lk.write, {count} workers", "loaderkit", count) for count in (0, 1, 2))
 
 
 def records_of(count: int) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ def _rates(once: Any, records: int, size: Size) -> Metrics:
 
 def _by_peer(name: str, path: str, records: list[dict[str, Any]]) -> None:
     if name == "tar":
-        import webdataset
+        import webdataset  # type: ignore[import-untyped]
 
         with webdataset.TarWriter(path) as writer:
             for key, record in enumerate(records):
@@ -161,8 +161,10 @@ BENCHMARKS = (
         (*WORKERS, *SOURCE_WORKERS),
         measure_workers,
         (
-            speedup(WORKERS[1], WORKERS[0], bound=Bound(">=", 1.7)),
-            speedup(SOURCE_WORKERS[1], SOURCE_WORKERS[0]),
+            speedup(WORKERS[2], WORKERS[1], bound=Bound(">=", 1.7)),
+            speedup(WORKERS[2], WORKERS[0]),
+            speedup(SOURCE_WORKERS[2], SOURCE_WORKERS[1]),
+            speedup(SOURCE_WORKERS[2], SOURCE_WORKERS[0]),
         ),
     ),
 )

@@ -127,16 +127,16 @@ class Level:
         clock = time.perf_counter_ns
         size = len(run.values)
         for stage, counted in self.counted_stages:
-            counted[1] += size
             try:
                 run = stage.apply(run, start)
             except Stop as stop:
                 failure = _failure(stop.error, stage.label, run.begins[stop.taken][0])
                 run = stop.made
-            now, size = clock(), len(run.values)
-            counted[0] += now - begun
-            counted[2] += size
-            begun = now
+            now, given = clock(), len(run.values)
+            counted[0] += now - begun  # all three behind the calls, which Ctrl-C may fall into
+            counted[1] += size
+            counted[2] += given
+            begun, size = now, given
         return run, failure, begun
 
     def marked(self, run: ElementRun) -> tuple[ElementRun, Failure | None]:

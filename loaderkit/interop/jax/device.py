@@ -11,7 +11,7 @@ while it copies, and on CPU, where it doesn't copy, for as long as the array liv
 import time
 from collections import deque
 from collections.abc import Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -269,12 +269,8 @@ class DeviceIterator(Closing):
         self._it.allow = names
 
     def stats(self) -> Stats:
-        """What this iterator and the loader's workers did so far, as the wrapped iterator's; steps are those here."""
-        stats = self._it.stats()
-        assert stats.trainer is not None
-        return replace(
-            stats, trainer=replace(stats.trainer, elements=stats.trainer.elements - len(self._coming))
-        )
+        """What this iterator and the loader's workers did so far, as the wrapped iterator's."""
+        return self._it.stats()
 
     def watch(self, loss: Any) -> None:
         """Finds out whether the device is idle while next() is blocked, as the wrapped iterator's."""

@@ -194,14 +194,15 @@ class StreamReader(Generic[P, PlanT]):
         try:
             result = stream.next()
         except BaseException as error:
-            self.meter.asked(begun, stream.blocked[0] - blocked, given=False)
+            self.meter.asked(begun, stream.blocked[0] - blocked, given=0)
             self._restart_at(self.position)
             if not isinstance(error, PoisonedError):
                 raise
             # By an interrupt in this or another iterator of the loader: on with a new executor.
             self._fetch()
             return
-        self.meter.asked(begun, stream.blocked[0] - blocked, given=isinstance(result, Delivery))
+        given = len(result.values) if isinstance(result, Delivery) else 0
+        self.meter.asked(begun, stream.blocked[0] - blocked, given=given)
         if isinstance(result, Delivery):
             self._ready.extend(self._elements(result))
             self._in_transition = False

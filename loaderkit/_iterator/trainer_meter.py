@@ -31,19 +31,20 @@ class TrainerMeter:
         self._blocked_calls = self._placing = 0
         self._opened = True  # the next answer is the first after an opening, a seek or a restore
         self._watch: DeviceWatch | None = None
-        self._gaps: deque[int] = deque(maxlen=_REMEMBERED_GAPS)
+        self._gaps: deque[int] = deque(maxlen=_REMEMBERED_GAPS)  # for each element
+        self._given = 1
 
     def moved(self) -> None:
         """The stream was ended: the next answer is the first of another."""
         self._opened = True
 
-    def asked(self, begun: int, blocked: int, *, given: bool) -> None:
+    def asked(self, begun: int, blocked: int, *, given: int) -> None:
         """The stream was asked and has answered, or was interrupted.
 
         Args:
             begun: when it was asked, by perf_counter_ns.
             blocked: nanoseconds for which it waited for workers, or worked itself.
-            given: whether it gave elements.
+            given: elements that it gave; the next gap has so many steps.
         """
         now, self._thread = time.perf_counter_ns(), threading.get_ident()
         if self._first_ns is not None:
@@ -51,10 +52,11 @@ class TrainerMeter:
             if gap > _PAUSE_NS:
                 self._count_long(gap)
             else:
-                self._gaps.append(gap)
+                self._gaps.append(gap // self._given)
+        self._given = max(given, 1)
         self._last_ns = now
         if self._opened:
-            self._count_opening(now - begun, now, given=given)
+            self._count_opening(now - begun, now, given=given > 0)
             return
         self._handing += now - begun - blocked
         if blocked:
@@ -75,11 +77,15 @@ class TrainerMeter:
         if pause := self._pause_of(gap):
             self._paused += pause
         else:
-            self._gaps.append(gap)
+            self._gaps.append(gap // self._given)
 
     def _pause_of(self, gap: int) -> int:
         """The part of a gap that is a pause; 0 where it is as long as usual."""
-        usual = sorted(self._gaps)[len(self._gaps) // 2] if self._gaps else 0
+        each = gap // self._given
+        usual = 0 if each > _PAUSE_NS else each
+        if self._gaps:
+            usual = sorted(self._gaps)[len(self._gaps) // 2]
+        usual *= self._given
         return gap - usual if gap > max(_PAUSE_NS, _PAUSE_GAPS * usual) else 0
 
     def see_loss(self, loss: Any) -> None:

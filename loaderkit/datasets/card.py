@@ -75,9 +75,8 @@ def read_card(path: str) -> DatasetCard:
     with open(path, "rb") as file:
         data = file.read()
     try:
-        document = json.loads(data, object_pairs_hook=_without_repeats)
-        return _card_of(document)
-    except (ValueError, RecursionError) as error:
+        return _card_of(_json_of(data))
+    except ValueError as error:
         raise DataFormatError(f"{path}: {error}; write it again with lk.write_dataset") from None
 
 
@@ -144,6 +143,18 @@ _SPLIT_FIELDS: dict[str, Any] = {"records": int, "bytes": int, "files": list, "i
 _FILE_FIELDS: dict[str, Any] = {"name": str, "records": int, "bytes": int, "sha256": str}
 
 
+def _json_of(data: bytes) -> Any:
+    try:
+        return json.loads(data.decode(), object_pairs_hook=_without_repeats)
+    except json.JSONDecodeError as error:
+        got = repr(error.doc[error.pos : error.pos + 20]) if error.pos < len(error.doc) else "its end"
+        raise ValueError(f"line {error.lineno}: expected JSON, got {got}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start}: expected UTF-8, got {data[error.start]:#04x}") from None
+    except RecursionError:
+        raise ValueError("the card: expected JSON, got brackets nested too deeply") from None
+
+
 def _card_of(document: Any) -> DatasetCard:
     kind = document.get("kind") if isinstance(document, dict) else document
     if kind != KIND:
@@ -163,6 +174,7 @@ def _card_of(document: Any) -> DatasetCard:
     _require(keys is None or _are_keys(keys), "supervised_keys", "two or three names", keys)
     versions = fields["libraries"]
     _require(all(isinstance(v, str) for v in versions.values()), "libraries", "texts", versions)
+    _require(fields["splits"], "splits", "one split or more", "none")
     for name in fields["splits"]:
         _require(is_split(name), "splits", "names of letters, digits, _ and -, and not 'all'", name)
     splits = {

@@ -13,6 +13,7 @@ from .find import find_dataset
 from .split_source import SplitDataSource
 from .splits import slices_of
 from .supervised import supervised
+from .versions import is_version
 
 # What reads the files of a format, as lk.write names formats.
 _SOURCES = {
@@ -57,7 +58,7 @@ def open(  # noqa: A001 - lk.open; the built-in is not used in this file
     found = find_dataset(name, data_dir)
     if found.is_tfds:
         return TfdsDataSource(found.path, split, as_supervised=as_supervised)
-    card = read_card(os.path.join(found.path, CARD))
+    card = _card_in(found.path)
     slices = [each for each in slices_of(split, card.shard_lengths()) if each.start < each.stop]
     if not slices:
         raise ValueError(
@@ -71,6 +72,16 @@ def open(  # noqa: A001 - lk.open; the built-in is not used in this file
     )
 
 
+def check_format(data_format: str) -> None:
+    """ValueError for a format whose files can't be opened by the name of their data set.
+
+    Args:
+        data_format: as `lk.write` names it.
+    """
+    if data_format not in _SOURCES:
+        raise ValueError(f"format: expected one of {', '.join(_SOURCES)}, got {data_format!r:.60}")
+
+
 def open_files(data_format: str, paths: Sequence[str], index: str | None = None) -> Any:
     """The source of files of a format.
 
@@ -79,10 +90,20 @@ def open_files(data_format: str, paths: Sequence[str], index: str | None = None)
         paths: of the files, in order.
         index: the file of their index; None where the source finds or makes it.
     """
-    if data_format not in _SOURCES:
-        raise ValueError(f"format: expected one of {', '.join(_SOURCES)}, got {data_format!r}")
+    check_format(data_format)
     options = {} if index is None else {"index": index}
     return getattr(sources, _SOURCES[data_format])(list(paths), **options)
+
+
+def _card_in(folder: str) -> DatasetCard:
+    path = os.path.join(folder, CARD)
+    card = read_card(path)
+    named = os.path.basename(folder)
+    if is_version(named) and named != card.version:
+        raise DataFormatError(
+            f"{path}: version: expected {named} as its folder is named, got {card.version}; rename the folder"
+        )
+    return card
 
 
 def _whole_split(card: DatasetCard, folder: str, split: str) -> Any:

@@ -14,14 +14,14 @@ from loaderkit._system.versions import present_versions
 from loaderkit._system.whole_file import whole_file
 from loaderkit.sources import fingerprint_of
 from loaderkit.writing.map_shards import shard_count
-from loaderkit.writing.record_stream import source_or_none
-from loaderkit.writing.shard_jobs import safe_on_disk
-from loaderkit.writing.write import write
+from loaderkit.writing.record_stream import source_or_none, source_records
+from loaderkit.writing.shard_jobs import safe_on_disk, sync
+from loaderkit.writing.write import checked_sizes, write
 
 from .card import DatasetCard, ShardFile, is_name, is_split, write_card
 from .features import features_of
 from .find import data_dir_of
-from .open import open_files
+from .open import check_format, open_files
 from .versions import is_version
 
 SAMPLED = 64  # records, spread over a split, from which the features are told
@@ -78,8 +78,10 @@ def write_dataset(
     [(b'\\t', 1), (b'\\x00', 0), (b'\\x01', 1)]
     """
     dataset, version = _checked_name(name)
-    _check_splits(splits)
     keys = _checked_keys(supervised_keys)
+    check_format(format)
+    checked_sizes(shards, shard_bytes, is_file=False)
+    _check_splits(splits, shards, keys)
     _check_json(provenance)
     if not isinstance(description, str | None):
         raise TypeError(f"description: expected a text or None, got {description!r:.80}")
@@ -90,19 +92,23 @@ def write_dataset(
         _check_absent(folder, name)  # another process may have just finished
         finished = os.path.join(partial, "finished")
         os.makedirs(finished, exist_ok=True)
-        for each in os.listdir(finished):
-            if each.removesuffix(".partial") not in splits:  # of a run with other splits
-                shutil.rmtree(os.path.join(finished, each))
+        _delete_others(finished, splits)
         files, index, features = {}, {}, None
         for split, records in splits.items():
             path = os.path.join(finished, split)
             done = os.path.join(partial, f"{split}.done")
             try:
                 _write_split(records, path, done, format, shards, shard_bytes, worker_count)
+                files[split], sample, found = _inspect(path, split, format)
+                for record in sample:
+                    _check_record(record, keys)
             except Exception as error:
                 error.add_note(f"lk.write_dataset: split {split!r} of {name}")
+                with contextlib.suppress(OSError):
+                    os.rmdir(
+                        finished
+                    )  # where it is empty, so that an error before the first file leaves nothing
                 raise
-            files[split], sample, found = _inspect(path, split, format)
             features = features_of(sample, features)
             if found is not None:
                 index[split] = f"{split}/{found}"
@@ -119,9 +125,20 @@ def write_dataset(
             libraries=present_versions(),
         )
         write_card(finished, card)
+        sync(finished)
         os.replace(finished, folder)
+        sync(os.path.dirname(folder))
         shutil.rmtree(partial, ignore_errors=True)
     return folder
+
+
+def _delete_others(finished: str, splits: Mapping[str, Any]) -> None:
+    """Deletes what a run that was killed left, but the files of these splits: other splits, and a card."""
+    for entry in os.scandir(finished):
+        if not entry.is_dir(follow_symlinks=False):
+            os.unlink(entry.path)
+        elif entry.name.removesuffix(".partial") not in splits:
+            shutil.rmtree(entry.path)
 
 
 def _write_split(
@@ -191,7 +208,7 @@ def _checked_name(name: object) -> tuple[str, str]:
     return dataset, version
 
 
-def _check_splits(splits: object) -> None:
+def _check_splits(splits: object, shards: int | None, keys: tuple[str, ...] | None) -> None:
     if not isinstance(splits, Mapping) or not splits:
         raise TypeError(
             f"splits: expected a dict from names to records, such as {{'train': source}}, got {splits!r:.60}"
@@ -201,13 +218,36 @@ def _check_splits(splits: object) -> None:
             raise ValueError(
                 f"splits: expected names of letters, digits, _ and -, and not 'all', got {split!r:.60}"
             )
-        source_or_none(records, argument=f"splits[{split!r}]")
+        source = source_or_none(records, argument=f"splits[{split!r}]")
+        if source is not None:
+            shard_count(shards, len(source))
+            if keys is not None:
+                _check_record(next(source_records(source, False, 0, 1))[1], keys)
+
+
+def _check_record(record: Any, keys: tuple[str, ...] | None) -> None:
+    if keys is None:
+        return
+    if not isinstance(record, Mapping):
+        raise ValueError(
+            f"supervised_keys: expected None for records that aren't dicts, got {keys} and a {type(record).__name__}"
+        )
+    for key in keys:
+        if key not in record:
+            raise ValueError(
+                f"supervised_keys: expected fields of each record, such as {', '.join(map(repr, record))}, got {key!r}"
+            )
 
 
 def _checked_keys(keys: Sequence[str] | None) -> tuple[str, ...] | None:
     if keys is None:
         return None
-    if isinstance(keys, str) or len(keys) not in (2, 3) or not all(isinstance(key, str) for key in keys):
+    given: object = keys  # of any type, whatever the annotation says
+    if (
+        not isinstance(given, list | tuple)
+        or len(given) not in (2, 3)
+        or not all(isinstance(key, str) for key in given)
+    ):
         raise TypeError(f"supervised_keys: expected two or three names, got {keys!r:.80}")
     return tuple(keys)
 

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from loaderkit._system.progress_bar import progress_bar
 from loaderkit.sources.optional import many_reader
@@ -40,6 +40,25 @@ def source_or_none(records: Any, *, argument: str = "records") -> Any:
             f"{type(records).__name__}"
         )
     return None
+
+
+def record_stream(records: Any) -> Iterable[Any]:
+    """The records of an iterable, or of what a function gives; TypeError where that is no iterable.
+
+    Args:
+        records: what `source_or_none` gives None for.
+
+    >>> list(record_stream(lambda: iter("ab")))
+    ['a', 'b']
+    """
+    if isinstance(records, Iterable):
+        return records
+    given = records()
+    if not isinstance(given, Iterable) and not hasattr(type(given), "__getitem__"):
+        raise TypeError(
+            f"records: expected a function that gives an iterable, got one that gives a {type(given).__name__}"
+        )
+    return cast(Iterable[Any], given)
 
 
 def source_records(

@@ -1,7 +1,6 @@
 """Writes records to files of any format."""
 
 import os
-from collections.abc import Iterable
 from typing import Any
 
 from loaderkit._base.integers import at_least
@@ -11,7 +10,7 @@ from loaderkit.sources.fingerprint import fingerprint_of
 
 from .formats import format_of_path, write_format
 from .parallel_encoding import encoded_by_workers
-from .record_stream import encoded_records, first_record, source_or_none, source_records
+from .record_stream import encoded_records, first_record, record_stream, source_or_none, source_records
 from .run_jobs import equal_shards, run_jobs, shard_jobs
 from .shard_jobs import DONE, ShardJobs
 from .shard_stream import write_by_bytes, write_spooled
@@ -74,7 +73,7 @@ def write(
         )
     writing = write_format(format or by_name or "")
     is_file = path.endswith(f".{writing.extension}")
-    shards, shard_bytes = _checked_sizes(shards, shard_bytes, is_file)
+    shards, shard_bytes = checked_sizes(shards, shard_bytes, is_file=is_file)
     target = WriteTarget(path, is_file=is_file, overwrite=overwrite)
     names = None
     if shards is not None:
@@ -89,8 +88,7 @@ def write(
         return _write_source(source, writing, target, names, drop, worker_count, worker_kind)
     with target.unfinished() as folder:
         if source is None:
-            given = records() if callable(records) and not isinstance(records, Iterable) else records
-            first, stream = first_record(given)
+            first, stream = first_record(record_stream(records))
             encoder = writing.encoder(first)
             encoded = encoded_records(stream, encoder, drop)
         else:
@@ -103,7 +101,16 @@ def write(
         return target.finish(names)
 
 
-def _checked_sizes(shards: int | None, shard_bytes: int | None, is_file: bool) -> tuple[int | None, int]:
+def checked_sizes(shards: int | None, shard_bytes: int | None, *, is_file: bool) -> tuple[int | None, int]:
+    """The number of files, or None, and the size at which one is ended; ValueError for others than `write` takes.
+
+    Args:
+        shards, shard_bytes: as `write` has them.
+        is_file: whether one file is written, not a folder.
+
+    >>> checked_sizes(None, None, is_file=False)
+    (None, 256000000)
+    """
     if shards is not None and shard_bytes is not None:
         raise ValueError(f"shards: expected None beside shard_bytes, got {shards}; give one of them")
     if shards is not None:

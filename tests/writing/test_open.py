@@ -195,6 +195,12 @@ def test_a_card_comes_back(tmp_path):
             r"splits.train.files\[1\].bytes: expected int, got True",
         ),
         (["splits", "all"], {}, "splits: expected names of letters, digits, _ and -, and not 'all', got all"),
+        (["splits"], {}, "splits: expected one split or more, got none"),
+        (
+            ["version"],
+            "1.0.1",
+            "version: expected 1.0.0 as its folder is named, got 1.0.1; rename the folder",
+        ),
         (["more"], 1, "more: expected one of kind, card_version, name"),
     ],
 )
@@ -211,10 +217,23 @@ def test_a_card_that_is_wrong(tmp_path, place, value, message):
         open_dataset("numbers", "train", data_dir=tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"kind": 1, "kind": 2}', "[" * 100000])
-def test_a_file_that_is_no_card(tmp_path, text):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "line 1: expected JSON, got its end"),
+        (b'{\n"kind": 1,\n}', r"line \d: expected JSON, got '.*'"),
+        (b'{"kind": "\xff"}', "byte 10: expected UTF-8, got 0xff"),
+        (b"[]", "kind: expected 'loaderkit data set', got \\[]"),
+        (b"null", "kind: expected 'loaderkit data set', got None"),
+        (b'{"kind": 1, "kind": 2}', "kind: expected one value, got two"),
+        (b"[" * 100000, "the card: expected JSON, got brackets nested too deeply"),
+    ],
+)
+def test_a_file_that_is_no_card(tmp_path, text, message):
     """Any other text is a DataFormatError that names the file."""
     folder, _ = write_version(tmp_path, "1.0.0")
-    (folder / CARD).write_text(text)
-    with pytest.raises(DataFormatError, match=r"dataset\.json: .*write it again with lk.write_dataset"):
+    (folder / CARD).write_bytes(text)
+    with pytest.raises(
+        DataFormatError, match=rf"dataset\.json: {message}; write it again with lk.write_dataset"
+    ):
         open_dataset("numbers", "train", data_dir=tmp_path)

@@ -165,6 +165,74 @@ def test_a_killed_run_goes_on(tmp_path, at):
     assert [record["x"] for record in lk.open(folder, "train+test")] == [*range(40), *range(40)]
 
 
+@pytest.mark.parametrize("records", [lambda: iter(RECORDS), [*RECORDS[:49], {"x": 1}]])
+def test_supervised_keys_are_held_against_the_records_written(tmp_path, records):
+    """Of an iterable, and of records after the first; the set hasn't got its name."""
+    keys = ("x", "cls") if isinstance(records, list) else ("x", "label")
+    with pytest.raises(ValueError, match=rf"^supervised_keys: expected fields .*, got '{keys[1]}'"):
+        lk.write_dataset(
+            {"train": records}, "numbers:1.0.0", format="jsonl", data_dir=tmp_path, supervised_keys=keys
+        )
+    assert os.listdir(tmp_path / "numbers") == ["1.0.0.partial"]
+
+
+def test_a_run_that_was_killed_behind_its_card_goes_on(tmp_path, monkeypatch):
+    """The card lay beside the files; the next run writes its own."""
+
+    def killed(folder, card, write_card=module.write_card):
+        write_card(folder, card)
+        raise OSError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_card", killed)
+        with pytest.raises(OSError, match="killed"):
+            written(tmp_path)
+    assert [*tmp_path.rglob("dataset.json")]
+    first = contents(written(tmp_path))
+    assert first == contents(written(tmp_path / "other"))
+
+
+TOGETHER = """
+import sys, loaderkit as lk
+folder, name = sys.argv[1:]
+print("ready", flush=True)
+sys.stdin.readline()
+records = [{"x": key} for key in range(200)]
+try:
+    lk.write_dataset({"train": records}, name, format="jsonl", data_dir=folder, shards=20)
+except FileExistsError as error:
+    print(error)
+else:
+    print("written")
+"""
+
+
+def test_processes_write_versions_at_the_same_time(tmp_path):
+    """Two versions are written beside each other; of two processes that write one version, one does."""
+    names = ["numbers:1.0.0", "numbers:1.0.0", "numbers:1.1.0"]
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", TOGETHER, str(tmp_path), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    for run in runs:
+        assert run.stdout.readline() == "ready\n"
+    for run in runs:  # all have been imported: they write at the same time
+        run.stdin.write("\n")
+        run.stdin.flush()
+    told = [run.communicate(timeout=60)[0] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0, 0]
+    assert told[2] == "written\n" and "written\n" in told[:2]
+    assert sum("numbers:1.0.0, which is in" in each for each in told) == 1
+    assert sorted(os.listdir(tmp_path / "numbers")) == ["1.0.0", "1.1.0"]
+    for name in names:
+        assert [record["x"] for record in lk.open(name, "train", data_dir=tmp_path)] == [*range(200)]
+
+
 def test_files_of_another_run_are_not_taken_for_those_of_this(tmp_path, monkeypatch):
     """A run of other records was killed when it had replaced the files, before it said so."""
     first, second = [{"x": 1}, {"x": 2}], [{"x": 3}, {"x": 4}]
@@ -207,6 +275,31 @@ def test_files_of_another_run_are_not_taken_for_those_of_this(tmp_path, monkeypa
         (ValueError, r"^data_dir: expected a local folder, got 's3://b/x'; copy", {"data_dir": "s3://b/x"}),
         (TypeError, r"^provenance: expected JSON values", {"provenance": object()}),
         (ValueError, r"^format: expected one of .*, got 'zip'", {"format": "zip"}),
+        (ValueError, r"^format: expected one of array_record, .*, got None", {"format": None}),
+        (ValueError, r"^shards: expected .*, got 0", {"shards": 0}),
+        (ValueError, r"^shards: expected .*, got 51", {"shards": 51}),
+        (ValueError, r"^shards: expected None beside shard_bytes", {"shards": 2, "shard_bytes": 9}),
+        (TypeError, r"^supervised_keys: expected two or three names, got 3", {"supervised_keys": 3}),
+        (
+            TypeError,
+            r"^supervised_keys: expected two or three names, got \{'",
+            {"supervised_keys": {"x", "cls"}},
+        ),
+        (
+            ValueError,
+            r"^supervised_keys: expected fields of each record, such as 'x', 'cls', 'txt', got 'label'",
+            {"supervised_keys": ("x", "label")},
+        ),
+        (
+            ValueError,
+            r"^supervised_keys: expected None for records that aren't dicts, got .* and a bytes",
+            {"splits": {"train": [b"a"]}, "supervised_keys": ("x", "label")},
+        ),
+        (
+            TypeError,
+            r"^records: expected a function that gives an iterable, got one that gives a int",
+            {"splits": {"train": lambda: 3}},
+        ),
     ],
 )
 def test_arguments_that_mean_nothing(tmp_path, error, message, given):
@@ -220,7 +313,7 @@ def test_arguments_that_mean_nothing(tmp_path, error, message, given):
     }
     with pytest.raises(error, match=message):
         lk.write_dataset(**arguments)
-    assert not (tmp_path / "numbers" / "1.0.0").exists()
+    assert [*tmp_path.glob("numbers/*")] == []
 
 
 def test_a_version_is_written_once(tmp_path):

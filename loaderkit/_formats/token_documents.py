@@ -69,7 +69,7 @@ def token_file_end(data: bytes) -> TokenFileEnd | None:
         data: the end of the file, up to MOST_JSON bytes.
 
     >>> token_file_end(token_file_rest(np.array([0, 3]), "tokens", 128))
-    TokenFileEnd(feature='tokens', offsets=128, nbytes=49)
+    TokenFileEnd(feature='tokens', offsets=128, nbytes=50)
     """
     if len(data) < END_BYTES:
         return None

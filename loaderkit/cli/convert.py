@@ -5,7 +5,6 @@ import contextlib
 import gzip
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,7 +25,7 @@ from .named_function import named_function, version_of
 from .open_source import PIPE, add_source_arguments, open_source, shown_name, usage_errors
 from .output import Output, add_output_argument
 from .printable import counted
-from .write_output import add_processes_argument, shuffled_keys
+from .write_output import add_processes_argument, shuffled_keys, write_file, write_format, write_source
 
 TGZ = (".tgz", ".tar.gz")
 
@@ -35,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.description = (
         "Write the records of SRC in another format, another order, or through a function. A run that was killed goes "
-        "on when it is started again, and the files are the same for any -p."
+        "on with the files of a folder that it had finished, and the files are the same for any -p."
     )
     add_source_arguments(parser)
     parser.add_argument(
@@ -109,29 +108,25 @@ def _write(
         raise UsageError(
             f"DST: expected a new name, got {shown_name(target)}, which is there; or give --overwrite"
         )
-    try:
-        if target == PIPE:
-            with tempfile.TemporaryDirectory(prefix="loaderkit-") as folder:
-                (path,) = map_shards(function, source, os.path.join(folder, "all"), shards=1, **arguments)
-                with open(path, "rb") as file:
-                    shutil.copyfileobj(file, sys.stdout.buffer)
-            return 1
-        if not _is_file(target):
-            if options.shard_bytes is not None:
-                found = mapped_records(function, source, options.processes)
-                size = options.shard_bytes
-                return len(write(found, target, format=name, shard_bytes=size, overwrite=options.overwrite))
-            shards = options.shards
-            return len(
-                map_shards(function, source, target, shards=shards, overwrite=options.overwrite, **arguments)
-            )
+    if target == PIPE or _is_file(target):
         if options.shards not in (None, 1):
             raise UsageError(f"--shards: expected a folder as DST, got the file {shown_name(target)}")
-        folder = f"{target}.converted"
-        (path,) = map_shards(function, source, folder, shards=1, overwrite=True, **arguments)
-        os.replace(path, target)
-        shutil.rmtree(folder)
+        form = write_format(target, name)
+        if function is unchanged:
+            write_source(target, source, form, overwrite=options.overwrite, worker_count=options.processes)
+        else:
+            found = mapped_records(function, source, options.processes)
+            write_file(target, found, form, overwrite=options.overwrite)
         return 1
+    try:
+        if options.shard_bytes is not None:
+            found = mapped_records(function, source, options.processes)
+            size = options.shard_bytes
+            return len(write(found, target, format=name, shard_bytes=size, overwrite=options.overwrite))
+        shards = options.shards
+        return len(
+            map_shards(function, source, target, shards=shards, overwrite=options.overwrite, **arguments)
+        )
     except (ValueError, TypeError) as error:
         notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
         raise DataFormatError(f"{error}{notes}") from error

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from .example_layout import FeaturePlace, feature_places
 from .scan import Malformed
 
 # The values of a feature: bytes in a list, numbers as float32 (n,) or int64 (n,).
@@ -35,6 +36,12 @@ def parse_example(data: bytes) -> dict[str, Values]:
     >>> parse_example(b"\\n\\x0c\\n\\n\\n\\x01x\\x12\\x05\\x1a\\x03\\n\\x01\\x07")
     {'x': array([7])}
     """
+    places = feature_places(data)
+    if places is not None:
+        try:
+            return {place.name.decode(): _placed(data, place) for place in places}
+        except (UnicodeDecodeError, Malformed):
+            pass  # what follows says where it is wrong
     found = {}
     for number, wire, begin, end in _fields(data, 0, len(data)):
         if number == 1 and wire == _BYTES:
@@ -43,6 +50,15 @@ def parse_example(data: bytes) -> dict[str, Values]:
                     name, values = _entry(data, at, stop)
                     found[name] = values
     return {name: values for name, values in found.items() if values is not None}
+
+
+def _placed(data: bytes, place: FeaturePlace) -> Values:
+    if place.kind == _BYTES_LIST:
+        return [data[begin:end] for begin, end in place.spans]
+    ((begin, end),) = place.spans
+    if place.kind == _FLOAT_LIST:
+        return np.frombuffer(data[begin:end], "<f4").astype(np.float32)
+    return integers_of(data[begin:end])
 
 
 def _entry(data: bytes, begin: int, end: int) -> tuple[str, Values | None]:
@@ -88,11 +104,24 @@ def _values(data: bytes, kind: int, lists: Iterable[tuple[int, int]]) -> Values:
     joined = parts[0] if len(parts) == 1 else b"".join(parts)
     if kind == _FLOAT_LIST:
         return np.frombuffer(joined, "<f4").astype(np.float32)
-    return _integers(joined)
+    return integers_of(joined)
 
 
-def _integers(packed: bytes) -> NDArray[np.int64]:
-    """The integers of varints, the last one whole."""
+def integers_of(packed: bytes) -> NDArray[np.int64]:
+    """The integers of varints, (n,).
+
+    Args:
+        packed: their bytes, the last one whole. Malformed where one is too long.
+
+    >>> integers_of(b"\\x07\\xac\\x02")
+    array([  7, 300])
+    """
+    if packed.isascii():  # each has one byte
+        return (
+            np.array([*packed], np.int64)
+            if len(packed) <= _LOOPED_BYTES
+            else np.frombuffer(packed, np.uint8).astype(np.int64)
+        )
     if len(packed) <= _LOOPED_BYTES:
         values, at = [], 0
         while at < len(packed):

@@ -1,5 +1,7 @@
 """tf.train.Example: the reader of its wire format against protobuf's own, and against any bytes."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from formats.records import example, field, varint
@@ -95,6 +97,27 @@ def test_any_message_is_read_as_protobuf_reads_it(message, data, draw):
         assert repr(sorted(as_lists(data).items())) == repr(sorted(expected.items()))
 
 
+def outcome(data: bytes) -> tuple:
+    try:
+        found = parse_example(data)
+    except Malformed as error:
+        return (str(error),)
+    return tuple((name, getattr(each, "dtype", list), repr([*each])) for name, each in found.items())
+
+
+@given(MAPS | PIECES | FEATURES.map(example), st.data())
+def test_records_in_the_usual_layout_are_read_as_field_by_field(data, draw):
+    """The same names in the same order, dtypes and values, or the same error: whole, with a byte changed, and cut."""
+    if data and draw.draw(st.booleans()):
+        place = draw.draw(st.integers(0, len(data) - 1))
+        data = data[:place] + bytes([draw.draw(st.integers(0, 255))]) + data[place + 1 :]
+    if draw.draw(st.booleans()):
+        data = data[: draw.draw(st.integers(0, len(data)))]
+    with patch("loaderkit._formats.example.feature_places", lambda data: None):
+        expected = outcome(data)
+    assert outcome(data) == expected
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_malformed(data):
     """No other exception, no hang."""
@@ -121,3 +144,12 @@ def test_deep_groups_end():
     assert parse_example(b"\x0b" * many + b"\x0c" * many) == {}
     with pytest.raises(Malformed):
         parse_example(b"\x0b" * many)
+
+
+@pytest.mark.parametrize("before", [0, 100])
+def test_a_packed_integer_that_is_cut(before):
+    """At the end of its list, in a record that is laid out as usual."""
+    packed = varint(7) * before + b"\x80"
+    data = field(1, field(1, field(1, b"x") + field(2, field(3, field(1, packed)))))
+    with pytest.raises(Malformed, match="the end of the list within one"):
+        parse_example(data)

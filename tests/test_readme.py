@@ -139,9 +139,9 @@ def test_the_commands_are_those_of_the_project():
         assert f".[{extra}]" in command and extra in project["optional-dependencies"]
     assert demo.endswith(".venv/bin/loaderkit demo")
     assert project["scripts"] == {"loaderkit": "loaderkit.cli:main"}
-    assert tests.endswith("python -m pytest -q -n 3 --dist loadfile")
+    assert tests.endswith("python -m pytest -q -n 2 --dist loadfile")
     for other in (".ci/run", "CONTRIBUTING.md"):
-        assert "python -m pytest -q -n 3 --dist loadfile" in (ROOT / other).read_text()
+        assert "python -m pytest -q -n 2 --dist loadfile" in (ROOT / other).read_text()
 
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, *PAPERS], ids=lambda path: path.name)

@@ -273,7 +273,8 @@ def test_clocks_are_read_for_tasks_and_pieces_and_not_for_records_or_batches(clo
                 tasks = it.stats().pool.all.tasks - before.tasks
             staged, work = 3 * pieces, it.stats().pool.all.plus(before, -1)
         assert reads <= 20 * (work.tasks + 1) + staged  # a task of a thread may be under way
-        assert reads < work.records / 4
+        if not options:  # a thread that is seldom scheduled makes small pieces
+            assert reads < work.records / 4
 
 
 def test_a_ready_element_costs_no_clock_read_and_few_calls(clock):

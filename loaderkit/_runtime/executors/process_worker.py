@@ -66,7 +66,9 @@ class ProcessWorker:
         self._received = bytearray()
         self._unsent = bytearray()
         self._layouts: dict[BatchLayout, int] = {}
-        self._delayed_start = 0  # for want of a processor, until it was ready
+        # For want of a processor: until it was ready, and from then on as it was last seen; None where that is unknown.
+        self._delayed_start: int | None = None
+        self._delayed: int | None = 0
         try:
             with theirs:
                 self.process = launched((theirs.fileno(), arena.fd, self._heartbeat.fd, *descriptors))
@@ -153,7 +155,8 @@ class ProcessWorker:
             self.open = False
         events = [_event(kind, body) for kind, body in wire.split(self._received)]
         if any(isinstance(event, WorkerReady) for event in events):
-            self._delayed_start = (processor_times(self.process.pid) or (0, 0))[1]
+            times = processor_times(self.process.pid)
+            self._delayed, self._delayed_start = (None, None) if times is None else (0, times[1])
         return events
 
     def progress(self) -> Progress:
@@ -166,8 +169,9 @@ class ProcessWorker:
                 task = self._heartbeat.progress().task
         pid = self.process.pid
         memory, times = (own_memory(pid), processor_times(pid)) if alive else (None, None)
-        delayed = None if times is None else max(0, times[1] - self._delayed_start)
-        return counters(self._heartbeat.cells, self.number, "process", names, task, memory, delayed)
+        if times is not None and self._delayed_start is not None:
+            self._delayed = max(self._delayed or 0, times[1] - self._delayed_start)
+        return counters(self._heartbeat.cells, self.number, "process", names, task, memory, self._delayed)
 
     def doing(self) -> tuple[str, str]:
         stacks = self._heartbeat.stacks(self.process.pid)

@@ -26,6 +26,7 @@ class TrainerMeter:
     def __init__(self) -> None:
         self._first_ns: int | None = None  # when the first element was there
         self._last_ns = 0  # when the stream was asked last, and answered
+        self._closed_ns: int | None = None  # when the iterator was closed: its time ends there
         self._thread = 0  # that asked
         self._opening = self._opening_since_first = self._waiting = self._handing = self._paused = 0
         self._blocked_calls = self._placing = 0
@@ -46,7 +47,7 @@ class TrainerMeter:
             blocked: nanoseconds for which it waited for workers, or worked itself.
             given: elements that it gave; the next gap has so many steps.
         """
-        now, self._thread = time.perf_counter_ns(), threading.get_ident()
+        now, self._thread, self._closed_ns = time.perf_counter_ns(), threading.get_ident(), None
         if self._first_ns is not None:
             gap = begun - self._last_ns
             if gap > _PAUSE_NS:
@@ -101,7 +102,9 @@ class TrainerMeter:
         return None if self._watch is None else self._watch.result()
 
     def close(self) -> None:
-        """Ends the thread that waits for losses, if there is one."""
+        """Ends the time, and the thread that waits for losses, if there is one."""
+        if self._closed_ns is None:
+            self._closed_ns = time.perf_counter_ns()
         if self._watch is not None:
             self._watch.close()
 
@@ -111,7 +114,8 @@ class TrainerMeter:
 
     def counters(self, *, elements: int) -> TrainerCounters:
         """What was counted so far. elements: that were handed out."""
-        now, paused = time.perf_counter_ns(), self._paused
+        now = time.perf_counter_ns() if self._closed_ns is None else self._closed_ns
+        paused = self._paused
         # The thread that asks isn't in next(): it may have left its loop long ago. Of another nothing is known.
         if self._first_ns is not None and threading.get_ident() == self._thread:
             paused += self._pause_of(now - self._last_ns)

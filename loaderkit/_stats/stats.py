@@ -190,13 +190,20 @@ class Stats:
 
     @property
     def records_per_second(self) -> float | None:
-        """Records read for each second in which it ran."""
-        return _over(self.pool.all.records, self.running)
+        """Records read for each second in which it ran or opened; in a short run also those that are read ahead."""
+        return _over(self.pool.all.records, self._reading)
 
     @property
     def bytes_per_second(self) -> float | None:
-        """Bytes made for each second in which it ran, about."""
-        return _over(self.pool.all.nbytes, self.running)
+        """Bytes made for each second in which it ran or opened, about."""
+        return _over(self.pool.all.nbytes, self._reading)
+
+    @property
+    def _reading(self) -> float | None:
+        """Seconds in which records were read: while it opens they are read ahead."""
+        if self.trainer is None or self.running is None:
+            return None
+        return self.running + self.trainer.opening / _NS
 
     @property
     def read_latency(self) -> float | None:

@@ -2,20 +2,15 @@
 
 import os
 import signal
-import socket
 import threading
 import time
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from internals import worker_pids
 
 import loaderkit as lk
-from loaderkit._runtime.executors import process_worker
-from loaderkit._runtime.executors.worker import WorkerReady
-from loaderkit._runtime.worker.meter import CELLS
 from loaderkit._stats.counters import WorkerCounters
 from loaderkit._stats.stats import Stats
 
@@ -149,31 +144,14 @@ def test_counters_only_grow_through_kills_seeks_and_the_end():
     assert "1 workers lost" in str(seen[-1])
 
 
-def test_waits_for_a_processor_count_from_when_a_worker_is_ready_and_stay_when_it_ends(monkeypatch):
-    waited = 0
-
-    def times(pid, thread=None):
-        return 10**9, waited
-
-    monkeypatch.setattr(process_worker, "processor_times", times)
-    worker = object.__new__(process_worker.ProcessWorker)
-    connection, other = socket.socketpair()
-    with connection, other:
-        connection.setblocking(False)
-        worker.number, worker.connection, worker.open = 0, connection, True
-        worker.process = SimpleNamespace(pid=-1, returncode=None)
-        worker._received, worker._delayed_start, worker._delayed = bytearray(), None, 0
-        worker._heartbeat = SimpleNamespace(cells=[0] * CELLS, progress=lambda: SimpleNamespace(task=None))
-        waited = 70
-        starting = worker.counters(()).delayed
-        monkeypatch.setattr(process_worker.wire, "split", lambda received: [(0, b"")])
-        monkeypatch.setattr(process_worker, "_event", lambda kind, body: WorkerReady())
-        worker.read()
-        ready = worker.counters(()).delayed
-        waited = 95
-        working = worker.counters(()).delayed
-        worker.process.returncode = -9
-        assert (starting, ready, working, worker.counters(()).delayed) == (0, 0, 25, 25)
+def test_time_ends_where_the_iterator_is_closed():
+    with lk.load(range(100), batch_size=2) as loader:
+        it = iter(loader)
+        next(it), next(it)
+        it.close()
+        closed = it.stats()
+        time.sleep(0.05)
+        assert it.stats().trainer == closed.trainer
 
 
 def test_a_task_that_is_stuck_is_seen_while_it_runs():

@@ -89,7 +89,8 @@ def variables_of(data: Any, dim: str | int, names: list[str] | None) -> dict[str
             f"{type(data).__name__}"
         )
     there = [str(name) for name in members.keys()]  # noqa: SIM118 - a group iterates its names by keys() alone
-    if names is not None and (missing := [name for name in names if name not in there]):
+    # A group of HDF5 or Zarr knows the paths below it, such as "group/x".
+    if names is not None and (missing := [name for name in names if name not in members]):
         raise ValueError(f"names: expected some of {there}, got {missing}")
     found: dict[str, StoredVariable] = {}
     for name in there if names is None else names:

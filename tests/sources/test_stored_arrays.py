@@ -1,5 +1,6 @@
 """NetCDF, HDF5 and Zarr as sources, opened once a process."""
 
+import contextlib
 import os
 import pickle
 import signal
@@ -35,6 +36,20 @@ def written(folder, kind):
             file.create_dataset("y", data=Y).dims[0].label = "n"
             file.create_dataset("t", data=X[:, 0].T).dims[1].label = "n"
     return path
+
+
+@pytest.mark.parametrize("kind", ["h5", "zarr"])
+def test_variables_within_groups(tmp_path, kind):
+    """They are named by their path; one that isn't there is an error."""
+    path = written(tmp_path, kind)
+    with h5py.File(path, "a") if kind == "h5" else contextlib.nullcontext(zarr.open_group(path)) as group:
+        group.create_group("inner").create_array("z", data=2 * Y) if kind == "zarr" else group.update(
+            {"inner/z": 2 * Y}
+        )
+    with lk.ArraysDataSource(path, 0, ["y", "inner/z"]) as source:
+        assert source[7] == {"y": 7, "inner/z": 14}
+    with pytest.raises(ValueError, match=r"names: expected some of .*'inner'.*, got \['inner/y'\]"):
+        lk.ArraysDataSource(path, 0, ["inner/y"])
 
 
 @pytest.mark.parametrize("kind", ["nc", "h5", "zarr"])

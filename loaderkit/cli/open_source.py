@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import errno
 import os
 import shutil
 import sys
@@ -212,6 +213,10 @@ def _format_of(names: list[str], storage_options: dict[str, str] | None) -> str:
         )
     first = file_parts(names, storage_options=storage_options)[0].path
     if not is_remote(first):
+        if os.path.isdir(first):
+            raise IsADirectoryError(
+                errno.EISDIR, "a folder, not a file; write folder/* for the files in it", first
+            )
         with open(first, "rb") as file:
             return format_by_content(first, file.read(SNIFFED_BYTES))
     with contextlib.closing(ShardSet([first], storage_options).open()) as ranges:

@@ -87,7 +87,7 @@ class ArrowDataSource(TableRowsSource, Closing):
                 except (pa.ArrowException, OSError) as error:
                     if isinstance(error, LoaderkitError | FileNotFoundError):
                         raise
-                    raise self._files.damaged(file, "an Arrow file", error) from error
+                    raise self._files.damaged(file, "an Arrow file", error, type(self).__name__) from error
         return opened
 
     def _chunk(self, number: int) -> TableChunk:

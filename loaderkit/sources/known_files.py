@@ -15,6 +15,10 @@ SOURCE_OF = {
     "txt": "LinesDataSource",
     "array_record": "ArrayRecordDataSource",
     "parquet": "ParquetDataSource",
+    "arrow": "ArrowDataSource",
+    "feather": "ArrowDataSource",
+    "tfrecords": "TFRecordDataSource",
+    "ndjson": "JsonLinesDataSource",
 }
 _KNOWN_FILES = re.compile(rf"\.({'|'.join(SOURCE_OF)})(?![a-z])", re.IGNORECASE)
 _JSON = "a JSON document, which has no records of its own: write each as a line of a .jsonl file"

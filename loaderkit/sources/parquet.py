@@ -105,7 +105,7 @@ class ParquetDataSource(TableRowsSource, Closing):
             except (pa.ArrowException, OSError) as error:
                 if isinstance(error, LoaderkitError | FileNotFoundError):
                     raise
-                raise self._files.damaged(file, "a Parquet file", error) from error
+                raise self._files.damaged(file, "a Parquet file", error, type(self).__name__) from error
             self._metadata_of[file] = found
         return found
 

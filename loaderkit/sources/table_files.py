@@ -17,6 +17,7 @@ from loaderkit._system.shared_memory import goes_to_a_worker
 from loaderkit.errors import DataFormatError
 
 from .content import digest_of
+from .known_files import other_format
 from .range_file import RangeFile
 
 
@@ -81,19 +82,21 @@ class TableFiles:
         self.check(file)
         return RangeFile(self._ranges, file, self._sizes[file]) if self.remote else self._paths[file]
 
-    def damaged(self, file: int, expected: str, error: Exception) -> Exception:
+    def damaged(self, file: int, expected: str, error: Exception, source: str = "") -> Exception:
         """The error for a file that can't be read; FileChangedError where it was written to.
 
         Args:
             file: its number.
             expected: what it should have been.
             error: of the library that read it.
+            source: the name of the class that reads the whole file, for advice on a file of another format.
         """
         self.check(file)
+        advice = other_format(self.shown[file], source) if source else ""
         text = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
         return DataFormatError(
             f"{self.shown[file]}: expected {expected}, got {self._sizes[file]} bytes that pyarrow can't read: "
-            f"{text}; it is truncated or of another format: write it again"
+            f"{text}; " + (advice or "it is truncated or of another format: write it again")
         )
 
     def told(self) -> dict[str, Any]:

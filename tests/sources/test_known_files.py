@@ -11,6 +11,9 @@ def test_a_file_of_another_format_is_named(tmp_path):
         ("x.json", "a JSON document, which has no records of its own"),
         ("x.csv", r"by its name it is a \.csv file: write lk\.CsvDataSource"),
         ("x.parquet", r"write lk\.ParquetDataSource"),
+        ("x.feather", r"by its name it is a \.feather file: write lk\.ArrowDataSource"),
+        ("x.ndjson", r"write lk\.JsonLinesDataSource"),
+        ("x.tfrecords", r"write lk\.TFRecordDataSource"),
     ]:
         (tmp_path / name).write_bytes(b"not an archive" * 100)
         with pytest.raises(
@@ -22,6 +25,14 @@ def test_a_file_of_another_format_is_named(tmp_path):
         with pytest.raises(lk.DataFormatError) as error:
             lk.TarDataSource(tmp_path / name)
         assert "by its name" not in str(error.value)
+
+
+def test_a_feather_file_given_as_parquet(tmp_path):
+    """The error names the source of Feather files; a damaged Parquet file is to be written again."""
+    for name, text in [("x.feather", r"write lk\.ArrowDataSource"), ("x.parquet", "write it again")]:
+        (tmp_path / name).write_bytes(b"ARROW1" * 100)
+        with pytest.raises(lk.DataFormatError, match=rf"{name}: expected a Parquet file, .*{text}"):
+            lk.ParquetDataSource(tmp_path / name)
 
 
 def test_arguments_of_other_readers(tmp_path):

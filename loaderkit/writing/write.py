@@ -8,7 +8,7 @@ from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._storage.names import is_remote
 from loaderkit.sources.fingerprint import fingerprint_of
 
-from .formats import format_of_path, write_format
+from .formats import FORMATS, format_of_path, write_format
 from .parallel_encoding import encoded_by_workers
 from .record_stream import encoded_records, first_record, record_stream, source_or_none, source_records
 from .run_jobs import equal_shards, run_jobs, shard_jobs
@@ -69,7 +69,8 @@ def write(
     by_name = format_of_path(path)
     if format is None and by_name is None:
         raise ValueError(
-            f"format: expected one for the folder {path!r}, got None; give format='array_record'"
+            f"format: expected one for the folder {path!r}, got None; give format='array_record', or a file's name "
+            f"that ends in .{', .'.join(FORMATS)}"
         )
     writing = write_format(format or by_name or "")
     is_file = path.endswith(f".{writing.extension}")

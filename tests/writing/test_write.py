@@ -105,7 +105,11 @@ def test_bad_records_are_named_or_dropped(tmp_path):
         ({"records": []}, ValueError, "expected one record or more"),
         ({"records": iter([])}, ValueError, "expected one or more"),
         ({"records": 3}, TypeError, "records: expected a data source"),
-        ({"format": None}, ValueError, "format: expected one for the folder"),
+        (
+            {"format": None},
+            ValueError,
+            r"format: expected one for the folder .*ends in \.array_record, \.tar",
+        ),
         ({"format": "csv"}, ValueError, "format: expected one of array_record"),
         ({"shards": 2, "shard_bytes": 5}, ValueError, "give one of them"),
         ({"shards": 9}, ValueError, "at most the 7 records"),

@@ -135,7 +135,7 @@ class RecordLint:
             yield Finding(
                 "unshuffled-labels", "warning", f"field {self._label}", runs_text(runs), "shuffle all records while "
                 "reading: lk.IndexSampler(len(source), shuffle=True, seed=0); with lk.ChunkSampler such chunks need a "
-                "larger window; `loaderkit convert --shuffle` of a later version writes the records shuffled",
+                "larger window; `loaderkit convert --shuffle SEED` writes the records shuffled",
             )  # fmt: skip
 
 

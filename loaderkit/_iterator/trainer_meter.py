@@ -29,6 +29,7 @@ class TrainerMeter:
         self._closed_ns: int | None = None  # when the iterator was closed: its time ends there
         self._thread = 0  # that asked
         self._opening = self._opening_since_first = self._waiting = self._handing = self._paused = 0
+        self._paused_told = 0  # with a pause that had not ended
         self._blocked_calls = self._placing = 0
         self._opened = True  # the next answer is the first after an opening, a seek or a restore
         self._watch: DeviceWatch | None = None
@@ -51,9 +52,8 @@ class TrainerMeter:
         if self._first_ns is not None:
             gap = begun - self._last_ns
             if gap > _PAUSE_NS:
-                self._count_long(gap)
-            else:
-                self._gaps.append(gap // self._given)
+                self._paused += self._pause_of(gap)
+            self._gaps.append(gap // self._given)
         self._given = max(given, 1)
         self._last_ns = now
         if self._opened:
@@ -74,18 +74,15 @@ class TrainerMeter:
             self._first_ns = now
         self._opened = not given
 
-    def _count_long(self, gap: int) -> None:
-        if pause := self._pause_of(gap):
-            self._paused += pause
-        else:
-            self._gaps.append(gap // self._given)
-
     def _pause_of(self, gap: int) -> int:
-        """The part of a gap that is a pause; 0 where it is as long as usual."""
+        """The part of a gap that is a pause; 0 where it is as long as usual.
+
+        A long first gap is one: most often the step was compiled in it.
+        """
         each = gap // self._given
         usual = 0 if each > _PAUSE_NS else each
         if self._gaps:
-            usual = sorted(self._gaps)[len(self._gaps) // 2]
+            usual = sorted(self._gaps)[(len(self._gaps) - 1) // 2]
         usual *= self._given
         return gap - usual if gap > max(_PAUSE_NS, _PAUSE_GAPS * usual) else 0
 
@@ -115,10 +112,11 @@ class TrainerMeter:
     def counters(self, *, elements: int) -> TrainerCounters:
         """What was counted so far. elements: that were handed out."""
         now = time.perf_counter_ns() if self._closed_ns is None else self._closed_ns
-        paused = self._paused
+        paused = max(self._paused, self._paused_told)
         # The thread that asks isn't in next(): it may have left its loop long ago. Of another nothing is known.
         if self._first_ns is not None and threading.get_ident() == self._thread:
-            paused += self._pause_of(now - self._last_ns)
+            paused = max(paused, self._paused + self._pause_of(now - self._last_ns))
+            self._paused_told = paused
         return TrainerCounters(
             elapsed=0 if self._first_ns is None else now - self._first_ns,
             opening=self._opening,

@@ -165,6 +165,32 @@ def test_workers_in_threads_count_the_same(clock):
     assert sum(place.records for place in stats.pool.places) == 400
 
 
+def test_steps_of_seconds_are_steps_and_no_pauses(clock):
+    """But for the first, in which most often the step is compiled; a far longer one later is a pause all the same."""
+    it = iter(scripted(clock))
+    for step in range(12):
+        next(it)
+        clock.sleep(2000 * MS if step != 9 else 60_000 * MS)
+    stats = it.stats()
+    assert stats.trainer.paused == 2000 * MS + 58_000 * MS
+    assert stats.trainer.own == 11 * 2000 * MS
+    check_trainer(stats.trainer)
+    assert stats.waiting < 0.1
+
+
+def test_a_pause_that_was_told_is_not_taken_back_for_another_thread(clock):
+    it = iter(scripted(clock))
+    for _ in range(5):
+        next(it)
+        clock.sleep(OWN)
+    clock.sleep(5000 * MS)
+    told, seen = it.stats().trainer.paused, []
+    other = threading.Thread(target=lambda: seen.append(it.stats().trainer.paused))
+    other.start()
+    other.join()
+    assert seen == [told] == [5000 * MS]
+
+
 def test_a_seek_is_an_opening_and_not_a_wait(clock):
     it = iter(scripted(clock))
     for _ in range(5):

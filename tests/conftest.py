@@ -22,7 +22,7 @@ COMMON = {
 # "ci" and "quick" try the same examples each time, so that a failure there belongs to the change it came with;
 # "nightly" draws new ones and prints how to repeat one that fails.
 settings.register_profile("quick", max_examples=6, stateful_step_count=20, derandomize=True, **COMMON)
-settings.register_profile("ci", max_examples=40, stateful_step_count=40, derandomize=True, **COMMON)
+settings.register_profile("ci", max_examples=25, stateful_step_count=30, derandomize=True, **COMMON)
 settings.register_profile("nightly", max_examples=3000, stateful_step_count=120, print_blob=True, **COMMON)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 settings.load_profile(PROFILE)

@@ -16,7 +16,7 @@ CASES = Path(__file__).parent / "jax_cases.py"
 def answers(request, tmp_path_factory, nightly):
     """What each process answered, by case: eight devices in all, started once for all tests."""
     if request.param == 4 and not nightly:
-        pytest.skip("runs at night; by day test_jax_training.py has four processes")
+        pytest.skip("runs at night; by day two processes answer")
     port = free_port()
     told = run(
         lambda index: [CASES, index, request.param, port],

@@ -16,9 +16,9 @@ from loaderkit._loader.loader import variant_of
 SEED = 11
 
 # A process takes a third of a second to start: fewer examples than of what starts at once.
-few = settings(max_examples=max(1, settings().max_examples // 20))
+few = settings(max_examples=max(2, settings().max_examples // 20))
 # Of what runs whole loaders at every step, an example takes a tenth of a second or more.
-some = settings(max_examples=max(1, settings().max_examples // 3))
+some = settings(max_examples=max(1, settings().max_examples // 2))
 
 
 def on_leaves(function: Callable[[Any], Any], tree: Any) -> Any:

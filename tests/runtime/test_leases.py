@@ -54,8 +54,10 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     ("view", "kind"),
     [("row", "process"), ("jax.device_put", "process"), *((view, "thread") for view in VIEWS)],
 )
-def test_the_slot_of_a_view_is_not_used_again_while_it_lives(view, kind):
+def test_the_slot_of_a_view_is_not_used_again_while_it_lives(view, kind, nightly):
     """The view keeps its content while many batches pass; the bytes come back when it goes."""
+    if kind == "thread" and list(VIEWS).index(view) % 2 and not nightly:
+        pytest.skip("nightly: each takes a second")
     loader = numbers(10**6, rich, lk.Batch(10), worker_count=1, worker_kind=kind)
     with loader, iter(loader) as it:
         batch = leased_batch(loader, it)

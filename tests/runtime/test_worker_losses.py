@@ -106,7 +106,7 @@ def unread(connection: Any) -> int:
 @pytest.mark.parametrize("operations", [(lk.Batch(8),), (lk.Filter(lambda x: x["key"] % 3), lk.Batch(8))])
 def test_all_workers_killed_after_every_batch_change_nothing(operations, nightly):
     """They lose what they had begun again and again, and no task is suspected for it."""
-    count = 400 if nightly else 40
+    count = 400 if nightly else 24
     expected = list(numbers(count, row, *operations))
     with numbers(count, row, *operations, task_rows=3, prefetch_batches=1, worker_count=2) as loader:
         batches = []

@@ -58,8 +58,10 @@ def test_workers_killed_while_they_idle_are_replaced(undisturbed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victims", [1, 2])
-def test_workers_killed_again_and_again_change_nothing(undisturbed, victims):
+def test_workers_killed_again_and_again_change_nothing(undisturbed, victims, nightly):
     """One of them or all at once, after every third batch."""
+    if victims == 2 and not nightly:
+        pytest.skip("nightly; test_worker_losses.py kills all after every batch")
     with numbers(120, row, lk.Batch(8), task_rows=2, prefetch_batches=1, **WORKERS) as loader:
         batches = []
         for batch in loader:
@@ -121,8 +123,10 @@ EXITS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", EXITS)
-def test_a_record_that_ends_its_worker_is_named(how):
+def test_a_record_that_ends_its_worker_is_named(how, nightly):
     """However it ends, 0 included: tried again record by record, then a WorkerError that names exactly that one."""
+    if how == "sys.exit(text)" and not nightly:
+        pytest.skip("nightly; for each four workers start")
 
     def decode(x: int) -> dict[str, Any]:
         if x == 37:

@@ -151,13 +151,16 @@ def kills_at_operations(folder, name, step):
 FORMATS = ["array_record", "tar", "tfrecord", "jsonl", "parquet", "arrow"]
 
 
-@pytest.mark.parametrize("name", ["tar", "tfrecord"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FORMATS)
 def test_a_writer_killed_at_some_file_operations(tmp_path, name):
     assert all(count >= 2 for count in kills_at_operations(tmp_path, name, 3))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_writer_killed_at_each_file_operation(tmp_path, name):
+def test_a_writer_killed_at_each_file_operation(tmp_path, name, nightly):
     """Those of native code, which raise no event, lie between two that do."""
+    if not nightly:
+        pytest.skip("nightly; by day at every third")
     assert all(count >= 4 for count in kills_at_operations(tmp_path, name, 1))

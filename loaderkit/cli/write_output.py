@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -162,12 +163,15 @@ def _write(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterab
         with _partial_file(path) as partial:
             return _fill(partial, form, encoder, encoded)
     sys.stdout.flush()
-    if form.name in STREAMED:
+    # A pipe takes each record at once. A file that stdout is would be opened anew, which empties it: what it has stays
+    # before the records where they are copied behind it, as `>>` and commands in brackets want it.
+    if form.name in STREAMED and stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
         return _fill(f"/dev/fd/{sys.stdout.fileno()}", form, encoder, encoded)
     with tempfile.TemporaryDirectory(prefix="loaderkit-") as folder:
         written = _fill(f"{folder}/out", form, encoder, encoded)
         with open(f"{folder}/out", "rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
         return written
 
 

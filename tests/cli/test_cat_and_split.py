@@ -74,6 +74,17 @@ def test_pipes(loaderkit, tars, monkeypatch):
         assert [*source] == records_of("x-000.tar")
 
 
+def test_stdout_that_is_a_file(tars):
+    """What it has stays, as `>>` wants it, and what follows comes behind."""
+    Path("one.jsonl").write_text('{"x": 1}\n')
+    with open("all.jsonl", "ab") as file:
+        file.write(b'{"x": 0}\n')
+        file.flush()
+        arguments = ["cat", "one.jsonl", "-o", "-", "--to", "jsonl"]
+        subprocess.run([*COMMAND, *arguments], stdout=file, check=True, env=ENVIRONMENT)
+    assert Path("all.jsonl").read_text() == '{"x": 0}\n{"x": 1}\n'
+
+
 def test_a_reader_that_ends_early(tars):
     """It is no error."""
     tar_of("large.tar", [("0", {"bin": bytes(1 << 20)}), ("1", {"bin": bytes(1 << 20)})])

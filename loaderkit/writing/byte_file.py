@@ -1,11 +1,38 @@
 """A new file to which bytes are appended."""
 
 import contextlib
-from typing import BinaryIO
+import io
+from typing import Any, BinaryIO
 
 from loaderkit._system.descriptors import above_standard
 
 _BUFFER = 1 << 20  # bytes of one write; small records would be a system call each
+
+
+class _NamedFile(io.FileIO):
+    """A file of which the error of a write, such as that of a full disk, says the name."""
+
+    def write(self, data: Any, /) -> int | None:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = self.name
+            raise
+
+
+def new_file(path: str) -> BinaryIO:
+    """A new file for bytes, written in large pieces; errors name it.
+
+    Args:
+        path: of the file.
+
+    >>> import os
+    >>> with new_file(os.devnull) as file:
+    ...     file.write(b"abc")
+    3
+    """
+    with above_standard():
+        return io.BufferedWriter(_NamedFile(path, "wb"), _BUFFER)
 
 
 class ByteFile:
@@ -16,8 +43,7 @@ class ByteFile:
     """
 
     def __init__(self, path: str) -> None:
-        with above_standard():
-            self._file: BinaryIO = open(path, "wb", buffering=_BUFFER)  # noqa: SIM115 - for `close`
+        self._file = new_file(path)
         self.nbytes = 0
 
     def add(self, encoded: bytes) -> None:

@@ -8,7 +8,8 @@ from typing import Any, Self
 
 from loaderkit._formats.arrow_records import arrow_type, as_stored, describe
 from loaderkit._formats.arrow_values import Description
-from loaderkit._system.descriptors import above_standard
+
+from .byte_file import new_file
 
 # Rows are turned into columns so many together, and a row group or record batch ends with the rows that reach so many
 # bytes. Larger ones compress better and cost less for each row read in order; a random read decodes a whole one.
@@ -75,8 +76,7 @@ class TableFile:
         open_writer: Callable[[Any, Any], Any],
         write: Callable[[Any, Any], None],
     ) -> None:
-        with above_standard():
-            self._file = open(path, "wb")  # noqa: SIM115 - for `close`
+        self._file = new_file(path)
         self._schema, self._write = schema, write
         try:
             self._writer = open_writer(self._file, schema)

@@ -8,11 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from loaderkit._formats.token_documents import token_file_head, token_file_rest
-from loaderkit._system.descriptors import above_standard
 
+from .byte_file import new_file
 from .write_format import RecordEncoder, ShardWriter
-
-_BUFFER = 1 << 20  # bytes of one write; short documents would be a system call each
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +74,7 @@ class TokenShardWriter:
     def __init__(self, path: str, encoder: TokenDocument) -> None:
         self._feature, self._dtype = encoder.feature, np.dtype(encoder.dtype)
         self._offsets = array("q", [0])
-        with above_standard():
-            self._file = open(path, "wb", buffering=_BUFFER)  # noqa: SIM115 - for `close`
+        self._file = new_file(path)
         self._begin = self._file.write(token_file_head(self._dtype, 0))
         self.nbytes = self._begin
 

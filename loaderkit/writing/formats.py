@@ -1,6 +1,7 @@
 """The formats that can be written, by name. The file of a format is imported when it is used."""
 
 import importlib
+import os
 from typing import cast
 
 from .write_format import WriteFormat
@@ -13,6 +14,13 @@ FORMATS = {
     "arrow": ("arrow", "ArrowWriting"),
     "jsonl": ("json_lines", "JsonLinesWriting"),
     "tokens": ("tokens", "TokensWriting"),
+}
+# Extensions of files, beside the formats' own names, as others write them.
+_EXTENSIONS = {
+    "arrayrecord": "array_record",
+    "tfrecords": "tfrecord",
+    "feather": "arrow",
+    "ndjson": "jsonl",
 }
 
 
@@ -31,7 +39,10 @@ def write_format(name: object) -> WriteFormat:
 def format_of_path(path: str) -> str | None:
     """The format that a file's extension says; None for a folder's path.
 
-    >>> format_of_path("train.tar"), format_of_path("train")
-    ('tar', None)
+    >>> format_of_path("train.tar"), format_of_path("train.feather"), format_of_path("train")
+    ('tar', 'arrow', None)
     """
-    return next((name for name in FORMATS if path.endswith(f".{name}")), None)
+    _, dot, extension = os.path.basename(path).rpartition(".")
+    if not dot:
+        return None
+    return extension if extension in FORMATS else _EXTENSIONS.get(extension)

@@ -13,6 +13,7 @@ from loaderkit._system.locked_folder import locked_folder
 from loaderkit._system.whole_file import whole_file
 from loaderkit.sources import check_source, fingerprint_of
 
+from .formats import format_of_path
 from .formats import write_format as named_format
 from .run_jobs import equal_shards, run_jobs, shard_jobs
 from .shard_function import MappedShards, ShardFunction
@@ -96,6 +97,10 @@ def map_shards(
     if path is None:
         return _reduced(reduce, run(ShardJobs(MappedShards(work, keys), jobs)))
     target = os.path.abspath(path)
+    if write_format is not None and format_of_path(target) is not None:
+        raise ValueError(
+            f"path: expected the name of a folder, got that of a file, {os.fspath(path)!r}; leave out its extension"
+        )
     partial = f"{target}.partial"
     _check_target(target, overwrite, is_file=write_format is None)
     with locked_folder(partial):
@@ -106,6 +111,11 @@ def map_shards(
         names = [f"{i:05}-of-{count:05}" for i in range(count)]
         done = [os.path.join(partial, name + DONE) for name in names]
         finished = os.path.join(partial, FINISHED)
+        # A run of the other kind was killed before it named what it had finished.
+        if os.path.isdir(finished) and write_format is None:
+            shutil.rmtree(finished)
+        elif os.path.isfile(finished) and write_format is not None:
+            os.unlink(finished)
         if write_format is None:
             result = _reduced(reduce, run(ShardJobs(MappedShards(work, keys), jobs, done)))
             with whole_file(finished) as file:
@@ -183,6 +193,7 @@ def _keep_only(folder: str, names: list[str]) -> None:
 
 def _name(finished: str, target: str, partial: str) -> None:
     """Gives what is finished its name, in place of what has it, and removes the rest of the unfinished work."""
+    sync(finished)
     if os.path.isdir(target):
         for name in os.listdir(partial):
             if name.endswith(DONE):  # they would vouch for the files that `finished` has from here on

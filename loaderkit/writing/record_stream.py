@@ -1,10 +1,12 @@
 """Records one by one, and what the formats make of them."""
 
+import errno
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from loaderkit._system.progress_bar import progress_bar
+from loaderkit.errors import FileChangedError
 from loaderkit.sources.optional import many_reader
 from loaderkit.sources.protocol import require_source
 from loaderkit.sources.tables import library_names
@@ -13,6 +15,7 @@ from .write_format import RecordEncoder
 
 # Records of one call of `__getitems__`: more take more memory, fewer take more calls.
 _READ_AT_ONCE = 64
+_OF_THE_MACHINE = (errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
 def source_or_none(records: Any, *, argument: str = "records") -> Any:
@@ -68,7 +71,7 @@ def source_records(
 
     Args:
         source: a data source.
-        drop: whether a record whose read raises is left out.
+        drop: whether a record whose read raises is left out, where `is_of_record` says so.
         start: the first number.
         stop: the number behind the last; None for all.
 
@@ -91,11 +94,25 @@ def source_records(
             try:
                 record = source[key]
             except Exception as error:
-                if drop:
+                if drop and is_of_record(error):
                     continue
                 error.add_note(f"while record {key} was read")
                 raise
             yield key, record
+
+
+def is_of_record(error: Exception) -> bool:
+    """Whether an error is of one record; of others, such as a file that was changed, all records would be left out.
+
+    Args:
+        error: which reading a record, or a function on it, raised.
+
+    >>> is_of_record(ValueError()), is_of_record(FileChangedError()), is_of_record(OSError(errno.EMFILE, ""))
+    (True, False, False)
+    """
+    if isinstance(error, MemoryError | FileChangedError):
+        return False
+    return not (isinstance(error, OSError) and error.errno in _OF_THE_MACHINE)
 
 
 def first_record(records: Iterable[Any]) -> tuple[Any, Iterator[Any]]:

@@ -1,9 +1,11 @@
 """The shards of a set are made side by side by the workers of a loader; a run that was killed goes on where it was."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from loaderkit._base.canonical_json import digest
+from loaderkit._base.notes import notes_of
 from loaderkit._loader.loader import DataLoader
 from loaderkit._order.sharding import NoSharding
 from loaderkit._system.progress_bar import progress_bar
@@ -58,8 +60,15 @@ def run_jobs(
         agree=False,
     )
     results = []
-    with progress_bar("shards", len(jobs)) as advance, loader, iter(loader) as each:
-        for result in each:
-            results.append(result)
-            advance(1)
+    try:
+        with progress_bar("shards", len(jobs)) as advance, loader, iter(loader) as each:
+            for result in each:
+                results.append(result)
+                advance(1)
+    except Exception as error:
+        # The loader's notes name steps and keys of the shards as a source, which the user doesn't know.
+        kept = [note for note in notes_of(error) if type(jobs).__name__ not in str(note)]
+        with contextlib.suppress(Exception):  # a class of the user's may forbid it
+            error.__notes__ = kept
+        raise
     return results

@@ -5,10 +5,10 @@ from types import GeneratorType
 from typing import Any
 
 from loaderkit._base.notes import annotate
-from loaderkit.errors import FileChangedError
 from loaderkit.sources.naming import namer_of
 from loaderkit.sources.protocol import read_record, read_records
 
+from .record_stream import is_of_record
 from .shard_jobs import MadeShard
 from .shard_result import json_value
 from .shard_stream import shard_writer
@@ -109,7 +109,7 @@ class ShardFunction:
             yield key, record
 
     def _bad(self, error: Exception, key: int, dropped: list[int]) -> None:
-        if self.drop and not isinstance(error, MemoryError | FileChangedError):
+        if self.drop and is_of_record(error):
             dropped.append(key)
             return
         name = namer_of(self.source)(key)
@@ -157,9 +157,19 @@ class MappedShards:
         with shard_writer(self._format, path, encoder) as writer:
             for record in self._function.outputs(keys, dropped):
                 try:
-                    writer.add(encoder.encode(record, keys.start + count))
+                    writer.add(encoder.encode(record, self._number(shard, count)))
                 except (ValueError, TypeError) as error:
                     annotate(error, f"lk.map_shards: output {count} of shard {shard}")
                     raise
                 count += 1
         return MadeShard(count, len(dropped))
+
+    def _number(self, shard: int, count: int) -> int:
+        """The number of an output, which no other output of any shard has: formats with keys make keys of it.
+
+        Those behind the number of the shard's records have numbers behind all records, in turn with other shards.
+        """
+        keys = self._shards[shard]
+        if count < len(keys):
+            return keys.start + count
+        return self._shards[-1].stop + (count - len(keys)) * len(self._shards) + shard

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loaderkit._base.notes import annotate
+
 from .shard_result import ShardResult, read_result
 
 DONE = ".done"
@@ -55,9 +57,13 @@ class ShardJobs:
         ):  # of another run: it would vouch for this run's file, were its job asked for again
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(done)
-        result = self._made(shard, job, path)
-        if done is not None:
-            result.write(done)
+        try:
+            result = self._made(shard, job, path)
+            if done is not None:
+                result.write(done)
+        except Exception as error:
+            annotate(error, f"while shard {shard} of {len(self)} was made")
+            raise
         return result
 
     def fingerprint(self) -> dict[str, Any]:

@@ -37,8 +37,12 @@ class WriteTarget:
         self.folder = self._path + ".partial"
 
     @contextlib.contextmanager
-    def unfinished(self) -> Iterator[str]:
-        """The folder for the unfinished files, locked; what an earlier run left is in it."""
+    def unfinished(self, *, goes_on: bool = False) -> Iterator[str]:
+        """The folder for the unfinished files, locked; what an earlier run left is in it.
+
+        Args:
+            goes_on: whether `.done` files of an earlier run stay. They would vouch for other files of their names.
+        """
         self._check()
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         with locked_folder(self.folder):
@@ -49,7 +53,7 @@ class WriteTarget:
                     raise FileExistsError(
                         f"{self.folder}: expected unfinished files of an earlier run only, got {name!r}; move it away"
                     )
-                if name.endswith(".partial"):
+                if name.endswith(".partial") or (name.endswith(DONE) and not goes_on):
                     os.unlink(os.path.join(self.folder, name))
             yield self.folder
 

@@ -73,7 +73,12 @@ def write(
             f"that ends in .{', .'.join(FORMATS)}"
         )
     writing = write_format(format or by_name or "")
-    is_file = path.endswith(f".{writing.extension}")
+    if by_name not in (None, writing.name):
+        raise ValueError(
+            f"format: expected {by_name!r} for {path!r}, as its extension says, got {format!r}; give the file another "
+            f"name, such as {os.path.splitext(path)[0]}.{writing.extension}, or a folder's name without an extension"
+        )
+    is_file = by_name is not None
     shards, shard_bytes = checked_sizes(shards, shard_bytes, is_file=is_file)
     target = WriteTarget(path, is_file=is_file, overwrite=overwrite)
     names = None
@@ -139,7 +144,7 @@ def _write_source(
     count = len(source)
     if len(names) > count:
         raise ValueError(f"shards: expected at most the {count} records, got {len(names)}")
-    with target.unfinished() as folder:
+    with target.unfinished(goes_on=True) as folder:
         encoder = writing.encoder(first_record(source_records(source, drop))[0][1])
         keys = equal_shards(count, len(names))
         asked = {

@@ -90,6 +90,16 @@ def test_files_have_what_the_function_gives(tmp_path, function):
     assert os.listdir(tmp_path) == ["out"]
 
 
+def test_keys_are_given_once_in_a_set(tmp_path):
+    """Records without one are numbered, also where a shard has more of them than its source has."""
+    records = [{"a.txt": b"%d" % k} for k in range(5)]
+    lk.map_shards(lambda record: [record] * 3, records, tmp_path / "out", version=1, format="tar", shards=2)
+    keys = [record["__key__"] for record in lk.TarDataSource(f"{tmp_path}/out/*.tar")]
+    assert len(keys) == len(set(keys)) == 15
+    numbers = [*map(int, keys)]
+    assert numbers == [0, 1, 5, 7, 9, 11, 2, 3, 4, 6, 8, 10, 12, 14, 16]
+
+
 def test_the_bytes_are_the_same_for_any_workers(tmp_path):
     """Inline, threads, processes."""
     for name, workers in {
@@ -188,6 +198,27 @@ def test_a_run_that_ended_in_its_clean_up_does_not_stop_the_next(tmp_path):
     assert read(out) == [2, 4] and os.listdir(tmp_path) == ["out"]
 
 
+def test_a_run_of_another_kind_was_killed_before_its_rename(tmp_path, monkeypatch):
+    """What it had finished is in the way of neither files nor a value."""
+    records = [{"x": 1}, {"x": 2}]
+    files = {"version": 1, "format": "tar", "shards": 2}
+    value = {"version": 1, "shards": 2, "reduce": lambda a, b: a + b}
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    for first, then in ((files, value), (value, files)):
+        function = {True: lambda record: record["x"], False: doubled}
+        path = tmp_path / ("set" if first is files else "value")
+        with monkeypatch.context() as patch:
+            patch.setattr(importlib.import_module("loaderkit.writing.map_shards"), "_name", killed)
+            with pytest.raises(KeyboardInterrupt):
+                lk.map_shards(function[first is value], records, path, **first)
+        lk.map_shards(function[then is value], records, path, **then)
+        assert (json.loads(path.read_text()) == 3) if then is value else (read(path) == [2, 4])
+    assert sorted(os.listdir(tmp_path)) == ["set", "value"]
+
+
 def test_a_file_of_another_version_is_not_taken_for_one_of_this(tmp_path, monkeypatch):
     """Two runs of files of equal size were killed: before the rename, and between a file and its .done."""
     records = [{"x": 1}, {"x": 2}]
@@ -267,6 +298,7 @@ def test_arguments_that_mean_nothing(tmp_path):
             r"^on_record_error: expected 'raise' or 'drop', got 'skip'",
             {"on_record_error": "skip"},
         ),
+        (ValueError, r"^path: expected the name of a folder, got .*leave out", {"path": tmp_path / "x.tar"}),
         (TypeError, r"^version: expected a text or an int, got None", {"version": None}),
         (ValueError, r"^shards: ", {"shards": N + 1}),
         (TypeError, r"^function: expected a function, got 3", {"function": 3}),

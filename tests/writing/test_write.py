@@ -214,6 +214,60 @@ def test_a_file_of_other_records_is_not_taken_for_one_of_these(tmp_path, monkeyp
     assert [*lk.JsonLinesDataSource(files)] == first
 
 
+def test_a_file_of_a_generator_is_not_taken_for_one_of_a_source(tmp_path, monkeypatch):
+    """A run of a source was killed at its end, then one of a generator with files of equal size and names."""
+    first, second = [{"x": 1}, {"x": 2}], [{"x": 3}, {"x": 4}]
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("loaderkit.writing.target.WriteTarget.finish", killed)
+        for records in (first, iter(second)):
+            with pytest.raises(KeyboardInterrupt):
+                lk.write(records, tmp_path / "set", format="jsonl", shards=2)
+    files = lk.write(first, tmp_path / "set", format="jsonl", shards=2)
+    assert [*lk.JsonLinesDataSource(files)] == first
+
+
+class Changed:
+    """Its file was replaced behind record 2."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, key):
+        if key > 1:
+            raise lk.errors.FileChangedError("a.tar: changed")
+        return {"x": key}
+
+
+@pytest.mark.parametrize("shards", [None, 1, 2])
+def test_a_changed_file_is_no_bad_record(tmp_path, shards):
+    """Its records would all be left out."""
+    with pytest.raises(lk.errors.FileChangedError):
+        lk.write(Changed(), tmp_path / "set", format="jsonl", shards=shards, on_record_error="drop")
+    assert not (tmp_path / "set").exists()
+
+
+def test_an_error_names_the_record_and_the_shard_of_the_user(tmp_path):
+    """Not the steps of the loader that ran over the shards."""
+    with pytest.raises(lk.errors.FileChangedError) as caught:
+        lk.write(Changed(), tmp_path / "set", format="jsonl", shards=2)
+    assert caught.value.__notes__ == ["while record 2 was read", "while shard 1 of 2 was made"]
+
+
+def test_an_extension_says_the_format(tmp_path):
+    """Also the ones that other programs write; a folder has none."""
+    assert lk.write(RECORDS, tmp_path / "x.feather") == [str(tmp_path / "x.feather")]
+    assert lk.write(RECORDS, tmp_path / "y.feather", format="arrow") == [str(tmp_path / "y.feather")]
+    assert len(lk.ArrowDataSource(tmp_path / "y.feather")) == len(RECORDS)
+    with pytest.raises(
+        ValueError, match=r"format: expected 'tar' for .*x.tar'.*got 'parquet'.*/x.parquet, or a"
+    ):
+        lk.write(RECORDS, tmp_path / "x.tar", format="parquet")
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_full_disk_leaves_nothing_under_the_name(tmp_path, name):
     code = (
@@ -221,11 +275,11 @@ def test_a_full_disk_leaves_nothing_under_the_name(tmp_path, name):
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
         "try: lk.write([os.urandom(1000) for _ in range(1000)], sys.argv[1])\n"
-        "except OSError as error: print('full')"
+        "except OSError as error: print('full', os.path.basename(sys.argv[1]) in str(error))"
     )
     path = tmp_path / f"a.{name}"
     done = subprocess.run([sys.executable, "-c", code, path], check=False, capture_output=True, text=True)
-    assert done.stdout == "full\n" and not path.exists()
+    assert done.stdout == "full True\n" and not path.exists()
 
 
 def test_a_loader_names_lk_write_for_a_generator(tmp_path, monkeypatch):

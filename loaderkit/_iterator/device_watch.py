@@ -1,8 +1,9 @@
 """Whether the device has something to do while next() is blocked: what `it.watch(loss)` finds out.
 
-JAX dispatches ahead: where next() waits, the device may still be at work on earlier steps. About once a second a thread
-waits for the loss of one step, and notes when it was there. If the next call that was blocked lasted longer than that,
-the device had nothing to do for the difference. Other libraries' arrays with `block_until_ready` work too.
+JAX dispatches ahead: where next() waits, the device may still be at work on earlier steps. So a thread waits for the
+loss of the last step before a call that may block, and notes when it was there. If the call was blocked for longer than
+that, the device had nothing to do for the difference. About one call a second is judged so. Other libraries' arrays
+with `block_until_ready` work too.
 """
 
 import queue
@@ -13,7 +14,11 @@ from typing import Any
 
 from loaderkit._stats.exposed import Exposed
 
-_EVERY_NS = 10**9
+_EVERY_NS = 10**9  # from one call that is judged to the next
+# A loss is waited for before it is known whether the call blocks: of those that don't, this part of `_EVERY_NS` goes by
+# in between, or a loader that is never waited for would wake the thread at each step.
+_TRIES = 20
+_MOST_WAITING = 32  # losses, where a device hangs
 
 
 class _Stamp:
@@ -36,16 +41,23 @@ class DeviceWatch:
         )
         self._end = weakref.finalize(self, self._losses.put, None)
         self._end.atexit = False
-        self._latest_ns = 0
+        self._loss: Any = None  # of the latest step, until the stream is asked
+        self._tried_ns = self._judged_ns = 0
         self._stamp: _Stamp | None = None
         self._exposed = self._judged = self._calls = 0
         self._thread.start()
 
     def see(self, loss: Any) -> None:
         """The loss of the step that was just dispatched; most are let go without a look."""
-        now = time.perf_counter_ns()
-        if self._stamp is None and now - self._latest_ns >= _EVERY_NS:
-            self._latest_ns, self._stamp = now, _Stamp()
+        self._loss = loss
+
+    def before_asking(self, now: int) -> None:
+        """The stream is asked now, by perf_counter_ns, which may block."""
+        loss, self._loss, self._stamp = self._loss, None, None
+        if loss is None or now - self._judged_ns < _EVERY_NS or now - self._tried_ns < _EVERY_NS // _TRIES:
+            return
+        if self._losses.qsize() < _MOST_WAITING:
+            self._tried_ns, self._stamp = now, _Stamp()
             self._losses.put((loss, self._stamp))
 
     def judge(self, begun: int, ended: int) -> None:
@@ -53,6 +65,7 @@ class DeviceWatch:
         stamp, self._stamp = self._stamp, None
         if stamp is None or stamp.failed:
             return
+        self._judged_ns = ended
         self._calls += 1
         self._judged += ended - begun
         if stamp.ready_ns is not None:

@@ -1,5 +1,6 @@
 """The iterator of a DataLoader: the user's methods over a stream reader and its plan."""
 
+import time
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
@@ -164,9 +165,9 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
         return self._reader.at_end.losses.count
 
     def stats(self) -> Stats:
-        """What this iterator and the loader's workers did so far: who waits for what, and where the time goes.
+        """What this iterator did so far, and the loader's workers meanwhile: what waits, and where the time goes.
 
-        Always on. Possible at any time, from any thread, also after close(). `later - earlier` is an interval.
+        Always on. Possible at any time, from any thread, as it was after close(). `later - earlier` is an interval.
 
         >>> import loaderkit as lk
         >>> it = iter(lk.load(range(64), batch_size=8))
@@ -175,8 +176,8 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
         1
         """
         trainer, pool = self._reader.statistics()
-        exposed = self._reader.meter.exposed
-        return Stats(trainer, pool, step=self.step, bad_records=self.bad_records, exposed=exposed)
+        meter = self._reader.meter
+        return Stats(trainer, pool, self.step, meter.exposed, of=meter.number, at=time.perf_counter_ns())
 
     def explain(self) -> "Explanation":
         """Whether the loader is the bottleneck, what limits it and what to try, from what was counted so far.
@@ -205,9 +206,8 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
         >>> it.watch(jnp.sum(next(it)))
         >>> it.close()
         """
-        with self._reader.lock:
-            self._reader.check_open()
-            self._reader.meter.see_loss(loss)
+        self._reader.check_open()  # without the lock: another thread may wait in next() with it
+        self._reader.meter.see_loss(loss)
 
     def get_state(self) -> bytes:
         """The position as indented JSON; possible at any time, also after an error or close().

@@ -31,6 +31,7 @@ from loaderkit._stats.counters import PoolCounters
 from loaderkit._stats.trainer import TrainerCounters
 from loaderkit.errors import BadRecordsError, IteratorClosedError
 
+from .delivery_counters import DeliveryCounters
 from .error_notes import explained
 from .quarantine import Quarantine
 from .trainer_meter import TrainerMeter
@@ -88,9 +89,10 @@ class StreamReader(Generic[P, PlanT]):
         self.position: P = plan.first_position()
         self.moves = 0  # by the user, to another place
         self.meter = TrainerMeter()
-        # Elements handed out before the last move, and the step that it went to.
-        self._handed: tuple[int, int] = 0, self.position.step
+        self._delivered = DeliveryCounters(0, 0, 0, self.position)  # until the last move
+        self._before = self.executor.statistics()  # what others had done there
         self._earlier = PoolCounters(())  # of executors that were replaced
+        self._at_close: tuple[TrainerCounters, PoolCounters] | None = None
         self._received: P | None = None  # the user's place, while a lookahead takes elements ahead
         # Once the end was met: the position with the bad records after the last element.
         self._at_end: P | None = None
@@ -189,8 +191,9 @@ class StreamReader(Generic[P, PlanT]):
             # Raised again as it came, or its traceback would grow with every call.
             raise BaseException.with_traceback(self._error, self._raised_at)
         stream = self._open_stream()
-        self._in_transition = True
         begun, blocked = time.perf_counter_ns(), stream.blocked[0]
+        self.meter.before_asking(begun)
+        self._in_transition = True
         try:
             result = stream.next()
         except BaseException as error:
@@ -242,16 +245,20 @@ class StreamReader(Generic[P, PlanT]):
     def _open_stream(self) -> Stream:
         if self._stream is None:
             if not (self.executor.usable or self.executor.closed):
-                earlier, self.executor = self.executor, self._find_executor()
-                self._earlier = earlier.statistics().after(self._earlier)
+                executor, earlier = self._find_executor(), self.executor.statistics().after(self._earlier)
+                self.executor, self._earlier = executor, earlier
             open_scheduler, plan, position = self._open_scheduler, self.plan, self.position
             self._stream = self.executor.open(lambda context: open_scheduler(plan, position, context))
         return self._stream
 
     def statistics(self) -> tuple[TrainerCounters, PoolCounters]:
-        """What the user of this stream and its workers did so far; also after the end."""
-        pool = self.executor.statistics().after(self._earlier)
-        trainer = self.meter.counters(elements=self._handed_out)
+        """What the user of this stream and its workers did so far, after close() until then."""
+        if self._at_close is not None:
+            return self._at_close
+        pool = self.executor.statistics()
+        if pool.executor:  # else this is a fork of its process, where nothing is known of it
+            pool = pool.after(self._earlier).since(self._before)
+        trainer = self.meter.counters(self._delivered.until(self.at_end, self.plan))
         return trainer, replace(pool, ready=len(self._ready))
 
     def start_prefetch(self) -> None:
@@ -263,12 +270,6 @@ class StreamReader(Generic[P, PlanT]):
     # --- where it stands ----------------------------------------------------------------------------------------
 
     @property
-    def _handed_out(self) -> int:
-        """Elements that the user was given, by the position, which an interrupt leaves right."""
-        before, moved_to = self._handed
-        return before + self.user_position.step - moved_to
-
-    @property
     def user_position(self) -> P:
         """Where the user stands."""
         return self.position if self._received is None else self._received
@@ -276,11 +277,8 @@ class StreamReader(Generic[P, PlanT]):
     @property
     def at_end(self) -> P:
         """Where the user stands, with the bad records after the last element once the end was met."""
-        if (
-            self._at_end is None or self.user_position is not self.position
-        ):  # a lookahead has met it ahead of the user
-            return self.user_position
-        return self._at_end
+        at_end = self._at_end if self.user_position is self.position else None  # else a lookahead has met it
+        return self.user_position if at_end is None else at_end
 
     @property
     def after_failure(self) -> P | None:
@@ -305,11 +303,12 @@ class StreamReader(Generic[P, PlanT]):
             # says where is set in one statement without a call.
             agreement = self._agreement
             plan = self.plan if plan is None else plan
-            received, handed = None if self._received is None else position, (self._handed_out, position.step)
-            there = position, plan, received, self.moves + 1, None, handed
+            received = None if self._received is None else position
+            delivered = self._delivered.until(self.at_end, self.plan)._replace(at=position)
+            there = position, plan, received, self.moves + 1, None, delivered
             # Until it is there: what was made for the place before isn't handed out.
             self._in_transition = True
-            self.position, self.plan, self._received, self.moves, self._agreement, self._handed = there
+            self.position, self.plan, self._received, self.moves, self._agreement, self._delivered = there
             # What was made for the place before is dropped; where that is interrupted, `_in_transition` makes the next
             # call do it.
             self._restart_at(position)
@@ -382,6 +381,7 @@ class StreamReader(Generic[P, PlanT]):
             agreement.closed = True
         with self.lock:
             self.meter.close()
+            self._at_close = self.statistics()
             failed = self._failed
             self._restart_at(self.position)
             self._failed, self._closed = failed, True

@@ -10,8 +10,10 @@ from collections import deque
 from typing import Any
 
 from loaderkit._stats.exposed import Exposed
+from loaderkit._stats.stats import new_number
 from loaderkit._stats.trainer import TrainerCounters
 
+from .delivery_counters import DeliveryCounters
 from .device_watch import DeviceWatch, check_loss
 
 # A gap between two calls is a pause (compilation, evaluation, a checkpoint) where it is longer than a second and than
@@ -24,13 +26,14 @@ class TrainerMeter:
     """Counters of one iterator, which only grow; one thread at a time changes them, under the reader's lock."""
 
     def __init__(self) -> None:
+        self.number = new_number()  # of what it counts, for snapshots
         self._first_ns: int | None = None  # when the first element was there
         self._last_ns = 0  # when the stream was asked last, and answered
         self._closed_ns: int | None = None  # when the iterator was closed: its time ends there
         self._thread = 0  # that asked
         self._opening = self._opening_since_first = self._waiting = self._handing = self._paused = 0
         self._paused_told = 0  # with a pause that had not ended
-        self._blocked_calls = self._placing = 0
+        self._openings = self._blocked_calls = self._placing = 0
         self._opened = True  # the next answer is the first after an opening, a seek or a restore
         self._watch: DeviceWatch | None = None
         self._gaps: deque[int] = deque(maxlen=_REMEMBERED_GAPS)  # for each element
@@ -39,6 +42,11 @@ class TrainerMeter:
     def moved(self) -> None:
         """The stream was ended: the next answer is the first of another."""
         self._opened = True
+
+    def before_asking(self, now: int) -> None:
+        """The stream is asked now, by perf_counter_ns."""
+        if self._watch is not None:
+            self._watch.before_asking(now)
 
     def asked(self, begun: int, blocked: int, *, given: int) -> None:
         """The stream was asked and has answered, or was interrupted.
@@ -62,7 +70,7 @@ class TrainerMeter:
         self._handing += now - begun - blocked
         if blocked:
             self._waiting += blocked
-            self._blocked_calls += 1
+            self._blocked_calls += given > 0
             if self._watch is not None:
                 self._watch.judge(begun, now)
 
@@ -72,6 +80,7 @@ class TrainerMeter:
             self._opening_since_first += taken
         elif given:
             self._first_ns = now
+        self._openings += given
         self._opened = not given
 
     def _pause_of(self, gap: int) -> int:
@@ -109,8 +118,8 @@ class TrainerMeter:
         """A batch was sent to devices; that is a part of the trainer's own time."""
         self._placing += nanoseconds
 
-    def counters(self, *, elements: int) -> TrainerCounters:
-        """What was counted so far. elements: that were handed out."""
+    def counters(self, handed_out: DeliveryCounters[Any]) -> TrainerCounters:
+        """What was counted so far."""
         now = time.perf_counter_ns() if self._closed_ns is None else self._closed_ns
         paused = max(self._paused, self._paused_told)
         # The thread that asks isn't in next(): it may have left its loop long ago. Of another nothing is known.
@@ -125,6 +134,10 @@ class TrainerMeter:
             handing=self._handing,
             placing=self._placing,
             paused=paused,
-            elements=elements,
+            elements=handed_out.elements,
+            after_first=max(0, handed_out.elements - 1),
+            openings=min(self._openings, handed_out.elements),
             blocked_calls=self._blocked_calls,
+            records=handed_out.records,
+            bad_records=handed_out.bad_records,
         )

@@ -2,6 +2,7 @@
 
 import copy
 import os
+import time
 import warnings
 from collections.abc import Iterable
 from functools import cached_property, partial
@@ -258,7 +259,8 @@ class DataLoader(LoaderInspection, Closing, Generic[T_co]):
         >>> loader.stats().pool.all.records
         64
         """
-        return Stats(None, self._shared_executor.statistics())
+        shared = self._shared_executor
+        return Stats(None, shared.statistics(), of=shared.number, at=time.perf_counter_ns())
 
     def close(self) -> None:
         """Ends the workers of this loader; its iterators can't go on. Closing twice does nothing.

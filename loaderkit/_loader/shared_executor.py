@@ -11,6 +11,7 @@ from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.executors.worker_pool import WorkerPool, living_pools
 from loaderkit._runtime.worker.program import Program
 from loaderkit._stats.counters import PoolCounters
+from loaderkit._stats.stats import new_number
 from loaderkit.errors import IteratorClosedError
 
 
@@ -43,6 +44,7 @@ class SharedExecutor:
     """
 
     def __init__(self) -> None:
+        self.number = new_number()  # of the snapshots of what its workers did
         self._executor: Executor | None = None
         self._pools: list[WorkerPool] = []  # replaced ones too: iterators that began there may still use them
         self._closed = False

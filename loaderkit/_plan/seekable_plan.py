@@ -132,6 +132,21 @@ class SeekablePlan(StreamShape):
             losses = with_losses(self, losses, facts.losses[k], at.q)
         return Position(at.step + 1, at.segments, cursors, at.q, losses)
 
+    def counts_between(self, start: Position, end: Position) -> tuple[int, int]:
+        """Records and bad records of this process from one position to a later one, without a move in between.
+
+        Records are about that many where operations change the number of rows, or shards share a last, smaller step.
+        """
+        bad = end.losses.count - start.losses.count
+        if end.cursors is None or start.cursors is None:
+            indices = max(0, self.index_of(end) - self.index_of(start))
+            return indices * len(self.shard.blocks) // self.shard.shard_count, bad
+        begun = start.cursors
+        indices = sum(
+            max(0, cursor[0] - begun.get(stream, cursor)[0]) for stream, cursor in end.cursors.items()
+        )
+        return indices // self.logical_streams, bad
+
     def after_losses(self, at: Position, losses: Sequence[Loss]) -> Position:
         """The position with the bad records after the last element."""
         return at._replace(losses=with_losses(self, at.losses, losses, at.q)) if losses else at

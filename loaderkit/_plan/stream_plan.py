@@ -43,6 +43,10 @@ class StreamPlan(Protocol[P]):
         """The position after element k of those that facts are of; at: the position before element k."""
         ...
 
+    def counts_between(self, start: P, end: P) -> tuple[int, int]:
+        """Records and bad records of this process from one position to a later one, without a move in between."""
+        ...
+
     def after_losses(self, at: P, losses: Sequence[Loss]) -> P:
         """The position with the bad records after the last element."""
         ...

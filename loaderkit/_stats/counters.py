@@ -162,6 +162,7 @@ class PoolCounters:
     mapped: bytes of the shared memory; used: of its slots; leased: of batches that the user holds; copied: of batches
     that were copied for want of memory. All 0 without workers.
     tasks_waiting: tasks that are given and not done. ready: elements that are made and not taken.
+    executor: its number in this process, for two may have workers of the same numbers; 0 where there is none.
     """
 
     workers: tuple[WorkerCounters, ...]
@@ -175,6 +176,12 @@ class PoolCounters:
     tasks_waiting: int = 0
     ready: int = 0
     places: tuple[WorkerCounters, ...] = ()
+    executor: int = 0
+
+    @property
+    def kind(self) -> str:
+        """Of the workers, also after their end."""
+        return (self.workers or (self.ended,))[0].kind
 
     def after(self, earlier: "PoolCounters") -> "PoolCounters":
         """This pool's counters on top of those of the pool that it replaced, whose workers have all ended for it.
@@ -191,9 +198,30 @@ class PoolCounters:
             copied=self.copied + earlier.copied,
         )
 
-    def places_since(self, earlier: "PoolCounters") -> tuple[WorkerCounters, ...]:
-        """`places` since an earlier snapshot."""
-        return _by_place(self.places, earlier.places, -1)
+    def since(self, earlier: "PoolCounters") -> "PoolCounters":
+        """What was counted since an earlier snapshot; what doesn't only grow is as it is now.
+
+        >>> worker = WorkerCounters(0, tasks=5)
+        >>> now = PoolCounters((worker,), lost=3)
+        >>> now.since(PoolCounters((WorkerCounters(0, tasks=2),), lost=2)).all.tasks
+        3
+        """
+        same = self.executor == earlier.executor
+        before = {worker.number: worker for worker in earlier.workers} if same else {}
+        workers = tuple(
+            worker.plus(before[worker.number], -1) if worker.number in before else worker
+            for worker in self.workers
+        )
+        ended = self.all.plus(earlier.all, -1).plus(total(workers), -1)
+        return replace(
+            self,
+            workers=workers,
+            ended=replace(ended, number=-1, kind=self.kind, phase=ENDED, memory=None),
+            places=_by_place(self.places, earlier.places, -1),
+            lost=self.lost - earlier.lost,
+            repeated=self.repeated - earlier.repeated,
+            copied=self.copied - earlier.copied,
+        )
 
     @property
     def all(self) -> WorkerCounters:

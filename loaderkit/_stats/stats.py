@@ -1,26 +1,30 @@
 """`Stats`: the figures of a loader that `it.stats()` gives, with what follows from them, as text, HTML and scalars."""
 
+import itertools
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from .counters import ENDED, PoolCounters, WorkerCounters, total
+from .counters import PoolCounters, WorkerCounters
 from .exposed import Exposed
 from .text import html_of, line_of, lines_of
 from .trainer import TrainerCounters
 
 _NS = 1e9
+new_number = itertools.count(1).__next__  # for what gives snapshots, in this process
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a loader's iterator and its workers did, from the first element on, or between two snapshots.
+    """What a loader's iterator and its workers did, from `iter(loader)` on, or between two snapshots.
 
-    `later - earlier` is the interval between two. A figure that isn't known is None, and "unknown" in texts.
+    `later - earlier` is the interval between two of one iterator or one loader; ValueError for others. A figure that
+    isn't known is None, and "unknown" in texts.
 
     trainer: of the thread that takes the elements; None for a loader's own `stats()`.
     pool: of the workers, which all iterators of a loader share.
-    step: that of the iterator; None for a loader.
-    bad_records: so far; None for a loader. exposed: what `it.watch(loss)` saw, None without it.
+    step: that of the iterator; None for a loader. exposed: what `it.watch(loss)` saw, None without it.
+    of: the number of the iterator or loader in this process. at: when it was taken, by perf_counter_ns.
+    of_interval: whether it is a difference.
 
     >>> import loaderkit as lk
     >>> it = iter(lk.load(range(100), num_epochs=1, batch_size=10))
@@ -33,29 +37,30 @@ class Stats:
     trainer: TrainerCounters | None
     pool: PoolCounters
     step: int | None = None
-    bad_records: int | None = None
     exposed: Exposed | None = None
+    of: int = 0
+    at: int = 0
     of_interval: bool = False
 
     def __sub__(self, earlier: "Stats") -> "Stats":
         if not isinstance(earlier, Stats):
             return NotImplemented
-        trainer = self.trainer
+        if self.of_interval or earlier.of_interval:
+            raise ValueError("stats: expected two snapshots, got an interval; subtract what stats() gave")
+        if self.of != earlier.of or (self.trainer is None) != (earlier.trainer is None):
+            raise ValueError(
+                "stats: expected two snapshots of one iterator or of one loader, got those of two; subtract what the "
+                "same one gave earlier"
+            )
+        if self.at < earlier.at:
+            raise ValueError("stats: expected later - earlier, got earlier - later; turn them round")
+        trainer, exposed = self.trainer, self.exposed
         if trainer is not None and earlier.trainer is not None:
             trainer = trainer.minus(earlier.trainer)
-        exposed = self.exposed
         if exposed is not None and earlier.exposed is not None:
             exposed = exposed.minus(earlier.exposed)
-        bad = self.bad_records
-        if bad is not None and earlier.bad_records is not None:
-            bad -= earlier.bad_records
         return replace(
-            self,
-            trainer=trainer,
-            pool=_pool_between(earlier.pool, self.pool),
-            bad_records=bad,
-            exposed=exposed,
-            of_interval=True,
+            self, trainer=trainer, pool=self.pool.since(earlier.pool), exposed=exposed, of_interval=True
         )
 
     # --- of the trainer -----------------------------------------------------------------------------------------
@@ -80,8 +85,15 @@ class Stats:
 
     @property
     def steps_per_second(self) -> float | None:
-        """While it ran."""
-        return _over(self.steps, self.running)
+        """Elements handed out while it ran; the first, which came before that, isn't among them."""
+        if self.trainer is None or (self.trainer.elements and not self.trainer.after_first):
+            return None
+        return _over(self.trainer.after_first, self.running)
+
+    @property
+    def bad_records(self) -> int | None:
+        """Bad records of the elements handed out; None for a loader."""
+        return None if self.trainer is None else self.trainer.bad_records
 
     @property
     def own(self) -> float | None:
@@ -108,10 +120,10 @@ class Stats:
 
     @property
     def ready(self) -> float | None:
-        """The share of elements that were ready when they were asked for, from 0 to 1."""
-        if self.trainer is None or self.trainer.elements <= 0:
+        """The share of elements that were ready when they were asked for, from 0 to 1; openings are left out."""
+        if self.trainer is None:
             return None
-        return max(0.0, 1.0 - self.trainer.blocked_calls / self.trainer.elements)
+        return _over(self.trainer.ready, self.trainer.elements - self.trainer.openings)
 
     @property
     def exposed_waiting(self) -> float | None:
@@ -133,8 +145,8 @@ class Stats:
 
     @property
     def workers(self) -> int:
-        """Workers there are; 0 where the thread that calls next() works."""
-        return sum(worker.kind != "inline" for worker in self.pool.workers)
+        """Workers of the loader, also while one is replaced and after their end; 0 where the thread of next() works."""
+        return 0 if self.pool.kind == "inline" else len(self.pool.places) or len(self.pool.workers)
 
     @property
     def busy(self) -> float | None:
@@ -190,20 +202,20 @@ class Stats:
 
     @property
     def records_per_second(self) -> float | None:
-        """Records read for each second in which it ran or opened; in a short run also those that are read ahead."""
-        return _over(self.pool.all.records, self._reading)
+        """Records of the elements handed out, as `steps_per_second`; dropped ones are among them, and none read ahead.
+
+        Where operations change the number of rows, or several shards share the last step, it is about that.
+        """
+        steps, trainer = self.steps_per_second, self.trainer
+        if steps is None or trainer is None:
+            return None
+        return steps * trainer.records / max(trainer.elements, 1)
 
     @property
     def bytes_per_second(self) -> float | None:
-        """Bytes made for each second in which it ran or opened, about."""
-        return _over(self.pool.all.nbytes, self._reading)
-
-    @property
-    def _reading(self) -> float | None:
-        """Seconds in which records were read: while it opens they are read ahead."""
-        if self.trainer is None or self.running is None:
-            return None
-        return self.running + self.trainer.opening / _NS
+        """Bytes of the elements handed out, about: as many for each record as the workers made for each they read."""
+        work, records = self.pool.all, self.records_per_second
+        return None if records is None else _over(records * work.nbytes, work.records)
 
     @property
     def read_latency(self) -> float | None:
@@ -295,21 +307,3 @@ def _fields_of(value: Any) -> dict[str, Any]:
 
 def _worker_json(worker: WorkerCounters) -> dict[str, Any]:
     return {**_fields_of(worker), "operations": [_fields_of(operation) for operation in worker.operations]}
-
-
-def _pool_between(earlier: PoolCounters, later: PoolCounters) -> PoolCounters:
-    before = {worker.number: worker for worker in earlier.workers}
-    workers = tuple(
-        worker.plus(before[worker.number], -1) if worker.number in before else worker
-        for worker in later.workers
-    )
-    ended = later.all.plus(earlier.all, -1).plus(total(workers), -1)
-    return replace(
-        later,
-        workers=workers,
-        ended=replace(ended, number=-1, phase=ENDED, memory=None),
-        lost=later.lost - earlier.lost,
-        repeated=later.repeated - earlier.repeated,
-        copied=later.copied - earlier.copied,
-        places=later.places_since(earlier),
-    )

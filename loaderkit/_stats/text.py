@@ -60,13 +60,22 @@ def duration(seconds: float | None) -> str:
     return f"{1e3 * seconds:,.0f} ms" if seconds < 1 else f"{seconds:,.3g} s"
 
 
+def counted(count: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "bad record"), counted(1200, "bad record")
+    ('1 bad record', '1,200 bad records')
+    """
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
 def rows_of(stats: "Stats") -> list[tuple[str, str]]:
     """What there is to say, a name and a text each."""
     rows = []
     if stats.trainer is not None:
         rows.append(("run", _run(stats)))
         rows.append(("trainer", _trainer(stats)))
-    rows.append((_workers_name(stats), _workers(stats)))
+    rows.append(("workers", _workers(stats)))
     if stats.parts:
         rows.append(("a record", _parts(stats)))
     rows.append(("memory", _memory(stats)))
@@ -94,17 +103,18 @@ def html_of(stats: "Stats") -> str:
 def line_of(stats: "Stats") -> str:
     """One line for a log."""
     if stats.trainer is None:
-        return f"{_workers_name(stats)}: {_workers(stats)}"
-    return f"{_run(stats)}; next() blocked {percent(stats.waiting)}; workers busy {percent(stats.busy)}"
+        return f"workers: {_workers(stats)}"
+    busy = f"workers busy {percent(stats.busy)}" if stats.workers else "no workers"
+    return f"{_run(stats)}; next() blocked {percent(stats.waiting)}; {busy}"
 
 
 def _run(stats: "Stats") -> str:
     trainer = stats.trainer
     assert trainer is not None
     text = (
-        f"{trainer.elapsed / 1e9:.1f} s, {trainer.elements:,} steps: {rate(stats.steps_per_second, 'steps')}"
+        f"{trainer.elapsed / 1e9:.1f} s, {counted(trainer.elements, 'step')}: "
+        f"{rate(stats.steps_per_second, 'steps')}, {rate(stats.records_per_second, 'records')}"
     )
-    text += f", {rate(stats.records_per_second, 'records')}"
     if stats.bytes_per_second is not None:
         text += f", {size(stats.bytes_per_second)}/s"
     if trainer.opening:
@@ -119,25 +129,24 @@ def _trainer(stats: "Stats") -> str:
     text += f"  loader's code {percent(stats.handing)}"
     if trainer.placing:
         text += f"  to devices {percent(stats.placing)}"
-    calls = trainer.elements - trainer.blocked_calls
-    text += f"  ready for {max(0, calls):,} of {trainer.elements:,}"
+    text += f"  ready for {trainer.ready:,} of {max(0, trainer.elements - trainer.openings):,}"
     if stats.exposed is not None:
         text += f"  device idle meanwhile {percent(stats.exposed_waiting)}"
     return text
 
 
-def _workers_name(stats: "Stats") -> str:
-    count = stats.workers
-    return "no workers" if not count else f"{count} worker" + ("s" if count > 1 else "")
-
-
 def _workers(stats: "Stats") -> str:
-    text = f"busy {percent(stats.busy)}  CPU {percent(stats.cpu)} of their tasks"
-    text += f"  no task {percent(stats.starving)}"
+    if not stats.pool.executor:
+        return "none yet"
+    if not stats.workers:
+        text = f"none: the thread that calls next() works, CPU {percent(stats.cpu)} of its tasks"
+    else:
+        text = f"{stats.workers}{'' if stats.pool.workers else ', ended'}  busy {percent(stats.busy)}"
+        text += f"  CPU {percent(stats.cpu)} of their tasks  no task {percent(stats.starving)}"
     if stats.reads_in_flight is not None:
         text += f"  reads in flight {stats.reads_in_flight:.1f}, {duration(stats.read_latency)} each"
-    stuck = [worker for worker in stats.pool.workers if worker.task is not None]
-    return text + (f"  at work now: {len(stuck)}" if stuck else "")
+    at_work = sum(worker.task is not None for worker in stats.pool.workers)
+    return text + (f"  at work now: {at_work}" if at_work else "")
 
 
 def _parts(stats: "Stats") -> str:
@@ -151,7 +160,9 @@ def _parts(stats: "Stats") -> str:
 
 def _memory(stats: "Stats") -> str:
     pool = stats.pool
-    text = f"{size(pool.leased)} held by you, {size(pool.used)} of {size(pool.mapped)} in use"
+    text = "no shared memory"
+    if pool.mapped:
+        text = f"{size(pool.leased)} held by you, {size(pool.used)} of {size(pool.mapped)} in use"
     if pool.copied:
         text += f", {size(pool.copied)} copied for want of memory"
     sizes = [worker.memory for worker in pool.workers if worker.memory is not None]
@@ -162,9 +173,10 @@ def _memory(stats: "Stats") -> str:
 
 def _faults(stats: "Stats") -> str:
     found = [
-        (stats.pool.lost, "workers lost"),
-        (stats.pool.repeated, "tasks done again"),
-        (stats.pool.all.retries, "reads tried again"),
-        (stats.bad_records or 0, "bad records"),
+        (stats.pool.lost, "worker", " lost"),
+        (stats.pool.repeated, "task", " done again"),
+        (stats.pool.all.retries, "read", " tried again"),
+        (stats.bad_records or 0, "bad record", ""),
     ]
-    return ", ".join(f"{count:,} {what}" for count, what in found if count) or "none"
+    text = ", ".join(counted(count, what) + then for count, what, then in found if count) or "none"
+    return text + (f"; bad records {UNKNOWN}" if stats.bad_records is None else "")

@@ -12,7 +12,9 @@ class TrainerCounters:
     restore; opening_since_first: without that of the first element of all.
     waiting: blocked otherwise, for workers, or at work itself where there are none. handing: in the loader's own code.
     placing: sending batches to devices. paused: in gaps that are far longer than usual, such as an evaluation.
-    elements: handed out. blocked_calls: calls of next() that were blocked, opening left out.
+    elements: handed out. after_first: those after the first. openings: those that came first after an opening.
+    blocked_calls: calls of next() that were blocked and gave an element, openings left out.
+    records, bad_records: of the elements handed out, this process's.
     """
 
     elapsed: int = 0
@@ -23,13 +25,22 @@ class TrainerCounters:
     placing: int = 0
     paused: int = 0
     elements: int = 0
+    after_first: int = 0
+    openings: int = 0
     blocked_calls: int = 0
+    records: int = 0
+    bad_records: int = 0
 
     @property
     def own(self) -> int:
         """Nanoseconds in the user's code between two elements, pauses left out."""
         mine = self.opening_since_first + self.waiting + self.handing + self.placing + self.paused
         return max(0, self.elapsed - mine)
+
+    @property
+    def ready(self) -> int:
+        """Elements that were ready when they were asked for, openings left out."""
+        return max(0, self.elements - self.openings - self.blocked_calls)
 
     def minus(self, earlier: "TrainerCounters") -> Self:
         """What was counted since an earlier snapshot.

@@ -136,15 +136,13 @@ def while_running(stats: Stats) -> tuple[float, float]:
 def _kind_of_workers(stats: Stats, busy: float, processors: int) -> str:
     cpu, delayed = stats.cpu or 0.0, stats.delayed or 0.0
     used = stats.workers * busy * cpu  # processors
-    in_threads = any(worker.kind == "thread" for worker in stats.pool.workers)
     wanted = stats.workers * busy * (cpu + delayed)
-    if in_threads and stats.workers > 1 and _ONE_LOCK[0] <= wanted <= _ONE_LOCK[1]:
+    if stats.pool.kind == "thread" and stats.workers > 1 and _ONE_LOCK[0] <= wanted <= _ONE_LOCK[1]:
         return "interpreter lock"
     if used > 0.9 * processors or (delayed > _DELAYED and is_on_cpu(stats)):
         return "processors"
-    waits = (
-        stats.ready is not None and stats.ready <= _READY
-    )  # then workers with nothing to do are of a short time
+    # Then workers with nothing to do are of a short time.
+    waits = stats.ready is not None and stats.ready <= _READY
     return "workers" if busy >= _BUSY or waits else "operation"
 
 

@@ -11,7 +11,7 @@ from loaderkit._loader.settings import LoaderSettings
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._stats.stats import Stats
-from loaderkit._stats.text import duration, percent
+from loaderkit._stats.text import counted, duration, percent
 from loaderkit._system.resources import available_cpus
 from loaderkit.sources.optional import advised_calls
 
@@ -46,10 +46,12 @@ def explain_run(stats: Stats, program: Program) -> Explanation:
     synchronous = "jax" not in sys.modules
     bottleneck = is_bottleneck(stats, synchronous=synchronous)
     limit = limit_of(stats, processors=processors, threads=threads)
-    if limit.kind == "trainer":
-        bottleneck = False
     if limit.kind == "unknown":
         return Explanation(None, limit, lacking="take some steps first")
+    if limit.kind == "trainer":
+        bottleneck = False
+    elif bottleneck is False:  # the device has enough to do, however long next() blocks
+        limit = Limit("trainer", "the trainer", limit.part)
     advice = advice_of(limit, workers=workers, processors=processors, threads=threads)
     why = [
         f"next() blocked for {percent(stats.waiting)} of the time, and was ready for {percent(stats.ready)} of steps."
@@ -65,19 +67,26 @@ def explain_run(stats: Stats, program: Program) -> Explanation:
             f"Workers were busy for {percent(stats.busy)}, with a processor for {percent(stats.cpu)} of that."
         )
     notes = _notes(stats)
-    return Explanation(bottleneck, limit, "" if bottleneck is False else advice, tuple(why), (), tuple(notes))
+    lacking = "use it.watch(loss)"
+    if stats.exposed is not None:
+        lacking = "it.watch(loss) has seen no blocked next() yet"
+    return Explanation(
+        bottleneck, limit, "" if bottleneck is False else advice, tuple(why), (), tuple(notes), lacking
+    )
 
 
 def _notes(stats: Stats) -> list[str]:
     notes = []
     if stats.pool.lost:
-        notes.append(f"{stats.pool.lost} workers were lost: their work was done again.")
+        notes.append(f"{counted(stats.pool.lost, 'worker')} lost: the work was done again.")
     if stats.pool.copied:
         notes.append("Batches were copied for want of memory: hold fewer, or give a larger max_memory.")
     if stats.trainer is not None and stats.trainer.paused:
         notes.append(f"Pauses of {duration(stats.trainer.paused / 1e9)} in all are left out.")
     if stats.handing is not None and stats.handing > ENOUGH:
         notes.append(f"The loader's own code takes {percent(stats.handing)}: larger batches need less of it.")
+    if stats.placing is not None and stats.placing > ENOUGH:
+        notes.append(f"Sending batches to devices takes {percent(stats.placing)} of the trainer's time.")
     return notes
 
 

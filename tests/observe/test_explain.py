@@ -1,15 +1,19 @@
 """`explain`: pipelines of known limit are told apart, by counters and by experiments."""
 
+import sys
 import time
 
 import pytest
 
 import loaderkit as lk
+from loaderkit._loader.loader import settings_of
+from loaderkit._loader.program import program_of
 from loaderkit._stats.counters import OperationCounters, PoolCounters, WorkerCounters
 from loaderkit._stats.exposed import Exposed
 from loaderkit._stats.stats import Stats
 from loaderkit._stats.trainer import TrainerCounters
 from loaderkit.observe.analysis import is_bottleneck, limit_of, rate_at
+from loaderkit.observe.explain import explain_run
 
 S = 10**9
 
@@ -108,6 +112,22 @@ def test_a_run_is_explained_from_what_it_counted():
     assert "Limit: operations[0] Map(sleep_4ms) waiting" in said.first_line
     assert said.to_json()["limit"]["kind"] == "workers"
     assert said._repr_html_().startswith("<p>")
+    for explained in (
+        it.explain(),
+        loader.close() or it.explain(),
+    ):  # of a closed iterator, of a closed loader
+        assert (explained.limit.kind, explained.advice) == ("workers", "worker_count=2")
+
+
+def test_a_device_that_is_busy_makes_the_trainer_the_limit(monkeypatch):
+    program = program_of(settings_of(lk.load([1])), files={})
+    said = explain_run(stats_of(exposed=Exposed(0, S, 5)), program)
+    assert said.first_line == "The loader is not the bottleneck. Limit: the trainer."
+    monkeypatch.setitem(sys.modules, "jax", None)
+    assert (
+        "it.watch(loss) has seen no blocked next() yet"
+        in explain_run(stats_of(exposed=Exposed()), program).first_line
+    )
 
 
 @pytest.mark.slow

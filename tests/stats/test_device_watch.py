@@ -55,6 +55,37 @@ def test_a_device_that_is_at_work_is_not_idle():
     assert stats.exposed.share == 0.0
 
 
+def test_only_the_last_step_before_a_blocked_call_tells_of_it():
+    """A device that has done an early step may still be at work on those after it."""
+    with iter(lk.load(range(100), transformations=[slow], batch_size=2)) as it:
+        next(it)
+        it.watch(Loss(0))
+        it.watch(last := Loss(60))  # the next step, dispatched behind it
+        next(it)
+        next(it)  # after a step whose loss wasn't given
+        stats = it.stats()
+        last.let_go.set()
+    assert (stats.exposed.calls, stats.exposed.exposed) == (1, 0)
+
+
+def test_watching_waits_for_no_other_thread():
+    """next() in a thread of the user's holds the lock of the iterator while it is blocked."""
+    taken, release = threading.Event(), threading.Event()
+
+    def wait(x):
+        taken.set()
+        return release.wait(20) and x
+
+    with iter(lk.load(range(8), transformations=[wait])) as it:
+        taking = threading.Thread(target=next, args=(it,))
+        taking.start()
+        assert taken.wait(20)
+        it.watch(Loss(0))
+        assert taking.is_alive()
+        release.set()
+        taking.join()
+
+
 def test_what_cannot_be_watched_is_refused():
     jax = pytest.importorskip("jax")
     with iter(lk.load([1, 2])) as it:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from internals import worker_pids
+from internals import executor_of, worker_pids
 
 import loaderkit as lk
 from loaderkit._stats.counters import WorkerCounters
@@ -107,7 +107,8 @@ def test_the_trainers_parts_are_its_whole_time(kind, workers):
     parts = stats.own + stats.waiting + stats.handing + stats.placing
     assert parts == pytest.approx(1.0, abs=0.01)
     assert stats.steps == 10
-    assert stats.steps_per_second == pytest.approx(10 / (trainer.elapsed / 1e9), rel=0.05)
+    assert stats.steps_per_second == pytest.approx(9 / (trainer.elapsed / 1e9), rel=0.05)
+    assert stats.records_per_second == pytest.approx(16 * stats.steps_per_second, rel=0.2)  # half are dropped
 
 
 def test_where_the_loader_is_faster_nothing_is_blocked():
@@ -142,19 +143,123 @@ def test_counters_only_grow_through_kills_seeks_and_the_end():
     for before, after in pairwise(seen):
         for name in ("working", "telling", "tasks", "records", "rows", "nbytes", "read", "batch"):
             assert getattr(after.pool.all, name) >= getattr(before.pool.all, name), name
-        difference = after - before
-        assert difference.pool.all.records >= 0
-    assert "1 workers lost" in str(seen[-1])
+        if after.of == before.of:
+            assert (after - before).pool.all.records >= 0
+    assert "1 worker lost" in str(seen[-1])
 
 
-def test_time_ends_where_the_iterator_is_closed():
-    with lk.load(range(100), batch_size=2) as loader:
+@pytest.mark.parametrize("workers", [0, 1])
+def test_figures_are_those_of_the_end_where_the_iterator_is_closed(workers):
+    made = lk.load(range(100), batch_size=2, worker_count=workers, worker_kind="thread")
+    with made as loader:
         it = iter(loader)
         next(it), next(it)
         it.close()
         closed = it.stats()
         time.sleep(0.05)
-        assert it.stats().trainer == closed.trainer
+        assert (it.stats().trainer, it.stats().pool) == (closed.trainer, closed.pool)
+    assert it.stats().workers == workers
+    assert loader.stats().workers == workers
+
+
+def test_only_snapshots_of_one_iterator_are_subtracted():
+    loader = lk.load(range(100), batch_size=10, num_epochs=1)
+    one, other = iter(loader), iter(loader)
+    earlier, of_loader = one.stats(), loader.stats()
+    next(one)
+    later = one.stats()
+    assert (later - later).steps == 0
+    for first, second, why in [
+        (later, other.stats(), "one iterator or of one loader, got those of two"),
+        (later, of_loader, "got those of two"),
+        (of_loader, iter(lk.load([1])).stats(), "got those of two"),
+        (earlier, later, "expected later - earlier, got earlier - later"),
+        (later, later - earlier, "expected two snapshots, got an interval"),
+    ]:
+        with pytest.raises(ValueError, match=why):
+            first - second
+
+
+def test_rates_are_of_what_was_handed_out():
+    """Not of records that workers have read ahead, nor of those of another iterator."""
+    loader = lk.load(range(640), batch_size=8, worker_count=1, worker_kind="thread", num_epochs=2)
+    with loader, iter(loader) as first:
+        assert first.stats().steps_per_second is None
+        next(first)
+        assert first.stats().records_per_second is None  # one step has no duration
+        list(first)
+        assert first.stats().trainer.records == 1280
+        with iter(loader) as second:
+            for step in range(1, 6):
+                next(second)
+                assert second.stats().trainer.records == 8 * step
+            second.seek(70)
+            next(second)
+            stats = second.stats()
+        assert stats.trainer.records == 48
+        assert 48 <= stats.pool.all.records <= loader.stats().pool.all.records - 1280
+        assert stats.records_per_second == pytest.approx(8 * stats.steps_per_second)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_records_of_a_stream_with_other_rows_are_those_that_were_passed(shards):
+    loader = lk.load(
+        range(3999),
+        shuffle=True,
+        seed=0,
+        transformations=[lk.Filter(lambda x: x % 3 == 0)],
+        batch_size=8,
+        shard_options=lk.ShardOptions(0, shards),
+        logical_streams=4,
+    )
+    it = iter(loader)
+    for _ in range(50):
+        next(it)
+    assert it.stats().trainer.records == pytest.approx(50 * 8 * 3, rel=0.15)
+
+
+def test_bad_records_are_those_that_this_iterator_met():
+    def decode(x):
+        if x % 10 == 3:
+            raise ValueError("bad")
+        return x
+
+    loader = lk.load(
+        range(100), num_epochs=1, transformations=[decode], batch_size=10, on_record_error="skip"
+    )
+    first = iter(loader)
+    for _ in range(5):
+        next(first)
+    second = iter(loader)
+    second.set_state(first.get_state())
+    assert (second.bad_records, second.stats().bad_records) == (first.bad_records, 0)
+    list(second)
+    assert second.stats().bad_records == 10 - first.stats().bad_records
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # JAX warns in its own hook
+def test_a_fork_of_the_process_knows_nothing_and_does_not_wait():
+    with lk.load(range(1000), batch_size=2, worker_count=1, worker_kind="thread") as loader:
+        it = iter(loader)
+        next(it)
+        held = executor_of(loader).lock
+        ready, go = threading.Event(), threading.Event()
+
+        def hold():
+            with held:
+                ready.set()
+                go.wait(20)
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        ready.wait()
+        child = os.fork()
+        if not child:
+            os._exit(0 if it.stats().pool.all.records == 0 else 1)
+        _, status = os.waitpid(child, 0)
+        go.set()
+        holder.join()
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def test_a_task_that_is_stuck_is_seen_while_it_runs():
@@ -194,6 +299,7 @@ def test_figures_that_are_not_known_are_unknown():
     assert lk.load([1, 2]).stats().steps is None
     with pytest.raises(TypeError):
         stats - 3
+    assert "workers  none yet" in str(lk.load([1, 2], worker_count=1).stats())
 
 
 def test_iterators_of_one_loader_share_the_workers_and_not_the_steps():
@@ -267,7 +373,8 @@ def test_retries_and_bad_records_are_faults():
         list(it)
         text = str(it.stats())
     assert "2 reads tried again" in text
-    assert "1 bad records" in text
+    assert "1 bad record" in text and "bad records" not in text
+    assert "bad records unknown" in str(loader.stats())
 
 
 def test_as_text_html_scalars_and_json():

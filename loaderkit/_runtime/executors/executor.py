@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 # Batches are delivered in bulk where the user may hold this many times AHEAD_NBYTES: each bulk then fits in memory with
 # room for those that the user still holds.
 _BULK_MEMORY = 4
+_numbers = itertools.count(1)  # of executors
 
 
 class Delivery(NamedTuple):
@@ -148,6 +149,7 @@ class Executor(abc.ABC):
         self._has_freed = False
         self._abandoned: deque[int] = deque()  # streams whose last reference is gone
         self._new_stream = itertools.count().__next__
+        self._number = next(_numbers)
 
     def open(self, make: Callable[[SchedulerContext], Scheduler]) -> Stream:
         """Begins a stream.
@@ -261,6 +263,7 @@ class Executor(abc.ABC):
             copied=self._copied,
             tasks_waiting=self._dispatcher.waiting,
             places=tuple(places),
+            executor=self._number,
         )
 
     @abc.abstractmethod

@@ -319,6 +319,8 @@ class WorkerPool(Executor):
             _log.error("the engine failed", exc_info=error)
 
     def statistics(self) -> PoolCounters:
+        if os.getpid() != self._pid:  # the lock may be held by a thread that isn't there
+            return PoolCounters(())
         names = self.program.operation_names
         with self.lock:
             present = {**self._supervisor.workers, **self._supervisor.fenced}

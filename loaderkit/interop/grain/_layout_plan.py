@@ -91,6 +91,11 @@ class LayoutPlan:
         cursors = (*at.cursors[:part], place, *at.cursors[part + 1 :])
         return LayoutPosition(at.step + 1, turn, cursors)
 
+    def counts_between(self, start: LayoutPosition, end: LayoutPosition) -> tuple[int, int]:
+        """Records from one position to a later one; no bad one is ever accepted here."""
+        used = [sum(place[0] for place in at.cursors) for at in (start, end)]
+        return used[1] - used[0], 0
+
     def after_losses(self, at: LayoutPosition, losses: Sequence[Loss]) -> LayoutPosition:
         """The position unchanged: under Grain's names a record that can't be read is always an error."""
         return at

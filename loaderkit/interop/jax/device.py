@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import numpy as np
@@ -33,6 +33,9 @@ from .keys import children_of_rows, keys_of, words_of
 from .placement import fitting, held_rows, is_for_devices, leaves_of, place, rows_of, spread
 from .process_checks import ProcessChecks
 from .targets import check_process_order, checked_targets, first_device, row_target, shardings_in
+
+if TYPE_CHECKING:
+    from loaderkit.observe.explanation import Explanation
 
 
 def device_iterator(
@@ -271,6 +274,10 @@ class DeviceIterator(Closing):
     def stats(self) -> Stats:
         """What this iterator and the loader's workers did so far, as the wrapped iterator's."""
         return self._it.stats()
+
+    def explain(self) -> "Explanation":
+        """Whether the loader is the bottleneck, and what to try, as the wrapped iterator's."""
+        return self._it.explain()
 
     def watch(self, loss: Any) -> None:
         """Finds out whether the device is idle while next() is blocked, as the wrapped iterator's."""

@@ -1,7 +1,9 @@
 """Data sets by name, version and split."""
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from loaderkit import sources
@@ -9,9 +11,9 @@ from loaderkit.errors import DataFormatError, FileChangedError
 from loaderkit.sources import ConcatDataSource, TfdsDataSource
 
 from .card import CARD, DatasetCard, ShardFile, read_card
-from .find import find_dataset
+from .find import TFDS_INFO, find_dataset
 from .split_source import SplitDataSource
-from .splits import slices_of
+from .splits import check_split, slices_of
 from .supervised import supervised
 from .versions import is_version
 
@@ -23,12 +25,13 @@ _SOURCES = {
     "parquet": "ParquetDataSource",
     "tar": "TarDataSource",
     "tfrecord": "TFRecordDataSource",
+    "tokens": "TokenDataSource",
 }
 
 
 def open(  # noqa: A001 - lk.open; the built-in is not used in this file
     name: str | os.PathLike[str],
-    split: str,
+    split: str | None = None,
     *,
     as_supervised: bool = False,
     data_dir: str | os.PathLike[str] | None = None,
@@ -40,7 +43,8 @@ def open(  # noqa: A001 - lk.open; the built-in is not used in this file
     Args:
         name: "digits" for the newest version, "digits:1.*", "digits:1.0.2"; or the path of NAME/VERSION or of its
             dataset.json. For one of TFDS with a configuration "mnist/config:1.*".
-        split: as TFDS has it: "train", "train[:1000]", "train[10%:20%]+test", "train[0shard]", "all".
+        split: as TFDS has it: "train", "train[:1000]", "train[10%:20%]+test", "train[0shard]", "all". The error
+            for None says which splits there are.
         as_supervised: whether records are tuples (input, target), by the card's supervised keys.
         data_dir: the folder of the data sets; else $LOADERKIT_DATA_DIR, else ~/loaderkit_datasets.
 
@@ -55,10 +59,16 @@ def open(  # noqa: A001 - lk.open; the built-in is not used in this file
     """
     if not isinstance(as_supervised, bool):
         raise TypeError(f"as_supervised: expected True or False, got {as_supervised!r:.60}")
+    if split is not None:
+        check_split(split)
     found = find_dataset(name, data_dir)
     if found.is_tfds:
+        if split is None:
+            raise _no_split(_tfds_splits(found.path))
         return TfdsDataSource(found.path, split, as_supervised=as_supervised)
     card = _card_in(found.path)
+    if split is None:
+        raise _no_split(card.splits)
     slices = [each for each in slices_of(split, card.shard_lengths()) if each.start < each.stop]
     if not slices:
         raise ValueError(
@@ -91,8 +101,21 @@ def open_files(data_format: str, paths: Sequence[str], index: str | None = None)
         index: the file of their index; None where the source finds or makes it.
     """
     check_format(data_format)
+    if data_format == "tokens":  # a source has one file
+        each = [sources.TokenDataSource(path) for path in paths]
+        return each[0] if len(each) == 1 else ConcatDataSource(each)
     options = {} if index is None else {"index": index}
     return getattr(sources, _SOURCES[data_format])(list(paths), **options)
+
+
+def _no_split(splits: Iterable[str]) -> ValueError:
+    names = ", ".join(map(repr, splits))
+    return ValueError(f"split: expected one of {names}, a slice or several such as 'all', got None")
+
+
+def _tfds_splits(folder: str) -> list[str]:
+    info = json.loads(Path(folder, TFDS_INFO).read_text(encoding="utf-8"))
+    return [each["name"] for each in info["splits"]]
 
 
 def _card_in(folder: str) -> DatasetCard:

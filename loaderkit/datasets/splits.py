@@ -39,11 +39,23 @@ def slices_of(text: str, shard_lengths: Mapping[str, Sequence[int]]) -> list[Spl
     >>> slices_of("train[-10%:] + test[:2]", {"train": [60, 45], "test": [7]})
     [SplitSlice(split='train', start=95, stop=105), SplitSlice(split='test', start=0, stop=2)]
     """
-    if not isinstance(text, str):
-        raise TypeError(f"split: expected a text, got a {type(text).__name__}; {_FORMS}")
+    check_split(text)
     return [
         each for part in re.split(r"\s*\+\s*", text.strip()) for each in _slices_of_part(part, shard_lengths)
     ]
+
+
+def check_split(text: object) -> None:
+    """TypeError for what isn't a text, with what to write instead of a list.
+
+    Args:
+        text: given as a split.
+    """
+    if isinstance(text, str):
+        return
+    several = isinstance(text, list | tuple) and text and all(isinstance(each, str) for each in text)
+    advice = f"write {'+'.join(text)!r}, or open each by itself" if several else _FORMS  # type: ignore[arg-type]
+    raise TypeError(f"split: expected a text, got a {type(text).__name__}; {advice}")
 
 
 def _slices_of_part(part: str, shard_lengths: Mapping[str, Sequence[int]]) -> list[SplitSlice]:

@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import accumulate
 from typing import Any
 
 from loaderkit._base.canonical_json import digest
@@ -18,8 +20,8 @@ from loaderkit.writing.record_stream import source_or_none, source_records
 from loaderkit.writing.shard_jobs import safe_on_disk, sync
 from loaderkit.writing.write import checked_sizes, write
 
-from .card import DatasetCard, ShardFile, is_name, is_split, write_card
-from .features import features_of
+from .card import CARD, DatasetCard, ShardFile, is_name, is_split, write_card
+from .features import differing_field, features_of, joined_features
 from .find import data_dir_of
 from .open import check_format, open_files
 from .versions import is_version
@@ -86,14 +88,15 @@ def write_dataset(
     if not isinstance(description, str | None):
         raise TypeError(f"description: expected a text or None, got {description!r:.80}")
     folder = os.path.join(data_dir_of(data_dir), *dataset.split("/"), version)
-    _check_absent(folder, name)
     partial = f"{folder}.partial"
+    _delete_rest(folder, partial)
+    _check_absent(folder, name)
     with locked_folder(partial):
         _check_absent(folder, name)  # another process may have just finished
         finished = os.path.join(partial, "finished")
         os.makedirs(finished, exist_ok=True)
         _delete_others(finished, splits)
-        files, index, features = {}, {}, None
+        files, index, features = {}, {}, {}
         for split, records in splits.items():
             path = os.path.join(finished, split)
             done = os.path.join(partial, f"{split}.done")
@@ -102,21 +105,20 @@ def write_dataset(
                 files[split], sample, found = _inspect(path, split, format)
                 for record in sample:
                     _check_record(record, keys)
+                features[split] = features_of(sample)
+                _check_fields(features)
             except Exception as error:
                 error.add_note(f"lk.write_dataset: split {split!r} of {name}")
                 with contextlib.suppress(OSError):
-                    os.rmdir(
-                        finished
-                    )  # where it is empty, so that an error before the first file leaves nothing
+                    os.rmdir(finished)  # where it is empty: an error before the first file leaves nothing
                 raise
-            features = features_of(sample, features)
             if found is not None:
                 index[split] = f"{split}/{found}"
         card = DatasetCard(
             name=dataset,
             version=version,
             format=format,
-            features=features,
+            features=reduce(joined_features, features.values()),
             splits=files,
             index=index,
             supervised_keys=keys,
@@ -130,6 +132,13 @@ def write_dataset(
         sync(os.path.dirname(folder))
         shutil.rmtree(partial, ignore_errors=True)
     return folder
+
+
+def _delete_rest(folder: str, partial: str) -> None:
+    """Deletes what a run left that was killed when the data set had its name."""
+    if os.path.isdir(partial) and os.path.isfile(os.path.join(folder, CARD)):
+        with locked_folder(partial):
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def _delete_others(finished: str, splits: Mapping[str, Any]) -> None:
@@ -175,18 +184,23 @@ def _inspect(path: str, split: str, data_format: str) -> tuple[tuple[ShardFile, 
     """The files of a split, some of its records, and the name of its index, which opening it makes."""
     names = [each for each in os.listdir(path) if not each.endswith(INDEX)]
     names.sort(key=lambda each: (len(each), each))  # numbers of 5 digits, of 6 after them
-    numbers = {name: number for number, name in enumerate(names)}
-    source = open_files(data_format, [os.path.join(path, name) for name in names])
+    paths = [os.path.join(path, name) for name in names]
+    source = open_files(data_format, paths)
     try:
         total = len(source)
         sample = [source[key] for key in range(0, total, -(-total // SAMPLED))]
-        # The records of a file have consecutive keys, and the source says the file of any key.
-        ends = [
-            bisect.bisect_right(range(total), number, key=lambda key: numbers[_file_of(source, key)])
-            for number in range(len(names))
-        ]
+        if data_format == "tokens":
+            ends = [*accumulate(len(open_files(data_format, [each])) for each in paths)]
+        else:
+            # The records of a file have consecutive keys, and the source says the file of any key.
+            numbers = {name: number for number, name in enumerate(names)}
+            ends = [
+                bisect.bisect_right(range(total), number, key=lambda key: numbers[_file_of(source, key)])
+                for number in range(len(names))
+            ]
     finally:
-        source.close()
+        if data_format != "tokens":  # these are mapped, and have nothing to close
+            source.close()
     files = []
     for name, begin, end in zip(names, [0, *ends], ends):
         nbytes, sha256 = safe_on_disk(os.path.join(path, name))
@@ -223,6 +237,18 @@ def _check_splits(splits: object, shards: int | None, keys: tuple[str, ...] | No
             shard_count(shards, len(source))
             if keys is not None:
                 _check_record(next(source_records(source, False, 0, 1))[1], keys)
+
+
+def _check_fields(features: Mapping[str, Any]) -> None:
+    first, *others = features
+    for split in others:
+        field = differing_field(features[first], features[split])
+        if field is not None:
+            got = repr(field) if field else "dicts"
+            raise ValueError(
+                f"splits: expected records of the same fields in each split, got {got} in one of {first!r} and "
+                f"{split!r} alone; leave it out by a Map, or write a data set of its own"
+            )
 
 
 def _check_record(record: Any, keys: tuple[str, ...] | None) -> None:

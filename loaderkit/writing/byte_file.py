@@ -12,7 +12,7 @@ _BUFFER = 1 << 20  # bytes of one write; small records would be a system call ea
 class _NamedFile(io.FileIO):
     """A file of which the error of a write, such as that of a full disk, says the name."""
 
-    def write(self, data: Any, /) -> int | None:
+    def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except OSError as error:

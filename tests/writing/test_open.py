@@ -138,6 +138,16 @@ def test_other_arguments_that_mean_nothing(data_dir, tmp_path):
         open_dataset("numbers", "train", data_dir=3)
 
 
+def test_a_split_that_is_no_text(data_dir):
+    """The error says which splits there are, and how several are written."""
+    with pytest.raises(ValueError, match=r"split: expected one of 'train', 'test', a slice or .*, got None"):
+        open_dataset("numbers", data_dir=data_dir)
+    with pytest.raises(TypeError, match=r"split: expected a text, got a list; write 'train\+test', or open"):
+        open_dataset("numbers", ["train", "test"], data_dir=data_dir)
+    with pytest.raises(TypeError, match=r"split: expected a text, got a int; write for example"):
+        open_dataset("numbers", 3, data_dir=data_dir)
+
+
 def test_files_that_changed(data_dir):
     """A missing file, and one of another size, are named before any record is read."""
     path = data_dir / "numbers" / "2.0.0" / "train" / "00001-of-00002.jsonl"

@@ -105,5 +105,5 @@ def test_what_is_wrong_is_named(text, message):
     """The error has the part of the text that is wrong, and what to write."""
     with pytest.raises(ValueError, match="^split: " + message):
         slices_of(text, LENGTHS)
-    with pytest.raises(TypeError, match=r"^split: expected a text, got a list; write for example"):
+    with pytest.raises(TypeError, match=r"^split: expected a text, got a list; write 'train'"):
         slices_of(["train"], LENGTHS)

@@ -54,6 +54,46 @@ def test_other_formats(tmp_path, form):
         assert (record["cls"], record["txt"]) == (expected["cls"], expected["txt"])
 
 
+def test_token_files(tmp_path):
+    """Documents of several files, in slices, with the records of each file in the card."""
+    rows = [{"ids": np.arange(k % 5, dtype=np.uint16)} for k in range(20)]
+    for name, options in {"a": {"shards": 3}, "b": {"shards": 3, "worker_count": 2}, "c": {}}.items():
+        splits = {"train": rows, "test": iter(rows[:4])} if name == "c" else {"train": rows, "test": rows[:4]}
+        lk.write_dataset(splits, f"{name}:1.0.0", format="tokens", data_dir=tmp_path, **options)
+        source = lk.open(name, "train[1:]+test", data_dir=tmp_path)
+        expected = [row["ids"].tolist() for row in [*rows[1:], *rows[:4]]]
+        assert [row["ids"].tolist() for row in source] == expected
+    card = json.loads((tmp_path / "a/1.0.0/dataset.json").read_text())
+    assert [file["records"] for file in card["splits"]["train"]["files"]] == [6, 7, 7]
+    assert contents(tmp_path / "a/1.0.0/train") == contents(tmp_path / "b/1.0.0/train")
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        ({"x": 1}, r"got 'y' in one of 'train' and 'test' alone"),
+        ({"x": 1, "y": {"a": 1, "c": 2}}, r"got 'y/c' in one of"),
+        ({"x": 1, "y": 2}, r"got 'y' in one of"),
+        (b"x", r"got dicts in one of"),
+    ],
+)
+def test_splits_have_the_same_fields(tmp_path, test, message):
+    splits = {"train": [{"x": 1, "y": {"a": 1}}], "test": [test]}
+    with pytest.raises(ValueError, match=rf"^splits: expected records of the same fields .*{message}"):
+        lk.write_dataset(splits, "numbers:1.0.0", format="array_record", data_dir=tmp_path)
+    assert not (tmp_path / "numbers/1.0.0").exists()
+
+
+def test_what_a_kill_behind_the_rename_left_is_deleted(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(module.shutil, "rmtree", lambda *_, **__: None)
+        written(tmp_path)
+    assert (tmp_path / "numbers/1.0.0.partial").exists()
+    with pytest.raises(FileExistsError, match="expected a version that isn't there"):
+        written(tmp_path)
+    assert os.listdir(tmp_path / "numbers") == ["1.0.0"]
+
+
 def test_workers_and_restarts_change_no_byte(tmp_path, monkeypatch):
     """What an interrupted run has done isn't done again, and the folder has its name at the end only."""
     first = contents(written(tmp_path / "a"))

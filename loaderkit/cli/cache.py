@@ -59,6 +59,12 @@ def run(options: argparse.Namespace) -> int:
         cache = Cache(options.cache, 1 if options.limit is None else options.limit)
     out = Output(as_json=options.json)
     with named_data(options) as data:
+        if data.format not in SCANNED:
+            raise UsageError(
+                f"SRC: expected files that lk.Cache keeps: {', '.join(SCANNED)}, got {data.format}, which its source "
+                "reads without a cache; copy the files to a local disk, or write them as one of these by `loaderkit "
+                "convert SRC DST --to tar`"
+            )
         shards = data.shards()
         with usage_errors():
             index = find_index(shards, SCANNED[data.format])

@@ -40,8 +40,6 @@ def run(options: argparse.Namespace) -> int:
     """Writes the file."""
     if options.number is not None and options.number < 1:
         raise UsageError(f"--number: expected 1 or more, got {options.number}")
-    if options.processes < 0:
-        raise UsageError(f"--processes: expected 0 or more, got {options.processes}")
     check_pipe(options)
     form = write_format(options.output, options.to)
     out = Output(as_json=options.json)

@@ -75,8 +75,6 @@ def run(options: argparse.Namespace) -> int:
             )
         with usage_errors():
             options.shard_bytes = number_of_bytes("--shard-bytes", options.shard_bytes)
-    if options.processes < 0:
-        raise UsageError(f"--processes: expected 0 or more, got {options.processes}")
     function: Callable[[Any], Any] = unchanged
     version = "convert"
     if options.call is not None:

@@ -10,6 +10,7 @@ import numpy as np
 from .exit_status import ExitStatus
 from .named_function import named_function
 from .open_source import add_source_arguments, open_source
+from .output import Output, add_output_argument
 from .read_each import read_each
 from .values import value_json
 from .write_output import named_field
@@ -19,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.description = (
         "Write a field of the first record to stdout, and nothing else: bytes as they are, other values as a line of "
-        "text. The exit status is 1 where no record is chosen."
+        "text, or all as a JSON document. The exit status is 1 where no record is chosen."
     )
     add_source_arguments(parser)
     parser.add_argument(
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODULE:FUNCTION",
         help="the first record for which this Python function gives true",
     )
+    add_output_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,7 +42,12 @@ def run(options: argparse.Namespace) -> int:
             if isinstance(record, Exception):
                 raise record if isinstance(record, OSError) else OSError(f"{opened.location(key)}: {record}")
             if where is None or where(record):
-                write_value(named_field(record, options.field, opened, key))
+                value = named_field(record, options.field, opened, key)
+                if options.json:
+                    place = {"record": key, "location": opened.location(key), "field": options.field}
+                    Output(as_json=True).document({**place, "value": value_json(value)})
+                else:
+                    write_value(value)
                 return ExitStatus.DONE
     print("loaderkit first: no record was chosen", file=sys.stderr)
     return ExitStatus.FINDINGS

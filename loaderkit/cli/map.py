@@ -1,6 +1,8 @@
 """`loaderkit map`: a shell command, or a function, on each record; its files are written again in order."""
 
 import argparse
+import contextlib
+import json
 import os
 import shlex
 import subprocess
@@ -10,8 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from loaderkit.errors import DataFormatError
 from loaderkit.writing.map_shards import map_shards
+from loaderkit.writing.shard_jobs import sync
 
 from .exit_status import ExitStatus, UsageError
 from .named_function import named_function, version_of
@@ -56,8 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Maps the records."""
-    shards = options.shards or 1
-    if shards < 1 or (shards > 1 and "{}" not in options.output):
+    shards = 1 if options.shards is None else options.shards
+    if shards < 1:
+        raise UsageError(f"--shards: expected 1 or more, got {shards}")
+    if shards > 1 and "{}" not in options.output:
         raise UsageError("--output: expected a name with {} for several shards, as in 'out-{}.tar'")
     function, version = _function(options)
     form = write_format(options.output, None)
@@ -84,6 +91,8 @@ def run(options: argparse.Namespace) -> int:
             raise DataFormatError(f"{error}{notes}") from error
     for path, target in zip(made, targets, strict=True):
         os.replace(path, target)
+    for parent in {os.path.dirname(os.path.abspath(target)) for target in targets}:
+        sync(parent)
     os.rmdir(folder)
     out = Output(as_json=options.json)
     out.document({"files": targets, "records_read": records})
@@ -142,6 +151,11 @@ def _as_bytes(name: str, value: Any) -> bytes:
         return value.encode()
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, bool | int | float | dict | list):
+        with contextlib.suppress(TypeError):  # of what is in a dict or a list
+            return json.dumps(plain, ensure_ascii=False).encode()
     raise TypeError(
-        f"field {name!r}: expected bytes or text for a file, got {type(value).__name__}; use --call with a function"
+        f"field {name!r}: expected bytes, text, a number or JSON for a file, got {type(value).__name__}; use --call "
+        "with a function"
     )

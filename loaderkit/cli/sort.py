@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -51,8 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Writes the sorted file."""
     check_pipe(options)
-    if options.processes < 0:
-        raise UsageError(f"--processes: expected 0 or more, got {options.processes}")
     form = write_format(options.output, options.to)
     out = Output(as_json=options.json)
     with named_data(options) as data, _opened(data) as opened:
@@ -117,11 +116,16 @@ def _comparable(value: Any, options: argparse.Namespace, opened: OpenedSource, k
         value = value.item()
     if options.numeric:
         try:
-            return float(value)
+            value = _number(value)
         except (ValueError, TypeError):
             raise UsageError(
                 f"--numeric: expected numbers, got {value!r:.80} in {opened.location(key)}"
             ) from None
+    if isinstance(value, float) and math.isnan(value):
+        raise UsageError(
+            f"--field: expected numbers that have an order, got nan in {opened.location(key)}; leave such records out: "
+            "loaderkit convert --call MODULE:FUNCTION, which gives None for them"
+        )
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if not isinstance(value, bytes | bool | int | float):
@@ -129,3 +133,12 @@ def _comparable(value: Any, options: argparse.Namespace, opened: OpenedSource, k
             f"--field: expected text, bytes or numbers, got {type(value).__name__} in {opened.location(key)}"
         )
     return value
+
+
+def _number(value: Any) -> int | float:
+    if isinstance(value, bool | int | float):
+        return value
+    try:
+        return int(value)  # exactly: numbers of more than 15 digits may be one float
+    except ValueError:
+        return float(value)

@@ -56,8 +56,6 @@ def run(options: argparse.Namespace) -> int:
     for name in ("number", "max_shards"):
         if (given := getattr(options, name)) is not None and given < 1:
             raise UsageError(f"--{name.replace('_', '-')}: expected 1 or more, got {given}")
-    if options.processes < 0:
-        raise UsageError(f"--processes: expected 0 or more, got {options.processes}")
     if options.number is None and options.size is None:
         raise UsageError("split: expected -n or -s, the records or the bytes of a file, got neither")
     most = None if options.size is None else bytes_of("--size", options.size)

@@ -52,11 +52,17 @@ def add_processes_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-p",
         "--processes",
-        type=int,
+        type=_processes,
         default=0,
         metavar="N",
         help="worker processes that read and encode (default: 0)",
     )
+
+
+def _processes(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected 0 or more, got {text}")
+    return int(text)
 
 
 def write_format(name: str, to: str | None) -> WriteFormat:

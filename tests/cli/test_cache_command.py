@@ -71,3 +71,7 @@ def test_what_cannot_be_fetched(loaderkit, served, tmp_path):
     (tmp_path / "file").write_text("")
     ran = loaderkit("cache", pattern, "--cache", "file", "--fetch", "--limit", "1GB")
     assert ran.status == 3 and "file" in ran.err
+    lk.write([{"x": 1}], tmp_path / "x.parquet")
+    ran = loaderkit("cache", tmp_path / "x.parquet", "--cache", "kept")
+    assert ran.status == 2 and "files that lk.Cache keeps: tar, tfrecord, jsonl" in ran.err
+    assert "got parquet" in ran.err and "--to tar" in ran.err

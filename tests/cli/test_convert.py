@@ -54,6 +54,21 @@ def test_the_same_bytes_for_any_workers(loaderkit, archive, tmp_path):
     assert found != sorted(found) == [key for key, _ in RECORDS]
 
 
+def test_one_file_is_the_same_for_any_workers(loaderkit, archive, tmp_path):
+    """As it is, and through a function that leaves records out and makes several of others."""
+    (tmp_path / "several_of_test.py").write_text(
+        "def several(record):\n"
+        "    number = int(record.pop('__key__'))\n"
+        "    return [{**record, 'id': b'%d' % k} for k in range(number % 3)]\n"
+    )
+    for call in ([], ["--call", "several_of_test:several"]):
+        for workers in (0, 2):
+            ran = loaderkit("convert", archive, f"w{workers}.tar", *call, "-p", workers, "--overwrite")
+            assert ran.status == 0, ran.err
+        assert (tmp_path / "w0.tar").read_bytes() == (tmp_path / "w2.tar").read_bytes()
+    assert [record["id"] for record in read("w2.tar")] == [b"%d" % k for n in range(60) for k in range(n % 3)]
+
+
 def test_an_archive_packed_by_gzip(loaderkit, archive, tmp_path):
     """Both names of it; a cut one is an error."""
     packed = gzip.compress(archive.read_bytes())

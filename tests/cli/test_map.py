@@ -1,5 +1,6 @@
 """`loaderkit map`: a shell command or a function on each record, in order, with the same bytes for any workers."""
 
+import numpy as np
 import pytest
 
 import loaderkit as lk
@@ -30,6 +31,22 @@ def test_a_shell_command_makes_new_fields(loaderkit, archive, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir() if "mapped" in path.name) == []
 
 
+def test_fields_that_are_no_bytes(loaderkit, tmp_path, monkeypatch):
+    """Numbers and JSON are files, other values are refused."""
+    monkeypatch.chdir(tmp_path)
+    lk.write([{"n": 7, "f": np.float32(0.5), "flag": True, "box": [1, {"a": "b"}]}], "in.jsonl")
+    assert loaderkit("map", "in.jsonl", "-c", "true", "-o", "out.tar").status == 0
+    (made,) = lk.TarDataSource("out.tar")
+    del made["__key__"]
+    assert made == {"n": b"7", "f": b"0.5", "flag": b"true", "box": b'[1, {"a": "b"}]'}
+    lk.write([{"x": np.zeros(2)}], "array.jsonl")
+    ran = loaderkit("map", "array.jsonl", "-c", "true", "-o", "no.tar")
+    assert (
+        ran.status == 3
+        and "field 'x': expected bytes, text, a number or JSON for a file, got ndarray" in ran.err
+    )
+
+
 def test_a_command_that_fails(loaderkit, archive, tmp_path):
     """It ends with what was written to stderr, or the record is dropped."""
     command = "test $KEY != 004 || { echo no fours >&2; exit 7; }"
@@ -53,3 +70,6 @@ def test_a_function_and_what_is_refused(loaderkit, archive, tmp_path, monkeypatc
     assert loaderkit("map", archive, "--call", "mapper_of_test:twice", "-o", "two.tar").status == 2
     assert loaderkit("map", archive, "--call", "mapper_of_test:no", "-o", "x.tar").status == 2
     assert loaderkit("map", archive, "-c", "true", "-o", "x.tar", "--shards", "2").status == 2
+    for option in ("--shards", "-p"):
+        assert loaderkit("map", archive, "-c", "true", "-o", "x-{}.tar", option, "-1").status == 2
+    assert loaderkit("map", archive, "-c", "true", "-o", "x-{}.tar", "--shards", "0").status == 2

@@ -90,6 +90,24 @@ def test_values_that_have_no_order(loaderkit, tars, arguments, said):
     assert not Path("y.tar").exists()
 
 
+def test_numbers_of_many_digits_are_told_apart(loaderkit, tmp_path, monkeypatch):
+    """As floats they would be equal, and stay in their order."""
+    monkeypatch.chdir(tmp_path)
+    numbers = [2**60 + 2, 2**60 + 1, 2**60]
+    tar_of("x.tar", [(str(k), {"id": b"%d" % number}) for k, number in enumerate(numbers)])
+    assert loaderkit("sort", "x.tar", "-k", "id", "--numeric", "-o", "y.tar").status == 0
+    assert [int(record["id"]) for record in records_of("y.tar")] == sorted(numbers)
+
+
+def test_nan_has_no_order(loaderkit, tmp_path, monkeypatch):
+    """With one among them the others would be in none either."""
+    monkeypatch.chdir(tmp_path)
+    Path("x.jsonl").write_text('{"n": 3}\n{"n": NaN}\n{"n": 1}\n')
+    for more in ([], ["--numeric"]):
+        ran = loaderkit("sort", "x.jsonl", "-k", "n", "-o", "y.tar", *more)
+        assert ran.status == 2 and "got nan in x.jsonl[1]; leave such records out" in ran.err
+
+
 def test_values_of_different_types(loaderkit, tmp_path, monkeypatch):
     """Have no order: the first that differs is named."""
     monkeypatch.chdir(tmp_path)
@@ -118,7 +136,10 @@ def test_the_first_record_that_a_function_chooses(loaderkit, tars):
         "def two(record):\n    return record['cls'] == b'2'\n\ndef none(record):\n    return False\n"
     )
     assert loaderkit("first", tars, "-f", "txt").out == "t"
-    assert loaderkit("first", tars, "-f", "__key__", "--where", "chosen_by_tests:two").out == "000002\n"
+    chosen = ("first", tars, "-f", "__key__", "--where", "chosen_by_tests:two")
+    assert loaderkit(*chosen).out == "000002\n"
+    (told,) = loaderkit(*chosen, "--json").documents
+    assert told == {"record": 2, "location": "x-000.tar[2]", "field": "__key__", "value": "000002"}
     ran = loaderkit("first", tars, "-f", "txt", "--where", "chosen_by_tests:none")
     assert (ran.status, ran.out) == (1, "") and "no record was chosen" in ran.err
     for name in ("chosen_by_tests", "chosen_by_tests:three", "no_such_module:f"):

@@ -1,6 +1,7 @@
 """`loaderkit doctor`: whether this machine has what loaders need, with the fix where it hasn't."""
 
 import argparse
+import math
 import os
 import signal
 import subprocess
@@ -109,12 +110,14 @@ def _memory() -> SystemCheck:
 def _descriptors() -> SystemCheck:
     import resource
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = (math.inf if limit == resource.RLIM_INFINITY else limit for limit in limits)
     enough = soft >= _FEW_DESCRIPTORS
+    soft_text, hard_text = ("unlimited" if limit == math.inf else f"{limit:,}" for limit in (soft, hard))
     return SystemCheck(
         "descriptors",
         enough,
-        f"{soft:,} of {hard:,}",
+        f"{soft_text} of {hard_text}",
         "" if enough else f"Raise it: ulimit -n {min(hard, 65536)}",
     )
 
@@ -143,9 +146,10 @@ def _worker() -> SystemCheck:
             if len(seen) == 1:
                 os.kill(seen[0], signal.SIGKILL)
     lost = loader.stats().pool.lost
-    return SystemCheck(
-        "worker", len(seen) == 64 and lost <= 1, f"started, killed and replaced: {len(seen)} of 64 records"
-    )
+    what = "started, killed and replaced" if lost else "started, and killed behind its last task"
+    good = len(seen) == 64 and lost <= 1
+    fix = "" if good else "Workers end by themselves here: see the log of loaderkit at INFO"
+    return SystemCheck("worker", good, f"{what}: {len(seen)} of 64 records", fix)
 
 
 def _pid(x: object) -> int:
@@ -153,11 +157,15 @@ def _pid(x: object) -> int:
 
 
 def _devices() -> SystemCheck:
-    ran = subprocess.run(
-        [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_DEVICES_SECONDS, check=False
-    )
+    command = [sys.executable, "-c", _PROBE]
+    fix = 'See the whole error: python -c "import jax; jax.devices()"'
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=_DEVICES_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return SystemCheck("JAX", False, f"no answer in {_DEVICES_SECONDS} s", fix)
     if ran.returncode:
         last = (ran.stderr.strip().splitlines() or ["no output"])[-1]
-        return SystemCheck("JAX", "No module named 'jax'" in last, last[:200])
+        good = "No module named 'jax'" in last
+        return SystemCheck("JAX", good, last[:200], "" if good else fix)
     version, _, devices = ran.stdout.strip().partition(" | ")
     return SystemCheck("JAX", True, f"{version}: {devices[:200]}")

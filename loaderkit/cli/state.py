@@ -132,17 +132,17 @@ def _differences(path: str, one: Any, two: Any) -> list[tuple[str, Any, Any]]:
 
 def _verify(saved: SavedState, out: Output) -> int:
     problems = [f"{name} is missing" for name in saved.missing]
-    states = []
+    states: dict[Path, State] = {}
     for file in saved.files:
         try:
-            states.append(loaded(file))
+            states[file] = loaded(file)
         except StateError as error:
             problems.append(str(error))
         else:
-            if states[-1].digest_missing:
+            if states[file].digest_missing:
                 problems.append(f"{file}: it has no digest: it was edited by hand")
-    if len({state.step for state in states}) > 1:
-        steps = ", ".join(f"{file.name} of step {state.step:,}" for file, state in zip(saved.files, states))
+    if len({state.step for state in states.values()}) > 1:
+        steps = ", ".join(f"{file.name} of step {state.step:,}" for file, state in states.items())
         problems.append(f"the files are of different steps: {steps}")
     elif states and not problems:
         state = saved.state()
@@ -152,8 +152,12 @@ def _verify(saved: SavedState, out: Output) -> int:
         if lacking:
             problems.append(f"no file has the positions of the logical streams {lacking}")
     out.document({"files": list(map(str, saved.files)), "problems": problems})
-    for problem in problems or [f"{len(saved.files)} files of step {states[0].step:,}: nothing is wrong"]:
+    for problem in problems:
         out.text(problem)
+    if not problems:
+        step = states[saved.files[0]].step
+        files = "1 file" if len(states) == 1 else f"{len(states):,} files"
+        out.text(f"{files} of step {step:,}: nothing is wrong")
     return ExitStatus.FINDINGS if problems else ExitStatus.DONE
 
 

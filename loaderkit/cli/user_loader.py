@@ -72,9 +72,12 @@ def with_loader(name: str, arguments: list[str], work: OnLoader) -> int:
 def _of_function(module: str, function: str) -> tuple[DataLoader[Any], Any]:
     sys.path.insert(0, os.getcwd())
     try:
-        made = getattr(importlib.import_module(module), function)()
+        make = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"MODULE:FUNCTION: expected a function that can be imported, got {error}") from error
+    if not callable(make):
+        raise UsageError(f"MODULE:FUNCTION: expected a function, got {make!r:.80}")
+    made = make()
     loader, step = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not isinstance(loader, DataLoader):
         raise UsageError(

@@ -17,11 +17,15 @@ _AS_GOOD = 0.95  # of the best change: then the cheaper one is advised
 class Measured:
     """How fast a loader was in an experiment.
 
-    rate: records a second. stats: of the time that was measured.
+    rate: elements a second, and in `Experiments` records a second. stats: of the time that was measured.
     """
 
     rate: float
     stats: Stats
+
+    def times(self, factor: float) -> "Measured":
+        """The same in another unit, of which an element has so many."""
+        return replace(self, rate=factor * self.rate)
 
 
 def together(same: list[Measured]) -> Measured:
@@ -95,8 +99,12 @@ def limit_from(made: Experiments) -> Limit:
 
 
 def limit_of_alone(made: Experiments) -> Limit:
-    """What limits the loader without a step."""
-    return limit_of(made.alone.stats, processors=made.processors, threads=made.threads)
+    """What limits the loader without a step: nothing takes time then but the loader."""
+    limit = limit_of(made.alone.stats, processors=made.processors, threads=made.threads)
+    if limit.kind == "trainer":  # epochs of a few steps: what blocks next() is their opening
+        stats = replace(made.alone.stats, trainer=None)
+        limit = limit_of(stats, processors=made.processors, threads=made.threads)
+    return limit
 
 
 def changes_of(made: Experiments) -> list[Change]:

@@ -26,12 +26,15 @@ from .conclusion import Measured
 _WARM_SHARE = 0.25  # of an experiment's time, for the queues to fill
 _START_SECONDS = 30.0  # in which all workers have to be ready, beside the one that made the first element
 _STEP_CALLS, _FEWEST_CALLS = 64, 3  # before one result is waited for
+_COPIES_NBYTES = (
+    1 << 30
+)  # of the batches of these calls, which are there at once: 64 of a large one don't fit in memory
 
 
 def measure(
     loader: DataLoader[Any], seconds: float, step: Callable[[Any], Any] | None = None, **changes: Any
 ) -> Measured:
-    """How many records a second a loader makes, with a step on each batch or with nothing else to do.
+    """How many elements a second a loader makes, with a step on each or with nothing else to do.
 
     Args:
         loader: left as it is.
@@ -62,13 +65,16 @@ def measure(
         wait(result)
         passed = time.perf_counter() - begun
         made = _stats(reader) - before
-    steps = made.steps or 0
-    plan = plan_of_loader(variant)
-    # Where operations change the number of rows, elements don't say records; what was read meanwhile does.
-    records = (
-        made.pool.all.records if plan.row_changing else steps * plan.batching.stride / plan.shard.shard_count
-    )
-    return Measured(records / passed, made)
+    return Measured((made.steps or 0) / passed, made)
+
+
+def records_of_element(loader: DataLoader[Any], stats: Stats) -> float:
+    """Records of this process that an element is made of, in the mean of a run where operations change their number."""
+    plan = plan_of_loader(loader)
+    if not plan.row_changing:
+        return plan.batching.stride * len(plan.shard.blocks) / plan.shard.shard_count
+    assert stats.trainer is not None
+    return max(stats.trainer.records, 1) / max(stats.trainer.elements, 1)
 
 
 def reads_alone(loader: DataLoader[Any], seconds: float) -> Measured | None:
@@ -77,28 +83,30 @@ def reads_alone(loader: DataLoader[Any], seconds: float) -> Measured | None:
     rows = max(1, plan.batching.stride // plan.shard.shard_count)
     try:
         # Rows stay in the worker: only their number is handed out.
-        return measure(loader, seconds, operations=(Batch(rows, batch_fn=len),), on_record_error="raise")
+        made = measure(loader, seconds, operations=(Batch(rows, batch_fn=len),), on_record_error="raise")
     except Exception:  # noqa: BLE001 - a record that needs the user's policy, or can't be sent
         return None
+    return made.times(rows)
 
 
 def time_step(loader: DataLoader[Any], step: Callable[[Any], Any], seconds: float) -> float:
-    """How many records a second a step takes: it is called on copies of one batch, and its last result is waited for.
+    """How many elements a second a step takes: it is called on copies of one, and its last result is waited for.
 
     Args:
         loader: gives the batch.
         step: the user's.
-        seconds: rounds of 64 calls are made, of fewer where 64 take longer, for about half of them.
+        seconds: rounds of 64 calls are made, of fewer where 64 take longer or much memory, for about half of them.
     """
     variant = variant_of(loader, worker_count=0)
-    plan = plan_of_loader(variant)
     with _reader(variant) as reader:
         batch = _endless(variant, reader)()
     wait(step(_copied(batch)))  # compiles
     begun = time.perf_counter()
     wait(step(_copied(batch)))
     one = max(time.perf_counter() - begun, 1e-9)
-    calls = int(min(max(seconds / 2 / one, _FEWEST_CALLS), _STEP_CALLS))
+    nbytes = sum(getattr(leaf, "nbytes", 0) for leaf in _leaves(batch))
+    most = min(_STEP_CALLS, _COPIES_NBYTES // max(nbytes, 1))
+    calls = int(max(min(seconds / 2 / one, most), _FEWEST_CALLS))
     taken, result = 0.0, None
     while not taken or (time.perf_counter() - begun) < seconds / 2:
         copies = [_copied(batch) for _ in range(calls)]
@@ -107,8 +115,7 @@ def time_step(loader: DataLoader[Any], step: Callable[[Any], Any], seconds: floa
             result = step(each)
         wait(result)
         taken = time.perf_counter() - begun_round
-    rows = plan.batching.stride / plan.shard.shard_count
-    return rows * calls / max(taken, 1e-9)
+    return calls / max(taken, 1e-9)
 
 
 def wait(result: Any) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import sys
 from typing import Any
 
@@ -25,7 +26,7 @@ from .conclusion import (
     limit_from,
     together,
 )
-from .experiments import measure, reads_alone, time_step
+from .experiments import measure, reads_alone, records_of_element, time_step
 from .explanation import Explanation
 
 _TWICE_SECONDS = 1.0  # an experiment that has so much time is made in two halves
@@ -107,7 +108,7 @@ def explain_loader(loader: DataLoader[Any], step: Any = None, seconds: float = 2
     Whether the loader is the bottleneck is unknown: give step=. Limit: ...
     """
     number("seconds", seconds, "a number of seconds")
-    if seconds < 1:
+    if not 1 <= seconds < math.inf:
         raise ValueError(f"seconds: expected 1 or more, got {seconds}")
     if step is not None and not callable(step):
         raise TypeError(f"step: expected a function of a batch, or None, got {step!r:.80}")
@@ -126,19 +127,22 @@ def explain_loader(loader: DataLoader[Any], step: Any = None, seconds: float = 2
         for order in orders
     ]
     runs = {count: together([one[count] for one in passes]) for count in counts}
+    here = runs[settings.worker_count]
+    alone = here if step is None else measure(loader, share)
+    each = records_of_element(loader, here.stats)
     made = Experiments(
         settings.worker_count,
         available_cpus(),
         _threads(settings.read_options, settings.source),
-        runs,
-        runs[settings.worker_count] if step is None else measure(loader, share),
+        {count: run.times(each) for count, run in runs.items()},
+        alone.times(each),
         reads_alone(loader, share),
-        demand,
+        None if demand is None else each * demand,
     )
     if is_limiting(made) is not False:
         for what, changes in _settings_for(limit_from(made), settings, made.threads):
             with contextlib.suppress(Exception):  # a setting that this loader can't have, such as its pickle
-                made = made.plus(what, measure(loader, share, step, **changes))
+                made = made.plus(what, measure(loader, share, step, **changes).times(each))
     return _conclude(made)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.integers import not_an_int
 from loaderkit._loader.loader import DataLoader, plan_of_loader, settings_of
 from loaderkit._loader.program import program_of
 from loaderkit._order.rng import child_of
@@ -105,7 +106,7 @@ def follow(loader: DataLoader[Any], index: int) -> Followed:
 
     Args:
         loader: its workers aren't used.
-        index: place in the stream of all epochs. IndexError where the stream has none such.
+        index: place in the stream of all epochs. TypeError where it isn't an int, IndexError where there is none such.
 
     >>> import loaderkit as lk
     >>> loader = lk.load([5, 6, 7], num_epochs=1, transformations=[lambda x: x / 2], batch_size=2)
@@ -115,6 +116,9 @@ def follow(loader: DataLoader[Any], index: int) -> Followed:
     """
     settings, plan = settings_of(loader), plan_of_loader(loader)
     program = program_of(settings, files={})
+    if isinstance(index, bool) or not isinstance(index, int | np.integer):
+        raise not_an_int("index", index, "the place of a record in the stream, as in loader.follow(0)")
+    index = int(index)
     if index < 0 or not plan.reaches(index):
         raise IndexError(f"index: expected one of the stream, got {index}")
     keys, _ = plan.record_keys(plan.first_position(), np.array([index], np.int64))

@@ -67,13 +67,17 @@ class PrometheusCollector:
     1
     """
 
-    def __init__(self, **loaders: Any) -> None:
-        if not loaders:
-            raise TypeError("loaders: expected an iterator or a loader by name, got none; write train=it")
+    def __init__(self, *unnamed: Any, **loaders: Any) -> None:
+        if unnamed or not loaders:
+            got = "one without a name" if unnamed else "none"
+            raise TypeError(
+                f"loaders: expected an iterator or a loader by name, got {got}; write lk.PrometheusCollector(train=it)"
+            )
         for name, loader in loaders.items():
             if not callable(getattr(loader, "stats", None)):
                 raise TypeError(
-                    f"{name}: expected an iterator of a loader or a loader, got {type(loader).__name__}"
+                    f"{name}: expected an iterator of a loader or a loader, got {type(loader).__name__}; write "
+                    f"{name}=iter(loader)"
                 )
         try:
             from prometheus_client import core

@@ -43,8 +43,11 @@ def slow(x):
 def loader():
     return lk.load(range(1000), transformations=[slow], batch_size=4)
 
+def fails():
+    return [].nothing
+
 def loader_and_step():
-    return loader(), lambda batch: time.sleep(0.3)
+    return lk.load(range(1000), batch_size=4), lambda batch: time.sleep(0.3)
 """
 
 
@@ -111,7 +114,11 @@ def test_explain_prints_the_answer_first(loaderkit, tmp_path, monkeypatch):
     done = loaderkit("explain", "job_to_explain:loader_and_step", "--seconds", "1")
     assert done.status == 0
     assert done.out.splitlines()[0] == "The loader is not the bottleneck. Limit: the trainer's step."
-    assert loaderkit("explain", "job_to_explain:loader", "--seconds", "0").status == 2
+    for seconds in ("0", "nan", "inf"):
+        assert loaderkit("explain", "job_to_explain:loader", "--seconds", seconds).status == 2
+    assert loaderkit("explain", "job_to_explain:time", "--seconds", "1").status == 2
+    with pytest.raises(AttributeError, match="nothing"):  # the user's own error, not a name that isn't there
+        loaderkit("explain", "job_to_explain:fails")
 
 
 def test_doctor_starts_and_kills_a_worker(loaderkit):

@@ -43,7 +43,8 @@ def test_diff_names_what_differs(loaderkit, tmp_path):
 
 def test_verify_finds_what_was_altered_or_is_missing(loaderkit, tmp_path):
     good = saved(tmp_path / "good" / "process_0-of-1.json")
-    assert loaderkit("state", "verify", good.parent).status == 0
+    ran = loaderkit("state", "verify", good.parent)
+    assert (ran.status, "1 file of step 3: nothing is wrong" in ran.out) == (0, True)
     altered = tmp_path / "altered.json"
     altered.write_text(good.read_text().replace('"step": 3', '"step": 4'))
     ran = loaderkit("state", "verify", altered)
@@ -53,6 +54,11 @@ def test_verify_finds_what_was_altered_or_is_missing(loaderkit, tmp_path):
     assert (ran.status, "process_0-of-2.json is missing" in ran.out) == (1, True)
     saved(tmp_path / "half" / "process_0-of-2.json", steps=4)
     assert "different steps" in loaderkit("state", "verify", half.parent).out
+    for process, steps in ((0, 3), (1, 4), (2, 5)):
+        saved(tmp_path / "third" / f"process_{process}-of-3.json", steps)
+    (tmp_path / "third" / "process_0-of-3.json").write_text("{")
+    ran = loaderkit("state", "verify", tmp_path / "third")
+    assert "process_1-of-3.json of step 4, process_2-of-3.json of step 5" in ran.out
 
 
 def test_an_edited_state_is_where_seek_and_skip_lead(loaderkit, tmp_path):

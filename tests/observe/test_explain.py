@@ -13,6 +13,8 @@ from loaderkit._stats.exposed import Exposed
 from loaderkit._stats.stats import Stats
 from loaderkit._stats.trainer import TrainerCounters
 from loaderkit.observe.analysis import is_bottleneck, limit_of, rate_at
+from loaderkit.observe.conclusion import Experiments, Measured, limit_of_alone
+from loaderkit.observe.experiments import records_of_element
 from loaderkit.observe.explain import explain_run
 
 S = 10**9
@@ -154,6 +156,23 @@ def test_a_slow_step_makes_the_trainer_the_limit():
     said = loader.explain(lambda batch: time.sleep(0.003), seconds=1)
     assert said.first_line == "The loader is not the bottleneck. Limit: the trainer's step."
     assert said.changes == ()
+
+
+def test_records_of_an_element_are_those_that_were_read_for_it():
+    """The step's demand and the loader's rates are in one unit, where a Filter drops records too."""
+    loader = lk.load(range(1000), transformations=[lk.Filter(lambda x: x % 4 == 0)], batch_size=4)
+    with iter(loader) as it:
+        for _ in range(10):
+            next(it)
+        assert records_of_element(loader, it.stats()) == pytest.approx(16, rel=0.1)
+    half = lk.load(range(1000), batch_size=4, shard_options=lk.ShardOptions(0, 2))
+    with iter(half) as it:
+        assert records_of_element(half, it.stats()) == 4
+
+
+def test_a_loader_of_few_steps_is_not_limited_by_a_trainer_that_there_is_not():
+    alone = Measured(100.0, stats_of(waiting=0.0, workers=0))  # openings all
+    assert limit_of_alone(Experiments(0, 2, 0, {0: alone}, alone)).kind == "calling thread"
 
 
 def test_without_a_step_no_gain_is_told():

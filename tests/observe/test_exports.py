@@ -135,5 +135,7 @@ def test_a_loader_has_its_workers_and_nothing_else_is_taken():
     assert "loaderkit_steps_total" not in {key[0] for key in scraped(registry)}
     with pytest.raises(TypeError, match="train: expected an iterator of a loader or a loader, got list"):
         lk.PrometheusCollector(train=[1])
-    with pytest.raises(TypeError, match="got none; write train=it"):
+    with pytest.raises(TypeError, match=r"got none; write lk.PrometheusCollector\(train=it\)"):
         lk.PrometheusCollector()
+    with pytest.raises(TypeError, match=r"got one without a name; write lk.PrometheusCollector\(train=it\)"):
+        lk.PrometheusCollector(made)

@@ -73,6 +73,10 @@ def test_an_index_that_is_not_there():
         loader_of(num_epochs=1).follow(20)
     with pytest.raises(IndexError):
         loader_of().follow(-1)
+    for wrong in ("x", 1.0, True, None):
+        with pytest.raises(TypeError, match=r"index: expected an int, got .*; the place of a record"):
+            loader_of().follow(wrong)
+    assert loader_of().follow(np.int64(3)).index == 3
 
 
 def test_what_a_loader_does():

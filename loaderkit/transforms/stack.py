@@ -162,9 +162,12 @@ def stack(parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]
         except StructureMismatch as found:
             records = f"{describe(0)} and {describe(first + found.position)}"
             where = f" of {found.path}" if found.path else ""
+            advice = "make them equal in a Map before Batch"
+            if "None" in (str(found.expected), str(found.got)):  # a null of a table or of JSON
+                advice = "None is no value of an array: put another in its place in a Map before Batch, such as nan"
             raise BatchError(
                 f"{records} can't be stacked: the structure{where} is {found.expected} in the first and "
-                f"{found.got} in the second; make them equal in a Map before Batch, or give Batch a batch_fn"
+                f"{found.got} in the second; {advice}, or give Batch a batch_fn"
             ) from None
         first += _size(part)
     joined = [Joiner(path, describe).join(columns) for path, columns in zip(paths(structure), zip(*table))]

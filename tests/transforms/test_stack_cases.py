@@ -114,7 +114,10 @@ def test_a_masked_array_is_refused() -> None:
         ([np.zeros(3), np.zeros(3), 1.0], r"shape \(3,\) in the first and \(\) in the second"),
         ([np.zeros(3), np.zeros(3), b"a"], r"shape \(3,\) in the first and \(\) in the second"),
         ([1.5, 2.5, np.datetime64(1, "s")], r"dtype float64 in the first and datetime64\[s\] in the second"),
-        ([1, 2, None], r"the structure of \['x'\] is \* in the first and None in the second"),
+        (
+            [1, 2, None],
+            r"the structure of \['x'\] is \* in the first and None in the second; None is no value of an array: put",
+        ),
         ([1, 2, {"a": 1}], r"the structure of \['x'\] is \* in the first and {'a': \*} in the second"),
     ],
 )

@@ -11,7 +11,7 @@ from loaderkit.sources.optional import many_reader
 from loaderkit.sources.protocol import require_source
 from loaderkit.sources.tables import library_names
 
-from .write_format import RecordEncoder
+from .write_format import RecordEncoder, WriteFormat
 
 # Records of one call of `__getitems__`: more take more memory, fewer take more calls.
 _READ_AT_ONCE = 64
@@ -129,6 +129,29 @@ def first_record(records: Iterable[Any]) -> tuple[Any, Iterator[Any]]:
     for one in rest:
         return one, itertools.chain([one], rest)
     raise ValueError("records: expected one or more, got none")
+
+
+def encoder_of(
+    writing: WriteFormat, records: Iterable[Any], drop: bool
+) -> tuple[RecordEncoder, Iterator[Any]]:
+    """The format's encoder for the first record, or for the first that it can write; and all records again.
+
+    Args:
+        writing: the format.
+        records: in their order.
+        drop: whether records that can't be written are left out.
+    """
+    first, rest = first_record(records)
+    if not drop:
+        return writing.encoder(first), rest
+    seen = []
+    for one in rest:
+        seen.append(one)
+        try:
+            return writing.encoder(one), itertools.chain(seen, rest)
+        except (TypeError, ValueError):
+            continue
+    raise ValueError("records: expected one or more that can be written, got none")
 
 
 def encode(encoder: RecordEncoder, record: Any, number: int) -> Any:

@@ -55,7 +55,14 @@ class WriteTarget:
                     )
                 if name.endswith(".partial") or (name.endswith(DONE) and not goes_on):
                     os.unlink(os.path.join(self.folder, name))
-            yield self.folder
+            try:
+                yield self.folder
+            except BaseException:
+                if not goes_on:  # what there is serves no later run, and may be what has filled the disk
+                    with contextlib.suppress(OSError):  # of a folder that has its name already
+                        for name in filter(self._is_ours, os.listdir(self.folder)):
+                            os.unlink(os.path.join(self.folder, name))
+                raise
 
     def finish(self, names: Sequence[str]) -> list[str]:
         """Gives the files their final place and deletes what else an earlier run left.

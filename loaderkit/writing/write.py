@@ -1,17 +1,17 @@
 """Writes records to files of any format."""
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from loaderkit._base.integers import at_least
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._storage.names import is_remote
-from loaderkit.sources.fingerprint import fingerprint_of
 
 from .formats import FORMATS, format_of_path, write_format
 from .parallel_encoding import encoded_by_workers
-from .record_stream import encoded_records, first_record, record_stream, source_or_none, source_records
-from .run_jobs import equal_shards, run_jobs, shard_jobs
+from .record_stream import encoded_records, encoder_of, record_stream, source_or_none, source_records
+from .run_jobs import equal_shards, run_jobs, shard_jobs, source_marks
 from .shard_jobs import DONE, ShardJobs
 from .shard_stream import write_by_bytes, write_spooled
 from .source_shard import SourceShards
@@ -94,11 +94,10 @@ def write(
         return _write_source(source, writing, target, names, drop, worker_count, worker_kind)
     with target.unfinished() as folder:
         if source is None:
-            first, stream = first_record(record_stream(records))
-            encoder = writing.encoder(first)
+            encoder, stream = encoder_of(writing, record_stream(records), drop)
             encoded = encoded_records(stream, encoder, drop)
         else:
-            encoder = writing.encoder(first_record(source_records(source, drop))[0][1])
+            encoder, _ = encoder_of(writing, _records_of(source, drop), drop)
             encoded = encoded_by_workers(source, encoder, drop, worker_count, worker_kind, read_options)
         if names is not None:
             write_spooled(encoded, writing, encoder, folder, names)
@@ -145,10 +144,10 @@ def _write_source(
     if len(names) > count:
         raise ValueError(f"shards: expected at most the {count} records, got {len(names)}")
     with target.unfinished(goes_on=True) as folder:
-        encoder = writing.encoder(first_record(source_records(source, drop))[0][1])
+        encoder, _ = encoder_of(writing, _records_of(source, drop), drop)
         keys = equal_shards(count, len(names))
         asked = {
-            "source": fingerprint_of(source),
+            "source": source_marks(source),
             "format": writing.name,
             "encoder": repr(encoder),
             "drop": drop,
@@ -159,3 +158,7 @@ def _write_source(
         jobs = ShardJobs(make, shard_jobs(asked, keys), done, files)
         run_jobs(jobs, worker_count=worker_count, worker_kind=worker_kind)
         return target.finish(names)
+
+
+def _records_of(source: Any, drop: bool) -> Iterator[Any]:
+    return (record for _, record in source_records(source, drop))

@@ -250,6 +250,51 @@ def test_a_changed_file_is_no_bad_record(tmp_path, shards):
     assert not (tmp_path / "set").exists()
 
 
+class Corrected:
+    """The class of a source, before and after a correction; it declares no fingerprint."""
+
+    def __init__(self, offset, kill):
+        self.offset, self.kill = offset, kill
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, key):
+        if self.kill and key == 8:
+            raise KeyboardInterrupt
+        return {"x": key + self.offset}
+
+
+def test_a_corrected_source_is_written_again(tmp_path):
+    """Not behind the files that the killed run had finished."""
+    with pytest.raises(KeyboardInterrupt):
+        lk.write(Corrected(0, True), tmp_path / "set", format="jsonl", shards=2)
+    files = lk.write(Corrected(5, False), tmp_path / "set", format="jsonl", shards=2)
+    assert [record["x"] for record in lk.JsonLinesDataSource(files)] == [*range(5, 15)]
+
+
+def test_the_first_record_is_dropped_as_others_are(tmp_path):
+    """It decides the fields only where it can be written."""
+    records = [None, {"x": 1}, {"x": 2}]
+    for given in (records, lambda: iter(records)):
+        for sizes in ({}, {"shards": 2}):
+            path = tmp_path / "set"
+            files = lk.write(given, path, format="parquet", on_record_error="drop", overwrite=True, **sizes)
+            assert [record["x"] for record in lk.ParquetDataSource(files) if record] == [1, 2]
+    with pytest.raises(ValueError, match="expected one or more that can be written, got none"):
+        lk.write([None], tmp_path / "none", format="parquet", on_record_error="drop")
+
+
+def test_an_error_leaves_no_unfinished_file(tmp_path):
+    """Nothing of it could be used again, and a disk may be full of it."""
+    for sizes in ({}, {"shards": 2}):
+        with pytest.raises(RuntimeError, match="no more"):
+            lk.write(failing, tmp_path / "set", format="jsonl", **sizes)
+        with pytest.raises(RuntimeError, match="no more"):
+            lk.write(failing, tmp_path / "a.jsonl")
+        assert os.listdir(tmp_path) == []
+
+
 def test_an_error_names_the_record_and_the_shard_of_the_user(tmp_path):
     """Not the steps of the loader that ran over the shards."""
     with pytest.raises(lk.errors.FileChangedError) as caught:

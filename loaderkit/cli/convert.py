@@ -25,7 +25,14 @@ from .named_function import named_function, version_of
 from .open_source import PIPE, add_source_arguments, open_source, shown_name, usage_errors
 from .output import Output, add_output_argument
 from .printable import counted
-from .write_output import add_processes_argument, shuffled_keys, write_file, write_format, write_source
+from .write_output import (
+    add_processes_argument,
+    data_errors,
+    shuffled_keys,
+    write_file,
+    write_format,
+    write_source,
+)
 
 TGZ = (".tgz", ".tar.gz")
 
@@ -116,7 +123,7 @@ def _write(
             found = mapped_records(function, source, options.processes)
             write_file(target, found, form, overwrite=options.overwrite)
         return 1
-    try:
+    with data_errors():
         if options.shard_bytes is not None:
             found = mapped_records(function, source, options.processes)
             size = options.shard_bytes
@@ -125,9 +132,6 @@ def _write(
         return len(
             map_shards(function, source, target, shards=shards, overwrite=options.overwrite, **arguments)
         )
-    except (ValueError, TypeError) as error:
-        notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
-        raise DataFormatError(f"{error}{notes}") from error
 
 
 def _target_format(options: argparse.Namespace, data_format: str) -> str:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit.errors import DataFormatError
 from loaderkit.writing.map_shards import map_shards
 from loaderkit.writing.shard_jobs import sync
 
@@ -23,7 +22,7 @@ from .named_function import named_function, version_of
 from .open_source import add_source_arguments, open_source
 from .output import Output, add_output_argument
 from .printable import counted
-from .write_output import add_processes_argument, write_format
+from .write_output import add_processes_argument, data_errors, write_format
 
 SAMPLE = "sample"  # the base name of a record's files in its folder
 _MOST_STDERR = 500  # characters
@@ -74,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     folder = f"{options.output.replace('{}', 'all')}.mapped"
     with open_source(options) as opened:
         records = len(opened.source)
-        try:
+        with data_errors():
             made = map_shards(
                 function,
                 opened.source,
@@ -86,9 +85,6 @@ def run(options: argparse.Namespace) -> int:
                 on_record_error=options.on_error,
                 overwrite=True,
             )
-        except (ValueError, TypeError) as error:
-            notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
-            raise DataFormatError(f"{error}{notes}") from error
     for path, target in zip(made, targets, strict=True):
         os.replace(path, target)
     for parent in {os.path.dirname(os.path.abspath(target)) for target in targets}:

@@ -5,13 +5,12 @@ import json
 from typing import Any
 
 from loaderkit._system.whole_file import whole_file
-from loaderkit.errors import DataFormatError
 from loaderkit.offline.column_stats import column_stats
 
 from .exit_status import ExitStatus
 from .open_source import add_source_arguments, open_source
 from .output import Output, add_output_argument
-from .write_output import add_processes_argument
+from .write_output import add_processes_argument, data_errors
 
 _SHOWN_TERMS = 5
 
@@ -42,17 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints the statistics."""
     columns = None if options.fields is None else [name for name in options.fields.split(",") if name]
-    with open_source(options) as opened:
-        try:
-            found = column_stats(
-                opened.source,
-                columns,
-                quantiles=options.quantiles,
-                vocabulary=options.vocabulary,
-                worker_count=options.processes,
-            )
-        except (ValueError, TypeError) as error:
-            raise DataFormatError(str(error)) from error
+    with open_source(options) as opened, data_errors():
+        found = column_stats(
+            opened.source,
+            columns,
+            quantiles=options.quantiles,
+            vocabulary=options.vocabulary,
+            worker_count=options.processes,
+        )
     if options.output is not None:
         with whole_file(options.output) as file:
             file.write(json.dumps(found, indent=2).encode() + b"\n")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.notes import notes_of
 from loaderkit.errors import DataFormatError
 from loaderkit.samplers import IndexSampler
 from loaderkit.writing import formats
@@ -29,6 +30,7 @@ from .open_source import PIPE, OpenedSource, shown_name
 from .output import Output
 from .printable import counted, size_text
 
+_WORKER_TRACEBACK = "Traceback of the worker"  # what the note of an error begins with that has one
 # Formats whose writers only append, so that a pipe takes each record when it is written; of others it takes the file.
 STREAMED = frozenset(("tar", "tfrecord", "jsonl"))
 
@@ -160,7 +162,10 @@ def data_errors() -> Iterator[None]:
     except (ValueError, TypeError) as error:
         if isinstance(error, OSError):
             raise
-        notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
+        # A worker's traceback is for the programmer of a loader; the notes beside it name the record.
+        notes = "".join(
+            f"; {note}" for note in notes_of(error) if not str(note).startswith(_WORKER_TRACEBACK)
+        )
         raise DataFormatError(f"{error}{notes}") from error
 
 

@@ -118,7 +118,8 @@ class ColumnStats:
         self._least: int | None = None
         self._most: int | None = None
         self._terms: Counter[Any] = Counter()
-        self._shapes: set[tuple[int, ...]] = set()
+        self._shapes: set[tuple[int, ...]] = set()  # the first few
+        self._last_axes: set[int] = set()  # their lengths, of all arrays; two are enough
 
     def add(self, value: Any) -> None:
         """Takes the value of the next record; None and NaN for a missing one."""
@@ -150,7 +151,9 @@ class ColumnStats:
             self._kinds["array"] += 1
             if len(self._shapes) <= 8:
                 self._shapes.add(array.shape)
-            if array.shape[-1] and len({shape[-1] for shape in self._shapes}) == 1:
+            if len(self._last_axes) <= 1:
+                self._last_axes.add(array.shape[-1])
+            if array.shape[-1] and len(self._last_axes) == 1:
                 rows = numbers.reshape(-1, array.shape[-1])
                 self._channels.add(rows[~np.isnan(rows).any(axis=1)])
         flat = numbers.reshape(-1)
@@ -201,7 +204,7 @@ class ColumnStats:
             made["length"] = self._lengths.result()
         if self._shapes:
             made["shapes"] = sorted(map(list, self._shapes))
-            if len({shape[-1] for shape in self._shapes}) == 1 and self._channels.count:
+            if len(self._last_axes) == 1 and self._channels.count:
                 channels = self._channels.result()
                 made["channels"] = {"mean": channels["mean"], "std": channels["std"]}
         if self._terms:

@@ -69,6 +69,14 @@ def test_one_file_is_the_same_for_any_workers(loaderkit, archive, tmp_path):
     assert [record["id"] for record in read("w2.tar")] == [b"%d" % k for n in range(60) for k in range(n % 3)]
 
 
+def test_a_function_that_fails_in_a_worker(loaderkit, archive, tmp_path):
+    """One line, with the record, without the worker's traceback."""
+    (tmp_path / "failing_of_test.py").write_text("def fail(record):\n    raise ValueError('odd one')\n")
+    ran = loaderkit("convert", archive, "b.tar", "--call", "failing_of_test:fail", "-p", "1")
+    assert ran.status == 3 and "odd one; " in ran.err and "a.tar[0]" in ran.err
+    assert ran.err.count("\n") == 1, ran.err
+
+
 def test_an_archive_packed_by_gzip(loaderkit, archive, tmp_path):
     """Both names of it; a cut one is an error."""
     packed = gzip.compress(archive.read_bytes())

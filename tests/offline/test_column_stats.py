@@ -86,6 +86,16 @@ def test_numbers_that_json_lacks_are_counted_and_left_out():
     assert lk.column_stats([{"x": 2**60 + 1}])["columns"]["x"]["max"] == 2**60 + 1
 
 
+def test_pictures_of_many_sizes_and_a_grey_one():
+    """Channels are told of as long as all arrays have as many."""
+    pictures = [{"p": np.full((2 + k, 3, 3), k, np.uint8)} for k in range(20)]
+    (column,) = lk.column_stats(pictures)["columns"].values()
+    assert len(column["channels"]["mean"]) == 3
+    for shape in ((4, 4), (4, 1)):
+        (column,) = lk.column_stats([*pictures, {"p": np.zeros(shape, np.uint8)}])["columns"].values()
+        assert column["count"] == 21 and "channels" not in column
+
+
 def test_columns_that_come_and_go():
     found = lk.column_stats([{"a": 1}, {"a": 2, "b": 3}, {"b": 4}])["columns"]
     assert (found["a"]["count"], found["a"]["missing"]) == (2, 1)

@@ -138,10 +138,15 @@ def test_other_arguments_that_mean_nothing(data_dir, tmp_path):
         open_dataset("numbers", "train", data_dir=3)
 
 
-def test_a_split_that_is_no_text(data_dir):
+def test_a_split_that_is_no_text(data_dir, tmp_path):
     """The error says which splits there are, and how several are written."""
     with pytest.raises(ValueError, match=r"split: expected one of 'train', 'test', a slice or .*, got None"):
         open_dataset("numbers", data_dir=data_dir)
+    prepared = tmp_path / "mnist" / "1.0.0"
+    prepared.mkdir(parents=True)
+    (prepared / "dataset_info.json").write_text('{"splits": [{"name": "train"}, {"name": "test"}]}')
+    with pytest.raises(ValueError, match=r"split: expected one of 'train', 'test', a slice or .*, got None"):
+        open_dataset("mnist", data_dir=tmp_path)
     with pytest.raises(TypeError, match=r"split: expected a text, got a list; write 'train\+test', or open"):
         open_dataset("numbers", ["train", "test"], data_dir=data_dir)
     with pytest.raises(TypeError, match=r"split: expected a text, got a int; write for example"):

@@ -28,11 +28,12 @@ class TrainerMeter:
     def __init__(self) -> None:
         self.number = new_number()  # of what it counts, for snapshots
         self._first_ns: int | None = None  # when the first element was there
-        self._last_ns = 0  # when the stream was asked last, and answered
+        self._last_ns = 0  # when the stream was asked last, or answered
+        self._asked_ns: int | None = None  # when the stream was asked that hasn't answered yet
         self._closed_ns: int | None = None  # when the iterator was closed: its time ends there
         self._thread = 0  # that asked
         self._opening = self._opening_since_first = self._waiting = self._handing = self._paused = 0
-        self._paused_told = 0  # with a pause that had not ended
+        self._paused_told = self._waiting_told = 0  # with a pause and a call that had not ended
         self._openings = self._blocked_calls = self._placing = 0
         self._opened = True  # the next answer is the first after an opening, a seek or a restore
         self._watch: DeviceWatch | None = None
@@ -45,6 +46,13 @@ class TrainerMeter:
 
     def before_asking(self, now: int) -> None:
         """The stream is asked now, by perf_counter_ns."""
+        self._thread = threading.get_ident()
+        if self._first_ns is not None:
+            gap = now - self._last_ns
+            if gap > _PAUSE_NS:
+                self._paused += self._pause_of(gap)
+            self._gaps.append(gap // self._given)
+        self._last_ns = self._asked_ns = now
         if self._watch is not None:
             self._watch.before_asking(now)
 
@@ -56,14 +64,9 @@ class TrainerMeter:
             blocked: nanoseconds for which it waited for workers, or worked itself.
             given: elements that it gave; the next gap has so many steps.
         """
-        now, self._thread, self._closed_ns = time.perf_counter_ns(), threading.get_ident(), None
-        if self._first_ns is not None:
-            gap = begun - self._last_ns
-            if gap > _PAUSE_NS:
-                self._paused += self._pause_of(gap)
-            self._gaps.append(gap // self._given)
-        self._given = max(given, 1)
-        self._last_ns = now
+        now = time.perf_counter_ns()
+        self._asked_ns = self._closed_ns = None  # before the sums: `counters` reads them first
+        self._given, self._last_ns = max(given, 1), now
         if self._opened:
             self._count_opening(now - begun, now, given=given > 0)
             return
@@ -121,19 +124,29 @@ class TrainerMeter:
     def counters(self, handed_out: DeliveryCounters[Any]) -> TrainerCounters:
         """What was counted so far."""
         now = time.perf_counter_ns() if self._closed_ns is None else self._closed_ns
-        paused = max(self._paused, self._paused_told)
-        # The thread that asks isn't in next(): it may have left its loop long ago. Of another nothing is known.
-        if self._first_ns is not None and threading.get_ident() == self._thread:
-            paused = max(paused, self._paused + self._pause_of(now - self._last_ns))
-            self._paused_told = paused
+        opening, since_first, waiting = self._opening, self._opening_since_first, self._waiting
+        first, asked = self._first_ns, self._asked_ns
+        # The thread that asks for this isn't in next(): it may have left its loop long ago.
+        if threading.get_ident() == self._thread:
+            if first is not None:
+                self._paused_told = max(self._paused_told, self._paused + self._pause_of(now - self._last_ns))
+        elif asked is not None:  # another thread is in next(), which may be blocked for long
+            open_ns = max(0, now - asked)
+            if not self._opened:
+                waiting += open_ns
+            elif first is None:
+                opening += open_ns
+            else:
+                opening, since_first = opening + open_ns, since_first + open_ns
+        self._waiting_told = max(self._waiting_told, waiting)
         return TrainerCounters(
-            elapsed=0 if self._first_ns is None else now - self._first_ns,
-            opening=self._opening,
-            opening_since_first=self._opening_since_first,
-            waiting=self._waiting,
+            elapsed=0 if first is None else now - first,
+            opening=opening,
+            opening_since_first=since_first,
+            waiting=self._waiting_told,
             handing=self._handing,
             placing=self._placing,
-            paused=paused,
+            paused=max(self._paused, self._paused_told),
             elements=handed_out.elements,
             after_first=max(0, handed_out.elements - 1),
             openings=min(self._openings, handed_out.elements),

@@ -191,6 +191,34 @@ def test_a_pause_that_was_told_is_not_taken_back_for_another_thread(clock):
     assert seen == [told] == [5000 * MS]
 
 
+def test_a_call_that_is_blocked_is_seen_by_other_threads_before_it_ends(clock):
+    seen, asleep = [], {}
+
+    def last(x):
+        if x == 63:
+            clock.sleep(5000 * MS)
+            asleep["until"] = clock.now()
+            other = threading.Thread(target=look)
+            other.start()
+            other.join()
+        return x
+
+    def look():
+        clock.sleep(asleep["until"] - clock.now())
+        seen.append(it.stats())
+
+    it = iter(lk.load(range(56, 64), transformations=[last], num_epochs=1).debug())
+    taken = 0
+    for _ in it:
+        taken += 1
+        clock.sleep(OWN)
+    stats = it.stats()
+    assert taken == 8
+    assert seen[0].trainer.waiting == stats.trainer.waiting == 5000 * MS
+    assert stats.trainer.own == 8 * OWN
+    check_trainer(stats.trainer)
+
+
 def test_a_seek_is_an_opening_and_not_a_wait(clock):
     it = iter(scripted(clock))
     for _ in range(5):

@@ -77,6 +77,7 @@ class InlineExecutor(Executor):
         self._assigned: deque[Assignment] = deque()  # not begun; MakeBatch tasks come first
         self._thread: int | None = None  # that did the first task
         self._times_before: tuple[int, int] | None = None  # those of its processors until then
+        self._told_delayed = 0
         self._dispatcher.ready(0)
 
     def next(self, stream: int) -> NextResult:
@@ -161,7 +162,8 @@ class InlineExecutor(Executor):
         if cpu is None or times is None or self._times_before is None:
             return None
         on_processor, delayed = (now - before for now, before in zip(times, self._times_before, strict=True))
-        return int(delayed * min(1.0, cpu / max(on_processor, 1)))
+        self._told_delayed = max(self._told_delayed, int(delayed * min(1.0, cpu / max(on_processor, 1))))
+        return self._told_delayed
 
     def shut_down(self) -> None:
         """Ends the reading threads and the feeder, if there are any."""

@@ -10,6 +10,7 @@ import pytest
 import loaderkit as lk
 from loaderkit._engine.dispatcher import Dispatcher
 from loaderkit._runtime.worker.meter import CELLS, Meter, counters
+from loaderkit._stats.counters import STARVING
 from loaderkit.transforms.pace import PiecePace
 
 MS = 10**6
@@ -352,6 +353,15 @@ def test_a_ready_element_costs_no_clock_read_and_few_calls(clock):
             ready.append(calls)
     assert len(ready) > 80
     assert max(ready) <= 4
+
+
+def test_a_phase_that_may_end_while_it_is_read_is_counted_until_then(clock):
+    meter = Meter()
+    meter.enter(STARVING)
+    clock.sleep(5)
+    cells = meter.cells
+    clock.sleep(100)  # the worker goes on, and this thread doesn't
+    assert counters(cells, 0, "thread", ()).starving == 5
 
 
 def test_a_group_of_cells_is_read_whole_or_again():

@@ -152,10 +152,13 @@ class Meter:
 
     @property
     def cells(self) -> Any:
-        """The cells: the shared ones, or of a worker of this process a list of what they would be now."""
+        """The cells: the shared ones, or of a worker of this process a list of what they are, open phase included."""
         if self._shared is not None:
             return self._shared
-        now, done = self._now, self._done
+        at = time.perf_counter_ns()  # first: the present phase may end while this thread doesn't run
+        now, done = self._now.copy(), self._done
+        now[_SUMS - _PHASE + now[0]] += max(0, at - now[1])
+        now[1] = 0
         return [0, 0, *now, 0, *done, *(0 for _ in range(CELLS - _CPU - len(done)))]
 
 
@@ -210,7 +213,7 @@ def _read(cells: Any, last: int) -> tuple[list[int], int]:
     tries = 0
     while True:
         changed = cells[last], cells[_PHASES_CHANGED]
-        seen, now = list(cells[:last]), time.perf_counter_ns()
+        now, seen = time.perf_counter_ns(), list(cells[:last])
         tries += 1
         if changed == (cells[_TASKS_CHANGE], cells[_PHASES_CHANGE]) or tries == _TRIES:
             return seen, now

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import itertools
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -156,13 +157,22 @@ def _partial(options: argparse.Namespace, name: str) -> str:
 
 
 def _finish(options: argparse.Namespace, names: Sequence[str]) -> None:
+    parent = os.path.dirname(os.path.abspath(names[0]))
+    prefix, extension = os.path.basename(options.output), os.path.splitext(names[0])[1]
+    pattern = re.compile(rf"{re.escape(prefix)}-\d{{6}}{re.escape(extension)}")
+    others = sorted({*filter(pattern.fullmatch, os.listdir(parent))} - {*map(os.path.basename, names)})
+    if others:
+        raise UsageError(
+            f"--output: expected no other files of this prefix, got {others[0]}, which would be read with them; delete "
+            "it, or give another prefix, and run the command again"
+        )
     for name in names:
         os.replace(_partial(options, name), name)
     folder = f"{options.output}.partial"
     for left in os.listdir(folder):
         if left.startswith(f"{os.path.basename(options.output)}-"):
             os.unlink(os.path.join(folder, left))
-    sync(os.path.dirname(os.path.abspath(names[0])))
+    sync(parent)
 
 
 def bytes_of(option: str, text: str) -> int:

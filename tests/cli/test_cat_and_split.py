@@ -198,6 +198,21 @@ def test_a_split_that_was_killed_goes_on(loaderkit, tars):
     assert not leftovers()
 
 
+def test_fewer_files_than_are_there(loaderkit, tars):
+    """The rest of the former set would be read with the new one: nothing is replaced before it is away."""
+    assert loaderkit("split", "x-000.tar", "-n", "5", "-o", "out").status == 0
+    before = {path.name: path.read_bytes() for path in Path().glob("out-*.tar")}
+    for size, other in ((["-n", "10"], "out-000002.tar"), (["-s", "1M"], "out-000001.tar")):
+        ran = loaderkit("split", "x-000.tar", *size, "-o", "out", "--overwrite")
+        assert ran.status == 2 and f"got {other}" in ran.err, ran.err
+        assert {path.name: path.read_bytes() for path in Path().glob("out-*.tar")} == before
+    for name in ("out-000002.tar", "out-000003.tar"):
+        os.unlink(name)
+    assert loaderkit("split", "x-000.tar", "-n", "10", "-o", "out", "--overwrite").status == 0
+    assert records_of("out-*.tar") == records_of("x-000.tar")
+    assert leftovers() == []
+
+
 def test_files_of_like_size(loaderkit, tars):
     """By records, by bytes, or what is reached first; the last may be smaller."""
     (told,) = loaderkit("split", tars, "-n", "25", "-o", "n/part", "--json").documents

@@ -121,6 +121,16 @@ def test_a_name_that_means_nothing(data_dir, name, error, message):
         open_dataset(name, "train", data_dir=data_dir)
 
 
+def test_a_path_that_looks_like_a_name(data_dir, monkeypatch, tmp_path):
+    """The error says how to write it, where there is such a folder."""
+    monkeypatch.chdir(data_dir)
+    with pytest.raises(
+        FileNotFoundError, match=r"got no such folder; write '\./numbers' for the folder here"
+    ):
+        open_dataset("numbers", "train", data_dir=tmp_path / "empty")
+    assert open_dataset("./numbers", "train", data_dir=tmp_path / "empty")
+
+
 def test_other_arguments_that_mean_nothing(data_dir, tmp_path):
     """Empty slices, no supervised keys, wrong types."""
     with pytest.raises(

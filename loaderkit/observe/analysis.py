@@ -152,7 +152,12 @@ def advice_of(limit: Limit, *, workers: int, processors: int, threads: int) -> s
         case "calling thread":
             return f"worker_count={max(1, processors)}"
         case "workers" | "operation":
-            return f"worker_count={2 * max(workers, 1)}"
+            count = 2 * max(workers, 1)
+            if " on CPU " in limit.what and count > processors:
+                if workers >= processors:
+                    return f"a cheaper {limit.part}, or more processors"
+                count = processors
+            return f"worker_count={count}"
         case "processors":
             return f"a cheaper {limit.part}, or more processors"
         case "interpreter lock":

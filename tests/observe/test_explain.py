@@ -12,7 +12,7 @@ from loaderkit._stats.counters import OperationCounters, PoolCounters, WorkerCou
 from loaderkit._stats.exposed import Exposed
 from loaderkit._stats.stats import Stats
 from loaderkit._stats.trainer import TrainerCounters
-from loaderkit.observe.analysis import is_bottleneck, limit_of, rate_at
+from loaderkit.observe.analysis import Limit, advice_of, is_bottleneck, limit_of, rate_at
 from loaderkit.observe.conclusion import Experiments, Measured, limit_of_alone
 from loaderkit.observe.experiments import records_of_element
 from loaderkit.observe.explain import explain_run
@@ -74,6 +74,22 @@ def test_the_limit_follows_from_the_counters(stats, kind, named):
     limit = limit_of(stats, processors=2, threads=0)
     assert limit.kind == kind
     assert named in limit.what
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "processors", "advice"),
+    [
+        ("workers", "on CPU", 8, "worker_count=4"),
+        ("workers", "on CPU", 3, "worker_count=3"),
+        ("workers", "on CPU", 2, "a cheaper Decode, or more processors"),
+        ("workers", "waiting", 2, "worker_count=4"),
+        ("calling thread", "on CPU", 3, "worker_count=3"),
+        ("trainer", "", 2, ""),
+    ],
+)
+def test_no_more_workers_are_advised_than_can_compute_at_once(kind, how, processors, advice):
+    limit = Limit(kind, f"Decode {how} (80% of a record's 1 ms)", "Decode")
+    assert advice_of(limit, workers=2, processors=processors, threads=0) == advice
 
 
 def test_nothing_is_claimed_of_a_device_without_watch():

@@ -6,6 +6,7 @@ import gzip
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,7 +19,6 @@ from loaderkit.writing.map_shards import map_shards
 from loaderkit.writing.shard_function import unchanged
 from loaderkit.writing.write import write
 
-from .data_format import format_by_name
 from .exit_status import ExitStatus, UsageError
 from .mapped_records import mapped_records
 from .named_function import named_function, version_of
@@ -28,6 +28,7 @@ from .printable import counted
 from .write_output import (
     add_processes_argument,
     data_errors,
+    format_of_target,
     shuffled_keys,
     write_file,
     write_format,
@@ -135,7 +136,7 @@ def _write(
 
 
 def _target_format(options: argparse.Namespace, data_format: str) -> str:
-    by_name = None if options.target == PIPE else format_by_name(options.target)
+    by_name = None if options.target == PIPE else format_of_target(options.target)
     name = options.to or by_name or data_format
     if name not in FORMATS:
         raise UsageError(f"--to: expected one of {', '.join(sorted(FORMATS))}, got {name}")
@@ -144,7 +145,7 @@ def _target_format(options: argparse.Namespace, data_format: str) -> str:
 
 
 def _is_file(target: str) -> bool:
-    return format_by_name(target) is not None
+    return format_of_target(target) is not None
 
 
 def _shuffled(source: Any, seed: int) -> SubsetDataSource:
@@ -171,7 +172,7 @@ def _unpack(name: str, folder: str) -> str:
     try:
         with gzip.open(name, "rb") as packed, open(path, "wb") as file:
             shutil.copyfileobj(packed, file)
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataFormatError(
             f"{name}: expected an archive packed by gzip, got another or a cut one: {error}"
         ) from None

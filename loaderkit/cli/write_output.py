@@ -24,7 +24,7 @@ from loaderkit.writing.shard_jobs import sync
 from loaderkit.writing.shard_stream import shard_writer
 from loaderkit.writing.write_format import RecordEncoder, WriteFormat
 
-from .data_format import format_by_name
+from .data_format import format_by_name, is_compressed
 from .exit_status import UsageError
 from .open_source import PIPE, OpenedSource, shown_name
 from .output import Output
@@ -75,11 +75,27 @@ def write_format(name: str, to: str | None) -> WriteFormat:
     >>> write_format("x.tar", None).name, write_format("-", None).name, write_format("x.ndjson", None).name
     ('tar', 'tar', 'jsonl')
     """
-    said = to or ("tar" if name == PIPE else formats.format_of_path(name) or format_by_name(name))
+    said = to or ("tar" if name == PIPE else format_of_target(name))
     if said not in formats.FORMATS:
         known = ", .".join(formats.FORMATS)
         raise UsageError(f"--output: expected a name that ends with .{known}, got {name}; or give --to")
     return formats.write_format(said)
+
+
+def format_of_target(name: str) -> str | None:
+    """The format that a new file's name says, None where it says none; UsageError for that of a compressed file.
+
+    name: of the file.
+
+    >>> format_of_target("x.tokens"), format_of_target("x.ndjson"), format_of_target("folder")
+    ('tokens', 'jsonl', None)
+    """
+    if is_compressed(name):
+        raise UsageError(
+            f"OUT: expected a file that can be read from any place, got the compressed {shown_name(name)}; write a "
+            "file such as x.tar, and compress it where a program asks for that"
+        )
+    return formats.format_of_path(name) or format_by_name(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 
+import numpy as np
 import pytest
 from small_archives import tar_of, tfrecord_of
 
@@ -69,6 +70,17 @@ def test_one_file_is_the_same_for_any_workers(loaderkit, archive, tmp_path):
     assert [record["id"] for record in read("w2.tar")] == [b"%d" % k for n in range(60) for k in range(n % 3)]
 
 
+def test_names_of_files_that_are_written(loaderkit, tmp_path, monkeypatch):
+    """Token files are files, and compressed ones are refused."""
+    monkeypatch.chdir(tmp_path)
+    lk.write([{"ids": np.arange(k)} for k in range(5)], "a.parquet")
+    assert loaderkit("convert", "a.parquet", "b.tokens").out == "b.tokens: 5 records read, 1 file written\n"
+    assert [row["ids"].tolist() for row in lk.TokenDataSource("b.tokens")] == [[*range(k)] for k in range(5)]
+    for arguments in (["convert", "a.parquet", "b.tgz"], ["cat", "a.parquet", "-o", "b.tgz"]):
+        ran = loaderkit(*arguments)
+        assert ran.status == 2 and "OUT: expected a file that can be read from any place" in ran.err
+
+
 def test_a_function_that_fails_in_a_worker(loaderkit, archive, tmp_path):
     """One line, with the record, without the worker's traceback."""
     (tmp_path / "failing_of_test.py").write_text("def fail(record):\n    raise ValueError('odd one')\n")
@@ -84,11 +96,12 @@ def test_an_archive_packed_by_gzip(loaderkit, archive, tmp_path):
         (tmp_path / name).write_bytes(packed)
         assert loaderkit("convert", name, f"{name}-out.tar").status == 0
         assert read(f"{name}-out.tar") == EXPECTED
-    (tmp_path / "cut.tgz").write_bytes(packed[: len(packed) // 2])
-    ran = loaderkit("convert", "cut.tgz", "d.tar")
-    assert (
-        ran.status == 3 and "cut.tgz: expected an archive packed by gzip, got another or a cut one" in ran.err
-    )
+    wrong = packed[:10] + b"\xff" * 50 + packed[60:]  # no block of deflate begins so
+    for number, data in enumerate((packed[: len(packed) // 2], wrong)):
+        (tmp_path / f"{number}.tgz").write_bytes(data)
+        ran = loaderkit("convert", f"{number}.tgz", "d.tar")
+        assert ran.status == 3, ran.err
+        assert f"{number}.tgz: expected an archive packed by gzip, got another or a cut one" in ran.err
     assert not os.path.exists("d.tar")
 
 

@@ -125,7 +125,7 @@ def named_data(options: argparse.Namespace) -> Iterator[NamedData]:
     with _without_pipe(options.sources) as names:
         with usage_errors():
             storage_options = _storage_options(options.storage_option)
-            data_format = options.format or _format_of(names, storage_options)
+            data_format = options.format or _format_of(names, storage_options, piped=PIPE in options.sources)
         yield NamedData(names, data_format, storage_options, PIPE in options.sources)
 
 
@@ -203,7 +203,7 @@ def _tell_of_indexing(shards: ShardSet, kind: str) -> None:
         print(f"indexing {counted(count, 'shard')}, once", file=sys.stderr)
 
 
-def _format_of(names: list[str], storage_options: dict[str, str] | None) -> str:
+def _format_of(names: list[str], storage_options: dict[str, str] | None, *, piped: bool) -> str:
     said = {format_by_name(name) for name in names}
     if len(said) == 1 and (only := said.pop()) is not None:
         return only
@@ -218,7 +218,7 @@ def _format_of(names: list[str], storage_options: dict[str, str] | None) -> str:
                 errno.EISDIR, "a folder, not a file; write folder/* for the files in it", first
             )
         with open(first, "rb") as file:
-            return format_by_content(first, file.read(SNIFFED_BYTES))
+            return format_by_content("stdin" if piped else first, file.read(SNIFFED_BYTES))
     with contextlib.closing(ShardSet([first], storage_options).open()) as ranges:
         end = min(ranges.version(0).size, SNIFFED_BYTES)
         (begin,) = ranges.read(np.array([0]), np.array([0]), np.array([end]))

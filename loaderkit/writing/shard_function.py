@@ -49,7 +49,7 @@ class ShardFunction:
             dropped: the keys of bad records are appended.
         """
         if self.per_record:
-            for found in self._of_each(keys, dropped):
+            for _, found in self._of_each(keys, dropped):
                 yield from found if isinstance(found, list) else [found]
             return
         found = self.function(self._records(keys, dropped))
@@ -67,14 +67,18 @@ class ShardFunction:
             return json_value(self.function(self._records(keys, dropped)), "function"), 1
         total: Any = None
         count = 0
-        for found in self._of_each(keys, dropped):
-            value = json_value(found, "function")
-            total = value if count == 0 else self.reduce(total, value)
+        for key, found in self._of_each(keys, dropped):
+            try:
+                value = json_value(found, "function")
+                total = value if count == 0 else self.reduce(total, value)
+            except Exception as error:
+                self._name_record(error, key)
+                raise
             count += 1
         return json_value(total, "reduce"), count
 
-    def _of_each(self, keys: range, dropped: list[int]) -> Iterator[Any]:
-        """What the function gives for each record, but None; a generator's values as a list."""
+    def _of_each(self, keys: range, dropped: list[int]) -> Iterator[tuple[int, Any]]:
+        """Each key, and what the function gives for its record, but None; a generator's values as a list."""
         for key, record in self._records_with_keys(keys, dropped):
             try:
                 found = self.function(record)
@@ -84,7 +88,7 @@ class ShardFunction:
                 self._bad(error, key, dropped)
                 continue
             if found is not None:
-                yield found
+                yield key, found
 
     def _records(self, keys: range, dropped: list[int]) -> Iterator[Any]:
         return (record for _, record in self._records_with_keys(keys, dropped))
@@ -112,9 +116,12 @@ class ShardFunction:
         if self.drop and is_of_record(error):
             dropped.append(key)
             return
+        self._name_record(error, key)
+        raise error
+
+    def _name_record(self, error: Exception, key: int) -> None:
         name = namer_of(self.source)(key)
         annotate(error, f"lk.map_shards: record_key {key}" + ("" if name is None else f" ({name})"))
-        raise error
 
 
 def unchanged(record: Any) -> list[Any]:

@@ -72,6 +72,8 @@ def test_pipes(loaderkit, tars, monkeypatch):
     assert records_of("out.tar") == records_of("x-000.tar")
     with lk.ArrayRecordDataSource("out.array_record") as source:
         assert [*source] == records_of("x-000.tar")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    assert "cat: stdin: expected a file of a known format" in loaderkit("cat", "-", "-o", "no.tar").err
 
 
 def test_stdout_that_is_a_file(tars):

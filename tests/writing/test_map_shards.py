@@ -150,6 +150,15 @@ def test_bad_records(tmp_path):
     assert read(tmp_path / "out") == [k for k in range(N) if k not in (3, 7, 250)]
 
 
+def test_a_value_that_cannot_be_folded_names_its_record():
+    """Also where reduce fails."""
+    records = [1, 2, "x"]
+    for function in (lambda record: {record} if record == "x" else 1, lambda record: record):
+        with pytest.raises(TypeError) as caught:
+            lk.map_shards(function, records, version=1, reduce=lambda a, b: a + b)
+        assert caught.value.__notes__[0] == "lk.map_shards: record_key 2"
+
+
 def test_what_is_done_is_not_done_again(tmp_path):
     """After an error in the last shard the others stay; another version does all again."""
     log = tmp_path / "log"

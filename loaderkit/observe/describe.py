@@ -4,7 +4,7 @@ import html
 from dataclasses import dataclass
 from typing import Any
 
-from loaderkit._loader.loader import DataLoader, plan_of_loader, settings_of
+from loaderkit._loader.loader import DataLoader, plan_of_loader, settings_of, variant_of
 from loaderkit._loader.settings import LoaderSettings
 from loaderkit._order.sharding import Shard, ShardBlocks
 from loaderkit._plan.seekable_plan import SeekablePlan
@@ -74,10 +74,8 @@ def describe(loader: DataLoader[Any]) -> Description:
     if names and names[-1] not in specs:
         specs[names[-1]] = _first_element(loader)
     rows += [(name, specs.get(name, "unknown")) for name in names]
-    steps = plan.steps()
-    what = "elements" if plan.row_changing else f"{plan.batching.stride:,} records in all shards"
     rows += [
-        ("steps", f"{'endless' if steps is None else f'{steps:,}'}, of {what}"),
+        ("steps", _steps(plan)),
         ("shard", _shard(plan.shard)),
         ("workers", _workers(settings)),
     ]
@@ -101,10 +99,20 @@ def _first(loader: DataLoader[Any], plan: SeekablePlan) -> Followed | None:
 
 def _first_element(loader: DataLoader[Any]) -> str:
     try:
-        with loader.debug() as alone, iter(alone) as it:
-            return spec_text(next(it, None))
+        # Its bad records aren't those of a run.
+        with variant_of(loader, worker_count=0, quarantine=None) as alone, iter(alone) as it:
+            return spec_text(next(it))
     except Exception:  # noqa: BLE001 - as above
         return "unknown"
+
+
+def _steps(plan: SeekablePlan) -> str:
+    steps = plan.steps()
+    if steps is None:
+        text = "endless" if plan.stop is None else "unknown beforehand"
+    else:
+        text = f"{steps:,}"
+    return text if plan.row_changing else f"{text}, of {plan.batching.stride:,} records in all shards"
 
 
 def _names(settings: LoaderSettings) -> list[str]:

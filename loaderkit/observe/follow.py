@@ -101,8 +101,8 @@ def follow(loader: DataLoader[Any], index: int) -> Followed:
     """Follows the record of an index through a loader's operations, in this process.
 
     The record is read and transformed as the run does it, with the same random numbers. From the first Batch on, the
-    record's own step is made, where operations keep the number of rows. An error of an operation isn't raised: it is in
-    what is returned.
+    record's own step is made, where operations keep the number of rows and no other record of the step fails. An error
+    of an operation isn't raised: it is in what is returned.
 
     Args:
         loader: its workers aren't used.

@@ -94,6 +94,24 @@ def test_what_a_loader_does():
     assert "Broken: 20 records" in str(broken)
 
 
+def test_a_description_writes_no_quarantine_and_knows_no_number_of_steps_where_rows_change(tmp_path):
+    def fails_at_0(x):
+        return x + 0 // x
+
+    loader = lk.load(
+        range(10),
+        num_epochs=1,
+        transformations=[fails_at_0, lk.Filter(lambda x: x > 2)],
+        batch_size=2,
+        on_record_error="skip",
+        quarantine=tmp_path / "bad.jsonl",
+    )
+    said = dict(loader.describe().rows)
+    assert (said["operations[2] Batch(batch_size=2)"], said["steps"]) == ("int64(2,)", "unknown beforehand")
+    assert not (tmp_path / "bad.jsonl").exists()
+    assert dict(loader_of().describe().rows)["steps"] == "endless, of 4 records in all shards"
+
+
 def test_a_debugger_has_the_same_stream_in_this_thread():
     import threading
 

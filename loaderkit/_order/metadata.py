@@ -20,7 +20,7 @@ class RecordMetadata:
 
     index: int
     record_key: int | None = None
-    rng: np.random.Generator | None = field(default=None, compare=False)
+    rng: "np.random.Generator | None" = field(default=None, compare=False)
     name: str | None = field(default=None, compare=False)
 
     def remove_record_key(self) -> "RecordMetadata":

@@ -48,7 +48,7 @@ class RecordRng:
         self._bits = np.random.Philox(key=0)
         self._generator = np.random.Generator(self._bits)
 
-    def at(self, index: int, child: int = 0) -> np.random.Generator:
+    def at(self, index: int, child: int = 0) -> "np.random.Generator":
         """The generator of an index and child in its first state, valid until the next call.
 
         index, child: ints in [0, 2**64). It keeps nothing of an earlier use. Its `spawn` raises TypeError, because the
@@ -68,7 +68,7 @@ class RecordRng:
         return RecordRng, (self.seed, self.ordinal)
 
 
-def generator(seed: int, ordinal: int, index: int, child: int) -> np.random.Generator:
+def generator(seed: int, ordinal: int, index: int, child: int) -> "np.random.Generator":
     """A new generator for one index and child: slower than `RecordRng.at`, and valid for good.
 
     All four arguments are ints in [0, 2**64).

@@ -148,10 +148,10 @@ class RandomMap(Transformation):
     _arguments = "element, rng"
     _draws = True
 
-    def __init__(self, function: Callable[[Any, np.random.Generator], Any] | None = None) -> None:
+    def __init__(self, function: "Callable[[Any, np.random.Generator], Any] | None" = None) -> None:
         self._take(function)
 
-    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
+    def random_map(self, element: Any, rng: "np.random.Generator") -> Any:
         """The element that takes this one's place."""
         return function_of(self)(element, rng)
 

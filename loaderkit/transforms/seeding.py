@@ -27,7 +27,7 @@ class SeededGlobals:
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
 
-    def __call__(self, element: Any, rng: np.random.Generator) -> Any:
+    def __call__(self, element: Any, rng: "np.random.Generator") -> Any:
         python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the point is the global generator
         # Used only where the user's code has imported it: an import here would take each worker about a second.
         torch = sys.modules.get("torch")

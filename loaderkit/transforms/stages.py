@@ -63,7 +63,7 @@ class MapStage:
 @dataclass(frozen=True, slots=True)
 class _RandomMapStage:
     label: str
-    call: Callable[[Any, np.random.Generator], Any]
+    call: "Callable[[Any, np.random.Generator], Any]"
     rng: RecordRng
 
     def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
@@ -75,7 +75,7 @@ class _RandomMapStage:
             raise Stop(made, len(values), error)
         return ElementRun(values, run.begins, run.ends)
 
-    def _generators(self, begins: Sequence[Cursor]) -> Iterator[np.random.Generator]:
+    def _generators(self, begins: Sequence[Cursor]) -> "Iterator[np.random.Generator]":
         at = self.rng.at
         for begin in begins:
             yield at(begin[0], child_of(begin[1:])) if len(begin) > 1 else at(begin[0])

@@ -50,7 +50,9 @@ class Modules:
         return 4
 
     def __getitem__(self, record_key: int) -> list[str]:
-        return [name for name in sys.modules if name.partition(".")[0] == "loaderkit"]
+        return [
+            name for name in sys.modules if name.partition(".")[0] == "loaderkit" or name == "numpy.random"
+        ]
 
 
 def modules_of_a_worker(source: Any, *operations: Any) -> set[str]:
@@ -63,17 +65,18 @@ def modules_of_a_worker(source: Any, *operations: Any) -> set[str]:
 class Look(lk.RandomMap):
     """What the process that runs it has imported of loaderkit."""
 
-    def random_map(self, element: Any, rng: np.random.Generator) -> dict[str, Any]:
+    def random_map(self, element: Any, rng: "np.random.Generator") -> dict[str, Any]:
         """In place of the element."""
         return {"modules": Modules()[0]}
 
 
 def test_a_worker_imports_what_it_runs():
-    """No plan, sampler, iterator, loader or executor, and no source but the user's own."""
+    """No plan, sampler, iterator, loader or executor, no source but the user's own, and no numpy.random."""
     assert modules_of_a_worker(Modules()) == OF_EVERY_WORKER
 
 
 def test_a_source_and_an_operation_of_ours_bring_their_own_files():
     """A shared array in memory is one; the others stay away."""
     more = modules_of_a_worker(lk.ArrayDataSource({"x": np.arange(4)}), Look()) - OF_EVERY_WORKER
-    assert more == {f"loaderkit.sources.{name}" for name in ("arrays", "content", "shared_arrays")}
+    ours = {f"loaderkit.sources.{name}" for name in ("arrays", "content", "shared_arrays")}
+    assert more == {*ours, "numpy.random"}  # which the operation draws from

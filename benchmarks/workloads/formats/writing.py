@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import loaderkit as lk
-from benchmarks.benchmark import CPU, PER_SECOND, Benchmark, Bound, Metrics, Size, speedup
+from benchmarks.benchmark import CPU, PER_SECOND, Benchmark, Bound, Metrics, Size, cost, speedup
 from benchmarks.contender import Contender
 from benchmarks.measure import cpu_seconds
 
@@ -162,6 +162,8 @@ BENCHMARKS = (
         measure_workers,
         (
             speedup(WORKERS[2], WORKERS[1], bound=Bound(">=", 1.7)),
+            # On a busy machine it says whether a lower speed is the machine's: 1 means that no work was added.
+            cost(WORKERS[2], WORKERS[1], metric=CPU),
             speedup(WORKERS[2], WORKERS[0]),
             speedup(SOURCE_WORKERS[2], SOURCE_WORKERS[1]),
             speedup(SOURCE_WORKERS[2], SOURCE_WORKERS[0]),

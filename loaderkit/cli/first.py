@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit.errors import DataFormatError
+
 from .exit_status import ExitStatus
 from .named_function import named_function
 from .open_source import add_source_arguments, open_source
@@ -41,7 +43,15 @@ def run(options: argparse.Namespace) -> int:
         for key, record in read_each(opened, np.arange(len(opened)), lambda more: None):
             if isinstance(record, Exception):
                 raise record if isinstance(record, OSError) else OSError(f"{opened.location(key)}: {record}")
-            if where is None or where(record):
+            try:
+                chosen = where is None or where(record)
+            except Exception as error:
+                # As an uncaught one it would end with 1, which says that no record is chosen.
+                raise DataFormatError(
+                    f"--where: expected true or false from {options.where} for {opened.location(key)}, got "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+            if chosen:
                 value = named_field(record, options.field, opened, key)
                 if options.json:
                     place = {"record": key, "location": opened.location(key), "field": options.field}

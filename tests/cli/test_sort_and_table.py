@@ -133,7 +133,8 @@ def test_there_and_back(loaderkit, tars, name):
 def test_the_first_record_that_a_function_chooses(loaderkit, tars):
     """Its field and nothing else; status 1 without one."""
     Path("chosen_by_tests.py").write_text(
-        "def two(record):\n    return record['cls'] == b'2'\n\ndef none(record):\n    return False\n"
+        "def two(record):\n    return record['cls'] == b'2'\n\ndef none(record):\n    return False\n\n"
+        "def fails(record):\n    return record['no']\n"
     )
     assert loaderkit("first", tars, "-f", "txt").out == "t"
     chosen = ("first", tars, "-f", "__key__", "--where", "chosen_by_tests:two")
@@ -142,6 +143,8 @@ def test_the_first_record_that_a_function_chooses(loaderkit, tars):
     assert told == {"record": 2, "location": "x-000.tar[2]", "field": "__key__", "value": "000002"}
     ran = loaderkit("first", tars, "-f", "txt", "--where", "chosen_by_tests:none")
     assert (ran.status, ran.out) == (1, "") and "no record was chosen" in ran.err
+    ran = loaderkit("first", tars, "-f", "txt", "--where", "chosen_by_tests:fails")
+    assert ran.status == 3 and "for x-000.tar[0], got KeyError: 'no'" in ran.err
     for name in ("chosen_by_tests", "chosen_by_tests:three", "no_such_module:f"):
         assert loaderkit("first", tars, "-f", "txt", "--where", name).status == 2
     assert loaderkit("first", tars, "-f", "jpg").status == 2

@@ -41,10 +41,18 @@ def _reader(array: Any, description: Description | None) -> RowReader | None:
         return _reader(array.storage, description)
     if types.is_dictionary(kind):
         return _dictionary_reader(array, description)
+    if types.is_run_end_encoded(kind):
+        return _runs_reader(array, description)
     if types.is_struct(kind):
         return _struct_reader(array, description)
     if types.is_list(kind) or types.is_large_list(kind):
-        return _list_reader(array, description)
+        offsets = memoryview(array.offsets.to_numpy())
+        return _list_reader(array, offsets[:-1], offsets[1:], description)
+    if types.is_list_view(kind) or types.is_large_list_view(kind):
+        begins = array.offsets.to_numpy()
+        return _list_reader(array, begins.data, (begins + array.sizes.to_numpy()).data, description)
+    if types.is_string_view(kind) or types.is_binary_view(kind):  # pyarrow has no `take` for them
+        return lambda rows: [array[row].as_py() for row in rows]
     if types.is_string(kind) or types.is_large_string(kind):
         return _bytes_reader(array, lambda data: str(data, "utf-8"))
     if types.is_binary(kind) or types.is_large_binary(kind):
@@ -67,7 +75,7 @@ def _numbers(array: Any) -> NDArray[Any] | None:
     """The rows of an array of numbers as one array (n, ...), with any value where there is a null; None if unknown."""
     import pyarrow as pa
 
-    if column_spec(array.type) is None or pa.types.is_run_end_encoded(array.type):
+    if column_spec(array.type) is None:
         return None
     if array.null_count and pa.types.is_primitive(array.type):
         array = pa.Array.from_buffers(
@@ -99,6 +107,15 @@ def _dictionary_reader(array: Any, description: Description | None) -> RowReader
     return lambda rows: value_of([numbers[row] for row in rows])
 
 
+def _runs_reader(array: Any, description: Description | None) -> RowReader | None:
+    # The ends are those of the array that this one may be a slice of; pyarrow has no `take` for runs.
+    ends, first = array.run_ends.to_numpy(), array.offset
+    value_of = row_reader(array.values, description)
+    if value_of is None:
+        return None
+    return lambda rows: value_of(ends.searchsorted([first + row for row in rows], "right").tolist())
+
+
 def _offsets(array: Any, dtype: Any) -> memoryview:
     buffer = array.buffers()[1]
     if buffer is None or not buffer.size:  # of an array without rows
@@ -112,38 +129,45 @@ def _bytes_reader(array: Any, make: Callable[[memoryview], Any]) -> RowReader:
     return lambda rows: [make(data[offsets[row] : offsets[row + 1]]) for row in rows]
 
 
-def _list_reader(array: Any, description: Description | None) -> RowReader | None:
-    offsets = memoryview(array.offsets.to_numpy())
+def _list_reader(
+    array: Any, begins: memoryview, ends: memoryview, description: Description | None
+) -> RowReader | None:
+    """Of lists whose items are those from their begin to their end in `array.values`."""
     kind = None if description is None else description["kind"]
     if kind in ("list", "tuple"):
         assert description is not None
-        return _items_reader(array.values, offsets, description["item"], tuple if kind == "tuple" else list)
+        make = tuple if kind == "tuple" else list
+        return _items_reader(array.values, begins, ends, description["item"], make)
     if column_spec(array.values.type) is None:
-        return _items_reader(array.values, offsets, None, list)
+        return _items_reader(array.values, begins, ends, None, list)
     values = _numbers(array.values)
     if values is None:
         return None
     if array.values.null_count:
-        return _lists_with_nulls(array.values, values, offsets)
-    return lambda rows: [values[offsets[row] : offsets[row + 1]].copy() for row in rows]
+        return _lists_with_nulls(array.values, values, begins, ends)
+    return lambda rows: [values[begins[row] : ends[row]].copy() for row in rows]
 
 
 def _items_reader(
-    items: Any, offsets: memoryview, description: Description | None, make: Callable[[list[Any]], Any]
+    items: Any,
+    begins: memoryview,
+    ends: memoryview,
+    description: Description | None,
+    make: Callable[[list[Any]], Any],
 ) -> RowReader | None:
     items_of = row_reader(items, description)
     if items_of is None:
         return None
-    return lambda rows: [make(items_of([*range(offsets[row], offsets[row + 1])])) for row in rows]
+    return lambda rows: [make(items_of([*range(begins[row], ends[row])])) for row in rows]
 
 
-def _lists_with_nulls(items: Any, values: NDArray[Any], offsets: memoryview) -> RowReader:
+def _lists_with_nulls(items: Any, values: NDArray[Any], begins: memoryview, ends: memoryview) -> RowReader:
     valid = items.is_valid().to_numpy(zero_copy_only=False)
 
     def read(rows: list[int]) -> list[Any]:
         read: list[Any] = []
         for row in rows:
-            place = slice(offsets[row], offsets[row + 1])
+            place = slice(begins[row], ends[row])
             numbers, known = values[place].copy(), valid[place]
             read.append(
                 numbers

@@ -177,7 +177,7 @@ class TableRowsSource:
             parts = [(chunk.readers, rows[begin:end]) for chunk, begin, end in runs]
             columns = (self._values(place, runs, parts) for place in range(len(self._columns)))
             return _placed(next(columns), runs.order) if self._alone else self._records(columns, runs.order)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, NotImplementedError) as error:
             if len(keys) > 1:
                 for key in keys:
                     self._read(np.array([key]))
@@ -332,10 +332,13 @@ def _placed(values: list[Any], order: NDArray[np.intp] | None) -> list[Any]:
 def _taken(place: int, runs: RowRuns) -> Any:
     """The rows of a column, as one pyarrow Array."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     pieces = []
     for chunk, begin, end in runs:
         column, rows = chunk.table.column(place), runs.rows[begin:end]
+        if pa.types.is_run_end_encoded(column.type):
+            column = pc.run_end_decode(column)
         pieces.append(column.slice(int(rows[0]), 1) if len(rows) == 1 else column.take(pa.array(rows)))
     return _joined(pieces)
 

@@ -86,6 +86,33 @@ def test_types_of_values(tmp_path):
     assert row["holes"] == [1, None]
 
 
+def test_types_that_pyarrow_does_not_take():
+    """Views and runs, at the top and within others; slices, and nulls of each."""
+    words, numbers = ["a", None, "ü" * 20, "b", ""], [[1, 2], None, [], [3], [4]]
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int32()), pa.array(["x", None, "y"]))
+    numeric = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int32()), pa.array([1, None, 2]))
+    table = pa.table(
+        {
+            "text": pa.array(words, pa.string_view()),
+            "data": pa.array([None if each is None else each.encode() for each in words], pa.binary_view()),
+            "list": pa.array(numbers, pa.list_view(pa.int16())),
+            "texts": pa.array([[each] for each in words], pa.list_view(pa.string_view())),
+            "dict": pa.array([{"text": each} for each in words], pa.struct([("text", pa.string_view())])),
+            "runs": runs,
+            "numbers": numeric,
+        }
+    ).slice(1)
+    source = lk.TableDataSource(table)
+    for keys in ([3, 0, 2, 1], [1]):
+        rows = source.__getitems__(keys)
+        assert [as_python(row) for row in rows] == [table.to_pylist()[key] for key in keys]
+    assert source[2]["list"].dtype == np.int16
+    source = lk.TableDataSource(table, columns=["numbers"])
+    assert source.take([3, 0])["numbers"].tolist() == [2, 1]
+    with pytest.raises(ValueError, match=r"table\[1\]: expected a value in the column 'numbers', got a null"):
+        source.take([3, 1])
+
+
 def test_a_batch_by_column(tmp_path):
     """`take` is there for numbers of one shape, and a loader uses it."""
     columns = ["box", "int", "image", "moment"]

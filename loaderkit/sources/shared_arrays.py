@@ -4,10 +4,12 @@
 sends the file's name.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import mmap
 import os
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +23,8 @@ from loaderkit._system.shared_memory import SharedBuffer, goes_to_a_worker
 from .content import content_hash, sampled_keys
 
 ALIGNMENT = 64  # bytes, of each array's start: a cache line, and the alignment of numpy's own allocations
+# A mapped file is compared with what it was if the last comparison is longer ago, as `LocalFiles` compares open files.
+CHECK_S = 0.1
 
 
 class SharedArrays:
@@ -88,6 +92,7 @@ class MappedArray:
         identity: FileIdentity | None = None,
     ) -> None:
         self._place = (path, offset, shape, strides, dtype)
+        self._check_at = 0.0  # when the next comparison is due
         with above_standard(), open(path, "rb") as file:
             timed = identity is None or identity.modified_ns is not None
             self._identity = FileIdentity.of(file.fileno(), timed=timed)
@@ -140,6 +145,21 @@ class MappedArray:
     def view(self) -> NDArray[Any]:
         """The array, read-only."""
         return self._array
+
+    def check(self) -> None:
+        """FileChangedError where the file was written to since; compared once in 0.1 s, as `LocalFiles` does.
+
+        A file that another one has replaced is mapped still, and so is one that was deleted.
+        """
+        now = time.monotonic()
+        if now < self._check_at:
+            return
+        path = self._place[0]
+        with contextlib.suppress(FileNotFoundError):
+            found = FileIdentity.of(path, timed=self._identity.modified_ns is not None)
+            if self._identity.same_file(found):
+                self._identity.check(path, found)
+        self._check_at = now + CHECK_S  # not after an error: a loader reads the records again, one by one
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The identity holds on this machine and for this run only.

@@ -36,7 +36,7 @@ class TokenDataSource:
     Args:
         tokens: integers (tokens,): an array, a `np.memmap`, or the name of a file or object: one that
             `lk.write(..., format="tokens")` made, a `.npy`, or bare numbers with `dtype`. DataFormatError where it was
-            truncated. An object that is replaced is a FileChangedError.
+            truncated. A file that is written to, and an object that is replaced, are a FileChangedError.
         offsets: integers (documents + 1,), ascending, given as the tokens are; in a file of bare numbers int64. Those
             of an object are read once, to shared memory. None for a file of `lk.write`, which has them. ValueError
             naming the first that is less than the one before, or beyond the tokens.
@@ -102,6 +102,7 @@ class TokenDataSource:
     def _open(self) -> None:
         tokens, offsets = self._held
         self._tokens: Integers = _view(tokens) if isinstance(tokens, MappedArray | SharedArrays) else tokens
+        self._mapped = tokens if isinstance(tokens, MappedArray) else None
         self._offsets: NDArray[Any] = _view(offsets)
         self._content: str | None = None
 
@@ -135,6 +136,8 @@ class TokenDataSource:
 
     def _run(self, begin: int, end: int) -> NDArray[Any]:
         if isinstance(self._tokens, np.ndarray):
+            if self._mapped is not None:
+                self._mapped.check()
             return self._tokens[begin:end]
         return self._tokens.slices(np.array([begin]), np.array([end]))[0]
 
@@ -195,6 +198,8 @@ class TokenDataSource:
         tokens = self._tokens
         if not isinstance(tokens, np.ndarray):
             return tokens.slices(begins, ends)
+        if self._mapped is not None:
+            self._mapped.check()
         return [tokens[begin:end] for begin, end in zip(begins.tolist(), ends.tolist())]
 
     def fingerprint(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
+from loaderkit.sources import shared_arrays
 from loaderkit.sources.tokens import TokenDataSource
 from loaderkit.testing import check_source
 
@@ -72,6 +73,26 @@ def test_a_replaced_file_is_an_error_in_a_worker(files):
     os.replace(files / "other.npy", files / "tokens.npy")
     with pytest.raises(lk.FileChangedError, match=r"tokens.npy: the file was replaced"), loader:
         list(loader)
+
+
+def test_a_file_that_is_written_to_is_an_error(tmp_path, monkeypatch):
+    """Its new bytes were given without a word; one that was deleted or replaced is mapped still."""
+    monkeypatch.setattr(shared_arrays, "CHECK_S", 0.0)
+    path = tmp_path / "tokens.bin"
+    np.arange(100, dtype=np.uint16).tofile(path)
+    source = lk.TokenDataSource(path, [0, 50, 100], dtype=np.uint16)
+    path.rename(tmp_path / "moved")
+    assert source[1]["tokens"][0] == 50
+    path.write_bytes(bytes(10))
+    assert source[1]["tokens"][0] == 50
+    (tmp_path / "moved").rename(path)
+    with path.open("r+b") as file:
+        file.write(bytes([255] * 20))
+    os.utime(path, ns=(0, 0))
+    monkeypatch.setattr(shared_arrays, "CHECK_S", 60.0)  # the error stays
+    for read in (lambda: source[0], lambda: source.__getitems__([0])):
+        with pytest.raises(lk.FileChangedError, match=r"tokens\.bin: the file was replaced or written to"):
+            read()
 
 
 def test_its_fingerprint_says_what_differs(files):

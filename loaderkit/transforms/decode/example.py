@@ -10,6 +10,7 @@ from loaderkit._formats.scan import Malformed
 from loaderkit.transforms.base import Map
 
 from .feature_spec import FeatureSpec, feature_spec
+from .frame_memory import FrameMemory
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Example(Map):
     """
 
     features: Mapping[str, Any] | None = field(default=None, hash=False)
+    _frames: FrameMemory = field(default_factory=FrameMemory, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.features is None:
@@ -52,15 +54,22 @@ class Example(Map):
                     f"Example: expected the bytes of a tf.train.Example, got {type(element).__name__}"
                 )
             element = bytes(element)
+        known = self._frames.decoded(element)
+        if known is not None:
+            return known
         try:
             found: dict[str, Values] = parse_example(element)
         except Malformed as error:
             raise ValueError(
                 f"Example: expected a serialized tf.train.Example, got {len(element)} bytes that aren't one: {error}"
             ) from error
-        if self.features is None:
-            return dict(found)
-        return {name: spec.of(name, found) for name, spec in self.features.items()}
+        features: dict[str, Any] = (
+            {**found}
+            if self.features is None
+            else {name: spec.of(name, found) for name, spec in self.features.items()}
+        )
+        self._frames.learn(element, self.features)
+        return features
 
 
 def _specs(features: Any) -> dict[str, FeatureSpec]:

@@ -65,7 +65,8 @@ class TransportError(LoaderkitError, TypeError):
 
 
 class ChecksumError(LoaderkitError, RuntimeError):
-    """With `verify=True`: memory changed after a worker wrote it and before it was read.
+    """Bytes aren't those that were written: of a file of ours, named with the place and what to do, or, with
+    `verify=True`, of memory that a worker wrote.
 
     >>> issubclass(ChecksumError, RuntimeError)
     True

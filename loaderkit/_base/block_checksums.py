@@ -1,0 +1,130 @@
+"""Checksums of blocks of a file of ours, each compared once, before the first use of the block.
+
+So opening a file costs the same whatever its size, and a flipped bit is an error instead of other data. A block has
+64 KiB, the last one less; a checksum is zlib's CRC-32, which needs no further library and takes 17 us a block
+(measured). A writer gives the bytes to `BlockChecksums` as they pass, a reader holds `CheckedBlocks`.
+"""
+
+import zlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit.errors import ChecksumError
+
+BLOCK_BYTES = 1 << 16
+
+Int64Array = NDArray[np.int64]
+
+
+class BlockChecksums:
+    """The checksums of the blocks of bytes that are given in pieces of any length.
+
+    >>> checksums = BlockChecksums()
+    >>> checksums.update(b"loader")
+    >>> checksums.update(b"kit")
+    >>> checksums.values().tolist() == [zlib.crc32(b"loaderkit")]
+    True
+    """
+
+    def __init__(self) -> None:
+        self._whole: list[int] = []
+        self._checksum = self._length = 0  # of the block that isn't whole yet
+
+    def update(self, data: bytes | memoryview) -> None:
+        """Adds the bytes that follow."""
+        left = memoryview(data).cast("B")
+        while left:
+            piece = left[: BLOCK_BYTES - self._length]
+            self._checksum = zlib.crc32(piece, self._checksum)
+            self._length += len(piece)
+            left = left[len(piece) :]
+            if self._length == BLOCK_BYTES:
+                self._whole.append(self._checksum)
+                self._checksum = self._length = 0
+
+    def values(self) -> NDArray[np.uint32]:
+        """(blocks,) uint32, for all bytes so far."""
+        return np.array(self._whole + [self._checksum] * (self._length > 0), np.uint32)
+
+
+class CheckedBlocks:
+    """Bytes of a file with the checksums of their blocks. Safe for threads: at worst two compare the same block.
+
+    Args:
+        path: the file's, for the error.
+        data: (bytes,) uint8, usually mapped.
+        checksums: (blocks,) uint32; ValueError where they are fewer or more than `data` has blocks.
+        offset: of the bytes in the file.
+        advice: what to do about a damaged file, such as "delete it to plan again".
+
+    >>> data = np.arange(100_000, dtype=np.uint8)
+    >>> checksums = BlockChecksums()
+    >>> checksums.update(data.data)
+    >>> blocks = CheckedBlocks("a.plan", data, checksums.values(), offset=64, advice="plan again")
+    >>> data[70_000] ^= 1
+    >>> blocks.check(0, 65_536)
+    >>> blocks.check(0, 65_537)
+    Traceback (most recent call last):
+        ...
+    loaderkit.errors.ChecksumError: a.plan: bytes 65,600 to 100,064 don't have their checksum: the file was damaged ...
+    """
+
+    def __init__(
+        self, path: str, data: NDArray[np.uint8], checksums: NDArray[np.uint32], *, offset: int, advice: str
+    ) -> None:
+        blocks = -(-len(data) // BLOCK_BYTES)
+        if len(checksums) != blocks:
+            raise ValueError(f"checksums: expected {blocks}, one for each block, got {len(checksums)}")
+        self._path, self._offset, self._advice = path, offset, advice
+        self._data, self._checksums = data, checksums
+        self._good = np.zeros(blocks, np.bool_)
+        self._all_good = not blocks
+
+    def check(self, begin: int, end: int) -> None:
+        """Compares the blocks that hold the bytes begin to end of the data; ChecksumError for the first wrong one."""
+        if self._all_good or begin >= end:
+            return
+        first, stop = begin // BLOCK_BYTES, -(-end // BLOCK_BYTES)
+        if not self._good[first:stop].all():
+            self._compare(np.arange(first, stop))
+
+    def check_each(self, begins: Int64Array, ends: Int64Array) -> None:
+        """`check` of many ranges, (n,) int64 each; none is empty."""
+        if self._all_good or not len(begins):
+            return
+        firsts, lasts = begins // BLOCK_BYTES, (ends - 1) // BLOCK_BYTES
+        most = int((lasts - firsts).max())
+        touched = firsts if not most else np.minimum(firsts[:, None] + np.arange(most + 1), lasts[:, None])
+        if not self._good[touched].all():
+            self._compare(np.unique(touched))
+
+    def check_all(self) -> None:
+        """Compares every block."""
+        self.check(0, len(self._data))
+
+    def _compare(self, blocks: Int64Array) -> None:
+        for block in blocks[~self._good[blocks]].tolist():
+            begin = block * BLOCK_BYTES
+            end = min(begin + BLOCK_BYTES, len(self._data))
+            if zlib.crc32(self._data[begin:end].data) != self._checksums[block]:
+                raise damaged(self._path, self._offset + begin, self._offset + end, self._advice)
+            self._good[block] = True
+        self._all_good = bool(self._good.all())
+
+
+def damaged(path: str, begin: int, end: int, advice: str) -> ChecksumError:
+    """The error for bytes of a file of ours that aren't those that were written.
+
+    Args:
+        path: the file's.
+        begin, end: where the bytes lie in it.
+        advice: what to do.
+
+    >>> str(damaged("a.plan", 64, 128, "plan again"))
+    "a.plan: bytes 64 to 128 don't have their checksum: the file was damaged after it was written; plan again"
+    """
+    return ChecksumError(
+        f"{path}: bytes {begin:,} to {end:,} don't have their checksum: the file was damaged after it was written; "
+        f"{advice}"
+    )

@@ -143,6 +143,12 @@ def pytest_unconfigure(config):
     os.close(config.stash[terminal])
 
 
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path == Path(__file__).parent / "loaderkit/interop/torch.py":
+            item.add_marker("torch")  # its doctests
+
+
 def pytest_collection_finish():
     """Leaves the modules of all tests out of later collections of garbage.
 
@@ -379,6 +385,9 @@ def pytest_runtest_makereport(item, call):
     report = yield
     if report.when == "call":
         item.stash[outcome] = report.passed
+    # Else `-m torch`, which CI runs once torch is installed, would leave it out, and nothing would tell.
+    if report.skipped and "import 'torch" in str(report.longrepr) and not item.get_closest_marker("torch"):
+        report.outcome, report.longrepr = "failed", "it needs torch: mark it with pytest.mark.torch"
     return report
 
 

@@ -1,8 +1,11 @@
-"""The scripts of .ci: run installs PyTorch only in a build for CPUs, and room knows each folder of tests."""
+"""The scripts of .ci: run does what the README says, nightly has every Python, room knows each folder of tests."""
 
 import importlib.util
 import json
+import os
+import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -61,10 +64,140 @@ def test_a_question_that_isnt_answered_in_time_is_a_no():
     assert cpu_torch.pip(0.0, "--version") == ""
 
 
-def test_the_run_asks():
-    """The script installs the build that was found, or continues without one."""
-    assert "python .ci/cpu_torch.py" in (ROOT / ".ci/run").read_text()
-    assert ".ci/cpu_torch.py" in (ROOT / "CONTRIBUTING.md").read_text()
+# Each program of an environment: writes down how it was called, and ends as the test wants it.
+PROGRAM = """#!/bin/sh
+echo "$(basename "$0") $*" >> "$CALLS"
+case "$*" in
+*cpu_torch.py) echo "$TORCH"; [ -n "$TORCH" ] || exit 1 ;;
+"-c import sys; print"*) basename "$0" | sed s/python// ;;
+*"venv "*)
+  for last; do :; done
+  mkdir -p "$last/bin"
+  for name in pip python ruff mypy; do cp "$0" "$last/bin/$name"; done ;;
+*pytest*) echo "1 passed"; case "$*" in $FAILS) exit 1 ;; esac ;;
+esac
+"""
+TESTS = "python -m pytest -q -n 2 --dist loadfile"
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Runs a script of .ci with programs that only write down their calls; gives the calls and what it printed."""
+
+    def run(name, *arguments, programs=("python3",), torch="torch==2.0+cpu", fails="none"):
+        for program in programs:
+            (tmp_path / program).write_text(PROGRAM)
+            (tmp_path / program).chmod(0o755)
+        calls = tmp_path / "calls"
+        calls.write_text("")
+        (tmp_path / "folders").mkdir(exist_ok=True)
+        places = {
+            "PATH": f"{tmp_path}:/usr/bin:/bin",
+            "HOME": str(tmp_path),
+            "TMPDIR": str(tmp_path / "folders"),
+        }
+        ran = subprocess.run(
+            [ROOT / ".ci" / name, *arguments],
+            env={**places, "CALLS": str(calls), "TORCH": torch, "FAILS": fails},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert os.listdir(tmp_path / "folders") == []  # it cleans up
+        lines = [
+            re.sub(rf"{tmp_path}/folders/[^/ ]+", "FOLDER", line) for line in calls.read_text().splitlines()
+        ]
+        return lines, ran
+
+    return run
+
+
+def test_the_run_is_the_readmes_line_and_then_the_tests_that_need_torch(script):
+    """In an environment made by that line alone: torch is installed after its tests."""
+    calls, ran = script("run")
+    assert ran.returncode == 0, ran.stderr
+    assert calls[:2] == ["python3 -m venv FOLDER/venv", "pip install -q -e .[test]"]
+    between, after = calls[2 : calls.index(TESTS)], calls[calls.index(TESTS) + 1 :]
+    assert {"ruff check .", "ruff format --check .", "mypy ", "python .ci/cpu_torch.py"} < {*between}
+    assert not any("pip install" in call and "--target" not in call for call in between)
+    assert after == ["python -m pip install -q torch==2.0+cpu", "python -c import torch", f"{TESTS} -m torch"]
+    assert ran.stdout.splitlines()[-1] == "1 passed"
+    readme = (ROOT / "README.md").read_text()
+    assert (
+        f"\npython3 -m venv .venv && .venv/bin/pip install -q -e '.[test]' && .venv/bin/{TESTS}\n" in readme
+    )
+
+
+def test_a_run_that_fails_ends_there(script):
+    """The last line printed is the summary of the tests that failed; without torch it says so and has one run."""
+    calls, ran = script("run", fails="*loadfile")
+    assert ran.returncode == 1 and calls[-1] == TESTS and ran.stdout.splitlines()[-1] == "1 passed"
+    calls, ran = script("run", fails="*torch")
+    assert ran.returncode == 1 and calls[-1] == f"{TESTS} -m torch"
+    calls, ran = script("run", torch="")
+    assert ran.returncode == 0 and calls[-1] == TESTS
+    assert "no CPU build of torch here: the tests that need it skip" in ran.stdout
+
+
+def test_a_file_that_needs_torch_as_a_whole_has_the_mark():
+    """For tests and fixtures the root conftest sees to it; a file that skips while it is collected has none of them."""
+    for file in (ROOT / "tests").rglob("*.py"):
+        text = file.read_text()
+        if re.search(r'^\w.*importorskip\("torch', text, re.MULTILINE):
+            assert re.search(r"^pytestmark = [^=]*\bpytest\.mark\.torch\b", text, re.MULTILINE), file
+
+
+def test_the_nightly_run_has_each_python_twice(script):
+    """The newest versions and the oldest; full counts once; what isn't there is said, what failed is the status."""
+    calls, ran = script(
+        "nightly", "tests/x", "-k", "a b", programs=("python3", "python3.11", "python3.13", "uv")
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert calls.count(f"{TESTS} tests/x -k a b") == 4
+    compiled = [
+        re.findall(r"--resolution (\S+).* -p FOLDER/(\S+)/bin", call) for call in calls if "compile" in call
+    ]
+    kinds = [("highest", "newest"), ("lowest-direct", "oldest")]
+    assert compiled == [[(how, f"{v}-{name}")] for v in ("3.11", "3.13") for how, name in kinds]
+    assert ran.stdout.splitlines()[-7:] == [
+        "== the environments",
+        *("3.11-newest: 1 passed", "3.11-oldest: 1 passed", "3.12: not on this machine, not tested"),
+        *("3.13-newest: 1 passed", "3.13-oldest: 1 passed", "3.14: not on this machine, not tested"),
+    ]
+    assert re.findall(r"counts of the profile (\w+)", ran.stdout) == ["nightly", "ci", "ci", "ci"]
+    assert script("nightly", fails="*loadfile")[1].returncode == 1
+    calls, ran = script("nightly", "--only", "3.13-oldest", "tests/x")
+    assert ran.returncode == 0 and calls.count(f"{TESTS} tests/x") == 1 and "profile ci" in ran.stdout
+    assert script("nightly", "--only", "2.7-oldest")[1].returncode == 2
+
+
+def test_full_counts_in_the_active_environment(script):
+    """As the run at night was before: arguments are pytest's."""
+    calls, ran = script("nightly", "--here", "tests/engine", programs=("python",))
+    assert ran.returncode == 0 and calls == [f"{TESTS} tests/engine"]
+
+
+def test_the_pythons_of_the_classifiers_are_those_of_the_nightly_run():
+    """The README says which later one it runs on, too, where a machine has it."""
+    listed = re.search(r'^PYTHONS="(.*)"$', (ROOT / ".ci/nightly").read_text(), re.MULTILINE)[1].split()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    assert listed[: len(named)] == named and project["requires-python"] == f">={listed[0]}"
+    readme = re.sub(r"\s+", " ", (ROOT / "README.md").read_text())
+    assert f"tested on Python {', '.join(named[:-1])} and {named[-1]}" in readme
+
+
+def test_a_library_has_one_lower_bound():
+    """An environment of the lowest versions can test one only, the highest of them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = [
+        *project["dependencies"],
+        *(r for extra in project["optional-dependencies"].values() for r in extra),
+    ]
+    bounds = [
+        re.split(">=", requirement) for requirement in {*listed} if not requirement.startswith("loaderkit[")
+    ]
+    assert len({name for name, _ in bounds}) == len(bounds)
 
 
 # Tests of what isn't in the package, or of no single room of it.

@@ -87,6 +87,15 @@ def test_leaves_a_file_behind_one_that_left_none():
     open_for_ever()
 
 
+def test_lacks_torch_and_has_no_mark():
+    pytest.skip("could not import 'torch': No module named 'torch'")
+
+
+@pytest.mark.torch
+def test_lacks_torch_and_has_the_mark():
+    pytest.skip("could not import 'torch': No module named 'torch'")
+
+
 def test_signals():
     ignored = {n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN}
     assert ignored == {signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ}
@@ -159,7 +168,14 @@ def test_where_a_test_cant_be_ended_the_process_writes_its_stacks_and_exits(ran)
     first, second = said.split("Timeout (")
     assert ", in test_never_ends\n" in first and "in test_never_ends\n" in second
     assert "PASSED test_hanging.py::test_after_the_exit" in ran.stdout
-    assert "3 failed, 10 passed, 3 errors" in ran.stdout
+    assert "4 failed, 10 passed, 1 skipped, 3 errors" in ran.stdout
+
+
+def test_a_test_that_needs_torch_has_the_mark(ran):
+    """By which CI selects it once torch is installed."""
+    assert "SKIPPED test_hanging.py::test_lacks_torch_and_has_the_mark" in ran.stdout
+    assert "FAILED test_hanging.py::test_lacks_torch_and_has_no_mark" in ran.stdout
+    assert "mark it with pytest.mark.torch" in ran.stdout
 
 
 def test_long_files_run_first(ran):

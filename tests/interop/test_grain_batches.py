@@ -233,7 +233,7 @@ AS_SENT = {
     "batch_fn": ([3, 4], [grain.Batch(2, batch_fn=sums)], "{'a': [3, 4], 'z': 7}"),
     "BatchOperation": ([3, 4], [grain.BatchOperation(2, batch_fn=sums)], "{'a': [3, 4], 'z': 7}"),
     "records": ([3], [pairs], "{'a': {'c': 2, 'd': 1}, 'z': 3}"),
-    "OrderedDict": ([OrderedDict(z=1, a=2)], [], "OrderedDict([('z', 1), ('a', 2)])"),
+    "OrderedDict": ([OrderedDict(z=1, a=2)], [], repr(OrderedDict(z=1, a=2))),
 }
 
 

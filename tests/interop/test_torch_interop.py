@@ -16,6 +16,7 @@ data = pytest.importorskip("torch.utils.data")
 bridge = pytest.importorskip("loaderkit.interop.torch")
 
 pytestmark = [
+    pytest.mark.torch,
     pytest.mark.filterwarnings("error"),
     pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
 ]
@@ -99,6 +100,12 @@ def test_the_state_of_the_tensors_is_the_loaders():
     assert keys_of(other) == expected[6:]
     with pytest.raises(ValueError, match="state_dict: expected what state_dict"):
         other.load_state_dict({"epoch": 3})
+
+
+def test_an_endless_one_is_no_list():
+    """As a loader without end: an error with what to write, and no full memory."""
+    with pytest.raises(ValueError, match="write num_epochs=1"):
+        list(bridge.tensors(loader_of(num_epochs=None)))
 
 
 def test_wrong_arguments_are_errors_that_say_what_is_expected():

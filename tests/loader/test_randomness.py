@@ -1,6 +1,5 @@
 """A draw is a function of the seed, the operation and the element's place in the stream, and of nothing else."""
 
-import importlib.util
 import random
 import subprocess
 import sys
@@ -191,9 +190,10 @@ assert [one, two] == expected, (one, two, expected)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch isn't installed")
+@pytest.mark.torch
 def test_torch_is_seeded_where_it_is_imported():
     """The same for torch's generator, in a process of its own: once imported, it is seeded around every such call."""
+    pytest.importorskip("torch")
     subprocess.run([sys.executable, "-W", "ignore", "-c", TORCH], check=True, timeout=120)
 
 

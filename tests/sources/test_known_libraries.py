@@ -455,7 +455,10 @@ def hugging_face_sets():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("make", [torch_sets, pandas_sets, pyarrow_sets, hugging_face_sets])
+LIBRARIES = [pytest.param(torch_sets, marks=pytest.mark.torch), pandas_sets, pyarrow_sets, hugging_face_sets]
+
+
+@pytest.mark.parametrize("make", LIBRARIES)
 def test_other_content_has_another_fingerprint(make):
     """This holds for equal type, length and repr, too; the same data, made again, has the same fingerprint."""
     seen = [json.dumps(fingerprint_of(source)) for source in make()]
@@ -518,20 +521,20 @@ def test_hugging_face_and_pandas_batch_by_rows():
         assert [batch.tolist() for batch in batches] == [[1, 2], [3]]
 
 
-def test_libraries_in_workers_and_in_another_process(nightly):
+@pytest.mark.parametrize("make", LIBRARIES)
+def test_libraries_in_workers_and_in_another_process(make, nightly):
     """Batches are the same from a worker, and fingerprints in a process that hashes strings in another way."""
     if not nightly:
         pytest.skip("nightly")
-    for make in (torch_sets, pandas_sets, pyarrow_sets, hugging_face_sets):
-        streams = []
-        for workers in (0, 1):
-            with lk.load(make()[0], num_epochs=1, batch_size=2, worker_count=workers) as loader:
-                streams.append([repr(batch) for batch in loader])
-        assert streams[0] == streams[1]
-        code = (
-            f"import sys, json; sys.path[:0] = [{ROOT!r}, {str(Path(__file__).parent)!r}]\n"
-            f"import test_known_libraries as tests\n"
-            f"print(json.dumps([tests.fingerprint_of(source) for source in tests.{make.__name__}()]))"
-        )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-        assert json.loads(done.stdout.splitlines()[-1]) == [fingerprint_of(source) for source in make()]
+    streams = []
+    for workers in (0, 1):
+        with lk.load(make()[0], num_epochs=1, batch_size=2, worker_count=workers) as loader:
+            streams.append([repr(batch) for batch in loader])
+    assert streams[0] == streams[1]
+    code = (
+        f"import sys, json; sys.path[:0] = [{ROOT!r}, {str(Path(__file__).parent)!r}]\n"
+        f"import test_known_libraries as tests\n"
+        f"print(json.dumps([tests.fingerprint_of(source) for source in tests.{make.__name__}()]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == [fingerprint_of(source) for source in make()]

@@ -1,6 +1,8 @@
 """The documents run: the README's script as a script, every other block of it and of docs/ in order."""
 
+import ast
 import doctest
+import inspect
 import json
 import os
 import re
@@ -11,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import loaderkit as lk
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -50,6 +54,41 @@ def test_the_blocks_of_a_document_run_in_order(document, tmp_path, monkeypatch, 
     for line, code in found[1:] if document.name == "README.md" else found:
         run_block(document.name, line, code, namespace)
     namespace.clear()
+
+
+OURS = re.compile(r"(lk|loaderkit)(\.\w+)+")
+NEED_MORE = ("loaderkit.interop", "loaderkit.cli", "loaderkit.demo")  # a library each, and programs
+
+
+def calls_in(document: Path) -> list[tuple[str, ast.Call]]:
+    """What stands between backticks and calls something of ours."""
+    text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found = []
+    for span in re.findall(r"`([^`]+)`", text):
+        try:
+            tree = ast.parse(re.sub(r"=(?=[,)])", "=None", " ".join(span.split())), mode="eval")
+        except SyntaxError:
+            continue
+        found += [(span, node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [(span, call) for span, call in found if OURS.fullmatch(ast.unparse(call.func))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_calls_in_the_text_have_arguments_that_exist(document):
+    """The tables of what to write instead aren't run; their names and arguments are there."""
+    for span, call in calls_in(document):
+        name = ast.unparse(call.func)
+        if name.startswith(NEED_MORE):
+            continue
+        parameters = inspect.signature(eval(name, {"lk": lk, "loaderkit": lk})).parameters.values()
+        named = {keyword.arg for keyword in call.keywords} - {None}
+        known = {each.name for each in parameters}
+        assert named <= known or any(each.kind is each.VAR_KEYWORD for each in parameters), span
+        by_place = [
+            each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        ]
+        many = any(each.kind is each.VAR_POSITIONAL for each in parameters)
+        assert many or len([a for a in call.args if ast.unparse(a) != "..."]) <= len(by_place), span
 
 
 # The parts that the reader writes. `train_step` writes down what it got, and dies where the test says.
@@ -130,6 +169,20 @@ def test_the_example_is_killed_and_resumes_exactly(example_folder):
     assert (returncode, after) == (0, whole[4:])
 
 
+def test_what_is_to_be_installed_is_an_extra_of_the_project():
+    """On every page, in every notebook and error; the README's list has them all. Nothing is published yet."""
+    extras = {*tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]}
+    files = [*DOCUMENTS, *PAPERS, *(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "loaderkit").rglob("*.py")]
+    for file in files:
+        text = file.read_text()
+        named = re.findall(r"'\.\[([\w,]+)\]'", text) + re.findall(r'missing_library\([^)]*, "(\w+)"\)', text)
+        assert {*",".join(named).split(",")} - {""} <= extras, file
+        assert file.name == "CHANGELOG.md" or "loaderkit[" not in text, f"{file} installs from a registry"
+    assert {
+        extra for extra in extras if f"pip install '.[{extra}]'" not in (ROOT / "README.md").read_text()
+    } == {*("demo", "test", "bench", "notebooks")}
+
+
 def test_the_commands_are_those_of_the_project():
     """Each command sets up all it needs: an environment, an extra and an entry point that exist."""
     demo, tests, *_ = (code.strip() for _, code in blocks(ROOT / "README.md", "bash"))
@@ -140,8 +193,7 @@ def test_the_commands_are_those_of_the_project():
     assert demo.endswith(".venv/bin/loaderkit demo")
     assert project["scripts"] == {"loaderkit": "loaderkit.cli:main"}
     assert tests.endswith("python -m pytest -q -n 2 --dist loadfile")
-    for other in (".ci/run", "CONTRIBUTING.md"):
-        assert "python -m pytest -q -n 2 --dist loadfile" in (ROOT / other).read_text()
+    assert "python -m pytest -q -n 2 --dist loadfile" in (ROOT / "CONTRIBUTING.md").read_text()
 
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, *PAPERS], ids=lambda path: path.name)

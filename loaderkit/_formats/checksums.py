@@ -9,6 +9,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.extras import missing_library
+
 from .scan import Malformed, ReadAt
 
 _POLYNOMIAL = 0x82F63B78  # of CRC32C, its bits reversed
@@ -20,9 +22,7 @@ def _library() -> ModuleType:
     try:
         import google_crc32c
     except ImportError as error:
-        raise ImportError(
-            'checksums of records need google_crc32c: pip install "loaderkit[tfrecord]"'
-        ) from error
+        raise missing_library("checksums of records need", "google_crc32c", "tfrecord") from error
     return google_crc32c
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.extras import missing_library
+
 from .example_encoding import (
     NotAnExampleError,
     array_bytes,
@@ -93,9 +95,7 @@ def _msgpack() -> Any:
     try:
         import msgpack
     except ImportError as error:
-        raise ImportError(
-            "records that no tf.train.Example holds need msgpack: pip install 'loaderkit[write]'"
-        ) from error
+        raise missing_library("records that no tf.train.Example holds need", "msgpack", "write") from error
     return msgpack
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from loaderkit._base.extras import missing_library
+
 from .fetching import Fetched, FetchError, Refusal, without_secrets
 from .range_reader import ObjectVersion, plain_tag
 
@@ -84,9 +86,7 @@ def open_filesystem(name: str, options: Mapping[str, Any]) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError as error:
         scheme = name.partition("://")[0]
-        raise ImportError(
-            f'{scheme}: reading its objects needs fsspec: pip install "loaderkit[remote]"'
-        ) from error
+        raise missing_library(f"{scheme}: reading its objects needs", "fsspec", "remote") from error
     system, path = url_to_fs(name, **options)
     return system, path
 

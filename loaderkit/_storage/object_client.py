@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from loaderkit._base.extras import missing_library
+
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
@@ -65,8 +67,8 @@ def open_client(address: str, options: Mapping[str, Any]) -> "ObjectStore":
     try:
         from obstore import store as stores
     except ImportError as error:
-        raise ImportError(
-            f'{address.partition(":")[0]}: reading objects needs obstore: pip install "loaderkit[remote]"'
+        raise missing_library(
+            f"{address.partition(':')[0]}: reading objects needs", "obstore", "remote"
         ) from error
     if forked():
         raise RuntimeError(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderkit._base.extras import missing_library
+
 from .cards import Card
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def _require_pillow() -> None:
     try:
         import PIL  # noqa: F401
     except ImportError as error:
-        raise ImportError('pictures need Pillow: pip install "loaderkit[cli]"') from error
+        raise missing_library("pictures need", "Pillow", "cli") from error
 
 
 def _draw_card(

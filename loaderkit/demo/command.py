@@ -4,6 +4,7 @@ import importlib.util
 import tempfile
 from pathlib import Path
 
+from loaderkit._base.extras import missing_library
 from loaderkit.demo.curves import draw_curves
 from loaderkit.demo.digits import write_digits
 from loaderkit.demo.experiment import Comparison, TrainingLog, Workers, compare, train
@@ -27,7 +28,7 @@ def run_demo(directory: Path | None, *, epochs: int) -> int:
     epochs to train.
     """
     if missing := missing_libraries():
-        print(f"loaderkit demo needs {', '.join(missing)}: pip install 'loaderkit[demo]'")
+        print(missing_library("loaderkit demo needs", ", ".join(missing), "demo"))
         return 2
     if directory is None:
         directory = Path(tempfile.mkdtemp(prefix="loaderkit-demo-"))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from loaderkit._base.extras import missing_library
 from loaderkit._stats.text import percent
 
 
@@ -34,7 +35,7 @@ def progress(it: Any, **tqdm_options: Any) -> Any:
     try:
         from tqdm import tqdm
     except ImportError as error:
-        raise ImportError('lk.progress needs tqdm: pip install "loaderkit[progress]"') from error
+        raise missing_library("lk.progress needs", "tqdm", "progress") from error
 
     class Bar(tqdm):  # type: ignore[misc]  # tqdm has no types
         @property

@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from loaderkit._base.extras import missing_library
 from loaderkit._stats.counters import WorkerCounters
 from loaderkit._stats.stats import Stats
 
@@ -82,8 +83,8 @@ class PrometheusCollector:
         try:
             from prometheus_client import core
         except ImportError as error:
-            raise ImportError(
-                'lk.PrometheusCollector needs prometheus_client: pip install "loaderkit[prometheus]"'
+            raise missing_library(
+                "lk.PrometheusCollector needs", "prometheus_client", "prometheus"
             ) from error
         self._core = core
         self._loaders = {name: weakref.ref(loader) for name, loader in loaders.items()}

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from loaderkit._base.closing import Closing
+from loaderkit._base.extras import missing_library
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._formats.record_codec import decode_records
 from loaderkit._formats.scan import Malformed
@@ -202,7 +203,7 @@ def _open(path: str) -> Any:
     try:
         import lmdb
     except ImportError as error:
-        raise ImportError('LMDB databases need lmdb: pip install "loaderkit[lmdb]"') from error
+        raise missing_library("LMDB databases need", "lmdb", "lmdb") from error
     try:
         return lmdb.open(
             path, subdir=os.path.isdir(path), readonly=True, lock=False, readahead=False, meminit=False

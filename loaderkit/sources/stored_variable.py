@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.extras import missing_library
 from loaderkit.errors import DataFormatError
 
 
@@ -47,7 +48,7 @@ def open_path(path: str) -> Any:
     try:
         return openers[ending](path)
     except ImportError as error:
-        raise ImportError(f'{ending} files need {error.name}: pip install "loaderkit[arrays]"') from error
+        raise missing_library(f"{ending} files need", f"{error.name}", "arrays") from error
     except (OSError, ValueError) as error:
         raise DataFormatError(
             f"{path}: expected a data set as its name says ({ending}), got a file that can't be opened: {error}"

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from loaderkit._base.extras import missing_library
+
 
 def pyarrow_for(name: str) -> Any:
     """The module; an ImportError that says what to install.
@@ -15,5 +17,5 @@ def pyarrow_for(name: str) -> Any:
     try:
         import pyarrow
     except ImportError as error:
-        raise ImportError(f"lk.{name} needs pyarrow: pip install 'loaderkit[arrow]'") from error
+        raise missing_library(f"lk.{name} needs", "pyarrow", "arrow") from error
     return pyarrow

@@ -4,6 +4,7 @@ import os
 from types import TracebackType
 from typing import Any, Self
 
+from loaderkit._base.extras import missing_library
 from loaderkit.errors import DataFormatError
 
 from .fingerprint import fingerprint_of
@@ -171,7 +172,5 @@ def _tfds() -> Any:
     try:
         import tensorflow_datasets
     except ImportError as error:
-        raise ImportError(
-            "lk.TfdsDataSource needs tensorflow-datasets: pip install 'loaderkit[tfds]'"
-        ) from error
+        raise missing_library("lk.TfdsDataSource needs", "tensorflow-datasets", "tfds") from error
     return tensorflow_datasets

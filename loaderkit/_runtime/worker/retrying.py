@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from loaderkit._base.extras import missing_library
 from loaderkit._base.integers import at_least
 from loaderkit._base.notes import annotate, keyed, repr_of
 from loaderkit._base.numbers import number
@@ -26,7 +27,7 @@ _SIGN_SECONDS = 0.1  # between two calls of `waits`, far below usual values of `
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How a failed read is retried; needs tenacity, `pip install "loaderkit[retry]"`.
+    """How a failed read is retried; needs tenacity, which the extra `retry` installs.
 
     Args:
         attempts: total number of reads of a record, 1 or more.
@@ -76,9 +77,7 @@ def _tenacity() -> Any:
     try:
         import tenacity
     except ModuleNotFoundError as error:
-        raise ImportError(
-            'lk.Retry needs tenacity, which isn\'t installed: pip install "loaderkit[retry]"'
-        ) from error
+        raise missing_library("lk.Retry needs", "tenacity", "retry") from error
     return tenacity
 
 

@@ -3,12 +3,13 @@
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 
+from loaderkit._base.extras import missing_library
 from loaderkit.transforms.base import Map
 
 from .image_spec import IMAGES, SPECS, ImageSpec
@@ -48,6 +49,7 @@ literal for int() with base 10: b'cat')
     """
 
     image: str | None = None
+    _: KW_ONLY  # webdataset's second is another kind of pictures
     only: str | Iterable[str] | None = None
     handlers: Mapping[str, Callable[[bytes], Any]] | None = field(default=None, hash=False)
     upright: bool = True
@@ -167,7 +169,7 @@ def _msgpack(data: bytes) -> Any:
     try:
         import msgpack
     except ImportError as error:
-        raise ImportError('msgpack fields need msgpack: pip install "loaderkit[tar]"') from error
+        raise missing_library("msgpack fields need", "msgpack", "tar") from error
     return msgpack.unpackb(data)
 
 
@@ -175,7 +177,7 @@ def _cbor(data: bytes) -> Any:
     try:
         import cbor2
     except ImportError as error:
-        raise ImportError('CBOR fields need cbor2: pip install "loaderkit[tar]"') from error
+        raise missing_library("CBOR fields need", "cbor2", "tar") from error
     return cbor2.loads(data)
 
 

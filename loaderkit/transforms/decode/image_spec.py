@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.extras import missing_library
 from loaderkit.transforms.image.decode import Decode
 
 # Extension: the formats that both OpenCV and Pillow read. Pillow is asked for no other: it would start Ghostscript for
@@ -40,7 +41,7 @@ class ImageSpec:
         """ImportError where the library that decodes isn't installed; imports nothing."""
         module, package, extra = ("PIL", "pillow", "tar") if self.by_pillow else ("cv2", "OpenCV", "image")
         if find_spec(module) is None:
-            raise ImportError(f'ByExtension({name!r}) needs {package}: pip install "loaderkit[{extra}]"')
+            raise missing_library(f"ByExtension({name!r}) needs", package, extra)
 
     def decoded(self, data: bytes, *, upright: bool) -> Any:
         """The picture; an error of any type for bytes that aren't one."""

@@ -6,10 +6,11 @@ from importlib.util import find_spec
 from reprlib import repr as _short
 from typing import Any
 
+from loaderkit._base.extras import missing_library
 from loaderkit._base.integers import at_least
 from loaderkit._base.numbers import number
 
-# Module name: the name of its package for `pip install`.
+# Module name: the name of its package.
 _PACKAGES = {"cv2": "opencv-python-headless", "simplejpeg": "simplejpeg"}
 
 
@@ -77,7 +78,4 @@ def installed(operation: str, *modules: str) -> None:
     """Raises ImportError with the line to paste where a library is missing; imports none."""
     missing = [_PACKAGES[module] for module in modules if find_spec(module) is None]
     if missing:
-        raise ImportError(
-            f"{operation} needs {' and '.join(missing)}: pip install {' '.join(missing)}, "
-            "or install loaderkit with the extra [image]"
-        )
+        raise missing_library(f"{operation} needs", " and ".join(missing), "image")

@@ -1,6 +1,6 @@
 """Packed rows as a source: record k is row k of a packing plan."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.integers import at_least
 from loaderkit._packing.row_layout import RowLayout
+from loaderkit._packing.row_leaves import Names, row_leaves
 
 from .content import sampled_keys
 from .fingerprint import fingerprint_of
 from .optional import advised_calls, lacking
 from .packed_documents import DocumentReader
-from .packed_names import Names, packed_names
 from .packed_plan import IntArray, PackedFeature, PlannedRows
 from .protocol import check_key, check_keys, holds_own_objects, require_methods, short_repr
 from .tokens import TokenDataSource
@@ -68,7 +68,7 @@ class PackedDataSource:
         pad: int = 0,
         max_read_factor: float = 4.0,
     ) -> None:
-        require_methods(source, argument="source")
+        source = require_methods(source, argument="source")
         if not all(hasattr(plan, name) for name in ("rows", "document_lengths", "fingerprint")):
             raise TypeError(
                 f"plan: expected what lk.plan_packing gives, got {_short(plan)}; write lk.plan_packing(lengths, length)"
@@ -76,8 +76,8 @@ class PackedDataSource:
         self._source, self._plan, self._pad = source, plan, pad
         self._tokens = source if isinstance(source, TokenDataSource) else None
         self._features = _features_of(source, plan, feature)
-        self._names = packed_names([one.name for one in self._features], names, mask, targets=bool(targets))
-        self._leaves, self._token_leaves = self._names.all, self._names.tokens
+        self._names = row_leaves([one.name for one in self._features], names, mask, targets=bool(targets))
+        self._leaves = self._names.all
         self._documents = DocumentReader(source, self._features)
         if self._tokens is not None:
             limits = np.iinfo(self._tokens.dtype)
@@ -147,7 +147,7 @@ class PackedDataSource:
         assert source is not None
         keys = check_keys(record_keys, len(self), self)
         if out is None:
-            out = [self._empty(name, len(keys), feature.row, source.dtype) for name in self._leaves]
+            out = [names.empty(name, (len(keys), feature.row), source.dtype) for name in self._leaves]
         columns = dict(zip(self._leaves, out, strict=True))
         if not len(keys):
             return columns
@@ -156,27 +156,9 @@ class PackedDataSource:
         begins, ends = source.bounds(documents)
         self._check_lengths(documents, ends - begins)
         layout = RowLayout(lengths, pieces.counts, feature.row)
-        tokens = columns[names.features[0][0]]
         begins += starts
-        layout.write_tokens(tokens, source.slices(begins, begins + lengths), self._pad)
-        self._write_others(layout, 0, columns)
-        if names.targets is not None:
-            layout.write_targets(columns[names.targets[0]], tokens, self._pad)
+        names.write(0, layout, columns, source.slices(begins, begins + lengths), self._pad)
         return columns
-
-    def _write_others(self, layout: RowLayout, number: int, part: Mapping[str, NDArray[Any]]) -> None:
-        """Fills what doesn't depend on tokens: segment ids and positions of a feature and its targets, and the mask."""
-        _, segment_ids, positions = self._names.features[number]
-        layout.write_segment_ids(part[segment_ids])
-        layout.write_positions(part[positions])
-        counted = part[segment_ids]
-        if self._names.targets is not None:
-            _, target_ids, target_positions = self._names.targets
-            counted = part[target_ids]
-            layout.write_target_segment_ids(counted, part[segment_ids])
-            part[target_positions][...] = part[positions]
-        if self._names.mask is not None:
-            np.not_equal(counted, 0, out=part[self._names.mask])
 
     def _read(self, keys: IntArray) -> list[dict[str, NDArray[Any]]]:
         """Rows of any source; those of tokens may differ in dtype."""
@@ -187,19 +169,15 @@ class PackedDataSource:
             layout = RowLayout(feature.of(pieces.lengths), pieces.counts, feature.row)
             tokens = list(self._documents.token_rows(feature, pieces, parts, self._pad))
             name, *names = self._names.of_feature(number)
-            others = {name: self._empty(name, len(keys), feature.row, tokens[0].dtype) for name in names}
-            self._write_others(layout, number, others)
+            shape = (len(keys), feature.row)
+            others = {name: self._names.empty(name, shape, tokens[0].dtype) for name in names}
+            self._names.write_others(number, layout, others)
             columns.update(others)
             columns[name] = tokens
             if self._names.targets is not None:
                 target, target_ids, _ = self._names.targets
                 columns[target] = [_targets(*row, self._pad) for row in zip(tokens, others[target_ids])]
         return [dict(zip(self._leaves, rows)) for rows in zip(*(columns[n] for n in self._leaves))]
-
-    def _empty(self, name: str, rows: int, row: int, tokens: np.dtype[Any]) -> NDArray[Any]:
-        if name == self._names.mask:
-            return np.empty((rows, row), np.bool_)
-        return np.empty((rows, row), tokens if name in self._token_leaves else np.int32)
 
     def _check_lengths(self, documents: IntArray, lengths: IntArray) -> None:
         (feature,) = self._features

@@ -87,7 +87,8 @@ class DocumentReader:
             arrays = [part[feature.name] for part in parts[number : number + count]]
             first = arrays[0]
             try:
-                row = np.full((feature.row, *first.shape[1:]), pad, first.dtype)
+                # np.full itself wraps in numpy 2.0.
+                row = np.full((feature.row, *first.shape[1:]), np.array(pad, first.dtype))
             except OverflowError:
                 raise ValueError(
                     f"pad: expected a number of {first.dtype}, as {feature.name!r} of "

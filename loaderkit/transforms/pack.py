@@ -12,7 +12,8 @@ from loaderkit._base.integers import at_least
 from loaderkit._packing.block import How, Rules
 from loaderkit._packing.feature_array import feature_array, shown
 from loaderkit._packing.pieces import Long
-from loaderkit._packing.row_layout import RowLayout
+from loaderkit._packing.row_layout import RowLayout, Rows
+from loaderkit._packing.row_leaves import Leaves, Names, RowLeaves, row_leaves
 from loaderkit._packing.window_rows import WindowRows, window_rows
 
 from .base import Window
@@ -24,8 +25,8 @@ _HOW, _LONG = get_args(How), get_args(Long)
 class Pack(Window):
     """Packs each window of documents into rows of `length` tokens: {f, f_segment_ids, f_positions}.
 
-    Segment ids (int32) number the documents of a row from 1, positions (int32) the tokens of each from 0; padding has 0
-    in all three. Every token is in one row; no document goes on in the next window. An empty document is in no row.
+    Segment ids (int32) number the documents of a row from 1, positions (int32) the tokens of each from 0; padding has
+    `pad`, 0 and 0. Every token is in one row; no document goes on in the next window. An empty document is in no row.
     Where lengths are known beforehand, `lk.plan_packing` fills rows better, and its rows can be shuffled and counted.
 
     Args:
@@ -38,6 +39,13 @@ class Pack(Window):
             those of `length`, "tokens", or an element's only array. Other values of an element are left out.
         long: what becomes of a document longer than a row. "split": as many pieces as it needs. "truncate": its first
             tokens. "drop": it is left out. "raise": a ValueError.
+        names: None for the names above, which are Grain's; "maxtext" for inputs, inputs_segmentation, inputs_position,
+            and targets likewise; or a mapping from the names above to others.
+        mask: name of a leaf (T,) bool: True where the loss counts. That is at tokens that have a target, without
+            `targets` at all tokens.
+        targets: adds `targets`, `targets_segment_ids` and `targets_positions`: the next token of the same piece. The
+            last of a piece has none: `pad`, with segment id 0.
+        pad: token of padding. ValueError in a window where the tokens' dtype doesn't hold it.
 
     >>> for row in Pack(4, window=3).window([np.array([1, 2]), np.array([3, 4, 5]), np.array([6, 7])]):
     ...     print(row["tokens"], row["tokens_segment_ids"], row["tokens_positions"])
@@ -51,6 +59,10 @@ class Pack(Window):
     how: How
     feature: str | tuple[str, ...] | None
     long: Long
+    names: Names = None
+    mask: str | None = None
+    targets: bool = False
+    pad: int = 0
 
     def __init__(
         self,
@@ -59,6 +71,11 @@ class Pack(Window):
         how: Literal["best_fit", "first_fit", "concat_then_split"] = "best_fit",
         feature: str | Sequence[str] | None = None,
         long: Literal["split", "truncate", "drop", "raise"] = "split",
+        *,
+        names: Names = None,
+        mask: str | None = None,
+        targets: bool = False,
+        pad: int = 0,
     ) -> None:
         for name, value, known in (("how", how, _HOW), ("long", long, _LONG)):
             if value not in known:
@@ -66,6 +83,8 @@ class Pack(Window):
                     f"{name}: expected one of {', '.join(map(repr, known))}, got {_short(value)}"
                 )
         features = _checked_features(length, feature)
+        if features is not None or not isinstance(names, Mapping):
+            row_leaves(features or ("tokens",), names, mask, targets=bool(targets))
         if isinstance(length, Mapping):
             length = {name: _row(f"length[{name!r}]", length[name]) for name in features or ()}
             if len(length) > 1 and how != "first_fit":
@@ -80,6 +99,10 @@ class Pack(Window):
             "how": how,
             "feature": feature if feature is None or isinstance(feature, str) else features,
             "long": long,
+            "names": names,
+            "mask": mask,
+            "targets": bool(targets),
+            "pad": at_least("pad", pad, -(1 << 63), below=1 << 64),
         }
         for name, kept in chosen.items():
             object.__setattr__(self, name, kept)
@@ -87,6 +110,7 @@ class Pack(Window):
     def window(self, elements: list[Any]) -> list[dict[str, npt.NDArray[Any]]]:
         """The rows of some documents."""
         names = _checked_features(self.length, self.feature) or (_only_feature(elements[0]),)
+        packed = row_leaves(names, self.names, self.mask, targets=self.targets)
         columns = [_column(elements, name, bare=len(names) == 1) for name in names]
         lengths = np.array([list(map(len, column)) for column in columns], np.int64).T  # (elements, features)
         if isinstance(self.length, Mapping):
@@ -100,9 +124,27 @@ class Pack(Window):
         if not len(rows.counts):
             return []
         leaves: dict[str, npt.NDArray[Any]] = {}
-        for number, (name, column) in enumerate(zip(names, columns)):
-            leaves |= _leaves(name, column, rows, number, row[number])
+        for number, column in enumerate(columns):
+            leaves |= self._leaves(packed, number, column, rows, row[number])
         return [dict(zip(leaves, values)) for values in zip(*leaves.values())]
+
+    def _leaves(
+        self, packed: RowLeaves, number: int, column: list[Rows], rows: WindowRows, row: int
+    ) -> Leaves:
+        """The leaves (rows, tokens of a row, ...) of one feature."""
+        first, starts, lengths = column[0], rows.starts[:, number], rows.lengths[:, number]
+        where = zip(rows.documents.tolist(), starts.tolist(), (starts + lengths).tolist())
+        pieces = [column[document][start:end] for document, start, end in where]
+        try:
+            pad = np.array(self.pad, first.dtype)
+        except OverflowError:
+            raise ValueError(
+                f"pad: expected a number of {first.dtype}, as the tokens are, got {self.pad}"
+            ) from None
+        shape = (len(rows.counts), row, *first.shape[1:])
+        leaves = {name: packed.empty(name, shape, first.dtype) for name in packed.of_feature(number)}
+        packed.write(number, RowLayout(lengths, rows.counts, row), leaves, pieces, pad)
+        return leaves
 
     def _check_equal(self, lengths: npt.NDArray[np.int64], names: Sequence[str]) -> None:
         differs = (lengths != lengths[:, :1]).any(axis=1)
@@ -131,7 +173,9 @@ class Pack(Window):
 
     def __repr__(self) -> str:
         feature = "" if self.feature is None else f", feature={self.feature!r}"
-        return f"Pack({self.length}, window={self.size}, how={self.how!r}{feature}, long={self.long!r})"
+        given = [(name, getattr(self, name)) for name in ("names", "mask", "targets", "pad")]
+        more = "".join(f", {name}={value!r}" for name, value in given if value != getattr(Pack, name))
+        return f"Pack({self.length}, window={self.size}, how={self.how!r}{feature}, long={self.long!r}{more})"
 
 
 def _row(name: str, value: Any) -> int:
@@ -177,24 +221,6 @@ def _column(elements: list[Any], name: str, *, bare: bool) -> list[npt.NDArray[A
             )
         column.append(array)
     return column
-
-
-def _leaves(
-    name: str, column: list[npt.NDArray[Any]], rows: WindowRows, number: int, row: int
-) -> dict[str, npt.NDArray[Any]]:
-    """The three leaves (rows, tokens of a row, ...) of one feature."""
-    lengths = rows.lengths[:, number]
-    layout = RowLayout(lengths, rows.counts, row)
-    starts = rows.starts[:, number]
-    where = zip(rows.documents.tolist(), starts.tolist(), (starts + lengths).tolist())
-    pieces = [column[document][start:end] for document, start, end in where]
-    count = len(rows.counts)
-    tokens = np.empty((count, row, *column[0].shape[1:]), column[0].dtype)
-    layout.write_tokens(tokens, pieces, 0)
-    segment_ids, positions = np.empty((count, row), np.int32), np.empty((count, row), np.int32)
-    layout.write_segment_ids(segment_ids)
-    layout.write_positions(positions)
-    return {name: tokens, f"{name}_segment_ids": segment_ids, f"{name}_positions": positions}
 
 
 def _described(place: int) -> str:

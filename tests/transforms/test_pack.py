@@ -38,6 +38,31 @@ def test_rows_are_the_planners(lengths, how, long, row):
         assert one["tokens_segment_ids"].dtype == one["tokens_positions"].dtype == np.int32
 
 
+LEAVES = st.fixed_dictionaries(
+    {
+        "names": st.sampled_from([None, "maxtext", {"text": "x", "text_segment_ids": "seg"}]),
+        "mask": st.sampled_from([None, "counted"]),
+        "targets": st.booleans(),
+        "pad": st.integers(-3, 3),
+    }
+)
+
+
+@given(LENGTHS.filter(any), HOW, st.integers(1, 12), LEAVES, st.booleans())
+def test_the_leaves_are_those_of_packed_data_source(lengths, how, row, leaves, flat):
+    """Each row holds what a plan of the pieces of that row gives, leaf by leaf, with every choice of leaves."""
+    texts = documents(lengths)
+    texts = texts if flat else [np.stack([text, -text], axis=1) for text in texts]
+    for one in lk.Pack(row, how=how, feature="text", **leaves).window(texts):
+        tokens, ids, *_ = one.values()
+        pieces = [tokens[ids == number] for number in range(1, ids.max() + 1)]
+        plan = lk.plan_packing([*map(len, pieces)], row, how="first_fit")
+        (expected,) = lk.PackedDataSource(pieces, plan, feature="text", **leaves)
+        assert [*one] == [*expected]
+        for name, leaf in expected.items():
+            assert one[name].dtype == leaf.dtype and np.array_equal(one[name], leaf), name
+
+
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4)), min_size=1, max_size=20))
 def test_features_of_different_lengths(lengths):
     """First fit by both features; each token of both is in one row, the halves of a document in the same."""
@@ -102,6 +127,8 @@ ERRORS: dict[str, tuple[dict[str, Any], list[Any], str]] = {
     "several": ({}, [{"a": [1], "b": [2]}], "feature: expected a name where elements have several values"),
     "missing": ({"feature": "b"}, [{"a": [1]}], r"feature: expected one of \['a'\].* got 'b'; write feature='a'"),
     "lengths": ({"feature": ["a", "b"]}, [{"a": [1], "b": [1, 2]}], "expected features of one length, got {'a': 1"),
+    "pad": ({"pad": 300}, [np.ones(2, np.uint8)], "pad: expected a number of uint8, as the tokens are, got 300"),
+    "names": ({"names": {"text": "x"}}, [{"a": [1]}], r"names: expected some of \['a', .*, got 'text'"),
     "dtypes": ({}, [np.ones(2), np.ones(2, int)], "element 1 of the window: expected .tokens. as in the first"),
 }  # fmt: skip
 
@@ -137,6 +164,10 @@ def test_elements_that_are_no_arrays():
         ({"length": 4, "feature": ["a", "a"]}, "feature: expected a name, or different names"),
         ({"length": {"a": 1, "b": 2}}, 'how: expected "first_fit" for features of different lengths'),
         ({"length": {"a": 1}, "feature": "b"}, r"feature: expected \['a'\], which `length` has, got \['b'\]"),
+        ({"length": 4, "pad": 0.5}, "pad: expected an int"),
+        ({"length": 4, "mask": "tokens"}, "names: expected another name for each leaf, got 'tokens' for two"),
+        ({"length": 4, "names": "t5"}, "names: expected 'maxtext', a mapping of names or None"),
+        ({"length": 4, "feature": ["a", "b"], "targets": True}, "targets: expected one feature"),
         ({"length": {}}, "feature: expected a name, or different names, got {}"),
     ],
 )
@@ -149,6 +180,8 @@ def test_arguments_that_are_refused(arguments, text):
 def test_what_is_said_of_it():
     """Its repr, which is in errors, and that an empty window of empty documents makes no row."""
     assert repr(lk.Pack(8)) == "Pack(8, window=1024, how='best_fit', long='split')"
+    said = "Pack(8, window=1024, how='best_fit', long='split', names='maxtext', targets=True)"
+    assert repr(lk.Pack(8, names="maxtext", targets=True)) == said
     assert lk.Pack(8).window([np.empty(0, int)] * 3) == []
     assert repr(lk.WindowShuffle(3)) == "WindowShuffle(3)"
     assert repr(lk.Window(3, sorted)) == "Window(3, sorted)"

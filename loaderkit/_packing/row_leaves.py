@@ -1,16 +1,21 @@
-"""Names of the leaves of a packed row."""
+"""The leaves of a packed row: what they are called, and what is in them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from reprlib import repr as _short
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
+
+from .row_layout import RowLayout, Rows
+
+Leaves = Mapping[str, Rows]
 Names = Mapping[str, str] | Literal["maxtext"] | None
 
 
 @dataclass(frozen=True, slots=True)
-class PackedNames:
-    """What the leaves of a packed row are called, in the order of the row.
+class RowLeaves:
+    """The leaves of a packed row by name, in the order of the row.
 
     Args:
         features: (tokens, segment ids, positions) of each feature.
@@ -39,9 +44,51 @@ class PackedNames:
         rest = (self.targets or ()) + (() if self.mask is None else (self.mask,))
         return self.features[number] + (rest if number == 0 else ())
 
+    def empty(self, name: str, shape: tuple[int, ...], tokens: np.dtype[Any]) -> Rows:
+        """An array for a leaf of some rows.
 
-def packed_names(features: Sequence[str], names: Names, mask: str | None, *, targets: bool) -> PackedNames:
-    """The names of a packed row: Grain's, MaxText's or the user's.
+        Args:
+            name: of the leaf.
+            shape: (rows, tokens of a row, ...) of the tokens; the other leaves have the first two.
+            tokens: dtype of the tokens.
+        """
+        if name in self.tokens:
+            return np.empty(shape, tokens)
+        return np.empty(shape[:2], np.bool_ if name == self.mask else np.int32)
+
+    def write(self, number: int, layout: RowLayout, leaves: Leaves, pieces: Sequence[Rows], pad: Any) -> None:
+        """Fills all leaves of one feature.
+
+        Args:
+            number: of the feature.
+            layout: where its pieces lie.
+            leaves: an array for each name of the feature.
+            pieces: the tokens, row by row.
+            pad: value behind them, and where there is no target.
+        """
+        tokens = leaves[self.features[number][0]]
+        layout.write_tokens(tokens, pieces, pad)
+        self.write_others(number, layout, leaves)
+        if self.targets is not None:
+            layout.write_targets(leaves[self.targets[0]], tokens, pad)
+
+    def write_others(self, number: int, layout: RowLayout, leaves: Leaves) -> None:
+        """Fills what doesn't depend on tokens: segment ids and positions of a feature and its targets, and the mask."""
+        _, segment_ids, positions = self.features[number]
+        layout.write_segment_ids(leaves[segment_ids])
+        layout.write_positions(leaves[positions])
+        counted = leaves[segment_ids]
+        if self.targets is not None:
+            _, target_ids, target_positions = self.targets
+            counted = leaves[target_ids]
+            layout.write_target_segment_ids(counted, leaves[segment_ids])
+            leaves[target_positions][...] = leaves[positions]
+        if self.mask is not None:
+            np.not_equal(counted, 0, out=leaves[self.mask])
+
+
+def row_leaves(features: Sequence[str], names: Names, mask: str | None, *, targets: bool) -> RowLeaves:
+    """The leaves of a packed row, with Grain's names, MaxText's or the user's.
 
     Args:
         features: that are packed.
@@ -50,9 +97,9 @@ def packed_names(features: Sequence[str], names: Names, mask: str | None, *, tar
         mask: name of the mask, None for none.
         targets: whether there are targets.
 
-    >>> packed_names(["text"], None, None, targets=False).all
+    >>> row_leaves(["text"], None, None, targets=False).all
     ('text', 'text_segment_ids', 'text_positions')
-    >>> packed_names(["text"], "maxtext", None, targets=True).all[:4]
+    >>> row_leaves(["text"], "maxtext", None, targets=True).all[:4]
     ('inputs', 'inputs_segmentation', 'inputs_position', 'targets')
     """
     if (targets or mask is not None) and len(features) > 1:
@@ -75,7 +122,7 @@ def packed_names(features: Sequence[str], names: Names, mask: str | None, *, tar
         shown = ["inputs"] if len(features) == 1 else [*features]
         shown += ["targets"] if targets else []
         triples = [(one, f"{one}_segmentation", f"{one}_position") for one in shown]
-    found = PackedNames(tuple(triples[: len(features)]), triples[-1] if targets else None, mask)
+    found = RowLeaves(tuple(triples[: len(features)]), triples[-1] if targets else None, mask)
     if len({*found.all}) < len(found.all):
         twice = next(name for name in found.all if found.all.count(name) > 1)
         raise ValueError(

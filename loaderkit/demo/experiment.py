@@ -80,7 +80,8 @@ def train(
             _note(json.loads(line), record)
             if bar.total is None:
                 bar.total, bar.initial, bar.n = record.steps, record.start, record.start
-            bar.set_postfix(loss=f"{record.losses.get(record.last, float('nan')):.3f}", refresh=False)
+            if record.losses:  # none after the first line, which says where a resumed run begins
+                bar.set_postfix(loss=f"{record.losses[record.last]:.3f}", refresh=False)
             bar.update(record.last - bar.n)
             if kill_at is not None and record.last == kill_at:
                 process.kill()  # lines that it printed before it died are still read

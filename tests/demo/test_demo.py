@@ -1,15 +1,18 @@
 """The command line, and the demo from its files to its plot."""
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from loaderkit.cli import main
+from loaderkit.demo import experiment
 from loaderkit.demo.experiment import Workers, train
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +54,18 @@ def test_a_training_that_fails_shows_the_end_of_its_errors(tmp_path):
         train(tmp_path, tmp_path / "run", Workers(0, "process"), epochs=4, title="fails", kill_at=None)
 
 
+def test_the_bar_of_a_resumed_training_shows_no_loss_before_there_is_one(tmp_path, monkeypatch):
+    """It begins at the step of the checkpoint."""
+    lines = ['{"start": 200, "steps": 360}', '{"step": 201, "loss": 0.25, "batch": ""}']
+    training = SimpleNamespace(stdout=lines, returncode=0)
+    monkeypatch.setattr(experiment, "_training", lambda *_: contextlib.nullcontext(training))
+    drawn = []
+    monkeypatch.setattr("tqdm.tqdm.update", lambda bar, steps: drawn.append(str(bar)))
+    train(tmp_path, tmp_path / "run", Workers(0, "process"), epochs=4, title="resumed", kill_at=None)
+    assert [re.search(r"\d+/360", each)[0] for each in drawn] == ["200/360", "200/360"]
+    assert ["loss" in each for each in drawn] == [False, True] and "loss=0.250" in drawn[1]
+
+
 def test_a_directory_with_something_in_it_is_refused(tmp_path, capsys):
     """An existing run would be continued, and the comparison would be worthless."""
     (tmp_path / "notes.txt").touch()
@@ -65,12 +80,14 @@ def test_missing_libraries_are_named_with_the_command_that_installs_them():
 import sys
 sys.modules.update(tqdm=None, sklearn=None)  # as if they weren't installed
 from loaderkit.cli import main
+from loaderkit.demo import experiment
 from loaderkit.demo.experiment import Workers, train
 raise SystemExit(main(["demo"]))
 """
     shown = run(code=code)
     assert shown.returncode == 2
-    assert shown.stdout == "loaderkit demo needs scikit-learn, tqdm: pip install 'loaderkit[demo]'\n"
+    line = "loaderkit demo needs scikit-learn, tqdm: pip install '.[demo]' in a clone of loaderkit"
+    assert shown.stdout == f"{line}\n"
     assert shown.stderr == ""
 
 

@@ -100,6 +100,7 @@ BY_NAME: Mapping[str, str] = {
     "load": "load(source, batch_size=32); only the source may be passed by position",
     "mix": "mix({name: source}, weights={name: weight}); only these two may be passed by position",
     "interleave": "interleave([source, other], cycle_length=2); only the sources may be passed by position",
+    "RandomCrop": "RandomCrop(size=24) for a part of 24 x 24 pixels, RandomCrop(padding=4) for a border of 4 pixels",
 }
 
 # name in the package -> what to write instead

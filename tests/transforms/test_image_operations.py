@@ -66,7 +66,7 @@ def test_crop_is_pad_and_slice(image, seed, padding, data):
     padded = np.pad(image, border, constant_values=image.dtype.type(1))
     rng = generator(seed)
     top, left = rng.integers(0, padded.shape[0] - tall + 1), rng.integers(0, padded.shape[1] - wide + 1)
-    crop = lki.RandomCrop(padding, size, fill=1).random_map(image, generator(seed))
+    crop = lki.RandomCrop(padding=padding, size=size, fill=1).random_map(image, generator(seed))
     same(crop, padded[top : top + tall, left : left + wide])
     assert crop.flags.c_contiguous
 
@@ -74,7 +74,7 @@ def test_crop_is_pad_and_slice(image, seed, padding, data):
 def test_crop_reaches_every_place():
     """All (2 * 2 + 1) squared places of a border of two pixels."""
     image = np.arange(1, 10, dtype=np.uint8).reshape(3, 3)
-    crops = {lki.RandomCrop(2).random_map(image, generator(seed)).tobytes() for seed in range(600)}
+    crops = {lki.RandomCrop(padding=2).random_map(image, generator(seed)).tobytes() for seed in range(600)}
     assert len(crops) == 25
 
 
@@ -144,7 +144,7 @@ ALL = [
     lki.DecodeCenterCrop(8),
     lki.DecodeRandomResizedCrop((8, 9), decoder="simplejpeg"),
     lki.Resize(8),
-    lki.RandomCrop(4, fill=0.5),
+    lki.RandomCrop(padding=4, fill=0.5),
     lki.RandomFlip(),
     lki.Normalize([0.5], [0.5]),
     lki.ToFloat(),
@@ -313,8 +313,20 @@ BAD_ARGUMENTS = [
     ),
     (lambda: lki.DecodeCenterCrop(8, reduced=1), TypeError, "reduced: expected True or False, got 1"),
     (lambda: lki.Decode(upright=None), TypeError, "upright: expected True or False, got None"),
-    (lambda: lki.RandomCrop(-1), ValueError, "padding: expected 0 or more, got -1"),
-    (lambda: lki.RandomCrop(1, fill="black"), TypeError, "fill: expected a number, got 'black'"),
+    (lambda: lki.RandomCrop(padding=-1), ValueError, "padding: expected 0 or more, got -1"),
+    (lambda: lki.RandomCrop(padding=1, fill="black"), TypeError, "fill: expected a number, got 'black'"),
+    # torchvision's and Keras' first argument is the size, here it was the padding.
+    (
+        lambda: lki.RandomCrop(24),
+        TypeError,
+        r"takes keyword arguments: RandomCrop\(size=24\) .*RandomCrop\(padding=4",
+    ),
+    (lambda: lki.RandomCrop(32, 4), TypeError, "takes keyword arguments"),
+    (lambda: lki.RandomCrop(padding=4, pad=1), TypeError, "has no argument pad"),
+    (lambda: lki.RandomFlip("horizontal"), TypeError, "probability: expected a number, got 'horizontal'"),
+    (lambda: lki.Resize(24, 24), ValueError, "interpolation: expected one of"),
+    (lambda: lki.DecodeCenterCrop(24, 24), ValueError, "fraction: expected 0 < fraction <= 1, got 24"),
+    (lambda: lki.DecodeRandomResizedCrop(24, 24), TypeError, r"scale: expected a pair \(low, high\), got 24"),
     (lambda: lki.RandomFlip(1.5), ValueError, "probability: expected 0 <= probability <= 1, got 1.5"),
     (
         lambda: lki.RandomFlip(axis=1),
@@ -339,7 +351,7 @@ def test_images_that_do_not_fit_the_arguments_are_named():
     """The error has both sides of the mismatch."""
     image = np.zeros((4, 5, 3), np.uint8)
     with pytest.raises(ValueError, match=r"size: expected at most the image of \(4, 5\) with padding=1"):
-        lki.RandomCrop(1, 9).random_map(image, generator(0))
+        lki.RandomCrop(padding=1, size=9).random_map(image, generator(0))
     with pytest.raises(ValueError, match=r"expected 3 numbers for an image of shape \(4, 5, 3\), got 1"):
         lki.Normalize([0.5], [0.5]).map(image)
     with pytest.raises(TypeError, match="expected an image of integers or floats, got bool"):
@@ -358,9 +370,7 @@ def test_a_decoder_that_is_not_installed_is_never_replaced(monkeypatch, missing)
         assert lki.DecodeCenterCrop(8) == lki.DecodeCenterCrop(8, decoder="opencv")
         return
     for make in (lki.Decode, lki.RandomFlip, lambda: lki.Resize(8), lambda: lki.DecodeRandomResizedCrop(8)):
-        with pytest.raises(
-            ImportError, match="needs opencv-python-headless: pip install opencv-python-headless"
-        ):
+        with pytest.raises(ImportError, match=r"needs opencv-python-headless: pip install '\.\[image\]'"):
             make()
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.integers import at_least
 from loaderkit.transforms.base import Map, RandomMap
 
@@ -58,9 +59,9 @@ class Resize(Map):
         return resized(pixels, size, self.interpolation)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RandomCrop(RandomMap):
-    """A random part of a decoded image of any dtype, with a border around it.
+    """A random part of a decoded image of any dtype, with a border around it. Its arguments are given by keyword.
 
     Args:
         padding: width of the border on each side, in pixels, 0 or more.
@@ -112,6 +113,10 @@ class RandomCrop(RandomMap):
             down, right = rows.start - top, columns.start - left
             out[down : down + seen.shape[0], right : right + seen.shape[1]] = seen
         return out
+
+
+# torchvision's and Keras' first argument is the size.
+RandomCrop.__init__ = refusing_foreign_arguments(RandomCrop.__init__)  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)

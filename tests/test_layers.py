@@ -19,15 +19,15 @@ PACKAGE = Path(__file__).parents[1] / "loaderkit"
 # What a room imports of the package, itself aside: no more and no less. A room that isn't here fails the test by name.
 IMPORTS = {
     "errors": "",
-    "_base": "",
+    "_base": "errors",
     "_system": "errors _base",
     "_order": "_base",
     "_mixture": "errors _base _order",
     "_packing": "_order",
     "samplers": "_base _mixture _order",
-    "_formats": "",
+    "_formats": "_base",
     "_stats": "",
-    "_storage": "errors _system",
+    "_storage": "errors _base _system",
     "_record_index": "errors _base _system _formats _storage",
     "_chunk_cache": "_base _system _storage _record_index",
     "sources": "errors _base _system _packing _formats _storage _record_index _chunk_cache",
@@ -66,7 +66,7 @@ IMPORTS = {
     "testing": "errors _base _system _order _state samplers sources transforms _loader",
     "front": "_base _system",
     "plan": "samplers",
-    "demo": "front",
+    "demo": "_base front",
     "cli": "errors _base _system _formats _storage _record_index _chunk_cache _loader _order _state samplers sources "
     "transforms writing offline",
     "__main__": "cli",

@@ -18,7 +18,7 @@ PLAIN = """
     access advice agreement ahead alias an analysis announced answer any arguments array arrays arrow as
     assignment attempts augment bad balanced bar base batch batches batching beginning best blame blocks boot
     bound braces bucketized buckets buffer build bulk by byte bytes cache cached call calling calls canonical
-    card cards cat center change changed check checkpoint checks checksum checksums chosen chunked chunks chw
+    card cards cat center change changed check checked checkpoint checks checksum checksums chosen chunked chunks chw
     cipher cli client closable closed closing cluster codec collector column columns combine come coming command
     comparison compile compiled component components composed concat conclusion config conformance constants
     contact content contents context convert coordination counted counters create crop crops crossed csv curves
@@ -26,13 +26,13 @@ PLAIN = """
     descriptors device differ difference digest digits direct directory discarded distinct doctor document
     documents domain drop dropping dtd each encoded encoder encoding end ends engine entry environment epoch
     epochs error errors event eviction example exceptions executor executors exit experiment experimental
-    experiments explain explanation exposed extension factory facts failed failure fair feature features feeds
+    experiments explain explanation exposed extension extras factory facts failed failure fair feature features feeds
     fetch fetched fetcher fetching field fields files filter filtered filters find finder finding findings
     fingerprint fingerprints finished first fit flat flip float folder follow followed footer forbidden foreign
     form format formats from fsspec function generators geometry give global globals grain group grouped groups
     handler hashed hashing header hints hot html hwc id identity image importable indexed indices inline inner
     input inspect inspection installed integer integers interleave interleaved interop item iterator jax jobs
-    joined joiner joint jpeg json kept keras keys kill known label labels lanes launch lazy leaf lease length
+    joined joiner joint jpeg json kept keras keys kill known label labels lanes launch lazy leaf leaves lease length
     lent libraries library limit limits line lines link lint listing live lmdb load loader loaderkit local
     locked locks log loose losses lost made main make malformed map mapped masks mean measure measured megatron
     member members memory merge messages metadata meter method methods miscounted mismatch missing mixed mixing

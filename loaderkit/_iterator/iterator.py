@@ -140,6 +140,9 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
             raise TypeError(self._plan.why_no_length("len(it)"))
         return steps
 
+    def __length_hint__(self) -> int:
+        return self._plan.length_hint()
+
     @property
     def index(self) -> int:
         """The index of the next record: its place in the endless stream of all epochs."""
@@ -309,7 +312,7 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
         """
         with self._reader.lock:
             self._reader.check_open()
-            self._check_known("seek(step)")
+            self._plan.check_known("seek(step)")
             self._reader.go_to(self._plan.seek(self._reader.user_position, at_least("step", step, 0)))
 
     def skip(self, n: int) -> None:
@@ -325,7 +328,7 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
         """
         with self._reader.lock:
             self._reader.check_open()
-            self._check_known("skip(n)")
+            self._plan.check_known("skip(n)")
             self._reader.go_to(self._plan.skip(self._reader.user_position, at_least("n", n, 0)))
 
     @property
@@ -361,15 +364,11 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
         >>> [metadata.record_key for metadata in iter(lk.load([5, 6, 7], batch_size=2)).records(0)]
         [0, 1]
         """
-        self._check_known("records(step)")
+        self._plan.check_known("records(step)")
         return named(
             self._plan.records(self._reader.user_position, at_least("step", step, 0)),
             self._reader.executor.record_name,
         )
-
-    def _check_known(self, what: str) -> None:
-        if self._plan.row_changing:
-            raise ValueError(self._plan.why_unknown(what))
 
     # --- a wrapper that takes elements ahead of the user --------------------------------------------------------
 

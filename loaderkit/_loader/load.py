@@ -1,7 +1,7 @@
 """The most common loaders in one call."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from loaderkit._base.hints import refusing_foreign_arguments
@@ -20,7 +20,7 @@ from .loader import DataLoader
 
 @refusing_foreign_arguments
 def load(
-    source: RandomAccessDataSource[Any],
+    source: RandomAccessDataSource[Any] | Mapping[str, Any],
     *,
     num_epochs: int | None = None,
     shuffle: bool = False,
@@ -48,7 +48,7 @@ def load(
     """A DataLoader over a source in one call.
 
     Args:
-        source: anything with `__len__` and `__getitem__`.
+        source: anything with `__len__` and `__getitem__`, or a dict of arrays of one length, which is columns.
         num_epochs: passes over the source; without it the stream has no end.
         shuffle: whether each epoch has an order of its own, drawn from the seed.
         seed: for the order, and for operations that draw random numbers.
@@ -69,7 +69,7 @@ def load(
     """
     if drop_remainder and batch_size is None:
         raise ValueError("drop_remainder: expected False without a batch_size, got True; give batch_size too")
-    check_source(source)
+    source = check_source(source)
     warn_of_file_names(source)
     operations: list[Operation] = [*as_operations(transformations)]
     if batch_size is not None:

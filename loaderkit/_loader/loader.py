@@ -4,7 +4,7 @@ import copy
 import os
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Never, Self
 
@@ -45,7 +45,7 @@ class DataLoader(LoaderInspection, Closing, Generic[T_co]):
     """Reads records in a sampler's order, applies operations, and gives elements; the same ones however it is run.
 
     Args:
-        data_source: anything with `__len__` and `__getitem__`.
+        data_source: anything with `__len__` and `__getitem__`, or a dict of arrays of one length, which is columns.
         sampler: which record each index reads: an IndexSampler, a SequentialSampler, or one of the user's.
         operations: transformations in order; a bare function is a Map.
         worker_count: 0 works in the calling thread; None takes the CPUs that this process may use.
@@ -91,7 +91,7 @@ class DataLoader(LoaderInspection, Closing, Generic[T_co]):
     def __init__(
         self,
         *,
-        data_source: RandomAccessDataSource[Any],
+        data_source: RandomAccessDataSource[Any] | Mapping[str, Any],
         sampler: Sampler,
         operations: Iterable[Operation] = (),
         worker_count: int | None = 0,
@@ -188,6 +188,9 @@ class DataLoader(LoaderInspection, Closing, Generic[T_co]):
             raise TypeError(plan.why_no_length("len(loader)"))
         return steps
 
+    def __length_hint__(self) -> int:
+        return self._plan().length_hint()
+
     def __bool__(self) -> bool:
         return True
 
@@ -218,8 +221,7 @@ class DataLoader(LoaderInspection, Closing, Generic[T_co]):
         [2, 0]
         """
         plan = self._plan()
-        if plan.row_changing:
-            raise ValueError(plan.why_unknown("records(step)"))
+        plan.check_known("records(step)")
         return named(
             plan.records(plan.first_position(), at_least("step", step, 0)), namer_of(self._settings.source)
         )

@@ -54,7 +54,7 @@ def checked_settings(
 
     Raises TypeError or ValueError for what is wrong with them, also with two of them together.
     """
-    check_source(data_source)
+    data_source = check_source(data_source)
     tolerance = _tolerance(on_record_error, max_bad_records, quarantine)
     checked = _sampler(sampler, data_source)
     check_random_reads(data_source, random_parts_of(checked))

@@ -171,11 +171,28 @@ class StreamShape:
             "once it is made"
         )
 
+    def check_known(self, what: str) -> None:
+        """Raises ValueError where the number of rows isn't known, and `what` with it."""
+        if self.row_changing:
+            raise ValueError(self.why_unknown(what))
+
     def why_no_length(self, what: str) -> str:
         """An error's text: `what` isn't known, because the number of steps isn't."""
         if self.row_changing:
             return self.why_unknown(what)
         return f"{what}: expected a stream that ends, got an endless sampler (num_epochs=None)"
+
+    def length_hint(self) -> int:
+        """What `__length_hint__` gives where `__len__` is a TypeError, which list() and others take for "not known".
+
+        Raises ValueError where there is no end: list() would take elements until the memory is full.
+        """
+        if self.stop is None and self.num_steps is None:
+            raise ValueError(
+                "list(): expected a stream that ends, got an endless one; write num_epochs=1, in lk.load or in the "
+                "sampler, or take some by itertools.islice(loader, 10)"
+            )
+        return NotImplemented  # type: ignore[no-any-return]
 
     def streams_in_blocks(self, q: int) -> LogicalStreams:
         """The assignment of indices to logical streams, in blocks of q."""

@@ -213,6 +213,10 @@ def _opened(path: str) -> _OpenFile:
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise
+        if (
+            error.__cause__ is not None
+        ):  # with the frames of this read it would hold a file until garbage is collected
+            error.__cause__.__traceback__ = None
     for reader in _readers():
         reader.close()
     return _OpenFile(path)

@@ -56,7 +56,7 @@ def balance(
     >>> sampler.names, [labels[key] for key in sampler.record_keys(range(6))]
     (('cat', 'dog'), ['cat', 'dog', 'cat', 'dog', 'cat', 'dog'])
     """
-    require_methods(source, argument="source")
+    source = require_methods(source, argument="source")
     classes, members = _grouped(labels, source)
     if seed is not None:
         seed = at_least("seed", seed, 0, below=SEED_LIMIT)

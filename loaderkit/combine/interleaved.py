@@ -7,6 +7,7 @@ from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._order.sharding import Sharding
 from loaderkit.samplers import InterleavedSampler
 from loaderkit.sources import ConcatDataSource
+from loaderkit.sources.parts import parts_of
 from loaderkit.sources.protocol import require_source
 
 
@@ -42,10 +43,8 @@ def interleave(
     """
     if isinstance(sources, str | bytes):  # each of its characters would be a source
         require_source(sources, argument="sources")
-    if not isinstance(sources, Mapping):  # it is gone through twice
-        sources = tuple(sources)
-    source = ConcatDataSource(sources)
-    each = tuple(sources.values()) if isinstance(sources, Mapping) else sources
+    names, each = parts_of(sources)
+    source = ConcatDataSource(each if names is None else dict(zip(names, each, strict=True)))
     for place, one in zip(source.names or range(len(each)), each, strict=True):
         require_source(one, argument=f"sources[{place!r}]")
     sampler = InterleavedSampler(

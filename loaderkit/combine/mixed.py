@@ -74,7 +74,7 @@ def mix(
             f"sources: expected a mapping of name to data source, got {_short(sources)}; give names, such as "
             '{"web": ..., "code": ...}'
         )
-    parts_of(sources)  # before their lengths are asked for
+    sources = dict(zip(sources, parts_of(sources)[1], strict=True))  # before their lengths are asked for
     for name, source in sources.items():
         require_source(source, argument=f"sources[{name!r}]")
         if not len(source):

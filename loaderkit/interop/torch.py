@@ -94,6 +94,9 @@ class TensorIterator(Iterator[Any]):
     def __len__(self) -> int:
         return len(self._it)
 
+    def __length_hint__(self) -> int:
+        return self._it.__length_hint__()
+
     @property
     def step(self) -> int:
         """Elements given so far, those before a restore included."""

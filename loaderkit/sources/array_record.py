@@ -62,7 +62,7 @@ class ArrayRecordDataSource(Closing):
             file instructions of TFDS. FileNotFoundError for a missing file or shard, OSError for a truncated file,
             ValueError for a part that the file doesn't have; each names the file.
         reader_options: options of array-record's reader, such as `{"index_storage_option": "offloaded",
-            "footer_prefetch_bytes": "0"}`.
+            "footer_prefetch_bytes": "0"}`; the second is known to array-record 0.8.6 and newer, which need it there.
         decode: whether records that lk.write made of dicts are these dicts; False gives their bytes.
 
     Files stay open between reads, at most a quarter of the descriptors that the process may have. A local file that is

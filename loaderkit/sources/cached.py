@@ -52,7 +52,7 @@ class CachedDataSource(SourceAdvice, Closing):
         *,
         limit: int | str | None = None,
     ) -> None:
-        require_methods(source, argument="source")
+        source = require_methods(source, argument="source")
         self._source = source
         self._folder = None if folder is None else os.path.abspath(os.path.expanduser(os.fspath(folder)))
         self._limit = None if limit is None else number_of_bytes("limit", limit)

@@ -35,7 +35,7 @@ class MapDataSource(SourceAdvice):
     """
 
     def __init__(self, source: Any, fn: Callable[[Any], Any]) -> None:
-        require_methods(source, argument="source")
+        source = require_methods(source, argument="source")
         if not callable(fn):
             raise TypeError(
                 f"fn: expected a function of one record, got {_short(fn)}; of an operation give its method, such as "

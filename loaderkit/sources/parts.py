@@ -32,9 +32,10 @@ def parts_of(sources: Sequence[Any] | Mapping[str, Any]) -> tuple[tuple[str, ...
     if not parts:
         empty = "sequence" if names is None else "mapping"
         raise ValueError(f"sources: expected one data source or more, got an empty {empty}")
-    for place, source in enumerate(parts):
+    return names, tuple(
         require_methods(source, argument=f"sources[{place if names is None else repr(names[place])}]")
-    return names, parts
+        for place, source in enumerate(parts)
+    )
 
 
 def parts_repr(names: tuple[str, ...] | None, parts: tuple[Any, ...]) -> str:

@@ -52,28 +52,34 @@ class RandomAccessDataSource(Protocol[T_co]):
     def __getitem__(self, record_key: int, /) -> T_co: ...
 
 
-def check_source(source: Any) -> None:
-    """Raises an error for an object that isn't a data source, and for an empty source.
+def check_source(source: Any) -> Any:
+    """The source; raises an error for an object that isn't one, and for an empty source.
 
     Args:
-        source: any object. TypeError where it lacks `__len__` or `__getitem__`, or is a path, a mapping or a table;
-            ValueError where it has no record.
+        source: any object. TypeError where it lacks `__len__` or `__getitem__`, or is a path, a mapping of other things
+            than columns, a tuple of arrays or a table; ValueError where it has no record.
+
+    A dict of arrays of one length is columns, and comes back as an ArrayDataSource.
 
     >>> check_source([1, 2, 3])
+    [1, 2, 3]
+    >>> type(check_source({"x": np.arange(3), "y": np.ones((3, 2))})).__name__
+    'ArrayDataSource'
     >>> check_source(iter([1, 2, 3]))
     Traceback (most recent call last):
         ...
     TypeError: data_source: expected an object with __len__ and __getitem__, got a list_iterator; records are read by
     key, in any order...
     """
-    require_source(source, argument="data_source")
+    source = require_source(source, argument="data_source")
     if len(source) == 0:
         raise ValueError(
             f"data_source: expected one record or more, got {short_repr(source)}, which is empty"
         )
+    return source
 
 
-def require_source(source: Any, *, argument: str) -> None:
+def require_source(source: Any, *, argument: str) -> Any:
     """As `require_methods`; also refuses a text, most often a file's name, and a pair of a source and its sampler.
 
     >>> require_source("train.jsonl", argument="sources['web']")
@@ -88,18 +94,26 @@ def require_source(source: Any, *, argument: str) -> None:
             f"{argument}: expected a data source, got a pair of a source and a {type(source[1]).__name__}; write "
             f"source, sampler = ... and give source; sampler is for sampler= of lk.DataLoader"
         )
-    require_methods(source, argument=argument)
+    return require_methods(source, argument=argument)
 
 
-def require_methods(source: Any, *, argument: str) -> None:
-    """Raises TypeError for an object that isn't a data source; an empty source passes.
+def require_methods(source: Any, *, argument: str) -> Any:
+    """The source; raises TypeError for an object that isn't one. An empty source passes.
 
     Args:
-        source: any object. TypeError where it lacks `__len__` or `__getitem__`, is a path or a mapping, or is a table
-            in which `[i]` is a column.
+        source: any object. TypeError where it lacks `__len__` or `__getitem__`, is a path, a tuple of arrays of one
+            length or a mapping of other things than arrays of one length, or is a table in which `[i]` is a column.
         argument: the caller's name for it, for the error.
 
+    A dict of arrays of one length is columns, and comes back as an ArrayDataSource. A list is records, always.
+
     >>> require_methods([], argument="source")
+    []
+    >>> require_methods((np.zeros((3, 2)), np.ones(3)), argument="source")
+    Traceback (most recent call last):
+        ...
+    TypeError: source: expected a data source, got a tuple of 2 arrays of 3 rows, columns or records;
+    write lk.ArrayDataSource({'x': t[0], 'y': t[1]}) for 3 records, list(t) for 2
     """
     kind = type(source).__name__
     if isinstance(source, PathLike):
@@ -108,11 +122,20 @@ def require_methods(source: Any, *, argument: str) -> None:
         raise TypeError(
             f"{argument}: expected an object, got the class {source.__name__}; give {source.__name__}(...)"
         )
+    if isinstance(source, tuple) and len(source) > 1 and (rows := _rows_of_all(source)) is not None:
+        raise TypeError(
+            f"{argument}: expected a data source, got a tuple of {len(source)} arrays of {rows} rows, columns or "
+            f"records; write lk.ArrayDataSource({{'x': t[0], 'y': t[1]}}) for {rows} records, list(t) for {len(source)}"
+        )
+    if isinstance(source, Mapping) and _rows_of_all(source.values()) is not None:
+        from .arrays import ArrayDataSource  # which needs this file
+
+        return ArrayDataSource(source)
     if isinstance(source, Mapping):
         names = ", ".join(repr(name) for name in list(source)[:5])
         raise TypeError(
             f"{argument}: expected records with the keys 0, 1, 2, ..., got a {kind} with the keys {names}; choose one "
-            "of its values (a split), or use ArrayDataSource for a dict of columns"
+            "of its values (a split), or give arrays of one length, which are columns"
         )
     missing = [name for name in ("__len__", "__getitem__") if not hasattr(type(source), name)]
     if missing:
@@ -125,6 +148,13 @@ def require_methods(source: Any, *, argument: str) -> None:
     instead = source_instead(source)
     if instead is not None:
         raise TypeError(f"{argument}: {instead}")
+    return source
+
+
+def _rows_of_all(values: Iterable[Any]) -> int | None:
+    """The rows that all arrays have; None where one isn't an array, of any library, or they differ."""
+    rows = {v.shape[0] if hasattr(v, "dtype") and len(getattr(v, "shape", ())) else None for v in values}
+    return rows.pop() if len(rows) == 1 else None
 
 
 def _why_no_path(source: str | bytes | PathLike[Any], argument: str) -> str:

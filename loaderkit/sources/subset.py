@@ -55,7 +55,7 @@ class SubsetDataSource(SourceAdvice):
     """
 
     def __init__(self, source: Any, indices_or_fraction: ArrayLike | range | slice) -> None:
-        require_methods(source, argument="source")
+        source = require_methods(source, argument="source")
         self._source = source
         keys = _chosen(source, indices_or_fraction)
         if len(keys) == 0:

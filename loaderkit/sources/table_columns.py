@@ -37,8 +37,7 @@ def table_columns(table: Any) -> dict[str, NDArray[Any]]:
         names = getattr(table, "column_names", None) or list(table.columns)
         found = {str(name): _column(table[name].to_numpy()) for name in names}
     else:
-        require_source(table, argument="table")
-        found = _of_rows(table)
+        found = _of_rows(require_source(table, argument="table"))
     lengths = {name: len(values) for name, values in found.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"table: expected columns of one length, got {lengths}")

@@ -36,7 +36,7 @@ class WindowDataSource:
     """
 
     def __init__(self, source: Any, size: int, shift: int | None = None, stride: int = 1) -> None:
-        require_methods(source, argument="source")
+        source = require_methods(source, argument="source")
         self._source = source
         self._size = at_least("size", size, 1)
         self._shift = self._size if shift is None else at_least("shift", shift, 1)

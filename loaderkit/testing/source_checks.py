@@ -56,7 +56,7 @@ def check_source(
     """
     if isinstance(source, str | bytes):
         refuse_text(source)
-    require_methods(source, argument="source")
+    source = require_methods(source, argument="source")
     samples = SourceSamples(source, at_least("records", records, 2))
     report = run_checks(
         [*_READ_CHECKS, *METHOD_CHECKS, *_COPY_CHECKS],

@@ -33,7 +33,7 @@ def source_or_none(records: Any, *, argument: str = "records") -> Any:
         isinstance(records, Iterable) and not hasattr(type(records), "__len__")
     )
     if hasattr(type(records), "__getitem__") and not only_iterated:
-        require_source(records, argument=argument)
+        records = require_source(records, argument=argument)
         if len(records) == 0:
             raise ValueError(f"{argument}: expected one record or more, got none")
         return records

@@ -128,5 +128,5 @@ def test_without_pillow_the_extra_is_named(loaderkit, records, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "PIL", None)
     ran = loaderkit("preview", records / "x-0.array_record", "-o", records / "a.png")
     assert ran.status == 2
-    assert 'pip install "loaderkit[cli]"' in ran.err
+    assert "pip install '.[cli]' in a clone of loaderkit" in ran.err
     assert loaderkit("preview", records / "x-0.array_record", "-o", records / "a.html").status == 0

@@ -150,7 +150,7 @@ def test_without_the_library_only_checksums_of_data_fail(monkeypatch):
     assert scan(data).starts.tolist() == [0, 19, 38]
     assert data_of(data[:19]) == b"one"
     for checked in (lambda: data_of(data[:19], verify=True), lambda: scan(data, checksums=True)):
-        with pytest.raises(ImportError, match=r"loaderkit\[tfrecord\]"):
+        with pytest.raises(ImportError, match=r"pip install '\.\[tfrecord\]'"):
             checked()
 
 

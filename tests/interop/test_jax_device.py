@@ -323,12 +323,22 @@ def test_times_stay_and_other_byte_orders_are_jax_own():
         assert np.array_equal(batch["order"], expected["order"]) and np.array_equal(batch["f"], expected["f"])
 
 
+def test_an_endless_one_is_no_list():
+    """As of the loader's iterator: an error with what to write, and no full memory."""
+    with lk.device_iterator(iter(lk.load([1, 2], batch_size=2))) as batches:
+        with pytest.raises(ValueError, match="write num_epochs=1"):
+            list(batches)
+        assert next(batches).tolist() == [1, 2]
+
+
 def test_numbers_that_jax_lacks_are_named():
     """By their leaf."""
     long = loader_of(lambda key: {"x": np.longdouble(key)}, lk.Batch(4))
     with (
         lk.device_iterator(iter(long)) as batches,
-        pytest.raises(TypeError, match="not a valid JAX array type") as raised,
+        pytest.raises(
+            (TypeError, RuntimeError), match=r"not a valid JAX array type|Unknown NumPy dtype"
+        ) as raised,
     ):
         next(batches)
     assert "the array is leaf ['x']: convert its numbers in the pipeline" in raised.value.__notes__[-1]

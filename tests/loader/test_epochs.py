@@ -1,7 +1,9 @@
 """Epochs: one alone by its number, all of them in a row, and how many steps there are."""
 
 import gc
+import itertools
 import json
+import operator
 import warnings
 
 import numpy as np
@@ -151,6 +153,47 @@ def test_len_where_it_is_known():
     assert len(loader_of(10).epoch(7)) == 10
     with pytest.raises(TypeError, match="endless"):
         len(loader_of(10))
+
+
+ENDLESS = {
+    "loader": lambda: loader_of(3),
+    "batches": lambda: loader_of(3, lk.Batch(2), shuffle=True),
+    "rows unknown": lambda: loader_of(3, lk.Filter(bool), lk.Batch(2)),
+    "weights": lambda: lk.DataLoader(data_source=range(2), sampler=lk.WeightedSampler([1, 2], seed=0)),
+}
+TAKERS = {
+    "list": list,
+    "tuple": tuple,
+    "sorted": lambda each: sorted(each, key=repr),
+    "unpacked": lambda each: [*each],
+    "extend": [].extend,
+    "length_hint": operator.length_hint,
+}
+
+
+@pytest.mark.parametrize("take", TAKERS)
+@pytest.mark.parametrize("name", ENDLESS)
+def test_an_endless_loader_is_no_list(name, take):
+    """An error with what to write, instead of the whole memory; `len` stays a TypeError, and `for` works."""
+    loader = ENDLESS[name]()
+    for each in (loader, iter(loader)):
+        with pytest.raises(ValueError, match="got an endless one; write num_epochs=1"):
+            TAKERS[take](each)
+        with pytest.raises(TypeError):
+            len(each)
+    assert len(list(itertools.islice(loader, 2))) == len(list(zip(range(2), loader))) == 2
+
+
+def test_what_ends_is_a_list():
+    """With a length or without: the hint is for what has no end."""
+    assert sorted(loader_of(3, num_epochs=1)) == sorted(loader_of(3).epoch(0)) == [0, 1, 2]
+    assert len(tuple(loader_of(3, num_steps=5))) == 5
+    filtered = loader_of(5, lk.Filter(bool), num_epochs=1)
+    assert operator.length_hint(filtered, 7) == 7 and len([*filtered]) == 4
+    assert len([*iter(loader_of(3, lk.Filter(bool)).epoch(2))]) == 2
+    assert np.asarray(loader_of(3)).shape == ()  # an object: numpy asks for no length
+    mixed = lk.interleave([[1, 2], [3]], cycle_length=2)
+    assert list(lk.DataLoader(data_source=mixed[0], sampler=mixed[1])) == [1, 3, 2]
 
 
 def test_epochs_share_the_loaders_workers():

@@ -90,7 +90,8 @@ def test_what_is_left_where_there_is_no_end():
         (skipping, r"len\(it\) isn't known: on_record_error='skip' changes the number of rows"),
     ):
         assert it.remaining is None
-        assert operator.length_hint(it, 7) == 7
+        if it is not endless:  # which is an error, as list() would never end: test_epochs.py
+            assert operator.length_hint(it, 7) == 7
         with pytest.raises(TypeError, match=why):
             len(it)
     assert [len(batch) for batch in changing] == [2, 1]

@@ -287,7 +287,7 @@ def until(condition: Any) -> None:
 def test_without_the_library_the_line_to_install_it_is_said(monkeypatch):
     """Where tenacity is missing, making a Retry says what to do."""
     monkeypatch.setitem(sys.modules, "tenacity", None)
-    with pytest.raises(ImportError, match=r'pip install "loaderkit\[retry\]"'):
+    with pytest.raises(ImportError, match=r"lk\.Retry needs tenacity: pip install '\.\[retry\]'"):
         lk.Retry()
 
 

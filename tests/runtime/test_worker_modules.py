@@ -13,7 +13,7 @@ import loaderkit as lk
 OF_EVERY_WORKER = {
     "loaderkit", "loaderkit.errors",
     *(f"loaderkit._base{name}" for name in (
-        "", ".hints", ".integers", ".lazy_package", ".notes", ".numbers", ".structure", ".tree", ".version",
+        "", ".extras", ".hints", ".integers", ".lazy_package", ".notes", ".numbers", ".structure", ".tree", ".version",
     )),
     *(f"loaderkit._engine{name}" for name in ("", ".task")),
     *(f"loaderkit._stats{name}" for name in ("", ".counters")),

@@ -178,7 +178,7 @@ def test_files_with_large_groups_are_pointed_out(tmp_path, write_records):
 def test_reader_options_reach_the_reader(shards):
     """Options change how a file is read, not its records; an unknown one is an error."""
     path, records = shards
-    options = {"index_storage_option": "offloaded", "footer_prefetch_bytes": 0, "max_parallelism": "auto"}
+    options = {"readahead_buffer_size": 0, "max_parallelism": "auto"}
     assert list(ArrayRecordDataSource(path, options)) == records
     with pytest.raises(ValueError, match="reader_options: Unknown option colour"):
         ArrayRecordDataSource(path, {"colour": "red"})

@@ -112,9 +112,10 @@ def plain_array():
     return np.arange(12).reshape(6, 2)
 
 
+OF_TORCH = (torch_map_style, torch_subset, torch_tensors)
 SOURCES = [
-    hugging_face, torch_map_style, torch_subset, torch_tensors, tensors_like, subset_of_tensors_like,
-    subset_of_batched_reads, grain_dataset, plain_array,
+    hugging_face, *(pytest.param(make, marks=pytest.mark.torch) for make in OF_TORCH), tensors_like,
+    subset_of_tensors_like, subset_of_batched_reads, grain_dataset, plain_array,
 ]  # fmt: skip
 
 
@@ -145,7 +146,11 @@ def torch_iterable():
     return pytest.importorskip("torch").utils.data.IterableDataset
 
 
-@pytest.mark.parametrize("base", [torch_iterable, lambda: object], ids=["torch", "its interface"])
+@pytest.mark.parametrize(
+    "base",
+    [pytest.param(torch_iterable, marks=pytest.mark.torch), lambda: object],
+    ids=["torch", "its interface"],
+)
 def test_a_torch_data_set_that_can_only_be_iterated(base):
     """It is an error that says what to do, since no record can be read by its key."""
 

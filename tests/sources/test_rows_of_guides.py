@@ -212,6 +212,7 @@ def test_voc_xml():
     assert decoded["labels"].tolist() == [3] and decoded["boxes"].shape == (1, 4)
 
 
+@pytest.mark.torch
 def test_batch_sampler():
     pytest.importorskip("torch")
     from loaderkit.interop.torch import from_batch_sampler

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import loaderkit as lk
 from loaderkit.sources import ConcatDataSource, RandomAccessDataSource, RangeDataSource, SubsetDataSource
 from loaderkit.sources.protocol import check_key, check_keys, check_source, read_records, short_repr
 
@@ -100,6 +102,86 @@ def test_a_path_is_answered_with_the_source_of_its_files(path, source, tmp_path)
         (tmp_path / path).touch()
         with pytest.raises(TypeError, match=rf"lk.{source}DataSource\('{tmp_path}/\*\.\w+\*'\)"):
             check_source(tmp_path)
+
+
+X, Y = np.arange(6.0).reshape(3, 2), np.arange(3)
+MEASURED = {"worker_count": 0}
+# Everything that takes a data source by hand, as a function of the source and a folder that gives all records.
+TAKERS = {
+    "load": lambda source, _: list(lk.load(source, num_epochs=1)),
+    "DataLoader": lambda source, _: list(lk.DataLoader(data_source=source, sampler=IN_ORDER, operations=[])),
+    "MapDataSource": lambda source, _: list(lk.MapDataSource(source, lambda record: record)),
+    "SubsetDataSource": lambda source, _: list(lk.SubsetDataSource(source, range(3))),
+    "CachedDataSource": lambda source, _: list(lk.CachedDataSource(source)),
+    "WindowDataSource": lambda source, _: [each for w in lk.WindowDataSource(source, 1) for each in unstacked(w)],
+    "ConcatDataSource": lambda source, _: list(lk.ConcatDataSource([source])),
+    "ZipDataSource": lambda source, _: [record for (record,) in lk.ZipDataSource([source])],
+    "mix": lambda source, _: in_order(lk.mix({"a": source}, {"a": 1}, num_epochs=1, when_exhausted="stop")),
+    "interleave": lambda source, _: in_order(lk.interleave([source], cycle_length=1)),
+    "balance": lambda source, _: in_order(
+        lk.balance(source, [0, 0, 0], shuffle=False, seed=None, num_epochs=1, when_exhausted="stop")
+    ),
+    "write": lambda source, path: list(read_written(source, path)),
+    "measure": lambda source, path: [*lk.measure(source, lambda r: int(r["y"]), path / "m.npy", **MEASURED)],
+    "column_stats": lambda source, _: [lk.column_stats(source, **MEASURED)["columns"]["y"]["max"]],
+    "map_shards": lambda source, _: lk.map_shards(
+        lambda r: [int(r["y"])], source, version=1, reduce=lambda a, b: a + b, **MEASURED
+    ),
+}  # fmt: skip
+IN_ORDER = lk.IndexSampler(3, num_epochs=1)
+
+
+def in_order(made):
+    source, sampler = made
+    return list(lk.DataLoader(data_source=source, sampler=sampler, operations=[]))
+
+
+def unstacked(window):
+    return [{name: leaf[0] for name, leaf in window.items()}]
+
+
+def read_written(source, path):
+    lk.write(source, path / "a.jsonl", worker_count=0)
+    return lk.JsonLinesDataSource(path / "a.jsonl")
+
+
+@pytest.mark.parametrize("name", TAKERS)
+def test_arrays_are_columns_or_records_and_never_guessed(name, tmp_path):
+    """A dict of arrays of one length is columns, everywhere; a tuple of them is refused with both readings."""
+    found = TAKERS[name]({"x": X, "y": Y}, tmp_path)
+    if isinstance(found[0], dict):
+        assert [(record["x"].tolist(), int(record["y"])) for record in found] == [
+            ([0, 1], 0),
+            ([2, 3], 1),
+            ([4, 5], 2),
+        ]
+    else:
+        assert found == {"measure": [0, 1, 2], "column_stats": [2], "map_shards": [0, 1, 2]}[name]
+    for pair in ((X, Y), (jnp.asarray(X), Y)):
+        with pytest.raises(
+            TypeError, match=r"a tuple of 2 arrays of 3 rows.*ArrayDataSource\(\{'x': t\[0\].*list\(t\)"
+        ):
+            TAKERS[name](pair, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [[X, Y], (X, Y[:2]), (X,), (1, 2), (np.float32(1), np.float32(2)), ("a", "b"), [(X, Y)]],
+    ids=repr,
+)
+def test_a_list_is_records_always(source):
+    """So is a tuple of anything else."""
+    assert list(map(repr, lk.load(source, num_epochs=1))) == list(map(repr, source))
+
+
+@pytest.mark.parametrize(
+    "source", [{"x": X, "y": Y[:2]}, {"x": X, "y": [1, 2, 3]}, {"x": 1.0}, {"a": {"x": X}}, {}]
+)
+def test_a_dict_of_anything_else_is_no_source(source):
+    with pytest.raises(
+        TypeError, match=r"got a dict with the keys.*or give arrays of one length, which are columns"
+    ):
+        lk.load(source)
 
 
 def test_a_path_among_sources_is_no_source_either():

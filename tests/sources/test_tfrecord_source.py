@@ -144,7 +144,7 @@ def test_compressed_files_are_refused(folder):
 def test_checksums_need_their_library(folder, monkeypatch):
     """Only verify=True does, at once."""
     monkeypatch.setitem(sys.modules, "google_crc32c", None)
-    with pytest.raises(ImportError, match=r"loaderkit\[tfrecord\]"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[tfrecord\]'"):
         lk.TFRecordDataSource(folder / "train-0.tfrecord", verify=True)
     with lk.TFRecordDataSource(folder / "train-0.tfrecord") as source:
         assert source[2] == b"ccc"

@@ -44,9 +44,10 @@ def test_arrays_of_other_libraries_are_compared_by_value(unknown):
     assert not alike(first, Tensor([[1, 2]], unknown=unknown))
 
 
+@pytest.mark.torch
 def test_torch_tensors_are_compared_by_value():
     """Those that numpy takes, and others."""
-    torch = pytest.importorskip("torch", reason="needs the torch package")
+    torch = pytest.importorskip("torch")
     for options in ({}, {"dtype": torch.bfloat16}, {"requires_grad": True}):
         assert alike(torch.ones(3, **options), torch.ones(3, **options))
         assert not alike(torch.ones(3, **options), torch.zeros(3, **options))

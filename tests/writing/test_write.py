@@ -360,6 +360,7 @@ def test_what_has_no_length_is_iterated(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # webdataset leaves files open
+@pytest.mark.torch
 @pytest.mark.parametrize("length", [False, True])
 def test_a_web_dataset_is_iterated(tmp_path, length):
     """With its with_length too, which only tells a number."""

@@ -101,7 +101,8 @@ def engine_loader(
     reads = ReadOptions()
     if read_options is not None:
         reads = ReadOptions(int(read_options.num_threads), int(read_options.prefetch_buffer_size))
-    check_source(source)
+    if not isinstance(source, tuple):  # which Grain reads item by item, whatever they are
+        source = check_source(source)
     settings = LoaderSettings(
         source=source,
         sampler=order,

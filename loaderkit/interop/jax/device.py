@@ -252,6 +252,9 @@ class DeviceIterator(Closing):
     def __len__(self) -> int:
         return len(self._it)
 
+    def __length_hint__(self) -> int:
+        return self._it.__length_hint__()
+
     @property
     def index(self) -> int:
         """The index of the next record."""

@@ -187,11 +187,13 @@ def place(
 def _made(path: Path, shape: tuple[int, ...], sharding: Sharding, part: Callable[[Any], Any]) -> jax.Array:
     try:
         return jax.make_array_from_callback(shape, sharding, part)
-    except TypeError as error:
-        error.add_note(
-            f"the array is leaf {path}: convert its numbers in the pipeline, or make them text or objects, which stay "
-            "numpy arrays"
-        )
+    except (TypeError, jax.errors.JaxRuntimeError) as error:
+        # JAX 0.7 has another type for it, which it also uses for what has nothing to do with the leaf.
+        if isinstance(error, TypeError) or "NumPy dtype" in str(error):
+            error.add_note(
+                f"the array is leaf {path}: convert its numbers in the pipeline, or make them text or objects, which "
+                "stay numpy arrays"
+            )
         raise
 
 

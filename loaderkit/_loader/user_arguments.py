@@ -25,6 +25,7 @@ from loaderkit.transforms.operation_names import operation_name
 from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.shape import shape_of
 
+from .parts_fit import check_parts
 from .planned_shapes import with_planned_shapes
 from .settings import LoaderSettings
 
@@ -138,6 +139,7 @@ def _sampler(sampler: Any, source: Any) -> Sampler:
         )
     if length == 0:
         raise ValueError(f"sampler: expected one with indices, got {type(sampler).__qualname__} of length 0")
+    check_parts(sampler, source)
     checked: Sampler = sampler
     return checked
 

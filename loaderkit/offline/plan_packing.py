@@ -24,15 +24,18 @@ from loaderkit._packing.block import (
 )  # fmt: skip
 from loaderkit._packing.pieces import Long
 from loaderkit._system.progress_bar import progress_bar
-from loaderkit.samplers.epochs import IndexSampler
+from loaderkit.samplers.chunks import ChunkSampler
+from loaderkit.samplers.epochs import IndexSampler, SequentialSampler
 from loaderkit.samplers.protocol import (
     SEED_LIMIT,
     Sampler,
     fingerprint_of,
     length_of,
     min_records_of,
+    num_records_of,
     record_keys_of,
 )
+from loaderkit.samplers.shaped import shaped
 
 from .array_file import open_array
 from .pack_plan import PackPlan
@@ -44,6 +47,11 @@ INLINE_DOCUMENTS = 1 << 20
 
 _HOW, _LONG = get_args(How), get_args(Long)
 _LONGEST = 1 << 47  # so that no sum over a block leaves 64 bits
+_PERMUTATIONS = (
+    ChunkSampler,
+    IndexSampler,
+    SequentialSampler,
+)  # each record once in an epoch, by construction
 _AT_ONCE = 1 << 18  # lengths or keys looked at at once, 2 MiB of int64; a limit of memory
 
 
@@ -86,7 +94,7 @@ def plan_packing(
             "concat_then_split" joins a block's documents and cuts them every `length` tokens.
         long: what becomes of a document longer than a row. "split": as many pieces as it needs. "truncate": its first
             tokens. "drop": it is left out. "raise": a ValueError that names it.
-        order: a finite sampler over the documents; blocks follow it. None is the order of `lengths`.
+        order: a finite sampler that gives each document once at most; blocks follow it. None is the order of `lengths`.
         block: documents of a block, 1 to 65,536. More fill rows better; fewer are nearer each other in the source.
         seed: of the order of the rows within each block, 0 to 2**64 - 1.
         worker_count: processes; 0 plans in the calling thread, None does so for less than a million documents and else
@@ -188,11 +196,6 @@ class BlockPlans:
         documents = np.arange(begin, min(begin + settings.block, settings.documents))
         if self._order is not None:
             documents = record_keys_of(self._order, documents)
-            count = len(self._lengths.arrays[0])
-            if documents.max() >= count:
-                place = int(documents.argmax())
-                got = f"record key {documents[place]} for index {begin + place}"
-                raise ValueError(f"order: expected keys of {count} documents, got {got}")
         columns = [column[documents] for column in self._lengths.arrays]
         lengths = np.stack(columns, axis=-1, dtype=np.int64, casting="unsafe")
         return plan_block(lengths, settings.rules, fold(settings.seed, number))
@@ -270,6 +273,11 @@ _ADVICE = "give the number of tokens of each document, as lk.measure(source, fn,
 def _checked_order(order: Sampler | None, documents: int) -> int:
     if order is None:
         return documents
+    if shaped(order) is not None:
+        raise ValueError(
+            f"order: expected a sampler of single records, got a {type(order).__qualname__}, which plans whole "
+            f"batches; give IndexSampler({documents}, shuffle=True, seed=0, num_epochs=1)"
+        )
     count = length_of(order)
     if count is None:
         raise ValueError(f"order: expected a finite sampler, got {order!r}; give num_epochs=1")
@@ -279,7 +287,30 @@ def _checked_order(order: Sampler | None, documents: int) -> int:
         raise ValueError(
             f"order: expected a sampler over {documents} documents, got {order!r}, over {needed}"
         )
+    if type(order) not in _PERMUTATIONS or count != num_records_of(order):
+        _check_keys(order, count, documents)
     return count
+
+
+def _check_keys(order: Sampler, count: int, documents: int) -> None:
+    """ValueError for a key that no document has, and for one that stands there twice."""
+    seen = np.zeros(documents, np.bool_)
+    for begin in range(0, count, _AT_ONCE):
+        keys = record_keys_of(order, np.arange(begin, min(begin + _AT_ONCE, count)))
+        if keys.max() >= documents:
+            place = int(keys.argmax())
+            got = f"record key {keys[place]} for index {begin + place}"
+            raise ValueError(f"order: expected keys of {documents} documents, got {got}")
+        distinct, firsts = np.unique(keys, return_index=True)
+        again = np.ones(keys.shape, np.bool_)
+        again[firsts] = seen[distinct]
+        if again.any():
+            place = int(again.argmax())
+            raise ValueError(
+                f"order: expected each document once at most, got document {keys[place]} again at index "
+                f"{begin + place} of {order!r}; give num_epochs=1, and repeat the rows of the plan instead"
+            )
+        seen[distinct] = True
 
 
 def _digest_of(order: Sampler) -> str:

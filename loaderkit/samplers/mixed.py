@@ -120,7 +120,7 @@ class MixedSampler(BulkSampler):
     stages: MixtureStages = field(init=False)
 
     names: tuple[str, ...] = field(init=False, compare=False)
-    _placed: bool = field(init=False, compare=False)  # whether offsets are others than a ConcatDataSource's
+    placed: bool = field(init=False, compare=False)  # whether offsets are others than a ConcatDataSource's
     _lengths: Mapping[str, int] = field(init=False, compare=False)  # of components that end
     _keys: ComponentKeys = field(init=False, compare=False)
     _pattern: tuple[str, ...] | None = field(init=False, compare=False)
@@ -137,7 +137,7 @@ class MixedSampler(BulkSampler):
         check_sharding(self.shard_options)
         lengths = checked_lengths(components, self.when_exhausted)
         offsets, placed = checked_offsets(self.offsets, components)
-        self._set(offsets=offsets, _placed=placed)
+        self._set(offsets=offsets, placed=placed)
         lanes, batch = checked_lanes(self.lanes, self.batch, components, lengths)
         self._set(lanes=lanes, batch=batch, _lengths=lengths)
         pattern = checked_pattern(self.pattern, self.names)
@@ -325,7 +325,7 @@ class MixedSampler(BulkSampler):
                 [stage.first_index, {each: str(w) for each, w in integer_weights(stage.weights).items()}]
                 for stage in sampler.stages.entries
             ]
-        if self._placed:
+        if self.placed:
             said["offset"] = self.offsets[name]
         return said
 

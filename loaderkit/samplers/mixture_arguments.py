@@ -18,6 +18,7 @@ from loaderkit._order.permutation import MAX_RECORDS
 
 from .chunks import ChunkSampler
 from .protocol import ENDLESS, Sampler, length_of, min_records_of, num_records_of
+from .shaped import shaped
 
 StagedWeights = Mapping[str, Weight] | Sequence[tuple[int, Mapping[str, Weight]]]
 
@@ -41,6 +42,12 @@ def checked_components(components: Any) -> dict[str, Sampler]:
         if isinstance(sampler, type) or not hasattr(type(sampler), "__getitem__"):
             raise TypeError(
                 f"components[{name!r}]: expected a sampler, such as IndexSampler(len(source)), got {_short(sampler)}"
+            )
+        if shaped(sampler) is not None:
+            raise ValueError(
+                f"components[{name!r}]: expected a sampler of single records, got a {type(sampler).__qualname__}, "
+                "which plans whole batches; give an IndexSampler, and let lk.PadBatch(..., boundaries=...) pad what is "
+                "mixed, or give one LengthBucketSampler the lengths of all records"
             )
     return dict(components)
 

@@ -103,7 +103,8 @@ def test_only_a_mixture_that_follows_the_order_of_its_sources_may_change_it() ->
     parts = {name: lk.RangeDataSource(start, start + 40, 1) for name, start in (("web", 0), ("code", 100))}
 
     def loader(names: Any, sampler: lk.Sampler) -> lk.DataLoader:
-        source = lk.ConcatDataSource({name: parts[name] for name in names})
+        # Directly over the parts a mixture in another order is refused.
+        source = lk.SubsetDataSource(lk.ConcatDataSource({name: parts[name] for name in names}), range(80))
         return lk.DataLoader(data_source=source, sampler=sampler, operations=[lk.Batch(8)])
 
     def mixture(names: Any) -> lk.MixedSampler:
@@ -112,7 +113,7 @@ def test_only_a_mixture_that_follows_the_order_of_its_sources_may_change_it() ->
     one, other = ("web", "code"), ("code", "web")
     saved = iter(loader(one, mixture(one))).get_state()
     iter(loader(other, mixture(other))).set_state(saved)
-    with pytest.raises(lk.CheckpointMismatchError, match=r"source.names.*'?web.*code"):
+    with pytest.raises(lk.CheckpointMismatchError, match=r"source\.names.*'?web.*code"):
         iter(loader(other, mixture(one))).set_state(saved)
     with pytest.raises(lk.CheckpointMismatchError, match=r"sampler.components: saved \["):
         iter(loader(one, mixture(other))).set_state(saved)

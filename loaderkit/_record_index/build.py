@@ -11,7 +11,8 @@ from contextlib import closing
 from typing import Any
 
 from loaderkit._formats.scan import Format
-from loaderkit._storage.range_reader import ObjectVersion, RangeReader
+from loaderkit._storage.range_reader import RangeReader
+from loaderkit._storage.shard_versions import versions_of
 from loaderkit._system.resources import available_cpus
 
 from .counted_index import write_counts
@@ -24,8 +25,6 @@ from .shard_set import ShardSet
 
 # Starting worker processes takes as long as the scan of some 100 MB.
 INLINE_BYTES = 256 * 10**6
-
-VERSIONS_AT_ONCE = 32  # requests in flight, as many as a reader of objects has
 
 # Takes the number of shards that are done, and their bytes.
 OnProgress = Callable[[int, int], None]
@@ -103,20 +102,18 @@ def _is_small(shards: ShardSet, ranges: RangeReader) -> bool:
     return not shards.remote and sum(ranges.version(s).size for s in range(len(shards.paths))) < INLINE_BYTES
 
 
-def _read_all(source: Any, worker_count: int, threads: int = 0) -> Iterator[Any]:
-    """The records of a source in order, read by worker processes, or by threads of this one."""
-    if not (worker_count or threads):
+def _read_all(source: Any, worker_count: int) -> Iterator[Any]:
+    """The records of a source in order, read by worker processes, or by this one."""
+    if not worker_count:
         yield from map(source.__getitem__, range(len(source)))
         return
     from loaderkit._loader.loader import DataLoader
-    from loaderkit._runtime.worker.reading import ReadOptions
     from loaderkit.samplers.epochs import IndexSampler
 
     loader = DataLoader(
         data_source=source,
         sampler=IndexSampler(len(source), num_epochs=1),
         worker_count=worker_count,
-        read_options=ReadOptions(num_threads=threads, prefetch_buffer_size=2 * threads) if threads else None,
     )
     with iter(loader) as records:
         yield from records
@@ -139,27 +136,6 @@ def build_counts(
     """
     counts = record_counts(shards, source)
     with closing(shards.open()) as ranges:
-        versions = list(_read_all(ShardVersions(ranges), 0, VERSIONS_AT_ONCE if shards.remote else 0))
+        versions = versions_of(ranges)
     write_counts(shards, format, counts, versions, destination)
     return RecordIndex(destination)
-
-
-class ShardVersions:
-    """A data source with a record for each shard: its version.
-
-    Args:
-        ranges: reads the shards.
-    """
-
-    def __init__(self, ranges: RangeReader) -> None:
-        self._ranges = ranges
-
-    def __len__(self) -> int:
-        return len(self._ranges.names)
-
-    def __getitem__(self, shard: int) -> ObjectVersion:
-        return self._ranges.version(shard)
-
-    def fingerprint(self) -> dict[str, Any]:
-        """For the loader, which asks for one; no state is saved."""
-        return {"shards": len(self)}

@@ -50,6 +50,10 @@ class FileIdentity:
         status = os.stat(file)
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns if timed else None)
 
+    def told(self) -> list[int | None]:
+        """Size and time as JSON values: the same in a later run."""
+        return [self.nbytes, self.modified_ns]
+
     def same_file(self, now: "FileIdentity") -> bool:
         """Whether device and inode are the same; what was written to the file isn't compared."""
         return (self.device, self.inode) == (now.device, now.inode)

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from loaderkit._system.locked_folder import locked_folder
+from loaderkit.sources.version import version_of
 from loaderkit.writing.formats import FORMATS
 from loaderkit.writing.formats import write_format as named_format
 from loaderkit.writing.parallel_encoding import encoded_by_workers
-from loaderkit.writing.run_jobs import run_jobs, shard_jobs, source_marks
+from loaderkit.writing.run_jobs import run_jobs, shard_jobs
 from loaderkit.writing.shard_jobs import DONE, ShardJobs, sync
 from loaderkit.writing.shard_stream import shard_writer
 from loaderkit.writing.source_shard import SourceShards
@@ -101,7 +102,7 @@ def write_by_number(
         range(place * options.number, min((place + 1) * options.number, len(source)))
         for place in range(count)
     ]
-    asked = {"source": source_marks(source), "format": form.name, "encoder": repr(encoder)}
+    asked = {"source": version_of(source), "format": form.name, "encoder": repr(encoder)}
     files = [_partial(options, name) for name in names]
     jobs = ShardJobs(
         SourceShards(source, form, encoder, shards, drop=False),

@@ -14,9 +14,9 @@ from loaderkit._base.canonical_json import digest
 from loaderkit._system.locked_folder import locked_folder
 from loaderkit._system.versions import present_versions
 from loaderkit._system.whole_file import whole_file
+from loaderkit.sources.version import version_of
 from loaderkit.writing.map_shards import shard_count
 from loaderkit.writing.record_stream import source_or_none, source_records
-from loaderkit.writing.run_jobs import source_marks
 from loaderkit.writing.shard_jobs import safe_on_disk, sync
 from loaderkit.writing.write import checked_sizes, write
 
@@ -165,7 +165,7 @@ def _write_split(
         if shard_bytes is None:
             shards = shard_count(shards, len(source))
         asked = digest({
-            "source": source_marks(source), "format": data_format, "shards": shards, "shard_bytes": shard_bytes,
+            "source": version_of(source), "format": data_format, "shards": shards, "shard_bytes": shard_bytes,
         })  # fmt: skip
         if os.path.isdir(path) and _text_of(done) == asked:
             return

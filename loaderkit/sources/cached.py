@@ -15,6 +15,7 @@ from .kept_records import FolderOfRecords, MemoryOfRecords
 from .naming import namer_of
 from .protocol import check_key, check_keys, read_records, require_methods, short_repr
 from .source_advice import SourceAdvice
+from .version import version_of
 
 _log = logging.getLogger("loaderkit")
 
@@ -29,9 +30,10 @@ class CachedDataSource(SourceAdvice, Closing):
     Args:
         source: any data source, such as a MapDataSource that decodes. Its records are bytes or what `lk.write` takes,
             with leaves that are bytes, str, bool, int, float, None or numpy's; TypeError for others when they are read.
-        folder: where records are kept; made where it is missing. ValueError where it is the cache of a source with
-            another fingerprint, FileExistsError where it holds other files. A fingerprint doesn't see that a function
-            was changed: delete the folder then.
+        folder: where records are kept; made where it is missing. ValueError where it is the cache of another source or
+            of another version of it: its files have other times or ETags or, for a class of yours, one of 16 records
+            differs. FileExistsError where it holds other files. Nothing sees that a function was changed: delete the
+            folder then.
         limit: bytes, or a text such as "20GB", of records that are kept; records beyond are read from the source each
             time. None for no limit; a full disk is one, with a warning.
 
@@ -56,6 +58,7 @@ class CachedDataSource(SourceAdvice, Closing):
         self._source = source
         self._folder = None if folder is None else os.path.abspath(os.path.expanduser(os.fspath(folder)))
         self._limit = None if limit is None else number_of_bytes("limit", limit)
+        self._version = {} if self._folder is None else version_of(source)
         self._prepare()
         if self._folder is not None:
             self._kept()  # another source's cache is refused at once
@@ -71,9 +74,7 @@ class CachedDataSource(SourceAdvice, Closing):
             if self._folder is None:
                 opened = MemoryOfRecords(self._limit)
             else:
-                opened = FolderOfRecords(
-                    self._folder, fingerprint_of(self._source), len(self._source), self._limit
-                )
+                opened = FolderOfRecords(self._folder, self._version, len(self._source), self._limit)
             self._opened = opened
         return opened
 
@@ -126,10 +127,10 @@ class CachedDataSource(SourceAdvice, Closing):
         return f"CachedDataSource({short_repr(self._source)}, {self._folder!r})"
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self._source, self._folder, self._limit
+        return self._source, self._folder, self._limit, self._version
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._source, self._folder, self._limit = state
+        self._source, self._folder, self._limit, self._version = state
         self._prepare()
 
 

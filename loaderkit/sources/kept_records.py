@@ -1,6 +1,6 @@
 """Where CachedDataSource keeps records: in memory, or in two files of a folder.
 
-    index      a header (magic, bytes reserved, records, length of the fingerprint's JSON), that JSON, and from the next
+    index      a header (magic, bytes reserved, records, length of the version's JSON), that JSON, and from the next
                multiple of 64 on an entry a record (offset, length, checksum), zeros where it isn't kept
     records    the bytes, one record behind the other in the order in which they were read
 
@@ -64,19 +64,19 @@ class FolderOfRecords:
 
     Args:
         folder: its path; made where it is missing.
-        fingerprint: of the source. ValueError where the folder is the cache of another one.
+        version: of the source. ValueError where the folder is the cache of another one.
         records: of the source.
         limit: bytes of records that are kept at most; None for no limit.
     """
 
-    def __init__(self, folder: str, fingerprint: dict[str, Any], records: int, limit: int | None) -> None:
+    def __init__(self, folder: str, version: dict[str, Any], records: int, limit: int | None) -> None:
         self._index = self._records = -1  # descriptors
         self._process = os.getpid()
         self._limit = limit
         self._full = False
         self._lock = threading.Lock()  # flock doesn't keep threads apart that use the same open file
         os.makedirs(folder, exist_ok=True)
-        said = canonical(fingerprint).encode()
+        said = canonical(version).encode()
         self._entries = -(-(_HEADER.size + len(said)) // 64) * 64
         self._index = _opened(f"{folder}/index", folder)
         self._records = _opened(f"{folder}/records", folder)
@@ -180,11 +180,11 @@ def _checksum(key: int, data: bytes) -> int:
 
 
 def _difference(written: bytes, said: bytes) -> str:
-    """The first field in which two fingerprints differ."""
+    """The first field in which two versions differ."""
     try:
         theirs, ours = json.loads(written), json.loads(said)
     except ValueError:
-        return "its fingerprint is damaged"
+        return "its head is damaged"
     for name in sorted({*theirs, *ours}):
         if theirs.get(name) != ours.get(name):
             return f"{name} is {theirs.get(name)!r:.100} there and {ours.get(name)!r:.100} here"

@@ -93,6 +93,10 @@ class LmdbDataSource(Closing):
         if self._identity is not None:
             self._identity.check(self._file, FileIdentity.of(self._file))
 
+    def file_versions(self) -> Any:
+        """What tells exactly these files from others, as JSON values: size and time."""
+        return FileIdentity.of(self._file).told()
+
     def __len__(self) -> int:
         return len(self._keys)
 

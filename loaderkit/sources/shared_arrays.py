@@ -146,6 +146,10 @@ class MappedArray:
         """The array, read-only."""
         return self._array
 
+    def file_versions(self) -> Any:
+        """What tells exactly this file from others, as JSON values: size and time."""
+        return self._identity.told()
+
     def check(self) -> None:
         """FileChangedError where the file was written to since; compared once in 0.1 s, as `LocalFiles` does.
 

@@ -12,10 +12,11 @@ from loaderkit._system.folder_replacement import replace_folder, restore_folder
 from loaderkit._system.locked_folder import locked_folder
 from loaderkit._system.whole_file import whole_file
 from loaderkit.sources import check_source
+from loaderkit.sources.version import version_of
 
 from .formats import format_of_path
 from .formats import write_format as named_format
-from .run_jobs import equal_shards, run_jobs, shard_jobs, source_marks
+from .run_jobs import equal_shards, run_jobs, shard_jobs
 from .shard_function import MappedShards, ShardFunction
 from .shard_jobs import DONE, ShardJobs, sync
 from .shard_result import ShardResult, json_value
@@ -87,7 +88,7 @@ def map_shards(
         function, source, per_record=per == "record", drop=on_record_error == "drop", reduce=reduce
     )
     asked = {
-        "source": source_marks(source),
+        "source": version_of(source),
         "version": version,
         "format": None if write_format is None else write_format.name,
         "arguments": [per, count, on_record_error],

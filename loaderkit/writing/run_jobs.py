@@ -10,45 +10,9 @@ from loaderkit._loader.loader import DataLoader
 from loaderkit._order.sharding import NoSharding
 from loaderkit._system.progress_bar import progress_bar
 from loaderkit.samplers import SequentialSampler
-from loaderkit.sources.content import content_hash, sampled_keys
-from loaderkit.sources.fingerprint import fingerprint_of
-from loaderkit.sources.protocol import read_record
 
 from .shard_jobs import ShardJobs
 from .shard_result import ShardResult
-
-_OF_A_CLASS = {"kind", "type", "records", "repr"}  # what the fingerprint of a class of the user's has
-
-
-def source_marks(source: Any) -> dict[str, Any]:
-    """The source's fingerprint; of a class that declares none, with a hash of some records.
-
-    Without it a source of as many records, such as one of the same class after a correction, would be taken for the
-    one of the run that was killed.
-
-    Args:
-        source: any data source.
-
-    >>> class Source:
-    ...     def __len__(self):
-    ...         return 3
-    ...
-    ...     def __getitem__(self, key):
-    ...         return key
-    >>> sorted(source_marks(Source()))
-    ['content', 'kind', 'records', 'type']
-    """
-    marks = fingerprint_of(source)
-    if not marks.keys() <= _OF_A_CLASS:
-        return marks
-    return {**marks, "content": content_hash(_read(source, key) for key in sampled_keys(len(source)))}
-
-
-def _read(source: Any, key: int) -> Any:
-    try:
-        return read_record(source, key)
-    except Exception as error:  # noqa: BLE001 - the run raises it where the record's turn is, or leaves the record out
-        return type(error).__name__
 
 
 def shard_jobs(asked: dict[str, Any], shards: Sequence[range]) -> list[str]:

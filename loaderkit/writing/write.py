@@ -7,11 +7,12 @@ from typing import Any
 from loaderkit._base.integers import at_least
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._storage.names import is_remote
+from loaderkit.sources.version import version_of
 
 from .formats import FORMATS, format_of_path, write_format
 from .parallel_encoding import encoded_by_workers
 from .record_stream import encoded_records, encoder_of, record_stream, source_or_none, source_records
-from .run_jobs import equal_shards, run_jobs, shard_jobs, source_marks
+from .run_jobs import equal_shards, run_jobs, shard_jobs
 from .shard_jobs import DONE, ShardJobs
 from .shard_stream import write_by_bytes, write_spooled
 from .source_shard import SourceShards
@@ -147,7 +148,7 @@ def _write_source(
         encoder, _ = encoder_of(writing, _records_of(source, drop), drop)
         keys = equal_shards(count, len(names))
         asked = {
-            "source": source_marks(source),
+            "source": version_of(source),
             "format": writing.name,
             "encoder": repr(encoder),
             "drop": drop,

@@ -3,14 +3,16 @@
 import json
 import os
 import pickle
+import threading
 from pathlib import Path
 
 import pytest
 from index_data import Blocks, BlocksDataSource, LocalRanges, blocks
 
-from loaderkit._record_index.build import ShardVersions, _read_all, build_counts
+from loaderkit._record_index.build import build_counts
 from loaderkit._record_index.foreign import counts_of, record_counts
 from loaderkit._record_index.shard_set import ShardSet
+from loaderkit._storage.shard_versions import versions_of
 from loaderkit.errors import DataFormatError, FileChangedError
 
 SHARDS = [["a", "b b=1", "c"], ["d"], ["e", "f f=1 a-long-record-of=two-blocks"]]
@@ -99,10 +101,14 @@ def test_shards_are_scanned_when_they_are_read(tmp_path, shards, wids, monkeypat
 
 
 def test_versions_are_asked_for_many_at_a_time(shards):
-    """By the loader's reading threads, in the order of the shards."""
+    """Where each waits for a server, in the order of the shards."""
     ranges = LocalRanges(shards.paths)
     expected = [ranges.version(shard) for shard in range(3)]
-    assert list(_read_all(ShardVersions(ranges), 0, 4)) == expected
+    assert versions_of(ranges) == expected
+    ranges.waits, together = True, threading.Barrier(3, timeout=20)
+    version = ranges.version
+    ranges.version = lambda shard: (together.wait(), version(shard))[1]
+    assert versions_of(ranges) == expected
 
 
 def test_a_count_that_is_wrong(tmp_path, shards, wids):

@@ -179,6 +179,87 @@ def test_a_full_disk(tmp_path, caplog):
     assert source.reads == [*range(10), *range(2, 10)]
 
 
+class Plain:
+    """A class that says nothing of itself."""
+
+    def __init__(self, records):
+        self.records = records
+
+    def __len__(self):
+        return len(self.records)
+
+    def __getitem__(self, key):
+        return self.records[key]
+
+    def __repr__(self):
+        return "Plain()"
+
+
+def lines(path, text):
+    path.write_bytes(text)
+    return lk.LinesDataSource(str(path))
+
+
+def files(path, text):
+    path.write_bytes(text)
+    return lk.FilesDataSource([str(path)])
+
+
+def tokens(path, text):
+    np.save(path, np.frombuffer(text, np.uint8))
+    return lk.TokenDataSource(np.load(path, mmap_mode="r"), [0, 3, len(text)])
+
+
+def array_record(path, text):
+    from array_record.python.array_record_module import ArrayRecordWriter
+
+    writer = ArrayRecordWriter(str(path), "group_size:1,uncompressed")
+    for line in text.split(b"\n"):
+        writer.write(line)
+    writer.close()
+    return lk.ArrayRecordDataSource(str(path))
+
+
+def table(path, text):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import feather
+
+    feather.write_feather(pyarrow.table({"x": [*text]}), str(path), compression="uncompressed")
+    return lk.ArrowDataSource(str(path))
+
+
+CORRECTED = {
+    "a class": lambda path, text: Plain([text]),
+    "a class within a source": lambda path, text: lk.MapDataSource(Plain([text, text]), bytes),
+    "a list": lambda path, text: [text],
+    "lines": lines,
+    "parts of lines": lambda path, text: lk.ConcatDataSource(
+        [lines(path, text), lk.SubsetDataSource([b""], [0])]
+    ),
+    "files": files,
+    "tokens": tokens,
+    "array_record": array_record,
+    "arrow": table,
+}
+
+
+@pytest.mark.parametrize("kind", CORRECTED)
+def test_a_source_that_was_corrected(tmp_path, kind):
+    """With the same size, names and number of records, beside the pieces that a fingerprint reads, it is another."""
+    whole = b"".join(b"%09d\n" % number for number in range(20_000))
+    texts = (b"one", b"two") if kind[:2] == "a " else (whole, whole.replace(b"000008500", b"corrected"))
+    path = tmp_path / ("data.npy" if kind == "tokens" else "data")
+    make = CORRECTED[kind]
+    before = make(path, texts[0])
+    lk.CachedDataSource(before, tmp_path / "kept")
+    lk.CachedDataSource(before, tmp_path / "kept")  # as in a later run
+    if path.exists():
+        path.unlink()
+    corrected = make(path, texts[1])
+    with pytest.raises(ValueError, match=r"got that of another: (version|content) is"):
+        lk.CachedDataSource(corrected, tmp_path / "kept")
+
+
 def test_folders_that_are_refused(tmp_path):
     """Another source's, other files, another file; values that can't be kept; a source that isn't one."""
     lk.CachedDataSource(Counted([b"a", b"b"]), tmp_path / "a")

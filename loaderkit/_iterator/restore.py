@@ -1,12 +1,13 @@
 """What saved states say to an iterator: the plan and the state to go on with, and what the user is warned of."""
 
+import contextlib
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._state.comparison import compare
 from loaderkit._state.document import loads
-from loaderkit._state.mixture import restored_plan, resumed
+from loaderkit._state.mixture import first_unread, restored_plan, resumed
 from loaderkit._state.positions import check_cursors, check_ordinals, state_of
 from loaderkit._state.state import State, merge
 from loaderkit._system.versions import present_versions
@@ -34,10 +35,11 @@ def restored(
 
     Raises CheckpointMismatchError where the state is of another stream.
     """
-    notices = compare(saved, state_of(own, own.first_position(), present_versions()), allow)
+    behind = _behind(own, saved)
+    notices = compare(saved, state_of(own, own.first_position(), present_versions()), allow, behind)
     if saved.digest_missing:
         notices.append("the state has no digest: it was edited by hand and is taken as it is")
-    before, plan = restored_plan(own, saved, allow)
+    before, plan = restored_plan(own, saved, allow, behind)
     if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere
         check_cursors(before, saved)
     if "operations" not in allow:
@@ -47,6 +49,14 @@ def restored(
         if agrees:
             agree_on_weights(plan, saved.step, saved.index)
     return plan, saved, notices
+
+
+def _behind(own: SeekablePlan, saved: State) -> int:
+    """The first index that no stream of a state has read, as far as that is known; else its index."""
+    if saved.streams is not None and saved.streams.count == own.logical_streams:
+        with contextlib.suppress(ValueError, IndexError):  # of another stream, which is refused
+            return first_unread(own, saved)
+    return saved.index
 
 
 def _loaded(document: bytes, place: int, count: int) -> State:

@@ -34,11 +34,14 @@ _MAX_LINES = 8  # differences shown of each field
 _MAX_SHOWN = 200  # characters of each value
 
 
-def compare(saved: State, current: State, allow: Collection[str] = ()) -> list[str]:
+def compare(
+    saved: State, current: State, allow: Collection[str] = (), behind: int | None = None
+) -> list[str]:
     """Raises CheckpointMismatchError for a state of another stream; returns warnings for the user, a sentence each.
 
     current: a state, at any step, of the loader into which `saved` is restored. allow: names of fields that may
-    differ, of ALLOWABLE; others raise ValueError. The error names every field that differs, both values, and what to
+    differ, of ALLOWABLE; others raise ValueError. behind: the first index that no stream of the state has read; its
+    index if not given. The error names every field that differs, both values, and what to
     do.
 
     >>> from loaderkit._plan.segments import Segments
@@ -51,10 +54,12 @@ def compare(saved: State, current: State, allow: Collection[str] = ()) -> list[s
     unknown = sorted(map(str, set(allow) - set(ALLOWABLE)))
     if unknown:
         raise ValueError(f"allow: expected names among {', '.join(ALLOWABLE)}, got {', '.join(unknown)}")
-    found = {name: list(lines) for name, lines in _mismatches(saved, current).items() if name not in allow}
+    behind = saved.index if behind is None else behind
+    mismatches = _mismatches(saved, current, behind)
+    found = {name: list(lines) for name, lines in mismatches.items() if name not in allow}
     found = {name: lines for name, lines in found.items() if lines}
     if found:
-        raise CheckpointMismatchError(_mismatch_text(found, saved, current))
+        raise CheckpointMismatchError(_mismatch_text(found, saved, current, behind))
     return list(_notices(saved, current, tell_parameters="parameters" not in allow))
 
 
@@ -72,13 +77,13 @@ def same_data(saved: State, sampler: Mapping[str, Any], source: Mapping[str, Any
     return not [*_of_samplers(sides), *_field("source", *sides.source)]
 
 
-def _mismatches(saved: State, current: State) -> dict[str, Iterator[str]]:
+def _mismatches(saved: State, current: State, behind: int) -> dict[str, Iterator[str]]:
     sides = (saved, current)
     parts = sides_of((saved.sampler, saved.source), (current.sampler, current.source))
     return {
         "sampler": chain(_of_kinds(saved, current), _of_samplers(parts)),
         "source": chain(_of_single(parts), _field("source", *parts.source)),
-        "mixture": _of_weights(saved, current),
+        "mixture": _of_weights(saved, current, behind),
         "operations": _difference("operations", *(canonical(_shape_of(side.operations)) for side in sides)),
         "global_batch_size": _difference(
             "global_batch_size", *(f"{side.rows} rows ({side.stride} indices)" for side in sides)
@@ -109,10 +114,10 @@ def _of_single(sides: Sides) -> Iterator[str]:
         yield from _difference(f"{_SINGLE}{name}", "nothing", canonical(value))
 
 
-def _of_weights(saved: State, current: State) -> Iterator[str]:
+def _of_weights(saved: State, current: State, behind: int) -> Iterator[str]:
     if saved.mixture is None or current.mixture is None:
         return
-    if agreed_index(saved, current.mixture) is None:
+    if agreed_index(saved, current.mixture, behind) is None:
         one, other = (shares_of(side.written_at(saved.index)) for side in (saved.mixture, current.mixture))
         for name in sorted(one.keys() | other.keys()):
             yield from _difference(f"mixture.{name}", one.get(name, "0"), other.get(name, "0"))
@@ -151,7 +156,7 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:half]} ... {text[-half:]}"
 
 
-def _mismatch_text(found: dict[str, list[str]], saved: State, current: State) -> str:
+def _mismatch_text(found: dict[str, list[str]], saved: State, current: State, behind: int) -> str:
     lines = ["the state belongs to another stream than this loader's:"]
     for differences in found.values():
         lines += [f"  {line}" for line in differences[:_MAX_LINES]]
@@ -186,7 +191,7 @@ def _mismatch_text(found: dict[str, list[str]], saved: State, current: State) ->
             )
         if "mixture" in found:
             lines += _reweighed(saved)
-            lines.append(f'With "mixture" this loader\'s weights hold from index {saved.index:,} on.')
+            lines.append(f'With "mixture" this loader\'s weights hold from index {behind:,} on.')
     return "\n".join(lines)
 
 

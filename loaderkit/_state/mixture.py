@@ -6,9 +6,11 @@ from fractions import Fraction
 from typing import Any
 
 from loaderkit._base.canonical_json import canonical, digest
+from loaderkit._mixture.shares import integer_weights
 from loaderkit._mixture.stages import MixtureStages, Weights, same_shares
 from loaderkit._order.index_limits import MOST_INDEX
-from loaderkit._plan.mixture import behind_cursors, is_staged
+from loaderkit._plan.mixture import is_staged
+from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit.errors import StateError
 
@@ -32,17 +34,8 @@ def shares_of(weights: Weights) -> dict[str, str]:
     return {name: str(weight / total) for name, weight in weights.items()}
 
 
-def weights_text(weights: Weights) -> str:
-    """Weights as a text that processes compare.
-
-    >>> weights_text({"web": Fraction(7), "code": Fraction(3)})
-    '{"code":"3","web":"7"}'
-    """
-    return _shown({name: str(weight) for name, weight in weights.items()})
-
-
 def mixture_fields(plan: SeekablePlan, *, written_only: bool = False) -> dict[str, str]:
-    """The stages of a plan's sampler as a field that processes compare; none without a mixture.
+    """The stages of a plan's sampler as a field that processes compare, by shares; none without a mixture.
 
     written_only: whether the stages that `reweigh` began are left out.
     """
@@ -51,11 +44,12 @@ def mixture_fields(plan: SeekablePlan, *, written_only: bool = False) -> dict[st
         return {}
     if written_only:
         stages = MixtureStages(tuple(stage for stage in stages.entries if not stage.live))
-    return {"sampler.weights": _shown(stages.to_json()["stages"])}
+    said = [[stage.first_index, stage.live, integer_weights(stage.weights)] for stage in stages.entries]
+    return {"sampler.weights": _shown(said)}
 
 
 def restored_plan(
-    own: SeekablePlan, saved: State, allow: Collection[str]
+    own: SeekablePlan, saved: State, allow: Collection[str], behind: int
 ) -> tuple[SeekablePlan, SeekablePlan]:
     """A loader's plan with a state's stages: as they were, and with the loader's later ones; the same twice if equal.
 
@@ -67,6 +61,7 @@ def restored_plan(
         own: the loader's, with the weights of its arguments.
         saved: the state.
         allow: names of fields that may differ.
+        behind: as `agreed_index` takes it.
     """
     ours, theirs = own.mixture, saved.mixture
     if ours is None or theirs is None:
@@ -80,7 +75,7 @@ def restored_plan(
         if "sampler" in allow:  # stages that this one can't have
             return own, own
         raise
-    stages = _continued(before, ours, saved)
+    stages = _continued(before, ours, saved, behind)
     if stages.first_difference(theirs) is None:
         return before, before
     if saved.streams is not None and len(saved.cursors) < saved.streams.count:
@@ -92,15 +87,26 @@ def restored_plan(
     return before, _restaged(before, stages)
 
 
-def agreed_index(saved: State, ours: MixtureStages) -> int | None:
+def first_unread(plan: SeekablePlan, saved: State) -> int:
+    """The first index that no stream of a state has read. Raises what the plan's `first_unread` does."""
+    if saved.streams is None:
+        return saved.index
+    return plan.first_unread(Position(saved.step, saved.segments, saved.cursors, saved.streams.q))
+
+
+def agreed_index(saved: State, ours: MixtureStages, behind: int) -> int | None:
     """The index at which the written weights of a state and of a loader are compared and the same; None if they differ.
 
-    The state's index, or the one behind it at which weights begin that an earlier restore allowed: behind the children
-    of its record, and where a batch of several lanes begins.
+    The state's index, or the one at which weights begin that an earlier restore allowed: the first that no stream has
+    read, and where a batch of several lanes begins.
+
+    Args:
+        saved: the state.
+        ours: the loader's stages.
+        behind: the first index that no stream of the state has read.
     """
     assert saved.mixture is not None
     batch = saved.sampler.get("batch") or 1  # only several lanes have one
-    behind = max(cursor[0] + any(cursor[1:]) for cursor in saved.cursors.values())
     if isinstance(batch, int) and batch > 0:
         behind = -(-behind // batch) * batch
     for index in (saved.index, behind):
@@ -119,18 +125,17 @@ def resumed(plan: SeekablePlan, state: State) -> State:
     )
 
 
-def _continued(before: SeekablePlan, ours: MixtureStages, saved: State) -> MixtureStages:
+def _continued(before: SeekablePlan, ours: MixtureStages, saved: State, behind: int) -> MixtureStages:
     assert before.mixture is not None and is_staged(before.sampler)
-    if (same := agreed_index(saved, ours)) is not None:
+    if (same := agreed_index(saved, ours, behind)) is not None:
         return before.mixture.then_written(same, ours)
     try:
-        begin = (
-            saved.index
-            if saved.streams is None
-            else behind_cursors(before.operations, saved.cursors.values())
-        )
+        begin = first_unread(before, saved)
         begun = before.sampler.reweighed(begin, ours.written_at(begin), live=False).stages
-    except ValueError as error:  # in the middle of an element, or at an end behind which these don't go on
+    except (
+        ValueError,
+        IndexError,
+    ) as error:  # in the middle of an element, or at an end behind which these don't go on
         raise StateError(f"mixture: {error}") from error
     first = next(
         stage.first_index for stage in begun.entries if stage.first_index >= begin and not stage.live

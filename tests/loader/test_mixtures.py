@@ -256,12 +256,15 @@ def test_in_the_middle_of_an_element_of_several_records_it_is_refused() -> None:
 
 @pytest.mark.parametrize("streams", [1, 3])
 def test_other_weights_hold_behind_the_windows_that_are_begun(streams: int) -> None:
-    """Each record once, and the rest after a restart is the same, wherever in a window the weights change."""
+    """Each record once, and the rest after a restart is the same, wherever in a window the weights change.
+
+    A script with other weights goes on as the running loader does that gets them, without a word after that.
+    """
     halves = lk.Window(10, lambda elements: [elements[:5], elements[5:]])
 
-    def make() -> lk.DataLoader:
+    def make(weights: Any = HALVES) -> lk.DataLoader:
         return loader_of(
-            HALVES,
+            weights,
             operations=[
                 halves,
                 lk.Batch(3, batch_fn=lambda rows: [key for row in rows for key in row]),
@@ -273,6 +276,7 @@ def test_other_weights_hold_behind_the_windows_that_are_begun(streams: int) -> N
     for step in range(1, 7):
         with iter(make()) as it:
             before = [key for _ in range(step) for key in next(it).tolist()]
+            there = it.get_state()
             assert it.reweigh(OTHERS) == step
             begin = it.sampler.stages.entries[-1].first_index
             saved = it.get_state()
@@ -286,6 +290,16 @@ def test_other_weights_hold_behind_the_windows_that_are_begun(streams: int) -> N
         with iter(make()) as again:
             again.set_state(saved)
             assert [key for _ in range(40) for key in next(again).tolist()] == after
+        with iter(make(OTHERS)) as again:
+            with pytest.raises(lk.CheckpointMismatchError, match=f"weights hold from index {begin:,} on"):
+                again.set_state(there)
+            again.set_state(there, allow={"mixture"})
+            kept = [again.get_state()]
+            got = [key for _ in range(2) for key in next(again).tolist()]
+            kept.append(again.get_state())
+            for state, rest in zip(kept, (after, after[len(got) :]), strict=True):
+                again.set_state(state)
+                assert [key for _ in range(38) for key in next(again).tolist()] == rest[: 38 * 15]
 
 
 def test_several_processes_are_refused_where_rows_change_number() -> None:

@@ -58,7 +58,7 @@ IMPORTS = {
     "checkpoint": "_files",
     "interop": "_base",
     "interop.grain": "errors _base _system _storage _order _plan _engine _files samplers sources transforms "
-    "_runtime.executors _runtime.worker _iterator _loader",
+    "_runtime.transport _runtime.executors _runtime.worker _iterator _loader",
     "interop.jax": "errors _base _system _order _plan _state samplers _runtime.cluster _iterator _stats",
     "interop.keras": "_base _loader",
     "interop.tf": "_loader",

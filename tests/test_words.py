@@ -21,7 +21,7 @@ PLAIN = """
     card cards cat center change changed check checked checkpoint checks checksum checksums chosen chunked chunks chw
     cipher cli client closable closed closing cluster codec collector column columns combine come coming command
     comparison compile compiled component components composed concat conclusion config conformance constants
-    contact content contents context convert coordination counted counters create crop crops crossed csv curves
+    contact content contents context convert coordination copies counted counters create crop crops crossed csv curves
     data dataset datasets decisions decode decoder decoders delivery demo describe described description
     descriptors device differ difference digest digits direct directory discarded distinct doctor document
     documents domain drop dropping dtd each encoded encoder encoding end ends engine entry environment epoch

@@ -1,4 +1,4 @@
-"""What the installed Grain gives for fifteen pipelines, for tests that run without it.
+"""What the installed Grain gives for sixteen pipelines, for tests that run without it.
 
     python tests/interop/grain_golden.py
 
@@ -35,6 +35,7 @@ CONFIGS: list[dict[str, Any]] = [
     {"records": 5, "words": ["random"], "workers": 3, "shard": WHOLE, "epochs": 3, "seed": 8},
     {"records": 4, "words": ["batch2drop"], "workers": 3, "shard": WHOLE, "epochs": 2, "seed": 8},
     {"records": 9, "words": ["plus", "batch2"], "workers": 0, "shard": HALF, "epochs": 1, "shuffle": False, "seed": 1},
+    {"records": 22, "words": ["plus", "held"], "workers": 2, "shard": WHOLE, "epochs": 2, "seed": 4},
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+# Words of `operations_of`, but for "held": that callable keeps state, which a restore loses.
 WORDS = ("plus", "random", "half", "sieve", "fan", "batch2", "batch3", "batch2drop", "sums", "tree")
 
 
@@ -52,8 +53,22 @@ def operations_of(g: Any, words: tuple[str, ...]) -> list[Any]:
         def flat_map(self, x):
             return [x] * (total(x) % 4)
 
+    class Held:  # adds records up while the sum stays below 60; the one too many waits for the next sum
+        def __init__(self):
+            self.held = None
+
+        def __call__(self, records):
+            for record in records:
+                if self.held is None or self.held + record.data < 60:
+                    self.held = (self.held or 0) + record.data
+                    continue
+                held, self.held = self.held, record.data
+                yield g.Record(record.metadata, held)
+            yield g.Record(g.RecordMetadata(0), self.held)
+
     made = {
         "plus": Plus,
+        "held": Held,
         "tree": Tree,
         "nested": Nested,
         "random": Random,

@@ -1,11 +1,13 @@
 """What operations see and do, the callables of the user's and the legacy ones among them: as in the installed Grain."""
 
+import threading
+
 import numpy as np
 import pytest
 from grain_pipelines import story
 
 import loaderkit.interop.grain as ours
-from loaderkit.errors import IteratorClosedError
+from loaderkit.errors import IteratorClosedError, TransportError
 
 
 @pytest.fixture(params=["ours", "grain"])
@@ -266,6 +268,59 @@ def test_an_error_behind_a_callable_stays_until_a_state_is_set():
         next(it)
     it.set_state(it.get_state())
     assert list(it) == [2, 3, 4]
+
+
+class Totals:
+    """Gives the total of all data so far, and may hold what can't be copied."""
+
+    def __init__(self, uncopied=None):
+        self.total, self.uncopied = 0, uncopied
+
+    def __call__(self, records):
+        for record in records:
+            self.total += record.data
+            yield ours.Record(record.metadata, self.total)
+
+
+def totals_in_a_closure():
+    total = [0]
+
+    def add_up(records):
+        for record in records:
+            total[0] += record.data
+            yield ours.Record(record.metadata, total[0])
+
+    return add_up
+
+
+@pytest.mark.parametrize(
+    ("layout", "operation"),
+    [(0, Totals()), (2, Totals()), (2, totals_in_a_closure())],
+    ids=["object-0", "object-2", "closure-2"],
+)
+def test_each_stream_and_each_iterator_has_callables_of_its_own(layout, operation):
+    """As Grain's workers: state of one part isn't seen by another, nor by the next iterator, nor after a restore."""
+    sampler = ours.SequentialSampler(6)
+    loader = ours.DataLoader(
+        data_source=[1, 2, 3, 4, 5, 6], sampler=sampler, operations=[operation], worker_layout=layout
+    )
+    it = iter(loader)
+    start = it.get_state()
+    expected = [1, 2, 4, 6, 9, 12] if layout else [1, 3, 6, 10, 15, 21]
+    assert [*it] == expected == [*loader]
+    it.set_state(start)
+    assert [*it] == expected
+
+
+def test_a_callable_that_cant_be_copied_is_itself_in_grains_own_process():
+    """With workers in the layout Grain can't send it either, and the error names it."""
+    totals = Totals(threading.Lock())
+    assert [*ours.load([1, 2], num_epochs=1, transformations=[totals])] == [1, 3]
+    loader = ours.DataLoader(
+        data_source=[1, 2], sampler=ours.SequentialSampler(2), operations=[unchanged, totals], worker_layout=1
+    )
+    with pytest.raises(TransportError, match=r"^operations\[1\] Totals can't be sent .*lock"):
+        iter(loader)
 
 
 def test_an_interrupt_in_a_callable_loses_nothing():

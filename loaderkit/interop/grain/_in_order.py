@@ -1,7 +1,8 @@
 """A pipeline with callables of the user's: records pass them one by one, in order, in this process.
 
-What such a callable holds back when a position is taken is lost when a loader goes on from there, as in Grain. This is
-also the plainest way to say what a pipeline gives, so the tests compare the engine with it.
+Each stream has copies of these callables, and what one holds back when a position is taken is lost when a loader goes
+on from there, as in Grain. This is also the plainest way to say what a pipeline gives, so the tests compare the engine
+with it.
 
 A cursor of Grain's counts the records read, and for each FlatMap the children given of its present element, where the
 records read are those before that element. So it may stand after the last child. A cursor of the engine's names a
@@ -23,6 +24,7 @@ from loaderkit.sources.naming import Namer, namer_of
 from ._batching import make_batch
 from ._layout_plan import LayoutPosition, Place
 from ._sent import as_sent
+from ._step_copies import copies_of_steps
 from ._steps import Step, check_callable, is_legacy
 from .operations import BatchOperation
 from .record import Record, RecordMetadata, is_record
@@ -58,7 +60,8 @@ class InOrderRun:
         for step in steps:
             if step.kind == "records":
                 check_callable(step)
-        self._source, self._sampler, self._steps = source, sampler, steps
+        self._source, self._sampler, self._steps = source, sampler, copies_of_steps(steps, layout)
+        self._last = steps[-1].label if steps else f"source {type(source).__qualname__}"
         self._layout, self._index_at = layout, index_at
         name = namer_of(source)
         self._blame = _Blame(lambda record_key: name(record_key % len(source)))
@@ -111,8 +114,9 @@ class InOrderRun:
         Grain counts from the element before: between that and the one meant, elements may have been dropped by a Filter
         or have no more children. So the steps before the last FlatMap are run up to its next element.
         """
-        last = max(place for place, step in enumerate(self._steps) if step.kind == "flat_map")
-        stream = self._made(part, cursor, self._steps[:last])
+        steps = self._steps()
+        last = max(place for place, step in enumerate(steps) if step.kind == "flat_map")
+        stream = self._made(part, cursor, steps[:last])
         return (*stream.origin(), cursor[-1]) if next(stream.records, None) is not None else cursor
 
     def start_prefetch(self) -> None:
@@ -130,10 +134,9 @@ class InOrderRun:
 
     def _stream(self, part: int, cursor: Place) -> "_Stream":
         """What a layout worker gives from a cursor of Grain's on."""
-        stream = self._made(part, cursor, self._steps)
+        stream = self._made(part, cursor, self._steps())
         if self._layout:
-            label = self._steps[-1].label if self._steps else f"source {type(self._source).__qualname__}"
-            stream.records = self._blame.of(label, _mapped(as_sent, stream.records))
+            stream.records = self._blame.of(self._last, _mapped(as_sent, stream.records))
         return stream
 
     def _made(self, part: int, cursor: Place, steps: Sequence[Step]) -> "_Stream":
@@ -144,7 +147,7 @@ class InOrderRun:
                 stream = _children(step, stream, ordinals.pop() if ordinals else 0)
             elif step.batch is not None:
                 # In a worker process of Grain the last step stacks into memory of the first row's dtype.
-                first_dtype = self._layout > 0 and step is self._steps[-1]
+                first_dtype = self._layout > 0 and step.label == self._last
                 function = step.batch.batch_fn or partial(make_batch, first_dtype=first_dtype)
                 size, drop = step.batch.batch_size, step.batch.drop_remainder
                 stream = _batched(BatchOperation(size, drop, function), stream)

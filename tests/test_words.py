@@ -15,7 +15,7 @@ PAGE = (ROOT / "docs/architecture.md").read_text()
 # Words of the field and of the language, with their usual meaning. One that a newcomer to data loading may not know, or
 # that means something narrower here, belongs in the glossary of docs/architecture.md instead.
 PLAIN = """
-    access advice agreement ahead alias an analysis announced answer any arguments array arrays arrow as
+    access advice agreement ahead alias an analysis announced answer any arguments arithmetic array arrays arrow as
     assignment attempts augment bad balanced bar base batch batches batching beginning best blame blocks boot
     bound braces bucketized buckets buffer build bulk by byte bytes cache cached call calling calls canonical
     card cards cat center change changed check checked checkpoint checks checksum checksums chosen chunked chunks chw
@@ -32,8 +32,8 @@ PLAIN = """
     form format formats from fsspec function generators geometry give global globals grain group grouped groups
     handler hashed hashing header hints hot html hwc id identity image importable indexed indices inline inner
     input inspect inspection installed integer integers interleave interleaved interop item iterator jax jobs
-    joined joiner joint jpeg json kept keras keys kill known label labels lanes launch lazy leaf leaves lease length
-    lent libraries library limit limits line lines link lint listing live lmdb load loader loaderkit local
+    joined joiner joint jpeg json kept keras keys kill kind known label labels lanes launch lazy leaf leaves lease
+    length lent libraries library limit limits line lines link lint listing live lmdb load loader loaderkit local
     locked locks log loose losses lost made main make malformed map mapped masks mean measure measured megatron
     member members memory merge messages metadata meter method methods miscounted mismatch missing mixed mixing
     modules moments multi multiprocessing name named names naming no normalize not notes npy null numbers

@@ -132,7 +132,8 @@ ATTRIBUTES: Mapping[str, str] = {
     "TensorDataset": "lk.ArrayDataSource",
     "ConcatDataset": "lk.ConcatDataSource",
     "Subset": "lk.SubsetDataSource",
-    "random_split": "lk.SubsetDataSource(source, fraction)",
+    "random_split": "order = np.random.default_rng(0).permutation(len(source)), then "
+    "lk.SubsetDataSource(source, order[:n]) and lk.SubsetDataSource(source, order[n:])",
     "RandomSampler": "lk.IndexSampler(num_records, shuffle=True, seed=0)",
     "SubsetRandomSampler": "lk.KeysSampler(indices, shuffle=True, seed=0, num_epochs=1), passed as sampler=",
     "WeightedRandomSampler": "lk.WeightedSampler(weights, seed=0, num_samples=...), passed as sampler=",

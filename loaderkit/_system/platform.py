@@ -66,7 +66,7 @@ def worker_environment() -> dict[str, str]:
 
     It has to be set before the worker's first import: libraries read it once.
     """
-    environment = {**os.environ, IN_WORKER: "1"}
+    environment = {"PYTHONHASHSEED": "0", **os.environ, IN_WORKER: "1"}  # sets of texts in one order
     for hidden in (
         "CUDA_VISIBLE_DEVICES",
         "HIP_VISIBLE_DEVICES",

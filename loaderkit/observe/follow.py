@@ -15,6 +15,7 @@ from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions, RecordReader
 from loaderkit._stats.text import duration
+from loaderkit._system.one_thread import OneThread
 from loaderkit.sources.naming import namer_of
 from loaderkit.transforms.level import Level
 from loaderkit.transforms.pipeline import Pipeline
@@ -124,13 +125,18 @@ def follow(loader: DataLoader[Any], index: int) -> Followed:
     keys, _ = plan.record_keys(plan.first_position(), np.array([index], np.int64))
     key = int(keys[0])
     pipeline = Pipeline(program.operations, program.seed, reads_windows=program.reads_windows)
-    steps = _level_zero(program, pipeline.levels[0], index, key)
     step = row = None
     if not program.row_changing:
         step, place = divmod(index - plan.start, plan.batching.stride)
         row = place // plan.batching.group
-        if len(pipeline.levels) > 1 and steps[-1].error is None:
+
+    def made() -> list[FollowedStep]:
+        steps = _level_zero(program, pipeline.levels[0], index, key)
+        if step is not None and len(pipeline.levels) > 1 and steps[-1].error is None:
             steps += _levels_after(program, pipeline, plan, step)
+        return steps
+
+    steps = OneThread().run(made, again=True)
     return Followed(index, key, namer_of(settings.source)(key), step, row, tuple(steps))
 
 

@@ -38,8 +38,16 @@ seen = {
     "spec": (__main__.__spec__.name, __main__.__spec__.origin, type(__main__.__spec__.loader).__name__),
     "limits": (sys.getrecursionlimit(), sys.get_int_max_str_digits()),
     "options": sys._xoptions,
-    "flags": [(flag, getattr(sys.flags, flag)) for flag in sys.flags.__match_args__ if flag != "safe_path"],
-    "environment": {name: value for name, value in os.environ.items() if name.startswith(("PYTHON", "SAID"))},
+    "flags": [
+        (flag, getattr(sys.flags, flag))
+        for flag in sys.flags.__match_args__
+        if flag not in ("safe_path", "hash_randomization")
+    ],
+    "environment": {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(("PYTHON", "SAID")) and name != "PYTHONHASHSEED"
+    },
     "raises": [raises(UserWarning), raises(Stale), raises(ResourceWarning)],
     "umask": [os.umask(0o27), os.umask(0o27)],
     "authkey": bytes(multiprocessing.current_process().authkey),

@@ -136,6 +136,7 @@ class ThreadWorker:
             )
 
     def _work(self) -> None:
+        self._program.arithmetic.apply()
         runner = TaskRunner(self._program, self, self._meter)
         runner.reader.tell_of_waits(self._beat)
         self._meter.enter(TELLING)

@@ -249,6 +249,7 @@ class _Worker:
             with receiving(self._descriptors):
                 program: Program = pickle.loads(body)
             check_files(program.files)
+            program.arithmetic.apply()  # imports may have changed it
             self._packer = Packer(all_classes())
             self._verify = program.verify
             self._runner = TaskRunner(program, self, self._meter)

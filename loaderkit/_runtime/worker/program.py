@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from loaderkit._system.arithmetic import Arithmetic
 from loaderkit._system.file_identity import Files
 from loaderkit.transforms.base import Batch, Transformation
 from loaderkit.transforms.operation_names import operation_name
@@ -25,6 +26,7 @@ class Program:
         verify: whether batches and outputs have checksums.
         on_record_error: "raise", "replace", "skip", or a function of the error and the RecordMetadata.
         files: those that the source opens by name; the worker checks that it finds the same ones.
+        arithmetic: of the thread that iterates; a worker takes it over.
     """
 
     source: Any
@@ -36,6 +38,7 @@ class Program:
     on_record_error: OnRecordError = "raise"
     reads_windows: bool = False
     files: Files = field(default_factory=dict)
+    arithmetic: Arithmetic = field(default_factory=Arithmetic.of_this_thread)
 
     @property
     def operation_names(self) -> list[str]:

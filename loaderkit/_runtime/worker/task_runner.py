@@ -28,6 +28,7 @@ from loaderkit._order.cursor import Cursor
 from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._stats.counters import TELLING, WORKING
+from loaderkit._system.one_thread import OneThread
 from loaderkit.sources.optional import ColumnsDifferError, column_reader
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun, Singles
@@ -76,18 +77,19 @@ class TaskRunner:
     ) -> None:
         self._meter, self._next_phase = meter, next_phase
         self._batch_ns = 0  # nanoseconds in which batches were made
+        self._one_thread = OneThread()
         self._pipeline = Pipeline(program.operations, program.seed, reads_windows=program.reads_windows)
         levels = self._pipeline.levels
         self._last = len(levels) - 1  # the last Batch's level
         # What the levels add to.
         meter.operations = [counted for level in levels for _, counted in level.counted()]
-        self._batched = self._pipeline.levels[-1].batch is not None
+        last = levels[-1].batch
+        self._batched = last is not None
         self._context = context
         self._row_changing = program.row_changing
         self._verify = program.verify
         self._views = self._pipeline.packs_rows
         # Where no operation needs the rows, a columnar source fills a batch without a Python object for each of them.
-        last = self._pipeline.levels[-1].batch
         self._padder: Any = last if last is not None and last.rows_padded else None
         columnar = self._pipeline.passes_rows and self._has_default_batch(1) and not (last and last.pads)
         take = column_reader(program.source) if columnar else None
@@ -120,7 +122,10 @@ class TaskRunner:
         try:
             begun, cpu = meter.enter(WORKING), time.thread_time_ns()
             other = reader.taken + meter.elsewhere
-            result, output = self._do(task, begun, on_record_start)
+            # A batch_fn may have written into its rows: there is no second time.
+            again = not isinstance(task, MakeBatch) or self._has_default_batch(task.level)
+            work = partial(self._do, task, begun, on_record_start)
+            result, output = self._one_thread.run(work, again=again)
             if not isinstance(task, ReadStream):  # the rest of it is of its batches
                 self._batch_ns += round(1e9 * result.seconds) - (reader.taken + meter.elsewhere - other)
             if reader.counts_aside:
@@ -304,11 +309,9 @@ class TaskRunner:
     def _row_source(self, task: ReadRows, on_record_start: OnRecordStart | None) -> _RowSource:
         if self._bad_record_handler is not None:
             return self._with_policy(task, on_record_start, self._bad_record_handler)
-        return (
-            self._made_at_once(task)
-            if on_record_start is None
-            else self._made_row_by_row(task, on_record_start)
-        )
+        if on_record_start is not None:
+            return self._made_row_by_row(task, on_record_start)
+        return self._made_at_once(task)
 
     def _with_policy(
         self, task: ReadRows, on_record_start: OnRecordStart | None, handler: BadRecordHandler

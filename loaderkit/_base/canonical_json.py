@@ -4,6 +4,8 @@ import hashlib
 import json
 from typing import Any
 
+from loaderkit.errors import ChecksumError
+
 
 def canonical(value: Any) -> str:
     """The canonical text of a JSON value: keys sorted, no white space.
@@ -22,3 +24,25 @@ def digest(document: dict[str, Any]) -> str:
     """
     rest = {key: value for key, value in document.items() if key != "digest"}
     return "sha256:" + hashlib.sha256(canonical(rest).encode()).hexdigest()
+
+
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with its digest, by which a change of it is noticed.
+
+    >>> check_seal("a.json", sealed({"step": 3}), "make it again")
+    """
+    return {**document, "digest": digest(document)}
+
+
+def check_seal(path: str, document: dict[str, Any], advice: str) -> None:
+    """Raises ChecksumError where a document isn't the one that was sealed; one without a digest is of an old version.
+
+    Args:
+        path: of its file, for the error.
+        document: as it was read.
+        advice: what to do, such as "make it again".
+    """
+    if document.get("digest", there := digest(document)) != there:
+        raise ChecksumError(
+            f"{path}: it doesn't have its digest: the file was changed after it was written; {advice}"
+        )

@@ -4,8 +4,9 @@ The loader itself is the machinery: the shards are the records of a data source,
 was killed goes on with the parts that it left, and the index has the same bytes as if it hadn't been.
 """
 
+import contextlib
 import os
-import shutil
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
@@ -25,6 +26,10 @@ from .shard_set import ShardSet
 
 # Starting worker processes takes as long as the scan of some 100 MB.
 INLINE_BYTES = 256 * 10**6
+
+_OURS = re.compile(
+    r".*\.part|(.*\.|(keys|merged)-\d+-[0-9a-f]{8}.*\.)partial"
+)  # in the folder of unfinished work
 
 # Takes the number of shards that are done, and their bytes.
 OnProgress = Callable[[int, int], None]
@@ -64,7 +69,11 @@ def build_index(
                 on_progress(len(parts), nbytes)
     merge_parts(parts, destination, folder=folder)
     index = RecordIndex(destination)
-    shutil.rmtree(folder, ignore_errors=True)
+    for name in filter(_OURS.fullmatch, os.listdir(folder)):
+        with contextlib.suppress(FileNotFoundError):  # another process's, which has no locks
+            os.unlink(os.path.join(folder, name))
+    with contextlib.suppress(OSError):  # it has other files
+        os.rmdir(folder)
     return index
 
 

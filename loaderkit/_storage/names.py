@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
+from loaderkit._system.made_folder import MADE
+
 from .braces import expand_braces
 from .range_reader import ObjectVersion
 
@@ -215,6 +217,7 @@ def _files_of(name: str, options: Mapping[str, Any] | None) -> list[FilePart]:
         found = [FilePart(each, 0, None, version) for each, version in list_objects(name, options)]
     else:
         found = [FilePart(file, 0, None) for file in sorted(glob.glob(name, recursive=True))]
+    found = [part for part in found if os.path.basename(part.path) != MADE]
     if not found:
         _refuse_missing(redacted(name), "no file matches the pattern")
     return found

@@ -4,7 +4,8 @@ import contextlib
 import ctypes
 import os
 import re
-import shutil
+
+from .made_folder import Made, delete_rest
 
 _AT_FDCWD = -100  # paths count from the working folder
 _RENAME_EXCHANGE = 2
@@ -26,8 +27,8 @@ def replace_folder(new: str, path: str, aside: str) -> str:
     >>> with tempfile.TemporaryDirectory() as parent:
     ...     for name in ("new", "set"):
     ...         os.makedirs(f"{parent}/{name}/{name}")
-    ...     shutil.rmtree(replace_folder(f"{parent}/new", f"{parent}/set", f"{parent}/set"))
-    ...     os.listdir(parent), os.listdir(f"{parent}/set")
+    ...     replaced = replace_folder(f"{parent}/new", f"{parent}/set", f"{parent}/set")
+    ...     os.listdir(replaced), os.listdir(f"{parent}/set")
     (['set'], ['new'])
     """
     if _exchanged(new, path):
@@ -39,7 +40,7 @@ def replace_folder(new: str, path: str, aside: str) -> str:
 
 
 def restore_folder(path: str, aside: str) -> None:
-    """Gives a folder its name back that `replace_folder` was killed over; removes what was replaced by then.
+    """Gives a set its name back that `replace_folder` was killed over; removes a set that was replaced by then.
 
     Args:
         path: as `replace_folder` got it.
@@ -51,13 +52,14 @@ def restore_folder(path: str, aside: str) -> None:
         found = [entry.path for entry in os.scandir(parent) if pattern.fullmatch(entry.name)]
     except FileNotFoundError:
         return
+    found = [each for each in found if (made := Made.read(each)) is not None and made.replaced]
     if found and not os.path.lexists(path):
         # Of several the last that was renamed; the others are remains of removals.
         last = max(found, key=lambda each: os.lstat(each).st_ctime_ns)
         found.remove(last)
         os.rename(last, path)
     for each in found:
-        shutil.rmtree(each, ignore_errors=True)
+        delete_rest(each)
 
 
 def _exchanged(one: str, other: str) -> bool:

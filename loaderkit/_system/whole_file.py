@@ -7,6 +7,8 @@ from typing import BinaryIO
 
 from .descriptors import above_standard
 
+TEMPORARY = r"\.\d+-[0-9a-f]{8}\.partial"  # ends the names of files that aren't whole yet
+
 
 @contextlib.contextmanager
 def whole_file(path: str) -> Iterator[BinaryIO]:

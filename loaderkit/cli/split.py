@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loaderkit._system.locked_folder import locked_folder
+from loaderkit._system.made_folder import Made, unfinished_folder
 from loaderkit.sources.version import version_of
 from loaderkit.writing.formats import FORMATS
 from loaderkit.writing.formats import write_format as named_format
@@ -68,13 +69,16 @@ def run(options: argparse.Namespace) -> int:
         first = f"{options.output}-{0:06d}.{form.extension}"
         check_new(first, overwrite=options.overwrite)
         os.makedirs(os.path.dirname(os.path.abspath(first)), exist_ok=True)
-        with data_errors(), locked_folder(f"{options.output}.partial"):
+        folder = f"{options.output}.partial"
+        ours = rf"{re.escape(os.path.basename(options.output))}-\d{{6}}\.{form.extension}({re.escape(DONE)})?"
+        with data_errors(), locked_folder(folder), unfinished_folder(folder, Made(names=ours)) as made:
             if most is None:
                 names, records = write_by_number(opened.source, form, options)
             else:
                 names, records = write_by_size(opened.source, form, options, most)
             nbytes = [os.path.getsize(_partial(options, name)) for name in names]
             _finish(options, names)
+            made.delete(folder)
     out.document(
         {
             "outputs": [shown_name(name) for name in names],
@@ -169,10 +173,6 @@ def _finish(options: argparse.Namespace, names: Sequence[str]) -> None:
         )
     for name in names:
         os.replace(_partial(options, name), name)
-    folder = f"{options.output}.partial"
-    for left in os.listdir(folder):
-        if left.startswith(f"{os.path.basename(options.output)}-"):
-            os.unlink(os.path.join(folder, left))
     sync(parent)
 
 

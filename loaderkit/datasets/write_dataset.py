@@ -4,7 +4,6 @@ import bisect
 import contextlib
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import accumulate
@@ -12,6 +11,7 @@ from typing import Any
 
 from loaderkit._base.canonical_json import digest
 from loaderkit._system.locked_folder import locked_folder
+from loaderkit._system.made_folder import MADE, Made, delete_finished_work, names_below, unfinished_folder
 from loaderkit._system.versions import present_versions
 from loaderkit._system.whole_file import whole_file
 from loaderkit.sources.version import version_of
@@ -26,6 +26,7 @@ from .find import data_dir_of
 from .open import check_format, open_files
 from .versions import is_version
 
+_OURS = rf"[\w-]+\.done|finished/({CARD}|[\w-]+(\.partial)?/([^/]*\.\w+|spool)?)?"
 SAMPLED = 64  # records, spread over a split, from which the features are told
 INDEX = ".lkx"
 
@@ -89,65 +90,57 @@ def write_dataset(
         raise TypeError(f"description: expected a text or None, got {description!r:.80}")
     folder = os.path.join(data_dir_of(data_dir), *dataset.split("/"), version)
     partial = f"{folder}.partial"
-    _delete_rest(folder, partial)
+    if os.path.isfile(os.path.join(folder, CARD)):
+        delete_finished_work(partial)
     _check_absent(folder, name)
     with locked_folder(partial):
         _check_absent(folder, name)  # another process may have just finished
-        finished = os.path.join(partial, "finished")
-        os.makedirs(finished, exist_ok=True)
-        _delete_others(finished, splits)
-        files, index, features = {}, {}, {}
-        for split, records in splits.items():
-            path = os.path.join(finished, split)
-            done = os.path.join(partial, f"{split}.done")
-            try:
-                _write_split(records, path, done, format, shards, shard_bytes, worker_count)
-                files[split], sample, found = _inspect(path, split, format)
-                for record in sample:
-                    _check_record(record, keys)
-                features[split] = features_of(sample)
-                _check_fields(features)
-            except Exception as error:
-                error.add_note(f"lk.write_dataset: split {split!r} of {name}")
-                with contextlib.suppress(OSError):
-                    os.rmdir(finished)  # where it is empty: an error before the first file leaves nothing
-                raise
-            if found is not None:
-                index[split] = f"{split}/{found}"
-        card = DatasetCard(
-            name=dataset,
-            version=version,
-            format=format,
-            features=reduce(joined_features, features.values()),
-            splits=files,
-            index=index,
-            supervised_keys=keys,
-            description=description,
-            provenance=provenance,
-            libraries=present_versions(),
-        )
-        write_card(finished, card)
-        sync(finished)
-        os.replace(finished, folder)
-        sync(os.path.dirname(folder))
-        shutil.rmtree(partial, ignore_errors=True)
+        with unfinished_folder(partial, Made(names=_OURS)) as made:
+            finished = os.path.join(partial, "finished")
+            os.makedirs(finished, exist_ok=True)
+            # Other splits than these, and a card, are of a run that was killed.
+            made.delete(partial, keep={each for each in names_below(partial) if _split_of(each) in splits})
+            files, index, features = {}, {}, {}
+            for split, records in splits.items():
+                path = os.path.join(finished, split)
+                done = os.path.join(partial, f"{split}.done")
+                try:
+                    _write_split(records, path, done, format, shards, shard_bytes, worker_count)
+                    files[split], sample, found = _inspect(path, split, format)
+                    for record in sample:
+                        _check_record(record, keys)
+                    features[split] = features_of(sample)
+                    _check_fields(features)
+                except Exception as error:
+                    error.add_note(f"lk.write_dataset: split {split!r} of {name}")
+                    with contextlib.suppress(OSError):
+                        os.rmdir(finished)  # where it is empty: an error before the first file leaves nothing
+                    raise
+                if found is not None:
+                    index[split] = f"{split}/{found}"
+            card = DatasetCard(
+                name=dataset,
+                version=version,
+                format=format,
+                features=reduce(joined_features, features.values()),
+                splits=files,
+                index=index,
+                supervised_keys=keys,
+                description=description,
+                provenance=provenance,
+                libraries=present_versions(),
+            )
+            write_card(finished, card)
+            sync(finished)
+            os.replace(finished, folder)
+            sync(os.path.dirname(folder))
+            made.delete(partial)
     return folder
 
 
-def _delete_rest(folder: str, partial: str) -> None:
-    """Deletes what a run left that was killed when the data set had its name."""
-    if os.path.isdir(partial) and os.path.isfile(os.path.join(folder, CARD)):
-        with locked_folder(partial):
-            shutil.rmtree(partial, ignore_errors=True)
-
-
-def _delete_others(finished: str, splits: Mapping[str, Any]) -> None:
-    """Deletes what a run that was killed left, but the files of these splits: other splits, and a card."""
-    for entry in os.scandir(finished):
-        if not entry.is_dir(follow_symlinks=False):
-            os.unlink(entry.path)
-        elif entry.name.removesuffix(".partial") not in splits:
-            shutil.rmtree(entry.path)
+def _split_of(name: str) -> str:
+    """The split that a name below the folder of unfinished work is of."""
+    return name.removeprefix("finished/").partition("/")[0].removesuffix(".done").removesuffix(".partial")
 
 
 def _write_split(
@@ -182,7 +175,7 @@ def _write_split(
 
 def _inspect(path: str, split: str, data_format: str) -> tuple[tuple[ShardFile, ...], list[Any], str | None]:
     """The files of a split, some of its records, and the name of its index, which opening it makes."""
-    names = [each for each in os.listdir(path) if not each.endswith(INDEX)]
+    names = [each for each in os.listdir(path) if not each.endswith(INDEX) and each != MADE]
     names.sort(key=lambda each: (len(each), each))  # numbers of 5 digits, of 6 after them
     paths = [os.path.join(path, name) for name in names]
     source = open_files(data_format, paths)

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import shutil
 import warnings
 from collections import deque
 from collections.abc import Mapping
@@ -237,15 +236,15 @@ class LoaderCheckpoint(keras.callbacks.Callback):  # type: ignore[misc, unused-i
         self._save()
 
     def _saves(self) -> list[Path]:
-        return sorted(self._folder.glob("step-*"))
+        return sorted(self._folder.glob("step-" + "[0-9]" * 12))
 
     def _save(self) -> None:
         target = self._folder / f"step-{self._done:012d}"
         if target.exists():
             return
         partial = self._folder / "partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+        _delete(partial)
+        partial.mkdir(parents=True, exist_ok=True)
         self.model.save_weights(partial / _WEIGHTS)
         (partial / _POSITION).write_text(json.dumps(self._dataset.position_at(self._done)))
         for file in partial.iterdir():
@@ -254,4 +253,12 @@ class LoaderCheckpoint(keras.callbacks.Callback):  # type: ignore[misc, unused-i
         partial.rename(target)
         for save in self._saves():
             if save != target:
-                shutil.rmtree(save)
+                _delete(save)
+
+
+def _delete(save: Path) -> None:
+    """Deletes a save; files in its folder that aren't ours stay."""
+    for name in (_WEIGHTS, _POSITION):
+        (save / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        save.rmdir()

@@ -6,7 +6,6 @@ measurement that was killed goes on where it was.
 
 import logging
 import os
-import shutil
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -21,6 +20,7 @@ from loaderkit._order.sharding import NoSharding
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._system.locked_folder import locked_folder
+from loaderkit._system.made_folder import Made, delete_finished_work, unfinished_folder
 from loaderkit._system.progress_bar import progress_bar
 from loaderkit.errors import CheckpointMismatchError, StateError
 from loaderkit.samplers.epochs import SequentialSampler
@@ -33,7 +33,7 @@ from loaderkit.transforms.parameters import parameters_of
 
 from .array_file import check_of_source, open_array
 from .measured_values import MeasuredValues, rows_as_column
-from .partial_array import ArrayProgress, PartialArray
+from .partial_array import OURS, ArrayProgress, PartialArray
 
 _log = logging.getLogger("loaderkit")
 
@@ -101,11 +101,10 @@ def measure(
     if not os.path.lexists(target):
         with locked_folder(f"{target}.partial"):
             if not os.path.lexists(target):  # else another process has just finished
-                measured.make(loader, f"{target}.partial", target)
+                with unfinished_folder(f"{target}.partial", Made(names=OURS)):
+                    measured.make(loader, f"{target}.partial", target)
                 return open_array(target)[0]
-    shutil.rmtree(
-        f"{target}.partial", ignore_errors=True
-    )  # of a process that was killed when the file had its name
+    delete_finished_work(f"{target}.partial")
     return measured.read(target)
 
 

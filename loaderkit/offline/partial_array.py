@@ -21,6 +21,8 @@ from loaderkit.errors import DataFormatError
 
 from .array_file import array_header, encoded_trailer, open_array, trailer_of
 
+OURS = r"values\.npy|progress\.json"  # the names of the two
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayProgress:

@@ -104,7 +104,7 @@ def write_plan(
         with above_standard():
             file = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
         with _naming(path), file:  # closing the file writes, too
-            frames = _good_frames(file, settings)
+            frames = _good_frames(name, file, settings)
             done(len(frames))
             for words in blocks_from(len(frames)):
                 file.write(words.data)
@@ -128,11 +128,15 @@ def _naming(path: str) -> Iterator[None]:
         raise
 
 
-def _good_frames(file: BinaryIO, settings: PlanSettings) -> list[bytes]:
+def _good_frames(name: str, file: BinaryIO, settings: PlanSettings) -> list[bytes]:
     """The frames of the blocks that are whole; what is behind them is cut off."""
     head = _encoded_head(settings)
     size = os.fstat(file.fileno()).st_size
-    if file.read(len(head)) != head:  # new, or of other settings
+    if (found := file.read(len(head))) != head:  # new, or of other settings
+        if not MAGIC.startswith(found[: len(MAGIC)]):
+            raise FileExistsError(
+                f"{name}: expected an unfinished plan, got another file; move it away or delete it"
+            )
         file.seek(0)
         file.truncate()
         file.write(head)

@@ -3,13 +3,12 @@
 import functools
 import json
 import os
-import shutil
+import re
 from collections.abc import Callable
 from typing import Any
 
 from loaderkit._base.integers import at_least
-from loaderkit._system.folder_replacement import replace_folder, restore_folder
-from loaderkit._system.locked_folder import locked_folder
+from loaderkit._system.made_folder import Made
 from loaderkit._system.whole_file import whole_file
 from loaderkit.sources import check_source
 from loaderkit.sources.version import version_of
@@ -18,16 +17,15 @@ from .formats import format_of_path
 from .formats import write_format as named_format
 from .run_jobs import equal_shards, run_jobs, shard_jobs
 from .shard_function import MappedShards, ShardFunction
-from .shard_jobs import DONE, ShardJobs, sync
+from .shard_jobs import DONE, ShardJobs
 from .shard_result import ShardResult, json_value
-from .target import check_replaceable
+from .target import WriteTarget, shard_names
 from .write_format import RecordEncoder, WriteFormat
 
 # Without shards= there are so many that each of a usual number of workers has several, and that a restart repeats
 # little; but none with fewer records than this, as each costs a file and a task.
 SHARDS = 64
 LEAST_RECORDS = 256
-FINISHED = "finished"  # the files, or the result, in the folder of unfinished work
 
 
 def map_shards(
@@ -102,36 +100,25 @@ def map_shards(
         raise ValueError(
             f"path: expected the name of a folder, got that of a file, {os.fspath(path)!r}; leave out its extension"
         )
-    partial = f"{target}.partial"
-    _check_target(target, overwrite, is_file=write_format is None)
-    with locked_folder(partial):
-        restore_folder(target, os.path.join(partial, FINISHED))
-        _check_target(
-            target, overwrite, is_file=write_format is None
-        )  # another process may have just finished
-        names = [f"{i:05}-of-{count:05}" for i in range(count)]
-        done = [os.path.join(partial, name + DONE) for name in names]
-        finished = os.path.join(partial, FINISHED)
-        # A run of the other kind was killed before it named what it had finished.
-        if os.path.isdir(finished) and write_format is None:
-            shutil.rmtree(finished)
-        elif os.path.isfile(finished) and write_format is not None:
-            os.unlink(finished)
+    extension = "value" if write_format is None else write_format.extension
+    ours = rf"\d{{5,}}-of-{count:05}\.{re.escape(extension)}({re.escape(DONE)})?"
+    if write_format is None:
+        ours += f"|{re.escape(os.path.basename(target))}"
+    place = WriteTarget(target, is_file=write_format is None, overwrite=overwrite)
+    with place.unfinished(Made(names=ours), goes_on=True) as made:
         if write_format is None:
+            done = [os.path.join(place.folder, name + DONE) for name in shard_names(count, "value")]
             result = _reduced(reduce, run(ShardJobs(MappedShards(work, keys), jobs, done)))
-            with whole_file(finished) as file:
+            name = os.path.basename(target)
+            with whole_file(os.path.join(place.folder, name)) as file:
                 file.write(json.dumps(result, allow_nan=False).encode())
-            _name(finished, target, partial)
+            place.finish(made, [name])
             return result
-        names = [f"{name}.{write_format.extension}" for name in names]
-        os.makedirs(finished, exist_ok=True)
-        _keep_only(finished, names)  # others are of a run with another number of shards
-        files = [os.path.join(finished, name) for name in names]
+        names = shard_names(count, write_format.extension)
+        files = [os.path.join(place.folder, name) for name in names]
         make = MappedShards(work, keys, write_format, _encoder(write_format, work, keys))
-        run(ShardJobs(make, jobs, done, files))
-        _keep_only(finished, names)  # others are unfinished, of a worker that was killed
-        _name(finished, target, partial)
-    return [os.path.join(target, name) for name in names]
+        run(ShardJobs(make, jobs, [file + DONE for file in files], files))
+        return place.finish(made, names)
 
 
 def _check(function: Any, path: Any, version: Any, per: Any, reduce: Any, on_record_error: Any) -> None:
@@ -162,15 +149,6 @@ def shard_count(shards: int | None, records: int) -> int:
     return at_least("shards", shards, 1, below=records + 1, advice="a shard has a record or more")
 
 
-def _check_target(target: str, overwrite: bool, *, is_file: bool) -> None:
-    if os.path.lexists(target) and overwrite:
-        check_replaceable(target, is_file=is_file)
-    elif os.path.lexists(target):
-        raise FileExistsError(
-            f"path: expected a name that isn't there, got {target}; overwrite=True replaces it"
-        )
-
-
 def _reduced(reduce: Callable[[Any, Any], Any] | None, results: list[ShardResult]) -> Any:
     assert reduce is not None
     values = [result.value for result in results if result.records]
@@ -185,26 +163,3 @@ def _encoder(write_format: WriteFormat, work: ShardFunction, keys: list[range]) 
         for record in work.outputs(run, []):
             return write_format.encoder(record)
     raise ValueError("function: expected one record or more to write, got none")
-
-
-def _keep_only(folder: str, names: list[str]) -> None:
-    for name in set(os.listdir(folder)).difference(names):
-        os.unlink(os.path.join(folder, name))
-
-
-def _name(finished: str, target: str, partial: str) -> None:
-    """Gives what is finished its name, in place of what has it, and removes the rest of the unfinished work."""
-    sync(finished)
-    if os.path.isdir(target):
-        for name in os.listdir(partial):
-            if name.endswith(DONE):  # they would vouch for the files that `finished` has from here on
-                os.unlink(os.path.join(partial, name))
-        replace_folder(finished, target, finished)
-    else:
-        os.replace(finished, target)
-    sync(os.path.dirname(target))
-    for entry in os.scandir(partial):
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path, ignore_errors=True)
-        else:
-            os.unlink(entry.path)

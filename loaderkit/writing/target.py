@@ -1,17 +1,25 @@
 """Where a data set goes: its unfinished files lie in a folder beside it, which becomes the target by one rename."""
 
 import contextlib
+import dataclasses
 import os
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 
 from loaderkit._system.folder_replacement import replace_folder, restore_folder
 from loaderkit._system.locked_folder import locked_folder
+from loaderkit._system.made_folder import (
+    MADE,
+    Made,
+    delete_rest,
+    foreign_name,
+    unfinished_folder,
+)  # fmt: skip
 
-from .shard_jobs import DONE, sync
+from .formats import FORMATS
+from .shard_jobs import sync
 
-_OURS = re.compile(r"\d{5,}(-of-\d{5,})?\.\w+(\.done)?|.*\.partial|.*\.lkx|spool")
+_OF_A_SET = re.compile(r"\d{5,}-of-(\d{5,})\.(\w+)")
 
 
 def shard_names(count: int, extension: str) -> list[str]:
@@ -37,87 +45,105 @@ class WriteTarget:
         self.folder = self._path + ".partial"
 
     @contextlib.contextmanager
-    def unfinished(self, *, goes_on: bool = False) -> Iterator[str]:
-        """The folder for the unfinished files, locked; what an earlier run left is in it.
+    def unfinished(self, made: Made, *, goes_on: bool = False) -> Iterator[Made]:
+        """The folder for the unfinished files, locked; gives what it is of.
 
         Args:
-            goes_on: whether `.done` files of an earlier run stay. They would vouch for other files of their names.
+            made: of this run.
+            goes_on: whether what an earlier run has finished stays.
         """
-        self._check()
+        check_target(self._path, self._overwrite, is_file=self._is_file)
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         with locked_folder(self.folder):
             restore_folder(self._path, self._path)
-            self._check()
-            for name in os.listdir(self.folder):
-                if not self._is_ours(name):
-                    raise FileExistsError(
-                        f"{self.folder}: expected unfinished files of an earlier run only, got {name!r}; move it away"
-                    )
-                if name.endswith(".partial") or (name.endswith(DONE) and not goes_on):
-                    os.unlink(os.path.join(self.folder, name))
-            try:
-                yield self.folder
-            except BaseException:
-                if not goes_on:  # what there is serves no later run, and may be what has filled the disk
-                    with contextlib.suppress(OSError):  # of a folder that has its name already
-                        for name in filter(self._is_ours, os.listdir(self.folder)):
-                            os.unlink(os.path.join(self.folder, name))
-                raise
+            check_target(self._path, self._overwrite, is_file=self._is_file)
+            with unfinished_folder(self.folder, made, goes_on=goes_on) as found:
+                yield found
 
-    def finish(self, names: Sequence[str]) -> list[str]:
+    def finish(self, made: Made, names: Sequence[str]) -> list[str]:
         """Gives the files their final place and deletes what else an earlier run left.
 
         Args:
+            made: of the unfinished folder.
             names: of the files, all in the folder.
 
         Gives their paths.
         """
-        for name in os.listdir(self.folder):
-            if name not in names:
-                os.unlink(os.path.join(self.folder, name))
-        sync(self.folder)
+        made.delete(self.folder, keep=names)
         if self._is_file:
+            sync(self.folder)
             os.replace(os.path.join(self.folder, names[0]), self._path)
-        elif not os.path.lexists(self._path):
-            os.rename(self.folder, self._path)
-        else:
-            # The replaced folder may get the name of the folder of unfinished files: no other process takes it then.
-            with locked_folder(self._path):
-                replaced = replace_folder(self.folder, self._path, self._path)
-                sync(os.path.dirname(self._path))
-                shutil.rmtree(replaced)
-        sync(os.path.dirname(self._path))
-        return [self._path] if self._is_file else [os.path.join(self._path, name) for name in names]
-
-    def _is_ours(self, name: str) -> bool:
-        base = name.removesuffix(DONE)
-        return bool(_OURS.fullmatch(name)) or (self._is_file and base == os.path.basename(self._path))
-
-    def _check(self) -> None:
-        path = self._path
-        if not os.path.lexists(path):
-            return
-        kind = "file" if self._is_file else "folder"
-        if not self._overwrite:
-            raise FileExistsError(
-                f"path: expected a new {kind}, got {path!r}, which exists; give overwrite=True"
-            )
-        check_replaceable(path, is_file=self._is_file)
+            sync(os.path.dirname(self._path))
+            return [self._path]
+        # The replaced folder may get the name of the folder of unfinished files: no other process takes it then.
+        with locked_folder(self._path) if os.path.lexists(self._path) else contextlib.nullcontext():
+            name_set(self.folder, made, self._path, self._path)
+        return [os.path.join(self._path, name) for name in names]
 
 
-def check_replaceable(path: str, *, is_file: bool) -> None:
-    """Raises FileExistsError where what has this name isn't a file, or isn't a folder of written files alone.
+def name_set(finished: str, made: Made, path: str, aside: str) -> None:
+    """Gives a folder of finished files its name, in place of the written set that has it.
 
-    path: of something that is there. is_file: which of the two is about to replace it.
+    Args:
+        finished: the folder. FileExistsError where it has other files.
+        made: of the unfinished work.
+        path: the name.
+        aside: as `replace_folder` takes it.
     """
+    sizes = {
+        name: os.path.getsize(os.path.join(finished, name)) for name in os.listdir(finished) if name != MADE
+    }
+    if (foreign := foreign_name(finished, made)) is not None:
+        raise FileExistsError(
+            f"{finished}: expected the files of this run only, got {foreign!r}; move it away"
+        )
+    dataclasses.replace(made, names=None, files=sizes).write(finished)
+    sync(finished)
+    if os.path.lexists(path):
+        # Files may have come since the beginning. What is marked is deleted by the next run if this one is killed.
+        dataclasses.replace(replaceable_set(path), replaced=True).write(path)
+        replaced = replace_folder(finished, path, aside)
+        sync(os.path.dirname(path))
+        delete_rest(replaced)
+    else:
+        os.rename(finished, path)
+    sync(os.path.dirname(path))
+
+
+def check_target(path: str, overwrite: bool, *, is_file: bool) -> None:
+    """Raises FileExistsError where a name is taken, or with `overwrite` by what isn't a file or a written set.
+
+    path: the name. is_file: whether a file is about to get it, or a folder.
+    """
+    if not os.path.lexists(path):
+        return
     kind = "file" if is_file else "folder"
+    if not overwrite:
+        raise FileExistsError(
+            f"path: expected a new {kind}, a name that isn't there, got {path}; overwrite=True replaces it"
+        )
     if os.path.islink(path) or os.path.isdir(path) == is_file:
         raise FileExistsError(f"path: expected a {kind} to overwrite, got {path!r}, which is something else")
-    if is_file:
-        return
-    for name in os.listdir(path):
-        if not _OURS.fullmatch(name):
-            raise FileExistsError(
-                f"path: expected a folder that has files of a written set only, got {name!r} in {path!r}; "
-                "choose another path"
-            )
+    if not is_file:
+        replaceable_set(path)
+
+
+def replaceable_set(path: str) -> Made:
+    """What a folder's set is of; FileExistsError where the folder has a file that isn't of a set that we have written.
+
+    The files are those that made.json lists, with these sizes. A set of version 0.1 has none: then they are all of
+    NNNNN-of-NNNNN.EXT with one count and format.
+    """
+    made = Made.read(path)
+    if made is None or made.files is None:
+        found = [each for name in sorted(os.listdir(path)) if (each := _OF_A_SET.fullmatch(name))]
+        names = {each[0] for each in found if each.groups() == found[0].groups()}
+        known = bool(found) and found[0][2] in FORMATS and int(found[0][1]) == len(names)
+        whole = known and names == {*shard_names(len(names), found[0][2])}
+        made = Made(files={name: os.path.getsize(os.path.join(path, name)) for name in names if whole})
+    if (foreign := foreign_name(path, made)) is not None:
+        raise FileExistsError(
+            f"path: expected a folder that has files of a written set only, got {foreign!r} in {path!r}, which "
+            f"{MADE} there doesn't list with its size; move it away, or choose another path"
+        )
+    return made

@@ -1,12 +1,14 @@
 """Writes records to files of any format."""
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from loaderkit._base.integers import at_least
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._storage.names import is_remote
+from loaderkit._system.made_folder import Made
 from loaderkit.sources.version import version_of
 
 from .formats import FORMATS, format_of_path, write_format
@@ -93,7 +95,12 @@ def write(
                 f"read_options: expected None for a source with shards={shards}, got {read_options}; give shard_bytes="
             )
         return _write_source(source, writing, target, names, drop, worker_count, worker_kind)
-    with target.unfinished() as folder:
+    extension = re.escape(writing.extension)
+    ours = (
+        rf"spool|\d{{5,}}(-of-\d{{5,}})?\.{extension}" if not is_file else re.escape(os.path.basename(path))
+    )
+    with target.unfinished(Made(names=ours)) as made:
+        folder = target.folder
         if source is None:
             encoder, stream = encoder_of(writing, record_stream(records), drop)
             encoded = encoded_records(stream, encoder, drop)
@@ -104,7 +111,7 @@ def write(
             write_spooled(encoded, writing, encoder, folder, names)
         else:
             names = write_by_bytes(encoded, writing, encoder, folder, shard_bytes)
-        return target.finish(names)
+        return target.finish(made, names)
 
 
 def checked_sizes(shards: int | None, shard_bytes: int | None, *, is_file: bool) -> tuple[int | None, int]:
@@ -144,7 +151,8 @@ def _write_source(
     count = len(source)
     if len(names) > count:
         raise ValueError(f"shards: expected at most the {count} records, got {len(names)}")
-    with target.unfinished(goes_on=True) as folder:
+    ours = rf"\d{{5,}}-of-{len(names):05}\.{re.escape(writing.extension)}({re.escape(DONE)})?"
+    with target.unfinished(Made(names=ours), goes_on=True) as made:
         encoder, _ = encoder_of(writing, _records_of(source, drop), drop)
         keys = equal_shards(count, len(names))
         asked = {
@@ -153,12 +161,12 @@ def _write_source(
             "encoder": repr(encoder),
             "drop": drop,
         }
-        files = [os.path.join(folder, name) for name in names]
+        files = [os.path.join(target.folder, name) for name in names]
         done = [file + DONE for file in files]
         make = SourceShards(source, writing, encoder, keys, drop)
         jobs = ShardJobs(make, shard_jobs(asked, keys), done, files)
         run_jobs(jobs, worker_count=worker_count, worker_kind=worker_kind)
-        return target.finish(names)
+        return target.finish(made, names)
 
 
 def _records_of(source: Any, drop: bool) -> Iterator[Any]:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
+from loaderkit._system.made_folder import Made
 from loaderkit.offline.measure import BATCH, SAVED_EVERY
 
 RECORDS = 3 * BATCH + 7
@@ -357,6 +358,7 @@ def test_saves_are_seldom():
 def test_a_damaged_progress_is_an_error_that_says_what_to_delete(tmp_path, content):
     folder = tmp_path / "lengths.npy.partial"
     folder.mkdir()
+    Made(names=r"values\.npy|progress\.json").write(str(folder))
     (folder / "progress.json").write_bytes(content)
     with pytest.raises(
         lk.DataFormatError, match=r"progress.json: expected the progress of lk.measure, got .*; delete"

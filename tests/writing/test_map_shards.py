@@ -1,7 +1,6 @@
 """lk.map_shards: the same bytes for any workers, what is done isn't done again, values folded in order."""
 
 import contextlib
-import importlib
 import json
 import os
 import signal
@@ -14,6 +13,8 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
+from loaderkit.writing.shard_result import ShardResult
+from loaderkit.writing.target import WriteTarget
 
 N = 600
 
@@ -188,23 +189,13 @@ def test_what_is_done_is_not_done_again(tmp_path):
     lk.map_shards(until(N), Numbers(), tmp_path / "again", version=2, format="tar", shards=6)
     assert contents(tmp_path / "again") == whole
     with pytest.raises(
-        FileExistsError, match=r"^path: expected a name that isn't there, got .*out; overwrite=True"
+        FileExistsError,
+        match=r"^path: expected a new folder, a name that isn't there, got .*out; overwrite=True",
     ):
         run(N)
     lk.map_shards(doubled, source, tmp_path / "out", version=2, format="tar", shards=2, overwrite=True)
     assert read(tmp_path / "out") == [2 * k for k in range(N)]
     assert len(contents(tmp_path / "out")) == 2
-
-
-def test_a_run_that_ended_in_its_clean_up_does_not_stop_the_next(tmp_path):
-    out, records = tmp_path / "out", [{"x": 1}, {"x": 2}]
-    lk.map_shards(doubled, records, out, version=1, format="tar", shards=2)
-    left = tmp_path / "out.partial" / "replaced"  # and as a kill leaves it: the files of the run before
-    for name in ("replaced", "finished"):
-        (left.parent / name).mkdir(parents=True)
-    (left / "00000-of-00002.tar").write_text("{}")
-    lk.map_shards(doubled, records, out, version=2, format="tar", shards=2, overwrite=True)
-    assert read(out) == [2, 4] and os.listdir(tmp_path) == ["out"]
 
 
 def test_a_run_of_another_kind_was_killed_before_its_rename(tmp_path, monkeypatch):
@@ -220,7 +211,7 @@ def test_a_run_of_another_kind_was_killed_before_its_rename(tmp_path, monkeypatc
         function = {True: lambda record: record["x"], False: doubled}
         path = tmp_path / ("set" if first is files else "value")
         with monkeypatch.context() as patch:
-            patch.setattr(importlib.import_module("loaderkit.writing.map_shards"), "_name", killed)
+            patch.setattr(WriteTarget, "finish", killed)
             with pytest.raises(KeyboardInterrupt):
                 lk.map_shards(function[first is value], records, path, **first)
         lk.map_shards(function[then is value], records, path, **then)
@@ -239,8 +230,7 @@ def test_a_file_of_another_version_is_not_taken_for_one_of_this(tmp_path, monkey
     def killed(*_):
         raise KeyboardInterrupt
 
-    map_shards = importlib.import_module("loaderkit.writing.map_shards")
-    places = ((map_shards, "_name"), (map_shards.ShardResult, "write"))
+    places = ((WriteTarget, "finish"), (ShardResult, "write"))
     for (owner, name), version in zip(places, (1, 2)):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, killed)

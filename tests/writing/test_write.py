@@ -1,6 +1,7 @@
 """lk.write: what goes in comes out, whole or not at all, the same bytes for any workers."""
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
@@ -14,6 +15,7 @@ import pytest
 from round_trip import MIXED, RECORDS, same
 
 import loaderkit as lk
+from loaderkit._system.made_folder import MADE
 
 SOURCES = {
     "array_record": lk.ArrayRecordDataSource,
@@ -142,7 +144,7 @@ def test_a_killed_run_goes_on(tmp_path):
     first = path.with_name("set.partial") / "00000-of-00004.tfrecord"
     inode = first.stat().st_ino
     subprocess.run([sys.executable, "-c", KILLED, path, "-1"], check=True)
-    assert os.listdir(tmp_path) == ["set"] and len(os.listdir(path)) == 4
+    assert os.listdir(tmp_path) == ["set"] and len(os.listdir(path)) == 4 + len([MADE])
     assert (path / first.name).stat().st_ino == inode
     assert [*lk.TFRecordDataSource(path / "*.tfrecord")] == [b"%d" % key for key in range(40)]
 
@@ -150,6 +152,7 @@ def test_a_killed_run_goes_on(tmp_path):
 KILLED_OVER_A_SET = """
 import os, signal, sys, loaderkit as lk
 from loaderkit._system import folder_replacement
+from loaderkit.writing import target
 
 def write(writer, path, records, **options):
     if writer == "write":
@@ -169,7 +172,7 @@ for writer in ("write", "map"):
             assert os.wait()[1] == signal.SIGKILL
             continue
         if step == "exchanged":
-            folder_replacement.shutil.rmtree = kill
+            target.delete_rest = kill
         else:
             folder_replacement._exchanged = lambda *_: False
             rename = os.rename
@@ -382,3 +385,55 @@ def test_read_options_are_refused_where_they_would_mean_nothing(tmp_path):
         lk.write(RECORDS, tmp_path / "set", format="tfrecord", shards=2, read_options=options)
     lk.write(RECORDS, tmp_path / "a.tfrecord", read_options=options, worker_count=1)
     assert same([*lk.TFRecordDataSource(tmp_path / "a.tfrecord")], RECORDS)
+
+
+def test_only_what_a_manifest_lists_is_replaced(tmp_path):
+    """A user's file beside the files of a set, in place of one, or in the folder of unfinished work, stays."""
+    path = tmp_path / "set"
+    files = lk.write(RECORDS, path, format="jsonl", shards=2)
+    assert len(lk.JsonLinesDataSource(f"{path}/*")) == len(RECORDS)  # and an index beside them
+    again = functools.partial(lk.write, RECORDS, path, format="jsonl", shards=2, overwrite=True)
+    again()
+    for name, content in (
+        ("00007.tar", b"mine"),
+        ("x.lkx", b"mine"),
+        (os.path.basename(files[1]), b"longer" * 99),
+    ):
+        kept = (path / name).read_bytes() if (path / name).exists() else None
+        (path / name).write_bytes(content)
+        with pytest.raises(FileExistsError, match=re.escape(repr(name))):
+            again()
+        assert (path / name).read_bytes() == content
+        (path / name).unlink() if kept is None else (path / name).write_bytes(kept)
+    again()
+    left = tmp_path / "set.partial"
+    left.mkdir()
+    (left / "00000-of-00002.jsonl").write_bytes(b"mine")
+    for write in (
+        again,
+        lambda: lk.map_shards(dict, RECORDS, path, version=1, format="jsonl", overwrite=True),
+    ):
+        with pytest.raises(FileExistsError, match=r"'00000-of-00002\.jsonl'"):
+            write()
+    assert os.listdir(left) == ["00000-of-00002.jsonl"]
+
+
+def test_a_set_of_version_0_1_is_recognised(tmp_path):
+    """It has no manifest: all files of one count and format, and nothing else."""
+    path = tmp_path / "set"
+    again = functools.partial(lk.write, RECORDS, path, format="jsonl", shards=2, overwrite=True)
+    files = again()
+    (path / MADE).unlink()
+    assert again() == files
+    (path / MADE).write_text("{}")
+    with pytest.raises(lk.DataFormatError, match=r"made\.json: expected what loaderkit"):
+        again()
+    (path / MADE).unlink()
+    (path / "notes").write_text("mine")
+    with pytest.raises(FileExistsError, match="got 'notes'"):
+        again()
+    (path / "notes").unlink()
+    os.unlink(files[0])
+    with pytest.raises(FileExistsError, match="got '00001-of-00002"):
+        again()
+    assert os.listdir(path) == ["00001-of-00002.jsonl"]

@@ -85,9 +85,14 @@ def test_splits_have_the_same_fields(tmp_path, test, message):
 
 
 def test_what_a_kill_behind_the_rename_left_is_deleted(tmp_path, monkeypatch):
+    def killed(path):
+        if os.path.basename(path) == "numbers":
+            raise KeyboardInterrupt
+
     with monkeypatch.context() as patch:
-        patch.setattr(module.shutil, "rmtree", lambda *_, **__: None)
-        written(tmp_path)
+        patch.setattr(module, "sync", killed)
+        with pytest.raises(KeyboardInterrupt):
+            written(tmp_path)
     assert (tmp_path / "numbers/1.0.0.partial").exists()
     with pytest.raises(FileExistsError, match="expected a version that isn't there"):
         written(tmp_path)

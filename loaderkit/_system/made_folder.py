@@ -1,0 +1,169 @@
+"""Folders of ours say in a file, made.json, which of the files in them are ours; no other file in them is ever deleted.
+
+In a folder of unfinished work it has a pattern of the names that the run gives; with a finished set the names and sizes
+of all files.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Collection, Iterator
+from typing import Any, Self
+
+from loaderkit._base.canonical_json import check_seal, sealed
+from loaderkit.errors import DataFormatError
+
+from .locked_folder import locked_folder
+from .whole_file import TEMPORARY, whole_file
+
+MADE = "made.json"
+_KIND = "loaderkit made"
+_INDEX = b"LKINDEX"  # begins every version of them
+_ADVICE = "delete the folder to begin again"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Made:
+    """What a folder is of.
+
+    asked: what decides the bytes, as JSON values. names: a regular expression of the names of unfinished files below
+    the folder, None where it is finished. files: name -> bytes of the files of a finished set. replaced: whether
+    another set has taken the name of this one, so that it is to be deleted.
+    """
+
+    asked: dict[str, Any] | None = None
+    names: str | None = None
+    files: dict[str, int] | None = None
+    replaced: bool = False
+
+    @classmethod
+    def read(cls, folder: str) -> Self | None:
+        """What the folder's file says, None where there is none; DataFormatError for another file of this name."""
+        path = os.path.join(folder, MADE)
+        try:
+            with open(path, "rb") as file:
+                document = json.load(file)
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            document = None
+        if not isinstance(document, dict) or document.pop("kind", None) != _KIND:
+            raise DataFormatError(
+                f"{path}: expected what loaderkit has written there, got another file; {_ADVICE}"
+            )
+        check_seal(path, document, _ADVICE)
+        # Fields that a later version adds are left out.
+        return cls(**{field.name: document[field.name] for field in dataclasses.fields(cls)})
+
+    def write(self, folder: str) -> None:
+        """Writes the file, whole or not at all."""
+        with whole_file(os.path.join(folder, MADE)) as file:
+            file.write(json.dumps({"kind": _KIND, **sealed(dataclasses.asdict(self))}, indent=1).encode())
+
+    def owns(self, folder: str, name: str) -> bool:
+        """Whether a name below the folder is that of one of our files; folders that are empty end with "/"."""
+        path = os.path.join(folder, name)
+        if os.path.islink(path):
+            return False
+        if self.names is not None:
+            return bool(re.fullmatch(f"({self.names})({TEMPORARY})?", name))
+        if name.endswith(".lkx"):  # an index, which a source has made since
+            with open(path, "rb") as file:
+                return file.read(len(_INDEX)) == _INDEX
+        return name in (self.files or ()) and os.path.getsize(path) == (self.files or {})[name]
+
+    def delete(self, folder: str, keep: Collection[str] = ()) -> None:
+        """Deletes our files, and folders that are empty then; made.json stays.
+
+        Args:
+            folder: that has them.
+            keep: names of those that stay.
+        """
+        for name in [*names_below(folder)]:
+            if name not in keep and self.owns(folder, name) and not name.endswith("/"):
+                os.unlink(os.path.join(folder, name))
+        for parent, _, _ in os.walk(folder, topdown=False):
+            if parent != folder and self.owns(folder, f"{os.path.relpath(parent, folder)}/"):
+                with contextlib.suppress(OSError):
+                    os.rmdir(parent)
+
+
+def foreign_name(folder: str, made: Made | None) -> str | None:
+    """The first name below a folder that isn't one of ours, None where there is none.
+
+    Args:
+        folder: its path.
+        made: what it is of; None where nothing in it is known.
+    """
+    for name in sorted(names_below(folder)):
+        own = re.fullmatch(f"{re.escape(MADE)}({TEMPORARY})?", name)
+        if not own and (made is None or not made.owns(folder, name)):
+            return name
+    return None
+
+
+def delete_rest(folder: str) -> None:
+    """Deletes our files in a folder, where there is one, of which the work is done or replaced; others stay."""
+    made = Made.read(folder)
+    if made is not None and (made.replaced or made.names is not None):
+        made.delete(folder)
+        os.unlink(os.path.join(folder, MADE))
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+
+
+def delete_finished_work(folder: str) -> None:
+    """`delete_rest` of what a process left that was killed when its result had its name; nothing where it left none."""
+    if os.path.isdir(folder):
+        with contextlib.suppress(OSError), locked_folder(folder):  # it may be read-only
+            delete_rest(folder)
+
+
+@contextlib.contextmanager
+def unfinished_folder(folder: str, made: Made, *, goes_on: bool = True) -> Iterator[Made]:
+    """The folder of unfinished work, locked by the caller; what it is of, which is what an earlier run said.
+
+    Args:
+        folder: its path. FileExistsError naming the first file in it that isn't of an earlier run.
+        made: of this run.
+        goes_on: whether an earlier run's files stay; else they are deleted, and this run's where the block raises.
+    """
+    found = Made.read(folder)
+    foreign = foreign_name(folder, found)
+    if foreign is not None:
+        raise FileExistsError(
+            f"{folder}: expected unfinished files of an earlier run only, got {foreign!r}; move it away, or delete the "
+            "folder"
+        )
+    if found is not None and (found.replaced or not goes_on or found.names != made.names):
+        found.delete(folder)
+        found = None
+    if found is None:
+        made.write(folder)
+    try:
+        yield found or made
+    except BaseException:
+        if not goes_on:  # what there is serves no later run, and may be what has filled the disk
+            with contextlib.suppress(OSError):  # of a folder that has its name already
+                made.delete(folder)
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            if [*names_below(folder)] == [MADE]:
+                os.unlink(os.path.join(folder, MADE))
+
+
+def names_below(folder: str) -> Iterator[str]:
+    """The names of all files below a folder, and of folders that are empty, which end with "/".
+
+    Args:
+        folder: its path.
+    """
+    for parent, folders, files in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+        for name in [*files, *links]:
+            yield os.path.relpath(os.path.join(parent, name), folder)
+        if parent != folder and not (files or folders):
+            yield f"{os.path.relpath(parent, folder)}/"

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from loaderkit._storage.range_reader import RangeReader
 
+from .line_spans import LineSpans
 from .record_index import RecordIndex
 
 
@@ -16,7 +17,7 @@ class DirectSpans:
         ranges: reads them.
     """
 
-    def __init__(self, index: RecordIndex, ranges: RangeReader) -> None:
+    def __init__(self, index: RecordIndex | LineSpans, ranges: RangeReader) -> None:
         self._index, self._ranges = index, ranges
 
     @property

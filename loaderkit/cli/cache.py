@@ -13,6 +13,7 @@ from loaderkit._chunk_cache.folder_contents import FolderContents
 from loaderkit._chunk_cache.settings import Cache
 from loaderkit._record_index.check import ShardCheck
 from loaderkit._record_index.find import find_index
+from loaderkit._record_index.line_spans import readable_spans
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.shard_set import ShardSet
 from loaderkit._storage.range_reader import RangeReader
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         shards = data.shards()
         with usage_errors():
             index = find_index(shards, SCANNED[data.format])
-    numbers = ChunkNumbers(index)
+    numbers = ChunkNumbers(readable_spans(index))
     first_keys = _first_keys(index)
     contents = FolderContents(cache.folder, numbers.key)
     if options.clear:
@@ -125,7 +126,7 @@ def _first_keys(index: RecordIndex) -> dict[int, int]:
 
 def _spans(index: RecordIndex, ranges: RangeReader, cache: Cache) -> CachedSpans:
     with usage_errors():
-        return CachedSpans(index, ranges, cache)
+        return CachedSpans(readable_spans(index), ranges, cache)
 
 
 def _fetch(shards: ShardSet, index: RecordIndex, cache: Cache, wanted: Any, advance: Any) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._formats.csv_rows import CsvFormat, RowParser
 from loaderkit._formats.lines import BOM
+from loaderkit._record_index.check import shard_changed
 from loaderkit.errors import DataFormatError
 
 from .text import TextDataSource, check_encoding
@@ -106,6 +107,9 @@ class CsvDataSource(TextDataSource):
 
     def _header_of(self, shard: int, data: bytes) -> list[str]:
         file = self._ranges.names[shard]
+        first, stop = self._index.records_of(shard)
+        if first < stop and not data.endswith(b"\n"):
+            raise shard_changed(file, len(data), "the header doesn't end where it did")
         try:
             text = str(data.removeprefix(BOM).lstrip(b"\r\n"), self._encoding)
             header = self._parser.values(text) if text else []
@@ -136,17 +140,28 @@ class CsvDataSource(TextDataSource):
         self._check_headers(self._index.shard_ends.searchsorted(keys, "right"))
         return super()._decode(keys, spans)
 
+    _line = "row"
+
     @property
     def _expected(self) -> str:
         return f"a row of {len(self._header)} values"
 
     def _record(self, text: str) -> dict[str, str]:
-        values = self._parser.values(text)
+        if text[-1] != "\n":
+            raise ValueError("its end is missing")
+        values = self._parser.values(text[1:])
         if len(values) != len(self._header):
             raise ValueError(f"it has {len(values)}")
         if self._chosen is None:
             return dict(zip(self._header, values))
         return {name: values[place] for name, place in self._chosen}
+
+    def _holds_more(self, text: str) -> bool:
+        try:
+            self._parser.values(text[1:])
+        except ValueError:  # the scan found that quotes are closed, and rows end outside of them
+            return True
+        return False
 
     def fingerprint(self) -> dict[str, Any]:
         """The data's identity, without times, folders and addresses, the chosen columns and the encoding."""

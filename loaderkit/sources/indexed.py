@@ -20,6 +20,7 @@ from loaderkit._formats.scan import Format
 from loaderkit._record_index.check import ShardCheck
 from loaderkit._record_index.direct_spans import DirectSpans
 from loaderkit._record_index.find import find_index
+from loaderkit._record_index.line_spans import LineSpans, readable_spans
 from loaderkit._record_index.part_file import ScanOptions
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.shard_set import ShardSet
@@ -113,7 +114,7 @@ class IndexedDataSource(Closing):
         self._ranges = shards.open(
             expected=self._index.shard_versions, on_other_version=ShardCheck(self._index)
         )
-        self._spans = _span_reader(self._index, self._ranges, cache)
+        self._spans = _span_reader(readable_spans(self._index), self._ranges, cache)
         self._selection = _selection_of(parts, names, self._index)
         self._records = len(self._index) if self._selection is None else int(self._selection.ends[-1])
 
@@ -269,7 +270,7 @@ def distinct_paths(parts: Iterable[FilePart]) -> list[str]:
     return list(dict.fromkeys(part.path for part in parts))
 
 
-def _span_reader(index: RecordIndex, ranges: RangeReader, cache: "Cache | None") -> SpanReader:
+def _span_reader(index: RecordIndex | LineSpans, ranges: RangeReader, cache: "Cache | None") -> SpanReader:
     return DirectSpans(index, ranges) if cache is None else cached_spans(index, ranges, cache)
 
 

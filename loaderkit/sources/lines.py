@@ -60,12 +60,9 @@ class LinesDataSource(TextDataSource):
         return "one line"
 
     def _record(self, text: str) -> str:
-        end = text.find("\n")
-        if end < 0:
-            return text
-        if end != len(text) - 1:
-            raise ValueError("the index was made of another file")
-        return text[:-2] if text.endswith("\r\n") else text[:-1]
+        if text.find("\n", 1) != len(text) - 1:
+            raise ValueError("it has several lines")
+        return text[1:-2] if text.endswith("\r\n") else text[1:-1]
 
     def fingerprint(self) -> dict[str, Any]:
         """The data's identity, without times, folders and addresses, and the encoding."""

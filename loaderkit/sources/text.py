@@ -2,16 +2,19 @@
 
 import codecs
 from collections.abc import Sequence
+from functools import cached_property
+from operator import itemgetter
 from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit.errors import DataFormatError
+from loaderkit._record_index.check import shard_changed
+from loaderkit.errors import DataFormatError, FileChangedError
 
 from .indexed import IndexedDataSource
-from .record_place import record_place
+from .record_place import RecordPlace, record_place
 
 
 def check_encoding(encoding: Any) -> str:
@@ -42,6 +45,8 @@ class TextDataSource(IndexedDataSource):
 
     _encoding = "utf-8"
 
+    _line = "line"
+
     @property
     def _advice(self) -> str:
         """What the user may do about a text that isn't what is expected."""
@@ -53,31 +58,62 @@ class TextDataSource(IndexedDataSource):
         raise NotImplementedError
 
     def _record(self, text: str) -> Any:
-        """The record of a text; ValueError for one that isn't a record, with the wrong character's place as `pos`."""
+        r"""The record of a text that begins with the \n before the line and ends with the \n that ends it.
+
+        ValueError for one that isn't a record, with the wrong character's place as `pos`.
+        """
         raise NotImplementedError
+
+    def _holds_more(self, text: str) -> bool:
+        """Whether a text that isn't a record has more lines than a record's."""
+        return "\n" in text[1:].rstrip("\r\n")
+
+    @cached_property
+    def _begin_files(self) -> frozenset[int]:
+        """The records with which files begin."""
+        return frozenset([0, *self._index.shard_ends[:-1].tolist()])
 
     def _decode(self, keys: NDArray[np.int64], spans: Sequence[bytes | memoryview]) -> list[Any]:
         record, encoding = self._record, self._encoding
         try:
-            return [record(str(span, encoding)) for span in spans]
-        except (ValueError, RecursionError):
-            for key, span in zip(keys.tolist(), spans):
-                self._check(key, bytes(span))
-            raise
+            # This runs for each record: with its two ends a line takes 0.1 us longer, of 1.6 us.
+            if self._begin_files.isdisjoint(keys.tolist()):
+                texts = [str(span, encoding) for span in spans]
+                if {*map(_first, texts)} == {"\n"}:
+                    return [record(text) for text in texts]
+        except (ValueError, RecursionError, IndexError):
+            pass
+        return [self._checked_record(key, bytes(span)) for key, span in zip(keys.tolist(), spans)]
 
-    def _check(self, key: int, span: bytes) -> None:
-        """Raises the error that names the record, if it is this one."""
+    def _checked_record(self, key: int, span: bytes) -> Any:
+        """The record; raises the error that names it."""
+        shard = int(self._index.shard_ends.searchsorted(key, "right"))
+        place = record_place(self._index, self._ranges, key)
+        first, stop = self._index.records_of(shard)
+        if key == first:
+            span = b"\n" + span
+        if key == stop - 1 and not span.endswith(b"\n"):
+            span += b"\n"
         try:
             text = str(span, self._encoding)
         except UnicodeDecodeError as error:
             wrong = span[error.start : error.end]
-            place = record_place(self._index, self._ranges, key)
             problem = f"expected text in {self._encoding}, got {wrong!r} ({error.reason})"
-            raise DataFormatError(place.says(problem, error.start)) from error
+            raise DataFormatError(place.says(problem, error.start - 1)) from error
+        if text[0] != "\n" or text[-1] != "\n":
+            raise self._other_lines(place)
         try:
-            self._record(text)
+            return self._record(text)
         except (ValueError, RecursionError) as error:
-            before = text[: getattr(error, "pos", 0)].encode(self._encoding)
-            place = record_place(self._index, self._ranges, key)
-            problem = f"expected {self._expected}, got {_short(text)} ({error}){self._advice}"
+            if self._holds_more(text):
+                raise self._other_lines(place) from None
+            before = text[1 : getattr(error, "pos", 0)].encode(self._encoding)
+            problem = f"expected {self._expected}, got {_short(text[1:])} ({error}){self._advice}"
             raise DataFormatError(place.says(problem, len(before))) from error
+
+    def _other_lines(self, place: RecordPlace) -> FileChangedError:
+        how = f"{self._line} {place.record} doesn't begin and end where it did"
+        return shard_changed(place.file, place.begin, how)
+
+
+_first = itemgetter(0)

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import pickle
 
 import numpy as np
@@ -56,6 +57,61 @@ def test_lines_of_another_encoding(tmp_path):
             lk.LinesDataSource(names, wrong)
     with pytest.raises(TypeError, match="encoding: expected a name"):
         lk.LinesDataSource(names, None)
+
+
+EDITED = {
+    lk.LinesDataSource: ["one", "", "three", "four words in it", "", "six"],
+    lk.JsonLinesDataSource: ["[1, 2]", '{"a": [3]}', "4", '"five"', "[[6]]", "7"],
+    lk.CsvDataSource: ["a,b", '1,"x\ny"', "2,z", '3,""', "4,five", "6,7"],
+}
+
+
+@pytest.mark.parametrize("how", ["direct", "cache", "no newline at the end"])
+@pytest.mark.parametrize("cls", EDITED)
+def test_a_file_that_was_edited_in_place(tmp_path, cls, how, monkeypatch):
+    """At the same size, beside the samples: its old index gives whole lines of the new file, or FileChangedError."""
+    monkeypatch.setattr("loaderkit._record_index.check.has_sample", lambda *_: True)
+    monkeypatch.setattr("loaderkit._record_index.find.has_sample", lambda *_: True)
+    path = tmp_path / "data"
+    text = "\n".join(EDITED[cls]) + "\n" * (how != "no newline at the end")
+    path.write_text(text)
+    source = cls(str(path))
+    before = source.__getitems__(range(len(source)))
+    starts = [0, *(place + 1 for place, byte in enumerate(text) if byte == "\n")]
+    random = np.random.default_rng(0)
+    refused = 0
+    for edit in range(60):
+        new = [*text]
+        for place in random.integers(4 * (cls is lk.CsvDataSource), len(text), random.integers(1, 4)):
+            new[place] = "\nx"[random.integers(0, 2)]
+        path.write_text("".join(new))
+        os.utime(path, ns=(edit, edit))
+        expected = "".join(new).split("\n")
+        cache = {"cache": lk.Cache(tmp_path / f"cache-{edit}", limit="10MB")} if how == "cache" else {}
+        other = cls(str(path), **cache)
+        for key in range(len(other)):
+            try:
+                record = other[key]
+            except (lk.FileChangedError, lk.DataFormatError):
+                refused += 1
+                continue
+            if cls is lk.LinesDataSource:
+                place = starts[key]
+                assert (
+                    new[place - 1 : place] in ([], ["\n"])
+                    and record == "".join(new[place:]).partition("\n")[0]
+                )
+            elif cls is lk.JsonLinesDataSource:
+                assert json.dumps(record) in expected
+            else:
+                row = "\n".join(["", ",".join(record.values()), ""])
+                assert row in "\n".join(["", *expected, ""]).replace(chr(34), "")
+        other.close()
+    assert refused > 40
+    path.write_text(text.replace("\n", "-", 3).replace("\n", "\n\n\n\n", 1)[: len(text)])
+    os.utime(path, ns=(5, 5))
+    with pytest.raises(lk.FileChangedError, match=r"data: at byte \d+: expected the file that was indexed"):
+        cls(str(path)).__getitems__(range(len(before)))
 
 
 JSON = [{"a": 1}, [1, 2.5, None], "zwei\nü", 3, True, {"deep": {"er": []}}]

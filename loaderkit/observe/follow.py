@@ -190,5 +190,5 @@ def _levels_after(program: Program, pipeline: Pipeline, plan: SeekablePlan, step
 
 
 def _read(program: Program, keys: np.ndarray, indices: np.ndarray) -> tuple[list[Any], Any]:
-    reader = RecordReader(program.source, ReadOptions(num_threads=0), copy=True, ahead=False)
+    reader = RecordReader(program.source, ReadOptions(num_threads=0), copy=True, ahead=None)
     return reader.read(0, keys, indices)

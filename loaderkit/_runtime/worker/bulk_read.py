@@ -20,6 +20,15 @@ class MiscountedError(ValueError):
     """A bulk read returned another number of records than of keys: which of them are wrong isn't known."""
 
 
+class SourceEndedError(RuntimeError):
+    """A source raised StopIteration for a record.
+
+    index: of the record.
+    """
+
+    index = -1
+
+
 class BulkRead:
     """Reads records in one call.
 
@@ -76,6 +85,6 @@ class BulkRead:
             one = self._one
             return [one(key, begun=begun) if isinstance(one, Retrying) else one(key)], None
         except StopIteration:
-            return [], RuntimeError("the source raised StopIteration")
+            return [], SourceEndedError("the source raised StopIteration")
         except Exception as error:  # noqa: BLE001 - a source may raise anything
             return [], error

@@ -9,6 +9,7 @@ from loaderkit.transforms.base import Batch, Transformation
 from loaderkit.transforms.operation_names import operation_name
 
 from .bad_record_handler import OnRecordError
+from .read_ahead import READER_NAME
 from .reading import ReadOptions
 
 
@@ -21,6 +22,7 @@ class Program:
         operations: checked transformations.
         seed: the sampler's, or None.
         read_options: how to read.
+        reader_name: of the reading threads, before their number.
         row_changing: whether operations or the policy for bad records change the number of rows.
         reads_windows: whether tasks that read end at the ends of windows, and make what the first Window makes.
         verify: whether batches and outputs have checksums.
@@ -37,6 +39,7 @@ class Program:
     verify: bool = False
     on_record_error: OnRecordError = "raise"
     reads_windows: bool = False
+    reader_name: str = READER_NAME
     files: Files = field(default_factory=dict)
     arithmetic: Arithmetic = field(default_factory=Arithmetic.of_this_thread)
 

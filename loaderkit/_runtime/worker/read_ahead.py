@@ -22,6 +22,7 @@ from loaderkit.errors import WorkerError
 
 # How long `close()` waits for reads in flight; then their daemon threads are left. Not measured.
 _CLOSE_SECONDS = 1.0
+READER_NAME = "loaderkit-read-"
 
 # The records of some keys, or those before the first that can't be read, and its error.
 Records = tuple[list[Any], Exception | None]
@@ -46,6 +47,7 @@ class ReadAhead:
         threads: number of reading threads.
         records: greatest number of records that are in flight, or read and not taken yet.
         call_records: greatest number of records of a call; a task of more is read in several calls of about one size.
+        name: of the threads, before their number.
 
     waited: seconds for which `take` waited for reads, in all.
     counted: of each thread there was, the nanoseconds in its calls and their number.
@@ -58,12 +60,21 @@ class ReadAhead:
     >>> ahead.close()
     """
 
-    def __init__(self, read: Read, *, threads: int, records: int, call_records: int = 1) -> None:
+    def __init__(
+        self,
+        read: Read,
+        *,
+        threads: int,
+        records: int,
+        call_records: int = 1,
+        name: str = READER_NAME,
+    ) -> None:
         self.waited = 0.0
         self.counted: list[list[int]] = []
         self._read = read
         self._bound = records
         self._call_records = call_records
+        self._name = name
         self._start(threads)
 
     def _start(self, threads: int) -> None:
@@ -72,7 +83,7 @@ class ReadAhead:
         counted: list[list[int]] = [[0, 0] for _ in range(threads)]  # one for each thread: += isn't atomic
         self.counted += counted
         self._threads = [
-            threading.Thread(target=_work, args=(self._jobs, mine), name=f"loaderkit-read-{k}", daemon=True)
+            threading.Thread(target=_work, args=(self._jobs, mine), name=f"{self._name}{k}", daemon=True)
             for k, mine in enumerate(counted)
         ]
         self._end = weakref.finalize(self, _end_threads, self._jobs, threads)

@@ -19,8 +19,8 @@ from loaderkit.sources.naming import namer_of
 from loaderkit.sources.optional import advised_calls, each_reader, many_reader
 from loaderkit.sources.protocol import read_only
 
-from .bulk_read import BulkRead, MiscountedError
-from .read_ahead import Read, ReadAhead, Records
+from .bulk_read import BulkRead, MiscountedError, SourceEndedError
+from .read_ahead import READER_NAME, Read, ReadAhead, Records
 from .retrying import Retry, Retrying
 
 
@@ -89,7 +89,7 @@ class RecordReader:
         source: an object with `__getitem__`.
         options: threads, bound and retries.
         copy: return records in containers of their own, so that operations can't change the source's.
-        ahead: whether it may read ahead at all.
+        ahead: the name of threads that read ahead, before their number; None where none may.
 
     name: a function of a record key, the source's name for the record or None.
     waited: seconds for which `read` waited for bytes, in all: for reads ahead, or without using the processor.
@@ -97,7 +97,9 @@ class RecordReader:
     reads_ahead: whether `begin` starts reads. counts_aside: whether `counted_aside` can be other than zeros.
     """
 
-    def __init__(self, source: Any, options: ReadOptions, *, copy: bool, ahead: bool = True) -> None:
+    def __init__(
+        self, source: Any, options: ReadOptions, *, copy: bool, ahead: str | None = READER_NAME
+    ) -> None:
         self.waited = 0.0
         self.taken = self.calls = 0
         self._source = source
@@ -118,10 +120,12 @@ class RecordReader:
         self._each = each_reader(source) if many is None and options.retry is None else None
         self._waited_for = False  # whether the transforming thread is in `read`
         self._ahead: ReadAhead | None = None
-        limits = read_ahead_limits(source, options) if ahead else None
-        if limits is not None:
-            threads, records, call_records = limits
-            self._ahead = ReadAhead(self._call, threads=threads, records=records, call_records=call_records)
+        limits = read_ahead_limits(source, options)
+        if limits is not None and ahead is not None:
+            threads, records, calls = limits
+            self._ahead = ReadAhead(
+                self._call, threads=threads, records=records, call_records=calls, name=ahead
+            )
         self.reads_ahead = self._ahead is not None
         self.counts_aside = self.reads_ahead or bool(self._retrying)
 
@@ -152,6 +156,8 @@ class RecordReader:
             of = indices[len(records) : len(records) + 1]
             if isinstance(error, MiscountedError):  # the wrong one of the records isn't known
                 records, of = [], indices
+            if isinstance(error, SourceEndedError):
+                error.index = int(of[0])
             failure = Failure(error, f"source {type(self._source).__qualname__}", tuple(of.tolist()))
         return (records if self._guard is None else self._guard(records)), failure
 
@@ -223,7 +229,7 @@ def _one_by_one(read_each: Callable[[Any], Iterable[Any]], keys: Any) -> Records
     except Exception as error:  # noqa: BLE001 - a source may raise anything
         return records, error
     if len(records) != len(keys):
-        return records, RuntimeError("the source raised StopIteration")
+        return records, SourceEndedError("the source raised StopIteration")
     return records, None
 
 

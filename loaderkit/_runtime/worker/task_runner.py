@@ -93,8 +93,8 @@ class TaskRunner:
         self._padder: Any = last if last is not None and last.rows_padded else None
         columnar = self._pipeline.passes_rows and self._has_default_batch(1) and not (last and last.pads)
         take = column_reader(program.source) if columnar else None
-        copies = not self._pipeline.passes_rows
-        self.reader = RecordReader(program.source, program.read_options, copy=copies, ahead=take is None)
+        ahead, copies = None if take else program.reader_name, not self._pipeline.passes_rows
+        self.reader = RecordReader(program.source, program.read_options, copy=copies, ahead=ahead)
         self._column_rows: ColumnRows | None = None
         if take is not None:
             take, batch_up = partial(self.reader.timed, take), self._pipeline.batch_up

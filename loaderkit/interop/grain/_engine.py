@@ -5,22 +5,22 @@ from functools import cached_property, partial
 from typing import Any
 
 from loaderkit._iterator.quarantine import Quarantine
-from loaderkit._iterator.reader import StreamReader
+from loaderkit._iterator.reader import Element, StreamReader
 from loaderkit._loader.executor_factory import files_of_workers, make_executor
 from loaderkit._loader.program import program_of
 from loaderkit._loader.settings import LoaderSettings
 from loaderkit._loader.shared_executor import SharedExecutor
 from loaderkit._runtime.executors.executor import Executor
+from loaderkit._runtime.worker.bulk_read import SourceEndedError
 from loaderkit._runtime.worker.program import Program
-from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._system.file_identity import Files
 from loaderkit.sources.protocol import check_source
 from loaderkit.transforms.operations import as_operations
 
-from . import options
 from ._compile import Compiled
 from ._layout_plan import LayoutPlan, LayoutPosition
 from ._order import Order
+from .options import READER_NAME, reads_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class EngineExecutorFactory:
     def program(self) -> Program:
         """What is to be run, as it is now."""
         program = program_of(self.settings, self.files)
-        return replace(program, seed=None, row_changing=self.cursors)
+        return replace(program, seed=None, row_changing=self.cursors, reader_name=READER_NAME)
 
     def make(self, program: Program) -> Executor:
         """A new executor for it."""
@@ -64,19 +64,51 @@ class EngineLoader:
     def _files(self) -> Files:
         return files_of_workers(self._settings)
 
-    def reader(self, plan: LayoutPlan, layout: int) -> StreamReader[LayoutPosition, LayoutPlan]:
+    def reader(self, plan: LayoutPlan, layout: int) -> "LayoutReader":
         """The stream of a plan, which is that of a layout, from its beginning."""
         factory = EngineExecutorFactory(self._settings, self._files, self._cursors, layout)
-        return StreamReader(
+        stream = StreamReader(
             partial(self._shared_executor.executor, factory),
             plan,
             partial(LayoutPlan.open_scheduler, prefetch=self._settings.elements_ahead),
             Quarantine(None),
         )
+        return LayoutReader(stream)
 
     def close(self) -> None:
         """Ends the workers."""
         self._shared_executor.close()
+
+
+class LayoutReader:
+    """Reads a plan's stream; that of a layout worker ends before a record where the source raises StopIteration.
+
+    The records of a smaller batch before that are read again.
+
+    Args:
+        stream: reads it, as long as no source ends.
+    """
+
+    def __init__(self, stream: StreamReader[LayoutPosition, LayoutPlan]) -> None:
+        self._stream = stream
+        self.start_prefetch, self.close = stream.start_prefetch, stream.close
+
+    @property
+    def position(self) -> LayoutPosition:
+        """Where it stands."""
+        return self._stream.position
+
+    def take(self) -> Element[LayoutPosition]:
+        """The next element; the position moves on."""
+        while True:
+            try:
+                return self._stream.take()
+            except SourceEndedError as error:
+                self._stream.continue_with(self._stream.plan.ending_before(error.index), self.position)
+
+    def go_to(self, position: LayoutPosition) -> None:
+        """Goes to a position; the source is asked again for all records."""
+        self._stream.go_to(position, self._stream.plan.ending_before(None))
 
 
 def engine_loader(
@@ -87,7 +119,7 @@ def engine_loader(
     cursors: bool,
     worker_count: int,
     prefetch: int,
-    read_options: options.ReadOptions | None,
+    read_options: Any,
 ) -> EngineLoader:
     """A loader of the engine's for compiled operations.
 
@@ -98,9 +130,6 @@ def engine_loader(
         prefetch: elements made ahead.
         read_options: the script's; the engine's own default where it gave none.
     """
-    reads = ReadOptions()
-    if read_options is not None:
-        reads = ReadOptions(int(read_options.num_threads), int(read_options.prefetch_buffer_size))
     if not isinstance(source, tuple):  # which Grain reads item by item, whatever they are
         source = check_source(source)
     settings = LoaderSettings(
@@ -109,6 +138,6 @@ def engine_loader(
         operations=as_operations(compiled.operations),
         worker_count=worker_count,
         prefetch=prefetch,
-        read_options=reads,
+        read_options=reads_of(read_options),
     )
     return EngineLoader(settings, cursors)

@@ -18,6 +18,8 @@ from typing import Any
 from loaderkit._base.notes import annotate, keyed
 from loaderkit._iterator.reader import Element
 from loaderkit._order.facts import PLANNED
+from loaderkit._runtime.worker.read_ahead import Read, ReadAhead, Records
+from loaderkit._runtime.worker.reading import ReadAheadLimits, read_ahead_limits
 from loaderkit.errors import IteratorClosedError
 from loaderkit.sources.naming import Namer, namer_of
 
@@ -27,6 +29,7 @@ from ._sent import as_sent
 from ._step_copies import copies_of_steps
 from ._steps import Step, check_callable, is_legacy
 from .operations import BatchOperation
+from .options import READER_NAME, reads_of
 from .record import Record, RecordMetadata, is_record
 
 # (layout worker, records used) -> global index, None after the last
@@ -45,6 +48,7 @@ class InOrderRun:
         steps: transforms, and callables that take and give iterators of records. TypeError for what is neither.
         layout: how many layout workers, 0 for Grain's own process.
         index_at: the global index of each layout worker's records.
+        read_options: the script's; None reads as the engine does then.
     """
 
     position: LayoutPosition  # where it stands
@@ -55,7 +59,14 @@ class InOrderRun:
     _moving: bool  # a step is being made
 
     def __init__(
-        self, *, source: Any, sampler: Any, steps: Sequence[Step], layout: int, index_at: IndexAt
+        self,
+        *,
+        source: Any,
+        sampler: Any,
+        steps: Sequence[Step],
+        layout: int,
+        index_at: IndexAt,
+        read_options: Any = None,
     ) -> None:
         for step in steps:
             if step.kind == "records":
@@ -63,6 +74,7 @@ class InOrderRun:
         self._source, self._sampler, self._steps = source, sampler, copies_of_steps(steps, layout)
         self._last = steps[-1].label if steps else f"source {type(source).__qualname__}"
         self._layout, self._index_at = layout, index_at
+        self._ahead = read_ahead_limits(source, reads_of(read_options))
         name = namer_of(source)
         self._blame = _Blame(lambda record_key: name(record_key % len(source)))
         self._closed = False
@@ -140,7 +152,8 @@ class InOrderRun:
         return stream
 
     def _made(self, part: int, cursor: Place, steps: Sequence[Step]) -> "_Stream":
-        stream = _read(self._source, self._sampler, partial(self._index_at, part), cursor[0], self._blame)
+        index_at = partial(self._index_at, part)
+        stream = _read(self._source, self._sampler, index_at, cursor[0], self._blame, self._ahead)
         ordinals = [*cursor[:0:-1]]
         for step in steps:
             if step.kind == "flat_map":
@@ -203,19 +216,59 @@ class _Blame:
 
 
 def _read(
-    source: Any, sampler: Any, index_at: Callable[[int], int | None], used: int, blame: _Blame
+    source: Any,
+    sampler: Any,
+    index_at: Callable[[int], int | None],
+    used: int,
+    blame: _Blame,
+    limits: ReadAheadLimits | None,
 ) -> _Stream:
+    """The records of the indices from `used` on; they end where the source raises StopIteration."""
+
+    def read(indices: list[int]) -> Records:
+        metadata = sampler[indices[0]]
+        try:
+            return [(metadata, source[metadata.record_key % len(source)], None)], None
+        except Exception as error:  # noqa: BLE001 - raised in its turn
+            return [(metadata, None, error)], None
+
     def records() -> Iterator[Record[Any]]:
         nonlocal used
-        while (index := index_at(used)) is not None:
+        for index, take in _in_turn(read, index_at, used, limits):
             blame.record = None, index
-            metadata = sampler[index]
+            metadata, data, error = take()[0][0]
             blame.record = metadata.record_key, index
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise error
             used += 1
-            yield Record(metadata, source[metadata.record_key % len(source)])
+            yield Record(metadata, data)
 
     label = f"source {type(source).__qualname__}"
     return _Stream(blame.of(label, records()), lambda: (used,), lambda: (used - 1,))
+
+
+def _in_turn(
+    read: Read, index_at: Callable[[int], int | None], place: int, limits: ReadAheadLimits | None
+) -> Iterator[tuple[int, Callable[[], Records]]]:
+    """Each index with what gives its record: in Grain's threads where there are limits."""
+    if limits is None:
+        while (index := index_at(place)) is not None:
+            yield index, partial(read, [index])
+            place += 1
+        return
+    ahead = ReadAhead(read, threads=limits.threads, records=limits.records, name=READER_NAME)
+    begun = place
+    try:
+        while (index := index_at(place)) is not None:
+            while begun < place + limits.records and (later := index_at(begun)) is not None:
+                ahead.begin(begun, [later])
+                begun += 1
+            yield index, partial(ahead.take, place, [index])
+            place += 1
+    finally:
+        ahead.close()
 
 
 def _children(step: Step, before: _Stream, given: int) -> _Stream:

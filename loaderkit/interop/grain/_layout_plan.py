@@ -73,6 +73,10 @@ class LayoutPlan:
         compiled = self.compiled
         return not compiled.filters and not compiled.flat_maps and len(compiled.batches) < 2
 
+    def ending_before(self, index: int | None) -> "LayoutPlan":
+        """The plan where the layout worker of an index ends before it; None where the source has all records."""
+        return replace(self, round_robin=self.round_robin.ending_before(index))
+
     def first_position(self) -> LayoutPosition:
         """Where the stream begins."""
         return LayoutPosition(0, 0, ((0,),) * self.round_robin.parts)

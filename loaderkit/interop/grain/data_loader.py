@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.integers import at_least
-from loaderkit._iterator.reader import StreamReader
 from loaderkit.errors import CheckpointMismatchError
 
 from . import sharding
 from ._compile import Compiled, compiled
-from ._engine import EngineLoader, engine_loader
+from ._engine import EngineLoader, LayoutReader, engine_loader
 from ._in_order import InOrderRun
 from ._layout_plan import LayoutPlan, LayoutPosition, Place, layout_plan_of
 from ._order import as_ours, generators_of, order_of
@@ -126,7 +125,7 @@ class DataLoader:
             self._multiprocessing_options.num_workers if self._worker_layout is None else self._worker_layout
         )
 
-    def _reader(self, layout: int) -> StreamReader[LayoutPosition, LayoutPlan] | InOrderRun:
+    def _reader(self, layout: int) -> LayoutReader | InOrderRun:
         """The stream of a layout, from its beginning."""
         if self._in_order:
             return self._run_in_order(layout)
@@ -144,6 +143,7 @@ class DataLoader:
             steps=self._steps,
             layout=layout,
             index_at=index_at,
+            read_options=self._read_options,
         )
 
     def _plan(self, layout: int) -> LayoutPlan:

@@ -2,9 +2,13 @@
 
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 from loaderkit._base.integers import at_least
+from loaderkit._runtime.worker import reading
 
+# Of Grain's reading threads, before their number: a source may take its own from `grain-prefetch_3`.
+READER_NAME = "grain-prefetch_"
 _log = logging.getLogger("loaderkit")
 
 
@@ -49,3 +53,14 @@ class MultiprocessingOptions:
     num_workers: int = 0
     per_worker_buffer_size: int = 1
     enable_profiling: bool = False
+
+
+def reads_of(read_options: Any) -> reading.ReadOptions:
+    """The engine's options for those of a script; its own default where the script gave none.
+
+    >>> reads_of(None).num_threads is None
+    True
+    """
+    if read_options is None:
+        return reading.ReadOptions()
+    return reading.ReadOptions(int(read_options.num_threads), int(read_options.prefetch_buffer_size))

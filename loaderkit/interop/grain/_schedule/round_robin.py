@@ -35,6 +35,7 @@ class RoundRobin:
 
     parts: P. rows: of a batch. keep: whether a part's last, smaller batch is one. records: how many there are.
     first, stride: record r is index first + r * stride of the sampler.
+    sizes: how many records each part has; None where that is all those dealt to it.
 
     >>> round_robin = RoundRobin(parts=2, rows=3, keep=True, records=10)
     >>> batches, state = [], round_robin.first_state()
@@ -51,6 +52,7 @@ class RoundRobin:
     records: int
     first: int = 0
     stride: int = 1
+    sizes: tuple[int, ...] | None = None
 
     def first_state(self) -> RoundRobinState:
         """The state before anything is taken."""
@@ -58,7 +60,21 @@ class RoundRobin:
 
     def size(self, part: int) -> int:
         """Number of records of a part."""
+        if self.sizes is not None:
+            return self.sizes[part]
         return max(0, -(-(self.records - part) // self.parts))
+
+    def ending_before(self, index: int | None) -> "RoundRobin":
+        """The same, but the part of an index has only the records before it; None for all records of all parts.
+
+        >>> RoundRobin(parts=2, rows=3, keep=True, records=9).ending_before(5).sizes
+        (5, 2)
+        """
+        if index is None:
+            return replace(self, sizes=None)
+        place, part = divmod((index - self.first) // self.stride, self.parts)
+        sizes = [*map(self.size, range(self.parts))]
+        return replace(self, sizes=(*sizes[:part], place, *sizes[part + 1 :]))
 
     def draw(self, state: RoundRobinState) -> "RoundRobinTurn | None":
         """The next batch, None where no part can give one."""
@@ -212,7 +228,9 @@ class RoundRobinIndices:
         """The next record if exactly those before it were taken; None for other states, which a restore may bring."""
         turn, taken = self._state_of.turn, self._state_of.taken
         each = taken[turn]
-        even = all(count == each + (part < turn) for part, count in enumerate(taken))
+        even = self._round_robin.sizes is None and all(
+            count == each + (part < turn) for part, count in enumerate(taken)
+        )
         return each * self._round_robin.parts + turn if even else None
 
     def _one_by_one(self, n: int) -> NDArray[np.int64]:

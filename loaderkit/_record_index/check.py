@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loaderkit._formats.checksums import span_checksums
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader
 from loaderkit.errors import FileChangedError
 
@@ -50,6 +51,17 @@ def has_sample(index: RecordIndex, shard: int, ranges: RangeReader) -> bool:
     return sample_of(ranges, shard, size) == bytes(index.shard_samples[shard])
 
 
+def has_checksums(index: RecordIndex, shard: int, ranges: RangeReader) -> bool:
+    """Whether each record of a shard has its checksum; all of them are read."""
+    from .scan_shard import reading
+
+    assert index.checksums is not None
+    first, end = index.records_of(shard)
+    starts = index.starts_of(shard).astype(np.uint64)
+    with reading(ranges, shard, int(index.shard_sizes[shard])) as read:
+        return bool((span_checksums(read, starts) == index.checksums[first:end]).all())
+
+
 @dataclass(frozen=True, slots=True)
 class ShardCheck:
     """Called where a shard has its size and another tag: a copy has another time, a server may give another ETag for
@@ -60,17 +72,25 @@ class ShardCheck:
 
     index: RecordIndex
 
-    def __call__(self, ranges: RangeReader, shard: int, now: ObjectVersion) -> None:
+    def __call__(self, ranges: RangeReader, shard: int, now: ObjectVersion, first: bool) -> None:
         """Raises FileChangedError where the shard isn't the indexed one.
 
         Args:
             ranges: reads the shards.
             shard: its number.
             now: what the storage says of it.
+            first: whether nothing was read of it before. Afterwards samples aren't enough: the shard was replaced, and
+                only an index with checksums can say that it has the same bytes, all of which are read then.
         """
+        was = self.index.shard_versions[shard]
+        if not first:
+            if self.index.checksums is None or not has_checksums(self.index, shard, ranges):
+                raise shard_changed(
+                    ranges.names[shard], 0, f"it was replaced during the run (now {now.tag!r})"
+                )
+            return
         same = self.index.is_version(shard, now.tag)
         if not (has_sample(self.index, shard, ranges) if same is None else same):
-            was = self.index.shard_versions[shard]
             how = f"its size is the same, its bytes aren't ({was.tag!r} before, {now.tag!r} now)"
             raise shard_changed(ranges.names[shard], 0, how)
 

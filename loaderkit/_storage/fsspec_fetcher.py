@@ -87,7 +87,7 @@ def open_filesystem(name: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     except ImportError as error:
         scheme = name.partition("://")[0]
         raise missing_library(f"{scheme}: reading its objects needs", "fsspec", "remote") from error
-    system, path = url_to_fs(name, **options)
+    system, path = url_to_fs(name, **{key: value for key, value in options.items() if key != "etags"})
     return system, path
 
 

@@ -19,6 +19,7 @@ _CLIENT = """
     proxy_ca_certificate proxy_excludes proxy_url randomize_addresses read_timeout root_certificate timeout user_agent
 """
 _OF_CLIENT = frozenset(_CLIENT.split())
+_OURS = frozenset(("client_options", "etags"))
 # A read that waits this long for a connection, or for a byte, or for its last byte is given up and tried again:
 # connect_timeout, read_timeout and timeout of storage_options. They trade patience with a slow server off against the
 # time until a dead one is an error: a read of 8 MiB in 60 s is 140 KB/s, and 32 of them at once are 4.5 MB/s.
@@ -78,7 +79,7 @@ def open_client(address: str, options: Mapping[str, Any]) -> "ObjectStore":
     client: dict[str, Any] = {key: timedelta(seconds=seconds) for key, seconds in limits.items()}
     client |= dict(options.get("client_options") or {})
     client |= {key: value for key, value in options.items() if key in _OF_CLIENT}
-    own = {key: value for key, value in options.items() if key not in _OF_CLIENT and key != "client_options"}
+    own = {key: value for key, value in options.items() if key not in _OF_CLIENT and key not in _OURS}
     if address.lower().startswith("http://") or str(own.get("endpoint", "")).lower().startswith("http://"):
         client.setdefault("allow_http", True)
     retries: Any = {"max_retries": 0, "retry_timeout": timedelta(seconds=0)}

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from .fetching import Fetched, FetchError, Refusal, without_secrets
 from .object_client import forked, open_client, split_name
-from .range_reader import ObjectVersion, plain_tag
+from .range_reader import MODIFIED, ObjectVersion, plain_tag
 
 T = TypeVar("T")
 
@@ -118,10 +118,11 @@ class ObstoreFetcher:
 
 
 def _version_of(meta: Any) -> ObjectVersion:
-    tag = plain_tag(meta["e_tag"])
+    given = meta["e_tag"] or ""
+    tag = plain_tag(given)
     if not tag and (modified := meta["last_modified"]) is not None and modified.timestamp() > 0:
-        tag = f"modified:{modified:%Y-%m-%dT%H:%M:%S}"
-    return ObjectVersion(meta["size"], tag)
+        tag = f"{MODIFIED}{modified:%Y-%m-%dT%H:%M:%S}"
+    return ObjectVersion(meta["size"], tag, weak=given.startswith("W/"))
 
 
 def _refusal_of(error: BaseException, options: Mapping[str, Any]) -> FetchError:

@@ -44,13 +44,14 @@ def open_ranges(
             ValueError where some are local and some aren't.
         storage_options: for s3, gs, az and http in obstore's names, such as `{"skip_signature": True, "region":
             "us-east-1", "endpoint": "http://...", "request_payer": True, "timeout": "5m"}`; for other schemes those of
-            the fsspec file system. They are shown nowhere.
+            the fsspec file system. They are shown nowhere. `{"etags": "any"}` is for mirrors that give each copy an
+            ETag of its own.
         refresh: gives the names anew where they are links that expire. It is called at a 401 or 403, once for all
             threads, and travels to workers.
         expected: by shard, what was seen when it was indexed. None, or None at a shard, takes the first version seen.
-        on_other_version: called with the reader, the shard and the version seen where the size is the expected one and
-            the tag isn't, or the storage gives none. It returns to accept that version, or raises FileChangedError;
-            None refuses another tag. Another size is always a FileChangedError.
+        on_other_version: called with the reader, the shard, the version seen, and whether it is the first that is seen,
+            where the size is the expected one and the tag isn't, or the storage gives none. It returns to accept that
+            version, or raises FileChangedError; None refuses another tag. Another size is always a FileChangedError.
         max_gap: bytes between two ranges of an object of a server, up to which one read gives both.
 
     >>> import tempfile

@@ -1,7 +1,7 @@
 """The contract of what reads bytes: ranges of the shards of one set, wherever they lie."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -13,11 +13,15 @@ class ObjectVersion:
     """What tells one content of an object from another, as the storage says it.
 
     size: bytes. tag: "mtime_ns:..." of a local file, the ETag of an object without its quotes and "W/", "" where the
-    storage gives none.
+    storage gives none. weak: whether the storage says that another tag may stand for the same bytes.
     """
 
     size: int
     tag: str
+    weak: bool = field(default=False, compare=False)
+
+
+MODIFIED = "modified:"  # what the tag of an object without an ETag begins with, where it has a time of change
 
 
 def plain_tag(tag: str | None) -> str:

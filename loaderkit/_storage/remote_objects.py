@@ -53,9 +53,11 @@ class RemoteObjects:
     ) -> None:
         self._addresses = names
         self._options = dict(storage_options or {})
+        if (etags := self._options.pop("etags", None)) not in (None, "any"):
+            raise ValueError(f"storage_options: expected etags='any' or no etags, got etags={etags!r}")
         self._refresh, self._max_gap = refresh, max_gap
         self._shown = _Shown(names)
-        self._versions = VersionCheck(self._shown, expected, on_other_version)
+        self._versions = VersionCheck(self._shown, expected, on_other_version, any_tag=etags is not None)
         self._prepare()
 
     def _prepare(self) -> None:

@@ -1,15 +1,18 @@
 """Whether a shard is still the one that was expected, by what the storage says of it."""
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 
 from loaderkit._system.shared_memory import goes_to_a_worker
 from loaderkit.errors import FileChangedError
 
-from .range_reader import ObjectVersion, RangeReader
+from .range_reader import MODIFIED, ObjectVersion, RangeReader
 
-# Called with the reader, the shard and what was seen of it.
-OnOtherVersion = Callable[[RangeReader, int, ObjectVersion], None]
+# Called with the reader, the shard, what was seen of it, and whether nothing was read of it before.
+OnOtherVersion = Callable[[RangeReader, int, ObjectVersion, bool], None]
+
+_log = logging.getLogger("loaderkit")
 
 
 class VersionCheck:
@@ -18,9 +21,11 @@ class VersionCheck:
     Args:
         names: of the shards, as they may be shown.
         expected: by shard; None, or None at a shard, takes the first version that is seen.
-        on_other_version: called with the reader, the shard and the version seen where the size is the expected one
-            and the tag isn't, or the storage gives none. It returns to accept that version and raises FileChangedError
-            to refuse it, and may read the shard with the reader meanwhile; None refuses another tag.
+        on_other_version: called with the reader, the shard, the version seen, and whether it is the first, where the
+            size is the expected one and the tag isn't, or the storage gives none. It returns to accept that version and
+            raises FileChangedError to refuse it, and may read the shard with the reader meanwhile; None refuses another
+            tag.
+        any_tag: whether the copies of a shard have tags of their own, so that another one is no other version.
     """
 
     def __init__(
@@ -28,22 +33,29 @@ class VersionCheck:
         names: Sequence[str],
         expected: Sequence[ObjectVersion | None] | None,
         on_other_version: OnOtherVersion | None,
+        *,
+        any_tag: bool = False,
     ) -> None:
-        self._names, self._given, self._on_other = names, expected, on_other_version
+        self._names, self._given, self._on_other, self._any_tag = names, expected, on_other_version, any_tag
         self._prepare()
 
     def _prepare(self) -> None:
-        # By shard; several tags are accepted where servers of one name have tags of their own.
-        self._known: dict[int, tuple[int, frozenset[str]]] = {}
+        self._known: dict[int, ObjectVersion] = {}  # by shard: what was read of it
+        self._accepted: set[tuple[int, str]] = set()  # other tags
         self._asked: set[int] = set()
+        self._told = False
         self._lock = threading.RLock()
 
     def expected(self, shard: int) -> ObjectVersion | None:
-        """What was given for a shard, or was seen first; None before."""
-        if (given := self._given[shard] if self._given is not None else None) is not None:
-            return given
+        """What was read of a shard, or else was given; None before."""
         known = self._known.get(shard)
-        return None if known is None else ObjectVersion(known[0], min(known[1]))
+        if known is None and self._given is not None:
+            known = self._given[shard]
+        return known
+
+    def hold(self, shard: int, version: ObjectVersion) -> None:
+        """Says that bytes of this version were used, though none were read here."""
+        self._known.setdefault(shard, version)
 
     def check(self, ranges: RangeReader, shard: int, seen: ObjectVersion) -> None:
         """Raises FileChangedError where what is seen isn't what is expected.
@@ -54,47 +66,60 @@ class VersionCheck:
             seen: what the storage says of it now.
         """
         known = self._known.get(shard)
-        if known is not None and seen.size == known[0] and (seen.tag in known[1] or not seen.tag):
+        if known is not None and seen.size == known.size and (seen.tag == known.tag or not seen.tag):
             return
         with self._lock:
             self._compare(ranges, shard, seen)
 
     def _compare(self, ranges: RangeReader, shard: int, seen: ObjectVersion) -> None:
-        known = self._known.get(shard)
-        if known is None:
-            given = self._given[shard] if self._given is not None else None
-            size, tags = (
-                (seen.size, frozenset((seen.tag,)))
-                if given is None
-                else (given.size, frozenset((given.tag,)))
-            )
-        else:
-            size, tags = known
-        if seen.size != size:
-            raise other_shard(self._names[shard], f"it had {size:,} bytes and has {seen.size:,} now")
+        known, was = self._known.get(shard), self.expected(shard) or seen
+        if seen.size != was.size:
+            raise other_shard(self._names[shard], f"it had {was.size:,} bytes and has {seen.size:,} now")
         if shard in self._asked:  # on_other_version reads the shard to decide
             return
-        is_first = known is None and self._given is not None and self._given[shard] is not None
-        # An answer without a tag says nothing: it is accepted where another one was.
-        other = seen.tag not in tags and "" not in tags if seen.tag else is_first
-        if other and self._on_other is not None:
+        if seen.weak or not seen.tag or seen.tag.startswith(MODIFIED):
+            self._tell_once(shard, seen)
+        if known is not None and not seen.tag:  # it says nothing, where another answer did
+            return
+        given = None if self._given is None else self._given[shard]
+        tag = was.tag if was.tag or given is None else given.tag
+        if (tag == seen.tag != "") or (shard, seen.tag) in self._accepted or not (given or tag):
+            pass
+        elif self._on_other is not None and given is not None:
+            first = known is None or not known.tag or self._any_tag or known.weak or seen.weak
             self._asked.add(shard)
             try:
-                self._on_other(ranges, shard, seen)
+                self._on_other(ranges, shard, seen, first)
             finally:
                 self._asked.discard(shard)
-        elif other and seen.tag:
-            raise other_shard(self._names[shard], f"its version was {min(tags)!r} and is {seen.tag!r} now")
-        self._known[shard] = (size, tags | {seen.tag} if seen.tag else tags)
+        elif tag and seen.tag:
+            raise other_shard(self._names[shard], f"its version was {tag!r} and is {seen.tag!r} now")
+        self._accepted.add((shard, seen.tag))
+        if known is None or not known.tag:
+            self._known[shard] = seen
+
+    def _tell_once(self, shard: int, seen: ObjectVersion) -> None:
+        if not self._told:
+            self._told = True
+            what = "a weak ETag" if seen.weak else "a time of change, and no ETag" if seen.tag else "no ETag"
+            _log.warning(
+                "%s: the server gives %s; a file that is replaced during the run by one of the same size is noticed %s",
+                self._names[shard],
+                what,
+                "within a second" if seen.tag and not seen.weak else "where one of 16 samples differs",
+            )
 
     def __getstate__(self) -> tuple[object, ...]:
         # What was seen first holds for this run only.
-        return self._names, self._given, self._on_other, self._known if goes_to_a_worker() else {}
+        seen = (self._known, self._accepted, self._told) if goes_to_a_worker() else ({}, set(), False)
+        return self._names, self._given, self._on_other, self._any_tag, *seen
 
     def __setstate__(self, state: tuple[object, ...]) -> None:
-        self._names, self._given, self._on_other, known = state  # type: ignore[assignment]
+        self._names, self._given, self._on_other, self._any_tag, *seen = state  # type: ignore[assignment]
         self._prepare()
+        known, accepted, self._told = seen  # type: ignore[assignment]
         self._known.update(known)  # type: ignore[call-overload]
+        self._accepted.update(accepted)  # type: ignore[arg-type]
 
 
 def ends_early(name: str, size: int, end: int) -> FileChangedError:

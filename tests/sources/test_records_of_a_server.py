@@ -4,6 +4,10 @@ import pytest
 from formats.records import tfrecord
 
 import loaderkit as lk
+from loaderkit._formats.lines import LinesFormat
+from loaderkit._record_index.build import build_index
+from loaderkit._record_index.part_file import ScanOptions
+from loaderkit._record_index.shard_set import ShardSet
 from loaderkit.sources.indexed import _Refresh
 
 LINES = [f'{{"n": {k}}}' for k in range(200)]
@@ -55,6 +59,47 @@ def test_other_bytes_on_a_server(range_server, tmp_path, monkeypatch):
         for _ in range(2):
             with pytest.raises(lk.FileChangedError, match=r"a\.txt: at byte 0: .* its bytes aren't"):
                 source[1]
+
+
+@pytest.mark.parametrize("how", ["strong", "weak", "any", "checksums"])
+def test_a_shard_that_is_replaced_during_a_run(range_server, tmp_path, monkeypatch, how, caplog):
+    """By one of the same size that differs beside the samples: only checksums can say that it is the same."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    served = tmp_path / "served"
+    served.mkdir()
+    data = b"".join(b"%09d\n" % number for number in range(20_000))
+    (served / "a.txt").write_bytes(data)
+    pytest.importorskip("google_crc32c")
+    index = ShardSet([str(served / "a.txt")])
+    build_index(
+        index, LinesFormat(), f"{served}/a.txt.lkx", options=ScanOptions(checksums=how == "checksums")
+    )
+    server = range_server(served)
+    tags = {name: f'{"W/" * (how == "weak")}"{name}"' for name in ("one", "two", "three")}
+    server.etags["a.txt"] = tags["one"]
+    options = {"etags": "any"} if how == "any" else None
+    source = lk.LinesDataSource(server.url("a.txt"), storage_options=options)
+    assert source[8500] == "000008500"
+    (served / "a.txt").write_bytes(data)
+    server.etags["a.txt"] = tags["two"]
+    if how == "strong":
+        with pytest.raises(lk.FileChangedError, match=r"a\.txt: .*it was replaced during the run"):
+            source[8500]
+        return
+    assert source[8501] == "000008501"
+    assert sum("weak ETag" in told for told in caplog.messages) == (how == "weak")
+    (served / "a.txt").write_bytes(data.replace(b"000008500", b"corrected"))
+    server.etags["a.txt"] = tags["three"]
+    if how == "checksums":
+        with pytest.raises(lk.FileChangedError, match="it was replaced during the run"):
+            source[8500]
+    else:
+        assert source[8500] == "corrected"
+    source.close()
+    with pytest.raises(
+        ValueError, match="storage_options: expected etags='any' or no etags, got etags='all'"
+    ):
+        lk.LinesDataSource(server.url("a.txt"), storage_options={"etags": "all"})
 
 
 def test_arguments_of_a_server(range_server, tmp_path, monkeypatch):

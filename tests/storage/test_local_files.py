@@ -140,7 +140,7 @@ def test_another_version_than_the_indexed_one(paths):
     now = open_ranges(paths).version(0)
     asked = []
 
-    def decide(reader, shard, seen):
+    def decide(reader, shard, seen, first):
         asked.append((shard, seen, read(reader, (shard, 0, 3))))
 
     accepting = open_ranges(
@@ -157,8 +157,8 @@ def test_another_version_than_the_indexed_one(paths):
     with pytest.raises(FileChangedError, match="its version was 'mtime_ns:1' and is 'mtime_ns:"):
         read(refusing, (0, 0, 5))
 
-    def refuse(reader, shard, seen):
-        decide(reader, shard, seen)
+    def refuse(reader, shard, seen, first):
+        decide(reader, shard, seen, first)
         raise FileChangedError("other bytes")
 
     refusing = open_ranges(

@@ -195,7 +195,8 @@ def test_another_version_than_the_expected(server, opened, tmp_path):
     """Who knows more decides about another ETag; another size is refused."""
     asked = []
 
-    def decide(reader, shard, seen):
+    def decide(reader, shard, seen, first):
+        assert first
         asked.append((shard, seen.tag, read(reader, (shard, 0, 5))))
 
     expected = [ObjectVersion(5000, "old"), ObjectVersion(2999, "")]
@@ -247,16 +248,39 @@ def test_fresh_links_in_another_order(server, opened):
         read(ranges, (0, 0, 5))
 
 
-def test_what_has_no_tag_is_asked_about_once():
-    """Where a version is expected: nothing else tells one content of this size from another."""
-    asked = []
-    check = VersionCheck(
-        "ab", [ObjectVersion(5, "was"), None], lambda ranges, shard, seen: asked.append((shard, seen.tag))
-    )
-    for tag in ("", "", "was", "new", "", "new"):
-        for shard in (0, 1):
-            check.check(None, shard, ObjectVersion(5, tag))  # type: ignore[arg-type]
-    assert asked == [(0, ""), (0, "new")]
+@pytest.mark.parametrize(
+    ("any_tag", "seen", "asked"),
+    [
+        # a strong tag: another one is no first version any more
+        (False, ["was", "was", "new"], [("new", False)]),
+        (False, ["new", "new", "was", "was"], [("new", True), ("was", False)]),
+        # what is weak or missing decides nothing
+        (False, ["W/new", "W/new", "W/newer", "was"], [("new", True), ("newer", True), ("was", True)]),
+        (False, ["", "", "new", "", "new", "newer"], [("", True), ("new", True), ("newer", False)]),
+        (True, ["was", "new", "newer", "new"], [("new", True), ("newer", True)]),
+    ],
+)
+def test_which_tags_are_asked_about(any_tag, seen, asked, caplog):
+    """Once each, and whether samples are enough to accept it."""
+    told = []
+
+    def decide(ranges, shard, seen, first):
+        told.append((seen.tag, first))
+
+    check = VersionCheck("ab", [ObjectVersion(5, "was"), None], decide, any_tag=any_tag)
+    for tag in seen:
+        version = ObjectVersion(5, tag.removeprefix("W/"), weak=tag.startswith("W/"))
+        check.check(None, 0, version)  # type: ignore[arg-type]
+    assert told == asked
+    assert len(caplog.messages) == any(not tag or tag.startswith("W/") for tag in seen)
+    check.check(None, 1, ObjectVersion(5, ""))  # type: ignore[arg-type]
+    check.check(None, 1, ObjectVersion(5, "x"))  # type: ignore[arg-type]
+    with pytest.raises(FileChangedError, match="its version was 'x' and is 'y' now"):
+        check.check(None, 1, ObjectVersion(5, "y"))  # type: ignore[arg-type]
+
+
+def test_without_anything_that_decides():
+    """Another tag than the expected one is refused."""
     silent = VersionCheck("a", [ObjectVersion(5, "was")], None)
     silent.check(None, 0, ObjectVersion(5, ""))  # type: ignore[arg-type]
     with pytest.raises(FileChangedError, match="its version was 'was' and is 'new' now"):

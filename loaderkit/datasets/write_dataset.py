@@ -131,7 +131,8 @@ def write_dataset(
                 libraries=present_versions(),
             )
             write_card(finished, card)
-            sync(finished)
+            for folder_of_names in (*(os.path.join(finished, split) for split in splits), finished):
+                sync(folder_of_names)  # the index of a split got its name behind the split's files
             os.replace(finished, folder)
             sync(os.path.dirname(folder))
             made.delete(partial)

@@ -11,6 +11,14 @@ from hypothesis import strategies as st
 import loaderkit as lk
 from loaderkit.testing import check_sampler
 
+
+def test_classes_of_one_size_have_orders_of_their_own():
+    """One seed for all would read the third record of each class at the same time."""
+    _, sampler = lk.balance(range(40), ["cat"] * 20 + ["dog"] * 20, shuffle=True, seed=5)
+    keys = sampler.record_keys(range(40))
+    assert (keys[keys < 20] != keys[keys >= 20] - 20).any()
+
+
 LABELS = ["cat"] * 6 + ["dog"] * 3 + ["emu"]
 
 

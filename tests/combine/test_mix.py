@@ -54,6 +54,13 @@ def test_a_mixture_reads_each_source_in_its_own_order(weights, shuffle):
         assert not theirs or shuffle or theirs[: len(own)] == own[: len(theirs)]
 
 
+def test_a_source_that_is_read_by_chunks_ends_too():
+    sources = {"web": chunked(40), "books": [*range(8)]}
+    source, sampler = lk.mix(sources, shuffle=True, seed=1, num_epochs=1, window=2, when_exhausted="drop")
+    keys = sampler.record_keys(range(len(sampler))).tolist()
+    assert sorted(keys) == [*range(len(source))]
+
+
 def test_a_source_that_is_added_changes_no_other_order():
     """Seeds follow from names, not from places; another seed and another name give another order."""
     few, many = (lk.mix({n: range(99) for n in names}, shuffle=True, seed=5)[1] for names in ("ab", "xba"))

@@ -100,6 +100,13 @@ def test_the_same_records_as_webdataset(members, form, fractional):
     assert records_of(data) == expected
 
 
+@pytest.mark.parametrize(("mark", "kept"), [(b"", True), (b"no", False)])
+def test_a_record_that_its_writer_called_bad_is_left_out(mark, kept):
+    """As webdataset does, where the mark isn't empty."""
+    records = records_of(archive_of([("0.jpg", b"x"), ("0.__bad__", mark), ("1.jpg", b"y")]))
+    assert [record["__key__"] for record in records] == (["0", "1"] if kept else ["1"])
+
+
 SHARD = archive_of(
     [("0.jpg", b"x" * 700), ("0.cls", b"7"), ("folder/" * 20 + "1.jpg", b"y" * 3), ("2.jpg", b"")], mtime=1.5
 )

@@ -154,6 +154,12 @@ def test_without_the_library_only_checksums_of_data_fail(monkeypatch):
             checked()
 
 
+def test_a_record_without_data_is_verified_too():
+    damaged = tfrecord([b""])[:-1] + b"\xff"
+    with pytest.raises(Malformed, match="the checksum of the data is wrong"):
+        data_of(damaged, verify=True)
+
+
 @given(st.lists(st.binary(max_size=20), max_size=10), st.integers(1, 30), st.sampled_from([1, 4]))
 def test_checksums_of_spans(records, window, unit):
     """Windows of any size, spans over several of them, units of more than a byte."""

@@ -21,6 +21,7 @@ from loaderkit._loader.loader import variant_of
 from loaderkit._runtime.cluster.agreement import agree
 from loaderkit._state.identity import agreement_of, notes_of
 from loaderkit._system.versions import present_versions
+from loaderkit.interop.jax import device
 from loaderkit.interop.jax.announced import announced_processes, check_initialized
 from loaderkit.interop.jax.keys import record_key
 
@@ -611,6 +612,26 @@ def test_an_interrupt_loses_no_batch(prefetch, nightly):
         if not came:
             break
     assert interrupted > 10
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_an_interrupt_between_loader_and_device_loses_no_batch(prefetch, monkeypatch):
+    """The batch was taken from the loader and is on no device: it is taken again."""
+    expected = [batch["label"].tolist() for batch in loader_of(epochs=1)]
+    real, calls = device.place, itertools.count(1)
+
+    def place(*arguments):
+        if next(calls) == 1:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    with lk.device_iterator(iter(loader_of(epochs=1)), ONE, prefetch=prefetch) as batches:
+        seen = [next(batches)["label"].tolist()]
+        monkeypatch.setattr(device, "place", place)
+        with pytest.raises(KeyboardInterrupt):
+            next(batches)
+        seen += [batch["label"].tolist() for batch in batches]
+    assert seen == expected
 
 
 @pytest.mark.parametrize(

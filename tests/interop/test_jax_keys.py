@@ -12,7 +12,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import loaderkit as lk
 from loaderkit._order.rng import child_of
-from loaderkit.interop.jax.keys import record_key
 
 ROWS = NamedSharding(Mesh(np.array(jax.devices()[:1]), "data"), PartitionSpec("data"))
 SEED = 2**33 + 5
@@ -83,6 +82,15 @@ def loader_of(name: str, **running: Any) -> lk.DataLoader:
     )
 
 
+def key_of(index: int, child: int | None) -> jax.Array:
+    """The seed, the index and the child are folded in one after the other, each as two words."""
+    key = jax.random.key(0)
+    for number in (SEED, index) if child is None else (SEED, index, child):
+        for word in (number >> 32, number & 0xFFFFFFFF):
+            key = jax.random.fold_in(key, np.uint32(word))
+    return key
+
+
 def expected_keys(batch: Any) -> list[Any]:
     """The key of each row by what its first record says of itself; None where a padded row is none."""
 
@@ -95,7 +103,7 @@ def expected_keys(batch: Any) -> list[Any]:
             keys.append(None)
             continue
         children = tuple(k for k in (first("a", row), first("b", row)) if k >= 0)
-        key = record_key(SEED, first("index", row), child_of(children) if children else None)
+        key = key_of(first("index", row), child_of(children) if children else None)
         keys.append(np.asarray(jax.random.key_data(key)).tolist())
     return keys
 

@@ -166,6 +166,14 @@ def test_features_with_lengths_of_their_own():
     assert sorted(seen) == sorted((r["inputs"].tolist(), r["targets"].tolist()) for r in records)
 
 
+def test_each_feature_is_truncated_to_its_own_length():
+    records = [{"inputs": np.arange(9), "targets": np.arange(20, 27)}]
+    lengths = {"inputs": 8, "targets": 4}
+    plan = lk.plan_packing({"inputs": [9], "targets": [7]}, lengths, how="first_fit", long="truncate")
+    (row,) = lk.PackedDataSource(records, plan)
+    assert row["inputs"].tolist() == [*range(8)] and row["targets"].tolist() == [*range(20, 24)]
+
+
 def test_arrays_with_more_axes():
     documents = [np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32) for n in LENGTHS]
     row = lk.PackedDataSource(documents, lk.plan_packing(LENGTHS, 8), feature="frames", targets=True)[0]
@@ -331,6 +339,16 @@ def test_documents_that_are_not_as_planned():
         lk.PackedDataSource(token_source(), plan)
     with pytest.raises(ValueError, match=text):
         list(lk.PackedDataSource(DOCUMENTS, plan))
+
+
+def test_columns_of_documents_that_are_not_as_planned(monkeypatch):
+    """Also where the samples at the beginning hit others: no row begins within another document."""
+    plan = lk.plan_packing([5, 3, 0, 9, 20, 1, 7, 2, 8, 4], 8)
+    with monkeypatch.context() as patch:
+        patch.setattr(lk.PackedDataSource, "_check_lengths", lambda *_: None)
+        source = lk.PackedDataSource(token_source(), plan)
+    with pytest.raises(ValueError, match="document 6: expected 7 tokens in 'tokens', as planned, got 6"):
+        source.take(np.arange(len(source)))
 
 
 def test_a_plan_of_another_source(tmp_path):

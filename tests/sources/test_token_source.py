@@ -52,6 +52,11 @@ def test_the_documents(files, kind):
     assert "__getitems__" in str(report)
 
 
+def test_lengths_of_long_documents():
+    """More tokens than 16 bits count."""
+    assert TokenDataSource(np.zeros(70_001, np.uint8), [0, 70_000, 70_001]).lengths.tolist() == [70_000, 1]
+
+
 @pytest.mark.parametrize("mapped", [True, False])
 def test_workers_read_the_same(files, in_child, mapped):
     source = TokenDataSource(files / "tokens.npy" if mapped else TOKENS, OFFSETS)

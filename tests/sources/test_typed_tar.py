@@ -102,3 +102,11 @@ def test_decode_is_true_or_false(served, value):
     """A list of fields, as other libraries take it, is an error."""
     with pytest.raises(TypeError, match="decode: expected True or False"):
         lk.TarDataSource(served / "0.tar", decode=value)
+
+
+def test_arrays_can_be_changed(tmp_path):
+    """They are the reader's own, as those of every other source."""
+    (path,) = lk.write([{"x": np.arange(3)}], tmp_path / "a.tar")
+    record = lk.TarDataSource(path)[0]
+    record["x"] += 1
+    assert record["x"].tolist() == [1, 2, 3]

@@ -2,6 +2,7 @@
 
 import functools
 import pickle
+from collections import UserList
 
 import numpy as np
 import pytest
@@ -124,15 +125,17 @@ def test_a_function_of_each_record(records):
         assert source.name(1) == "bulk-1"
 
 
-def test_a_function_that_changes_its_record():
+@pytest.mark.parametrize("kind", [Bulk, list, UserList])
+def test_a_function_that_changes_its_record(kind):
     """It gets containers of its own; the source's records stay as they are."""
-    held = Bulk([{"x": 1}, {"x": 2}])
+    held = kind([{"x": 1}, {"x": 2}])
 
     def pop(record):
         return record.pop("x")
 
     source = MapDataSource(held, pop)
-    assert [source[0], *source.__getitems__([0, 1, 1]), source[1]] == [1, 1, 2, 2, 2]
+    many = source.__getitems__ if kind is Bulk else lambda keys: [source[key] for key in keys]
+    assert [source[0], *many([0, 1, 1]), source[1]] == [1, 1, 2, 2, 2]
     assert [*held] == [{"x": 1}, {"x": 2}]
 
 

@@ -233,6 +233,7 @@ def test_links_that_expire_are_asked_anew(server, opened):
     with pytest.raises(StorageError, match="got HTTP status 403") as caught:
         read(ranges, (0, 0, 5))
     assert "second" not in str(caught.value)
+    assert len(calls) == 2  # once for each read that is denied
 
 
 def test_fresh_links_in_another_order(server, opened):

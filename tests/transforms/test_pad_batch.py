@@ -1,5 +1,6 @@
 """PadTo and PadBatch alone: what is padded, what is refused."""
 
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import loaderkit as lk
 from loaderkit.testing import check_operation
+from loaderkit.transforms.padding import with_valid
 
 
 def test_pad_to_pads_cuts_and_masks() -> None:
@@ -92,6 +94,13 @@ def test_several_leaves_take_the_bucket_that_holds_both() -> None:
 def test_arguments_of_pad_batch(how: Any, error: str) -> None:
     with pytest.raises((TypeError, ValueError), match=error):
         lk.PadBatch(2, **how)
+
+
+def test_the_mark_of_a_row_goes_into_a_dict_of_its_own() -> None:
+    """Also where it is of a class of the user's, which stays."""
+    held = defaultdict(list, x=1)
+    marked = with_valid(held)
+    assert (type(marked), {**marked}, {**held}) == (defaultdict, {"x": 1, "valid": True}, {"x": 1})
 
 
 def test_its_name() -> None:

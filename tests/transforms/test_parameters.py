@@ -42,6 +42,7 @@ def test_another_value_is_another_text():
         ("a" * 300, "a" * 299 + "b"),
         (list(range(300)), [*range(299), 0]),
         (np.arange(300), np.arange(300)[::-1]),
+        (np.zeros(9999, np.uint8), (np.arange(9999) // 9998).astype(np.uint8)),
         ({"deep": [{"size": 1}]}, {"deep": [{"size": 2}]}),
     ]:
         before, after = (parameters_of([Holds(value)]) for value in (one, other))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from np_stack_twin import STRUCTURED, Subclass, assert_same_array, assert_same_batch, describe, room_for, twin
 
+import loaderkit as lk
 from loaderkit._base.tree import map_leaves, structure_of, unflatten
 from loaderkit.errors import BatchError
 from loaderkit.transforms.stack import Block, LeafSpec, RowSpec, collect, stack, write
@@ -88,6 +89,14 @@ def test_bytes_keep_their_trailing_nuls() -> None:
             [collect(part) or part for part in ([1, 2, *rows][:cut], [1, 2, *rows][cut:])], describe
         )
         assert [type(leaf) for leaf in batch] == [np.int64, np.int64, bytes, bytes, bytes]
+
+
+def test_an_error_of_a_batch_names_the_rows_that_differ() -> None:
+    """And no other of the batch."""
+    rows = [{"x": np.zeros(2 if key == 5 else 3)} for key in range(8)]
+    with iter(lk.load(rows, batch_size=8)) as it, pytest.raises(BatchError) as caught:
+        next(it)
+    assert "for index 0 (record_key 0), index 5 (record_key 5) of list" in caught.value.__notes__[0]
 
 
 @pytest.mark.parametrize("other", ["b", 3])

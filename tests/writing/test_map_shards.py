@@ -132,6 +132,8 @@ def test_values_are_folded_in_order(tmp_path):
     assert lk.map_shards(of_shard, Numbers(), version=1, per="shard", shards=7, reduce=both) == expected
     words = lk.map_shards(str.split, ["b a", "", "c"], version=1, shards=2, reduce=lambda a, b: a + b)
     assert words == ["b", "a", "c"]
+    # A first value that is false is a value.
+    assert lk.map_shards(lambda record: record, [0, -5], version=1, shards=1, reduce=max) == 0
 
 
 def test_bad_records(tmp_path):

@@ -67,9 +67,9 @@ def _folders(path: str) -> Iterator[str]:
     yield from (folder for folder, _, _ in os.walk(path))
 
 
-def written(format: str, **how: Any) -> Callable[[Path], Any]:
-    records = TOKENS if format == "tokens" else RECORDS
-    return lambda path: lk.write(records, path / "out", format=format, **how)
+def written(form: str) -> Callable[[Path], Any]:
+    records = TOKENS if form == "tokens" else RECORDS
+    return lambda path: lk.write(records, path / "out", format=form, shards=2)
 
 
 def generated(path: Path) -> None:
@@ -90,7 +90,10 @@ def indexed(path: Path) -> None:
 
 
 CASES = {
-    **{name: written(name, shards=2) for name in ("array_record", "tfrecord", "tar", "jsonl", "parquet", "arrow", "tokens")},
+    **{
+        form: written(form)
+        for form in ("array_record", "tfrecord", "tar", "jsonl", "parquet", "arrow", "tokens")
+    },
     "one file": lambda path: lk.write(RECORDS, path / "out.tfrecord"),
     "from a generator": generated,
     "mapped": mapped,

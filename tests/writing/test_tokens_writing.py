@@ -92,6 +92,7 @@ def test_from_a_server(tmp_path):
         ([{"a": np.zeros((2, 2), int)}], TypeError, r"got int64 of shape \(2, 2\)"),
         ([{"a": np.zeros(2, ">i4")}], TypeError, "byte order"),
         ([{"a": np.zeros(1, np.uint16)}, {"a": np.array([70_000])}], ValueError, r"expected an array of uint16 in one"),
+        ([{"a": np.zeros(1, np.uint16)}, {"a": np.zeros(1, np.int16)}], ValueError, "got int16 of shape"),
         ([{"a": np.zeros(1, int)}, {"b": np.zeros(1, int)}], ValueError, r"expected a dict of 'a'.*got one of \['b'\]"),
         ([{"a": np.zeros(1, int)}, {"a": 3}], ValueError, "got a int"),
     ],

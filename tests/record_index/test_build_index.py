@@ -1,5 +1,6 @@
 """How an index is made: in parallel, again after a kill, with little memory; always the same bytes."""
 
+import itertools
 import os
 import random
 import signal
@@ -19,13 +20,14 @@ from index_data import Blocks, BlocksDataSource, blocks
 from loaderkit._formats.scan import Members, ShardScan
 from loaderkit._record_index import key_order
 from loaderkit._record_index.build import build_index
+from loaderkit._record_index.check import sample_ranges
 from loaderkit._record_index.key_order import KeyOrder
 from loaderkit._record_index.merge import merge_parts
 from loaderkit._record_index.part_file import PartIdentity, ScanOptions, write_part
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.shard_set import ShardSet
 from loaderkit._storage.range_reader import ObjectVersion
-from loaderkit.errors import DataFormatError
+from loaderkit.errors import DataFormatError, FileChangedError
 
 EVERYTHING = ScanOptions(keys=True, checksums=True)
 
@@ -65,6 +67,28 @@ def test_a_malformed_shard_ends_it(tmp_path, shards, worker_count):
     with pytest.raises(DataFormatError, match=r"07\.blocks: at byte 0: expected a digit"):
         build_index(shards, Blocks(), f"{tmp_path}/x.lkx", worker_count=worker_count)
     assert not (tmp_path / "x.lkx").exists()
+
+
+def test_a_shard_that_is_written_to_while_it_is_scanned(tmp_path, shards, monkeypatch):
+    """What was found is of two files."""
+    real, scans = Blocks.scan, itertools.count()
+
+    def scan(self, read, size, **options):
+        found = real(self, read, size, **options)
+        os.utime(shards.paths[3], ns=(0, next(scans)))
+        return found
+
+    monkeypatch.setattr(Blocks, "scan", scan)
+    with pytest.raises(FileChangedError, match=r"03\.blocks"):
+        build_index(shards, Blocks(), f"{tmp_path}/out.lkx", worker_count=0)
+
+
+@given(st.integers(0, 1 << 40))
+def test_samples_have_both_ends_of_a_shard(size):
+    """And at most 64 KiB."""
+    pieces = sample_ranges(size)
+    assert pieces == sorted(pieces) and sum(end - begin for begin, end in pieces) == min(size, 65536)
+    assert not size or (pieces[0][0], pieces[-1][1]) == (0, size)
 
 
 def test_finished_parts_are_taken(tmp_path, shards, monkeypatch):

@@ -111,6 +111,13 @@ def test_versions_are_asked_for_many_at_a_time(shards):
     assert versions_of(ranges) == expected
 
 
+def test_more_records_than_32_bits_count(tmp_path, shards):
+    counts = {Path(path).name: 2**31 for path in shards.paths}
+    (tmp_path / "info.json").write_text(json.dumps({"shard_counts": counts}))
+    index = build_counts(shards, Blocks(), f"{tmp_path}/counts.lkx", source=f"{tmp_path}/info.json")
+    assert len(index) == 3 * 2**31 and index.records_of(2) == (2**32, 3 * 2**31)
+
+
 def test_a_count_that_is_wrong(tmp_path, shards, wids):
     """Found when the shard is scanned, before a record of it is given."""
     Path(wids).write_text(Path(wids).read_text().replace('"nsamples": 3', '"nsamples": 2'))

@@ -201,7 +201,7 @@ def test_a_library_has_one_lower_bound():
 
 
 # Tests of what isn't in the package, or of no single room of it.
-WITHOUT_A_ROOM = {"benchmarks", "soak", "typed"}
+WITHOUT_A_ROOM = {"benchmarks", "grammar", "soak", "typed"}
 # Rooms whose tests stand in the folder of another one.
 ELSEWHERE = {"datasets", "files", "iterator", "system"}
 

@@ -1,0 +1,141 @@
+"""The operations of the grammar: for each word its kind, the user's function, and what makes it for a loader."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import loaderkit as lk
+
+
+@dataclass(frozen=True)
+class Op:
+    """A word with its number; of a batch `by` are its rows, of a window its elements."""
+
+    word: str
+    by: int = 1
+    remainder: str = "keep"
+    whole: bool = False  # whether `by` are the rows of all hosts together
+
+    @property
+    def kind(self) -> str:
+        return WORDS[self.word][0]
+
+    @property
+    def call(self) -> Any:
+        return WORDS[self.word][1](self.by)
+
+    @property
+    def draws(self) -> bool:
+        return self.kind == "random" or self.word == "shuffle"
+
+    def make(self) -> Any:
+        """The operation, as a user writes it."""
+        match self.kind:
+            case "batch":
+                size = {"global_batch_size" if self.whole else "batch_size": self.by}
+                return lk.Batch(**size, remainder=self.remainder, batch_fn=self.call)
+            case "window":
+                return lk.WindowShuffle(self.by) if self.word == "shuffle" else lk.Window(self.by, self.call)
+        return CLASSES[self.kind](self.call)
+
+
+CLASSES = {
+    "map": lk.Map,
+    "index": lk.MapWithIndex,
+    "random": lk.RandomMap,
+    "filter": lk.Filter,
+    "flat_map": lk.FlatMap,
+}
+
+
+def on_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """The tree with its numbers and numeric arrays changed, all else as it is."""
+    if isinstance(tree, dict):
+        return {name: on_leaves(function, child) for name, child in tree.items()}
+    if isinstance(tree, list | tuple):
+        return type(tree)(on_leaves(function, child) for child in tree)
+    if isinstance(tree, np.ndarray) and tree.dtype.kind not in "iuf":
+        return tree
+    return tree if tree is None or isinstance(tree, str | bytes | bool) else function(tree)
+
+
+def checksum(tree: Any) -> int:
+    """A number that depends on all of an element."""
+    if isinstance(tree, dict | list | tuple):
+        return sum(map(checksum, tree.values() if isinstance(tree, dict) else tree))
+    if isinstance(tree, bytes | str):
+        return len(tree)
+    if isinstance(tree, np.ndarray) and tree.dtype.kind not in "iufb":
+        return checksum(tree.tolist())
+    return 0 if tree is None else abs(int(2 * np.sum(tree, dtype=np.float64)))
+
+
+def _add(by: int) -> Any:
+    return lambda tree: on_leaves(lambda leaf: leaf + by, tree)
+
+
+def _wrap(by: int) -> Any:
+    return lambda tree: {"in": tree, "by": by} if by % 2 else (tree, None, by)
+
+
+def _fail(by: int) -> Any:
+    def fail(tree: Any) -> Any:
+        if checksum(tree) % (11 + by) == 5:
+            raise ZeroDivisionError(by)
+        return tree
+
+    return fail
+
+
+def _index(by: int) -> Any:
+    return lambda index, tree: on_leaves(lambda leaf: leaf + by * index, tree)
+
+
+def _draw(by: int) -> Any:
+    return lambda tree, rng: (on_leaves(lambda leaf: leaf + rng.integers(by + 1), tree), rng.random())
+
+
+def _filter(by: int) -> Any:
+    return lambda tree: checksum(tree) % (by + 2) != 1
+
+
+def _fan(by: int) -> Any:
+    def fan(tree: Any) -> Iterator[Any]:
+        return (on_leaves(lambda leaf, k=k: leaf + k, tree) for k in range(checksum(tree) % (by + 1)))
+
+    return fan
+
+
+def _window(by: int) -> Any:
+    """Some of each window's elements, in another order, the first of them twice."""
+
+    def some(trees: list[Any]) -> Iterator[Any]:
+        there = [tree for tree in reversed(trees) if checksum(tree) % 5]
+        return (on_leaves(lambda leaf, k=k: leaf + k, tree) for k, tree in enumerate(there + there[:1]))
+
+    return some
+
+
+def _shuffle(by: int) -> Any:
+    return lambda trees, rng: [trees[place] for place in rng.permutation(len(trees))]
+
+
+def _summed(by: int) -> Any:
+    return lambda rows: {"rows": len(rows), "first": rows[0], "sum": sum(map(checksum, rows))}
+
+
+WORDS: dict[str, tuple[str, Callable[[int], Any]]] = {
+    "add": ("map", _add),
+    "wrap": ("map", _wrap),
+    "fail": ("map", _fail),
+    "index": ("index", _index),
+    "draw": ("random", _draw),
+    "filter": ("filter", _filter),
+    "fan": ("flat_map", _fan),
+    "window": ("window", _window),
+    "shuffle": ("window", _shuffle),
+    "batch": ("batch", lambda by: None),
+    "summed": ("batch", _summed),
+}

@@ -5,6 +5,7 @@ So opening a file costs the same whatever its size, and a flipped bit is an erro
 (measured). A writer gives the bytes to `BlockChecksums` as they pass, a reader holds `CheckedBlocks`.
 """
 
+import base64
 import zlib
 
 import numpy as np
@@ -46,6 +47,19 @@ class BlockChecksums:
     def values(self) -> NDArray[np.uint32]:
         """(blocks,) uint32, for all bytes so far."""
         return np.array(self._whole + [self._checksum] * (self._length > 0), np.uint32)
+
+    def text(self) -> str:
+        """`values` as text, for a document; `checksums_of_text` reads it."""
+        return base64.b64encode(self.values().astype("<u4").tobytes()).decode()
+
+
+def checksums_of_text(text: str) -> NDArray[np.uint32]:
+    """(blocks,) uint32; ValueError for another text.
+
+    >>> checksums_of_text(BlockChecksums().text()).tolist()
+    []
+    """
+    return np.frombuffer(base64.b64decode(text, validate=True), "<u4").astype(np.uint32)
 
 
 class CheckedBlocks:

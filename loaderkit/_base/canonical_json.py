@@ -26,23 +26,27 @@ def digest(document: dict[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(canonical(rest).encode()).hexdigest()
 
 
-def sealed(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with its digest, by which a change of it is noticed.
+def sealed(document: dict[str, Any], field: str = "digest") -> dict[str, Any]:
+    """The document with its digest in a field, by which a change of it is noticed.
 
     >>> check_seal("a.json", sealed({"step": 3}), "make it again")
+    {'step': 3}
     """
-    return {**document, "digest": digest(document)}
+    return {**document, field: digest(document)}
 
 
-def check_seal(path: str, document: dict[str, Any], advice: str) -> None:
-    """Raises ChecksumError where a document isn't the one that was sealed; one without a digest is of an old version.
+def check_seal(path: str, document: dict[str, Any], advice: str, field: str = "digest") -> dict[str, Any]:
+    """The document without its digest; ChecksumError where it isn't the one that was sealed.
 
     Args:
         path: of its file, for the error.
-        document: as it was read.
+        document: as it was read; one without a digest is of an old version.
         advice: what to do, such as "make it again".
+        field: as it was sealed with.
     """
-    if document.get("digest", there := digest(document)) != there:
+    rest = {name: value for name, value in document.items() if name != field}
+    if document.get(field, there := digest(rest)) != there:
         raise ChecksumError(
             f"{path}: it doesn't have its digest: the file was changed after it was written; {advice}"
         )
+    return rest

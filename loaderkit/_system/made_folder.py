@@ -20,6 +20,7 @@ from .whole_file import TEMPORARY, whole_file
 
 MADE = "made.json"
 _KIND = "loaderkit made"
+_UNFINISHED = re.compile(re.escape(MADE) + TEMPORARY)
 _INDEX = b"LKINDEX"  # begins every version of them
 _ADVICE = "delete the folder to begin again"
 
@@ -53,7 +54,7 @@ class Made:
             raise DataFormatError(
                 f"{path}: expected what loaderkit has written there, got another file; {_ADVICE}"
             )
-        check_seal(path, document, _ADVICE)
+        document = check_seal(path, document, _ADVICE)
         # Fields that a later version adds are left out.
         return cls(**{field.name: document[field.name] for field in dataclasses.fields(cls)})
 
@@ -98,8 +99,8 @@ def foreign_name(folder: str, made: Made | None) -> str | None:
         made: what it is of; None where nothing in it is known.
     """
     for name in sorted(names_below(folder)):
-        own = re.fullmatch(f"{re.escape(MADE)}({TEMPORARY})?", name)
-        if not own and (made is None or not made.owns(folder, name)):
+        own = _UNFINISHED.fullmatch(name) or (made is not None and (name == MADE or made.owns(folder, name)))
+        if not own:
             return name
     return None
 
@@ -137,20 +138,30 @@ def unfinished_folder(folder: str, made: Made, *, goes_on: bool = True) -> Itera
             f"{folder}: expected unfinished files of an earlier run only, got {foreign!r}; move it away, or delete the "
             "folder"
         )
+    for name in filter(_UNFINISHED.fullmatch, os.listdir(folder)):  # of a process that was killed
+        os.unlink(os.path.join(folder, name))
     if found is not None and (found.replaced or not goes_on or found.names != made.names):
         found.delete(folder)
         found = None
     if found is None:
         made.write(folder)
+    folder_itself = os.stat(folder)
     try:
         yield found or made
     except BaseException:
         if not goes_on:  # what there is serves no later run, and may be what has filled the disk
-            with contextlib.suppress(OSError):  # of a folder that has its name already
-                made.delete(folder)
+            _delete_work(folder, made, folder_itself)
+        elif [*names_below(folder)] == [MADE]:
+            os.unlink(os.path.join(folder, MADE))
         raise
-    finally:
-        with contextlib.suppress(OSError):
+    _delete_work(folder, made, folder_itself)
+
+
+def _delete_work(folder: str, made: Made, itself: os.stat_result) -> None:
+    # Once it has another name, another process may have made one of this name.
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.stat(folder), itself):
+            made.delete(folder)
             if [*names_below(folder)] == [MADE]:
                 os.unlink(os.path.join(folder, MADE))
 

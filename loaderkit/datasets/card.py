@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from loaderkit._base.canonical_json import digest
+from loaderkit._base.canonical_json import check_seal, digest, sealed
 from loaderkit._system.whole_file import whole_file
 from loaderkit.errors import DataFormatError
 
@@ -18,6 +18,7 @@ from .versions import is_version
 CARD = "dataset.json"
 KIND = "loaderkit data set"
 CARD_VERSION = 1
+_ADVICE = 'write the set again or, if you have edited it, take out the field "digest"'
 
 _NAME = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)*", re.ASCII)
 _SPLIT = re.compile(r"[\w-]+", re.ASCII)
@@ -65,7 +66,7 @@ class DatasetCard:
 
 def write_card(folder: str, card: DatasetCard) -> None:
     """Writes the card into the data set's folder, whole or not at all; equal cards are equal bytes."""
-    text = json.dumps(_document(card), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(sealed(_document(card)), indent=2, ensure_ascii=False, allow_nan=False)
     with whole_file(os.path.join(folder, CARD)) as file:
         file.write(text.encode() + b"\n")
 
@@ -75,9 +76,12 @@ def read_card(path: str) -> DatasetCard:
     with open(path, "rb") as file:
         data = file.read()
     try:
-        return _card_of(_json_of(data))
+        document = _json_of(data)
+        card = _card_of(document)
     except ValueError as error:
         raise DataFormatError(f"{path}: {error}; write it again with lk.write_dataset") from None
+    check_seal(path, document, _ADVICE)
+    return card
 
 
 def is_name(text: str) -> bool:
@@ -164,7 +168,7 @@ def _card_of(document: Any) -> DatasetCard:
         raise ValueError(
             f"card_version: expected {CARD_VERSION}, got {got!r:.60}; a newer loaderkit may read it"
         )
-    fields = _checked(document, _FIELDS, "")
+    fields = _checked({name: value for name, value in document.items() if name != "digest"}, _FIELDS, "")
     _require(is_name(fields["name"]), "name", "letters, digits, _, - and .", fields["name"])
     _require(is_version(fields["version"]), "version", "MAJOR.MINOR.PATCH", fields["version"])
     _require(

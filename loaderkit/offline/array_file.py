@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.block_checksums import CheckedBlocks, checksums_of_text, damaged
+from loaderkit._base.canonical_json import check_seal, sealed
 from loaderkit._order.array_digest import digest_of
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.versions import present_versions
@@ -26,6 +28,8 @@ from loaderkit.sources.protocol import short_repr
 
 MAGIC = b"LKARRAY1"
 _END = struct.Struct("<Q8s")  # length of the JSON, magic
+_SEAL = "trailer digest"
+_ADVICE = "delete it to measure again"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class ArrayTrailer:
         digest: of the values, as `digest_of` gives it.
         labels: the label of each code where the function gave labels, else None.
         versions: of loaderkit, numpy and Python that made the file.
+        checksums: of the blocks of the values, as `BlockChecksums` gives them; None in files of version 0.1.
     """
 
     function: str
@@ -45,6 +50,7 @@ class ArrayTrailer:
     digest: str
     labels: list[str] | None
     versions: dict[str, str]
+    checksums: str | None = None
 
 
 def read_array(path: str | os.PathLike[str], source: Any = None) -> NDArray[Any]:
@@ -95,8 +101,11 @@ def read_labels(path: str | os.PathLike[str]) -> list[str]:
 def open_array(path: str | os.PathLike[str]) -> tuple[NDArray[Any], ArrayTrailer]:
     """The values (records,), mapped and read-only, and what they are of.
 
+    All values are compared with their checksums: an array is used without a word to us.
+
     Args:
-        path: of an array file. DataFormatError for another file, FileNotFoundError where there is none.
+        path: of an array file. DataFormatError for another file, ChecksumError for a damaged one, FileNotFoundError
+            where there is none.
     """
     name = os.path.abspath(path)
     try:
@@ -108,7 +117,18 @@ def open_array(path: str | os.PathLike[str]) -> tuple[NDArray[Any], ArrayTrailer
         raise _no_array_file(
             name, f"an array of shape {array.shape}" if hasattr(array, "shape") else "an archive"
         )
-    return array, _read_trailer(name, array.offset + array.nbytes)
+    trailer = _read_trailer(name, array.offset + array.nbytes)
+    _check_values(name, array, trailer)
+    return array, trailer
+
+
+def _check_values(name: str, array: np.memmap[Any, Any], trailer: ArrayTrailer) -> None:
+    begin = array.offset
+    if trailer.checksums is not None:
+        checksums = checksums_of_text(trailer.checksums)
+        CheckedBlocks(name, array.view(np.uint8), checksums, offset=begin, advice=_ADVICE).check_all()
+    elif digest_of(array) != trailer.digest:
+        raise damaged(name, begin, begin + array.nbytes, _ADVICE)
 
 
 def _read_trailer(name: str, begin: int) -> ArrayTrailer:
@@ -121,9 +141,11 @@ def _read_trailer(name: str, begin: int) -> ArrayTrailer:
         length, magic = _END.unpack(behind[-_END.size :])
         document = json.loads(behind[: -_END.size])
         if magic == MAGIC and length == len(behind) - _END.size:
+            check_seal(name, document, _ADVICE, _SEAL)
             fields = dataclasses.fields(ArrayTrailer)
             # Fields that a later version adds are left out.
-            return ArrayTrailer(**{field.name: document[field.name] for field in fields})
+            known = {field.name: document[field.name] for field in fields if field.name in document}
+            return ArrayTrailer(**known)
     except (struct.error, ValueError, KeyError, TypeError):
         pass
     raise _no_array_file(name, f"{len(behind)} other bytes behind the array; it was truncated or written to")
@@ -138,7 +160,7 @@ def _no_array_file(name: str, got: str) -> DataFormatError:
 
 def encoded_trailer(trailer: ArrayTrailer) -> bytes:
     """The bytes behind the array."""
-    document = json.dumps(dataclasses.asdict(trailer), allow_nan=False).encode()
+    document = json.dumps(sealed(dataclasses.asdict(trailer), _SEAL), allow_nan=False).encode()
     return document + _END.pack(len(document), MAGIC)
 
 
@@ -151,10 +173,10 @@ def array_header(dtype: np.dtype[Any], records: int) -> bytes:
 
 
 def trailer_of(
-    values: NDArray[Any], function: str, source: dict[str, Any], labels: list[str] | None
+    values: NDArray[Any], function: str, source: dict[str, Any], labels: list[str] | None, checksums: str
 ) -> ArrayTrailer:
     """What is written behind values (records,)."""
-    return ArrayTrailer(function, source, digest_of(values), labels, present_versions())
+    return ArrayTrailer(function, source, digest_of(values), labels, present_versions(), checksums)
 
 
 def check_of_source(path: str, written: dict[str, Any], records: int, source: Any) -> None:

@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from loaderkit._base.block_checksums import damaged
 from loaderkit._order.permutation import Int64Array
-from loaderkit._packing.block import COUNTS, FRAME_WORDS, UInt32Array, body_words, unpack_pieces
+from loaderkit._packing.block import COUNTS, FRAME_WORDS, Frame, UInt32Array, body_words, unpack_pieces
 from loaderkit.samplers.protocol import Sampler, record_keys_of
 
-from .plan_file import PlanSettings
+from .plan_file import ADVICE, PlanSettings
 from .shared_columns import SharedColumns
 
 
@@ -59,11 +60,18 @@ class PackPlan:
         frames: bytes,
         lengths: SharedColumns,
         order: Sampler | None,
+        path: str | None = None,
     ) -> None:
         self._settings, self._lengths, self._order = settings, lengths, order
         self._words = SharedColumns([words])
         self._digest = settings.digest(frames).hex()[:32]
-        counts = np.frombuffer(frames, "<i8").reshape(settings.blocks, -1).T[:COUNTS].astype(np.int64)
+        table = np.frombuffer(frames, "<i8").reshape(settings.blocks, -1)
+        counts = table.T[:COUNTS].astype(np.int64)
+        # A block of a file is compared with its digest before its first use.
+        self._path, self._offset = path, getattr(words, "offset", 0)
+        self._digests = table[:, COUNTS:].copy()
+        self._good = np.full(settings.blocks, path is None)
+        self._all_good = path is None
         rows, pieces, tokens, empty, long, left_out, read = counts
         sizes = FRAME_WORDS + body_words(rows, pieces, settings.rules.how)
         self._num_rows = rows
@@ -103,6 +111,8 @@ class PackPlan:
         wanted = self._checked(keys)
         rules, (words,) = self._settings.rules, self._words.arrays
         blocks = self._first_rows.searchsorted(wanted, "right") - 1
+        if not self._all_good and not self._good[blocks].all():
+            self._check_blocks(np.unique(blocks))
         row_in_block = wanted - self._first_rows[blocks]
         num_rows = self._num_rows[blocks]
         firsts = self._first_words[blocks] + FRAME_WORDS
@@ -153,6 +163,21 @@ class PackPlan:
         3
         """
         return {"type": "PackPlan", "rows": len(self), "digest": f"sha256:{self._digest}"}
+
+    def _check_blocks(self, blocks: Int64Array) -> None:
+        (words,) = self._words.arrays
+        for block in blocks[~self._good[blocks]].tolist():
+            begin, end = self._first_words[block : block + 2].tolist()
+            data = words[begin:end].tobytes()
+            found = Frame.unpack(data[: 4 * FRAME_WORDS])
+            if (
+                found.sealed(data[4 * FRAME_WORDS :]) != found
+                or found.digest != self._digests[block].tobytes()
+            ):
+                assert self._path is not None
+                raise damaged(self._path, self._offset + 4 * begin, self._offset + 4 * end, ADVICE)
+            self._good[block] = True
+        self._all_good = bool(self._good.all())
 
     def _by_feature(self, columns: list[Int64Array]) -> Int64Array:
         return columns[0] if self.features is None else np.stack(columns, axis=-1)

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.block_checksums import BlockChecksums, CheckedBlocks, checksums_of_text
+from loaderkit._base.canonical_json import check_seal, sealed
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.whole_file import whole_file
 from loaderkit.errors import DataFormatError
@@ -36,6 +38,7 @@ class ArrayProgress:
         dtype: of the values, as numpy writes it; None before the first.
         labels: as in `ArrayTrailer`.
         state: of the loader's iterator behind these values, JSON.
+        checksums: of the blocks of the values, as `BlockChecksums` gives them.
     """
 
     function: str
@@ -45,6 +48,7 @@ class ArrayProgress:
     dtype: str | None = None
     labels: list[str] | None = None
     state: str = ""
+    checksums: str | None = None
 
 
 class PartialArray:
@@ -61,6 +65,14 @@ class PartialArray:
         self._values, self._saved = f"{folder}/values.npy", f"{folder}/progress.json"
         self.progress = self._read() or new
         self.done = self.progress.done
+        self._checksums = BlockChecksums()
+        if self.done:
+            values = self.values().view(np.uint8)
+            begin, advice = self._end_of(0), f"delete {folder} to measure from the beginning"
+            if self.progress.checksums is not None:
+                told = checksums_of_text(self.progress.checksums)
+                CheckedBlocks(self._values, values, told, offset=begin, advice=advice).check_all()
+            self._checksums.update(values.data)
         with above_standard():
             self._file = open(self._values, "r+b" if self.done else "w+b")  # noqa: SIM115 - for `close`
         if self.done:
@@ -69,10 +81,13 @@ class PartialArray:
     def _read(self) -> ArrayProgress | None:
         try:
             with above_standard(), open(self._saved, "rb") as file:
-                progress = ArrayProgress(**json.load(file))
+                document = check_seal(
+                    self._saved, json.load(file), "delete its folder to measure from the beginning"
+                )
+                progress = ArrayProgress(**document)
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError) as error:
+        except (AttributeError, ValueError, TypeError) as error:
             raise DataFormatError(
                 f"{self._saved}: expected the progress of lk.measure, got {error}; delete its folder to measure from "
                 "the beginning"
@@ -95,7 +110,9 @@ class PartialArray:
         """The next values (n,), all of one dtype."""
         if not self.done:
             self._file.write(array_header(values.dtype, self.progress.records))
-        self._file.write(values.tobytes())
+        data = values.tobytes()
+        self._file.write(data)
+        self._checksums.update(data)
         self.done += len(values)
 
     def save(self, dtype: np.dtype[Any] | None, labels: list[str] | None, state: bytes) -> None:
@@ -111,9 +128,10 @@ class PartialArray:
             None if dtype is None else dtype.str,
             labels,
             state.decode(),
+            self._checksums.text(),
         )
         with whole_file(self._saved) as file:
-            file.write(json.dumps(asdict(self.progress), allow_nan=False).encode())
+            file.write(json.dumps(sealed(asdict(self.progress)), allow_nan=False).encode())
 
     def finish(self, target: str) -> None:
         """Gives the file its name; its progress was saved behind the last value."""
@@ -123,7 +141,11 @@ class PartialArray:
         progress = self.progress
         self._file.seek(0, os.SEEK_END)
         self._file.write(
-            encoded_trailer(trailer_of(values, progress.function, progress.source, progress.labels))
+            encoded_trailer(
+                trailer_of(
+                    values, progress.function, progress.source, progress.labels, self._checksums.text()
+                )
+            )
         )
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -139,6 +161,7 @@ class PartialArray:
         os.unlink(self._saved)
         self._file.seek(0)
         self._file.truncate()
+        self._checksums = BlockChecksums()
         self.progress, self.done = ArrayProgress(*list(asdict(self.progress).values())[:3]), 0
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from loaderkit._base.block_checksums import damaged
 from loaderkit._base.canonical_json import canonical
 from loaderkit._packing.block import FRAME_WORDS, Frame, Rules, UInt32Array, body_words
 from loaderkit._system.descriptors import above_standard
@@ -32,6 +33,7 @@ _ALIGNMENT = 64
 _FRAME_BYTES = 4 * FRAME_WORDS
 _HEAD = struct.Struct("<8sQ")
 _END = struct.Struct("<32sQ16x8s")
+ADVICE = "delete it to plan again"
 _NAME = "plan"  # of the file in the folder PATH.partial
 
 # Gives the words of each block from that number on.
@@ -82,7 +84,12 @@ class PlanSettings:
 
     def digest(self, frames: bytes) -> bytes:
         """The sha256 of a whole plan, from the frames of its blocks."""
-        return hashlib.sha256(canonical(self.as_json()).encode() + frames).digest()
+        return digest_of_plan(self.as_json(), frames)
+
+
+def digest_of_plan(settings: dict[str, Any], frames: bytes) -> bytes:
+    """`PlanSettings.digest` of settings as JSON values."""
+    return hashlib.sha256(canonical(settings).encode() + frames).digest()
 
 
 def write_plan(
@@ -165,11 +172,11 @@ def _encoded_head(settings: PlanSettings) -> bytes:
 
 
 def open_plan(path: str, settings: PlanSettings) -> tuple[UInt32Array, bytes]:
-    """The words of all blocks, mapped and read-only, and their frames.
+    """The words of all blocks, mapped and read-only, and their frames, which have the digest of each block.
 
     Args:
         path: of a plan file. FileNotFoundError where there is none, DataFormatError where it is another file or was
-            truncated.
+            truncated, ChecksumError where its head or end was damaged.
         settings: that it must have; ValueError naming those that differ.
     """
     size = os.path.getsize(path)
@@ -180,18 +187,19 @@ def open_plan(path: str, settings: PlanSettings) -> tuple[UInt32Array, bytes]:
         try:
             found = json.loads(file.read(nbytes))
         except ValueError:
-            raise _no_plan(path, "a damaged head") from None
-        _check_settings(path, found, settings.as_json())
+            raise damaged(path, 0, _HEAD.size + nbytes, ADVICE) from None
         file.seek(max(0, size - _END.size))
         digest, blocks, magic = _END.unpack(file.read(_END.size).ljust(_END.size))
         begin = size - _END.size - _FRAME_BYTES * blocks
         head = len(_encoded_head(settings))
-        if magic != MAGIC or blocks != settings.blocks or begin < head:
+        if magic != MAGIC or begin < _HEAD.size + nbytes:
             raise _no_plan(path, f"{size} bytes without its end")
         file.seek(begin)
         frames = file.read(_FRAME_BYTES * blocks)
-        if settings.digest(frames) != digest:
-            raise _no_plan(path, "a damaged end")
+        if digest_of_plan(found, frames) != digest:
+            place = (0, head) if found != settings.as_json() else (begin, size)
+            raise damaged(path, place[0], place[1], ADVICE)
+        _check_settings(path, found, settings.as_json())
         words = np.memmap(file, np.dtype("<u4"), mode="r", offset=head, shape=((begin - head) // 4,))
     return words, frames
 
@@ -208,5 +216,5 @@ def _check_settings(path: str, found: dict[str, Any], expected: dict[str, Any]) 
 
 def _no_plan(path: str, got: str) -> DataFormatError:
     return DataFormatError(
-        f"{path}: expected a file of lk.plan_packing, got {got}; delete it to plan again, or give another path"
+        f"{path}: expected a file of lk.plan_packing, got {got}; {ADVICE}, or give another path"
     )

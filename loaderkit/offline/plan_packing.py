@@ -163,7 +163,7 @@ def _planned(
         if not os.path.exists(path):
             with progress_bar("blocks", settings.blocks) as advance:
                 write_plan(path, settings, blocks_from, advance)
-        plan = PackPlan(settings, *open_plan(path, settings), lengths, order)
+        plan = PackPlan(settings, *open_plan(path, settings), lengths, order, path)
     if not len(plan):
         raise ValueError(
             f"lengths: expected a document with tokens for a row, got {plan.empty_documents} empty and "

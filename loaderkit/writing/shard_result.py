@@ -6,7 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from loaderkit._base.canonical_json import check_seal, sealed
 from loaderkit._system.whole_file import whole_file
+from loaderkit.errors import ChecksumError
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class ShardResult:
     def write(self, path: str) -> None:
         """Writes the `.done` file, whole or not at all."""
         with whole_file(path) as file:
-            file.write(json.dumps(dataclasses.asdict(self), sort_keys=True, allow_nan=False).encode())
+            file.write(json.dumps(sealed(dataclasses.asdict(self)), sort_keys=True, allow_nan=False).encode())
 
 
 def read_result(path: str, job: str, data: str | None) -> ShardResult | None:
@@ -40,10 +42,16 @@ def read_result(path: str, job: str, data: str | None) -> ShardResult | None:
     """
     try:
         with open(path, "rb") as file:
-            result = ShardResult(**json.loads(file.read()))
+            result = ShardResult(**check_seal(path, json.loads(file.read()), ""))
         if result.job != job or (data is not None and os.stat(data).st_size != result.nbytes):
             return None
-    except (FileNotFoundError, ValueError, TypeError):
+    except (
+        FileNotFoundError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        ChecksumError,
+    ):  # damaged: it is done again
         return None
     return result
 

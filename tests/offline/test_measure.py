@@ -1,8 +1,10 @@
 """lk.measure: a value for each record in an array file, made once, and continued after a kill."""
 
+import dataclasses
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
@@ -13,7 +15,9 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
+from loaderkit._base.canonical_json import sealed
 from loaderkit._system.made_folder import Made
+from loaderkit.offline.array_file import open_array
 from loaderkit.offline.measure import BATCH, SAVED_EVERY
 
 RECORDS = 3 * BATCH + 7
@@ -320,7 +324,7 @@ def test_a_state_of_another_version_begins_again(path, caplog):
     with open(progress) as file:
         document = json.load(file)
     with open(progress, "w") as file:
-        json.dump({**document, "state": "{}"}, file)
+        json.dump(sealed({**document, "state": "{}"}), file)
     assert lk.measure(Named(), double, path).tolist() == [2 * key for key in range(RECORDS)]
     assert "measuring from the beginning" in caplog.text
 
@@ -364,3 +368,40 @@ def test_a_damaged_progress_is_an_error_that_says_what_to_delete(tmp_path, conte
         lk.DataFormatError, match=r"progress.json: expected the progress of lk.measure, got .*; delete"
     ):
         lk.measure(["a"], len, tmp_path / "lengths.npy")
+
+
+@pytest.mark.parametrize("version", ["0.1", "now"])
+def test_a_damaged_array_file_gives_no_other_value(path, version):
+    """A flipped bit of a value, of a label or of what the values are of."""
+    lk.measure(["a", "b"] * 40_000, str, path)
+    if version == "0.1":
+        array, trailer = open_array(path)
+        document = dataclasses.asdict(trailer)
+        del document["checksums"]
+        data = json.dumps(document).encode()
+        head = Path(path).read_bytes()[: array.offset + array.nbytes]
+        Path(path).write_bytes(head + data + struct.pack("<Q8s", len(data), b"LKARRAY1"))
+    whole = Path(path).read_bytes()
+    labels = whole.index(b'"labels"') + 12
+    for place in (128, 100_003, 320_000, *((labels,) if version == "now" else ())):
+        Path(path).write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        for read in (lk.read_array, lk.read_labels):
+            with pytest.raises(lk.ChecksumError, match=r"values\.npy: .*; delete it to measure again"):
+                read(path)
+    Path(path).write_bytes(whole)
+    assert lk.read_labels(path) == ["a", "b"]
+
+
+def test_damaged_progress_is_no_progress(path):
+    """A flipped bit of a value that was saved, or of what says how far the file is."""
+    with pytest.raises(OSError, match="truncated"):
+        lk.measure(Named(bad={2 * BATCH}), double, path)
+    for name, place in (("values.npy", 200), ("progress.json", None)):
+        file = Path(f"{path}.partial/{name}")
+        whole = file.read_bytes()
+        place = place or whole.index(b'"done": ') + 8
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(lk.ChecksumError, match=rf"{name}: .*; delete .* to measure from the beginning"):
+            lk.measure(Named(), double, path)
+        file.write_bytes(whole)
+    assert len(lk.measure(Named(), double, path)) == RECORDS

@@ -1,7 +1,9 @@
 """Plans of packed rows: what is in them, the same bytes by any way, and errors for what can't be planned."""
 
+import functools
 import os
 import pickle
+import re
 import resource
 import signal
 import subprocess
@@ -17,6 +19,7 @@ from packing_twins import naive_rows
 import loaderkit as lk
 from loaderkit._order.mixing import fold
 from loaderkit._order.permutation import Permutation
+from loaderkit._packing.block import Frame
 from loaderkit.offline import plan_packing as module
 from loaderkit.offline.array_file import open_array
 
@@ -360,7 +363,44 @@ def test_files_that_are_not_the_plan(tmp_path):
     whole = path.read_bytes()
     frame = bytearray(whole)
     frame[-120] ^= 1
-    for damaged in (whole[:-1], whole[:10], b"", bytes(frame), b"text" * 99):
+    path.write_bytes(frame)
+    with pytest.raises(lk.ChecksumError, match=r"a\.plan: bytes 352 to 488 .*; delete it to plan again"):
+        lk.plan_packing([3, 2, 1], 4, path)
+    for damaged in (whole[:-1], whole[:10], b"", b"text" * 99):
         path.write_bytes(damaged)
         with pytest.raises(lk.DataFormatError, match=r"a\.plan: expected a file of lk.plan_packing, got "):
             lk.plan_packing([3, 2, 1], 4, path)
+
+
+@pytest.mark.parametrize("how", ["best_fit", "concat_then_split"])
+def test_a_damaged_plan_gives_no_other_row(tmp_path, how):
+    """A flipped bit anywhere: the rows are right, or an error names the file, the bytes and what to do."""
+    path, lengths = tmp_path / "a.plan", np.random.default_rng(3).integers(0, 40, 900)
+    make = functools.partial(lk.plan_packing, lengths, 32, path, how=how, block=150)
+    expected = make().rows(range(len(make())))
+    whole = path.read_bytes()
+    found = set()
+    for place in [*range(0, 300, 7), *range(300, len(whole) - 600, 101), *range(len(whole) - 600, len(whole), 17)]:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+        try:
+            rows = make().rows(range(len(expected.counts)))
+        except (lk.ChecksumError, lk.DataFormatError) as error:
+            told = re.fullmatch(r".*a\.plan: (bytes ([\d,]+) to ([\d,]+))?.*; delete it to plan again.*", str(error))
+            begin, end = (int((each or "").replace(",", "") or place) for each in told.groups()[1:])
+            found.add(type(error).__name__ if begin <= place <= end else "misplaced")
+        else:
+            found.add("equal")  # of the spaces behind the head and the zeros at the end
+            assert all(np.array_equal(*pair) for pair in zip(rows, expected))
+    assert found == {"ChecksumError", "DataFormatError", "equal"}
+
+
+def test_a_block_is_compared_before_its_first_use_only(tmp_path, monkeypatch):
+    path = tmp_path / "a.plan"
+    plan = lk.plan_packing(np.arange(1, 901), 900, path, block=150)
+    compared = []
+    sealed = Frame.sealed
+    monkeypatch.setattr(Frame, "sealed", lambda frame, body: compared.append(frame) or sealed(frame, body))
+    for expected, row in ((0, None), (1, 0), (1, 0), (2, len(plan) - 1)):
+        if row is not None:
+            plan.rows([row])
+        assert len(compared) == expected

@@ -1,6 +1,7 @@
 """lk.map_shards: the same bytes for any workers, what is done isn't done again, values folded in order."""
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -240,6 +241,22 @@ def test_a_file_of_another_version_is_not_taken_for_one_of_this(tmp_path, monkey
                 run(version)
     run(1)
     assert read(tmp_path / "out") == [2, 4]
+
+
+def test_a_damaged_done_file_is_no_result(tmp_path):
+    """The value of a shard was folded from it, whatever it said."""
+
+    def failing(record):
+        if record == 599:
+            raise ValueError("stop")
+        return record
+
+    run = functools.partial(lk.map_shards, path=tmp_path / "sum", version=1, reduce=int.__add__, shards=3)
+    with pytest.raises(ValueError, match="stop"):
+        run(failing, range(600))
+    for done in (tmp_path / "sum.partial").glob("*.done"):
+        done.write_text(done.read_text().replace('"value": 1', '"value": 7'))
+    assert run(int, range(600)) == sum(range(600))
 
 
 SCRIPT = """

@@ -10,7 +10,7 @@ import pytest
 from loaderkit.datasets.card import CARD, DatasetCard, ShardFile, read_card, write_card
 from loaderkit.datasets.features import features_of
 from loaderkit.datasets.open import open as open_dataset
-from loaderkit.errors import DataFormatError, FileChangedError
+from loaderkit.errors import ChecksumError, DataFormatError, FileChangedError
 from loaderkit.sources import ConcatDataSource, SubsetDataSource
 from loaderkit.sources.fingerprint import fingerprint_of
 
@@ -237,8 +237,22 @@ def test_a_card_that_is_wrong(tmp_path, place, value, message):
     for step in place[:-1]:
         inner = inner[step]
     inner[place[-1]] = value
+    if place == ["version"]:
+        del document["digest"]  # as who edits a card is told
     (folder / CARD).write_text(json.dumps(document))
     with pytest.raises(DataFormatError, match=rf"dataset\.json: {message}"):
+        open_dataset("numbers", "train", data_dir=tmp_path)
+
+
+def test_a_card_with_a_flipped_bit(tmp_path):
+    """In a value that is as good as the one that was written."""
+    folder, _ = write_version(tmp_path, "1.0.0")
+    text = (folder / CARD).read_text()
+    place = text.index('"sha256": "') + 11
+    (folder / CARD).write_text(text[:place] + "10"[text[place] == "1"] + text[place + 1 :])
+    with pytest.raises(
+        ChecksumError, match=r"dataset\.json: .*; write the set again or, if you have edited it, take out"
+    ):
         open_dataset("numbers", "train", data_dir=tmp_path)
 
 

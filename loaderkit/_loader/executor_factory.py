@@ -65,8 +65,7 @@ def make_executor(
             feeder=feeder,
         )
     except TransportError as error:
-        advice = f"Make it where it is used first, or {without_workers}."
-        raise TransportError(f"{error}. {advice}") from error.__cause__
+        raise TransportError(f"{error}, or {without_workers}.") from error.__cause__
 
 
 def memory_budget(chosen: int | None, available: int | None) -> int | None:

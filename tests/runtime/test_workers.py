@@ -14,6 +14,7 @@ from internals import executor_of, worker_pids
 from runtime_loaders import Trap, all_same, numbers, row, write_to
 
 import loaderkit as lk
+import loaderkit.interop.grain as grain
 
 WORKERS: dict[str, Any] = {"worker_count": 2, "worker_kind": "process"}
 ONE: dict[str, Any] = {"worker_count": 1, "worker_kind": "process"}  # where starting them is most of the time
@@ -316,6 +317,24 @@ def test_what_cannot_be_sent_is_named_with_its_attribute(options, named):
     with pytest.raises(lk.TransportError, match=named) as error:
         iter(loader)
     assert "worker_kind='thread'" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("load", "wrapped"), [(lk.load, lk.Map), (grain.load, grain.MapOperation)], ids=["lk", "grain"]
+)
+def test_a_class_of_the_script_that_jax_knows_as_a_pytree_is_refused(load, wrapped):
+    """A worker would get it without its registration, and what is a tree here would be a leaf there."""
+    tree_util = pytest.importorskip("jax.tree_util", reason="needs the jax package")
+
+    class Point:
+        def __init__(self, x):
+            self.x = x
+
+    tree_util.register_pytree_node(Point, lambda point: ((point.x,), None), lambda _, parts: Point(*parts))
+    options = {"num_epochs": 1, "transformations": [wrapped(Point)]}
+    with pytest.raises(lk.TransportError, match=r"Point is registered .* Put it into a module, or work"):
+        iter(load([1, 2], worker_count=1, **options))
+    assert [point.x for point in load([1, 2], **options)] == [1, 2]
 
 
 @pytest.mark.parametrize("size", [None, 4])

@@ -2,6 +2,7 @@
 
 import contextlib
 import pickle
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,7 +31,14 @@ def pack_first_messages(program: Program, packer: Packer) -> tuple[bytes, list[i
         try:
             pickled = packer.teach(program)
         except Exception as error:
-            raise TransportError(_what_cannot_travel(program, error)) from error
+            what = _what_cannot_travel(program, error)
+            raise TransportError(f"{what}. Make it where it is used first") from error
+    for cls in packer.classes():
+        if _registered(cls):
+            raise TransportError(
+                f"{cls.__qualname__} is registered with JAX as a pytree, and worker processes would get it without "
+                "that: they can't import it. Put it into a module"
+            )
     preparation = Preparation.of_this_process(packer.by_value)
     prepare = wire.frame(wire.PREPARE, pickle.dumps(preparation))
     return prepare + wire.frame(wire.PROGRAM, pickled), list(descriptors)
@@ -41,6 +49,16 @@ def operations_now(program: Program) -> bytes:
     with sending():
         operations: bytes = cloudpickle.dumps(program.operations)
     return operations
+
+
+def _registered(cls: type) -> bool:
+    jax = sys.modules.get("jax.tree_util")
+    if jax is None or issubclass(cls, tuple):  # a named tuple is a pytree everywhere
+        return False
+    try:
+        return not jax.all_leaves([object.__new__(cls)])
+    except TypeError:  # abstract, or with memory of its own as an array
+        return False
 
 
 def _what_cannot_travel(program: Program, error: Exception) -> str:

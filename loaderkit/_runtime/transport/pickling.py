@@ -57,6 +57,10 @@ class Packer:
         self.by_value |= pickler.by_value
         return out.getvalue()
 
+    def classes(self) -> list[type]:
+        """Those that the other side has by value."""
+        return [_CLASSES[number] for number in self.known]
+
 
 def all_classes() -> set[str]:
     """Numbers of the classes that this process was sent or has sent."""

@@ -215,7 +215,7 @@ class ElementQueue:
             gaps = np.diff(run.record_numbers, prepend=-1 - self._empty, append=run.records) - 1
             self._empty = int(gaps[-1])
             if run.failed is not None:
-                gaps = gaps[:-1]  # its last records weren't processed
+                gaps = gaps[: run.size]  # the records after its last element weren't processed
             if np.any(gaps >= limit):
                 run.size = int(np.argmax(gaps >= limit))
                 error = ValueError(

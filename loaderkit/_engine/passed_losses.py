@@ -41,10 +41,9 @@ def losses_of(
 
 
 def losses_left(streams: Mapping[int, LogicalStream]) -> tuple[Loss, ...]:
-    """Those after the last element, without records that were read a second time to fill the last batch up."""
-    return tuple(
-        loss for stream in streams.values() for pass_number, loss in stream.losses if not pass_number
-    )
+    """Those after the last element, by index, without records read a second time to fill the last batch up."""
+    left = [lost for stream in streams.values() for lost in stream.losses if not lost[0]]
+    return tuple(loss for _, loss in sorted(left, key=_place_of))
 
 
 def _passed(

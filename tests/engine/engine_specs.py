@@ -1,5 +1,7 @@
 """Hypothesis strategies for streams of both kinds, small enough that all their corners are met."""
 
+from dataclasses import replace
+
 from engine_twins import ChainSpec, GridSpec
 from hypothesis import strategies as st
 
@@ -11,6 +13,23 @@ def few(of: st.SearchStrategy) -> st.SearchStrategy[frozenset]:
     return st.just(frozenset()) | st.just(frozenset()) | st.frozensets(of, max_size=2)
 
 
+def many(of: st.SearchStrategy) -> st.SearchStrategy[frozenset]:
+    """Nothing in every other stream, else several: bad records come singly and in rows."""
+    return st.just(frozenset()) | st.frozensets(of, min_size=1, max_size=9)
+
+
+@st.composite
+def bad_records(draw: st.DrawFn, spec: ChainSpec) -> ChainSpec:
+    """A stream, perhaps with bad records: left out, or others read for them."""
+    begin, length, stride = draw(st.integers(0, 40)), draw(st.integers(0, 5)), spec.streams
+    lost = draw(many(st.integers(0, 60))) | {begin + k * stride for k in range(length)}
+    left_out = not spec.plain and draw(st.booleans())
+    fails = {index for level, index in spec.fails if level == 0}
+    tolerance = draw(st.integers(1, 5)) if left_out else None
+    patience = spec.patience if tolerance is None else None  # as where a record fails
+    return replace(spec, lost=lost - fails, tolerance=tolerance, patience=patience)
+
+
 @st.composite
 def grid_specs(draw: st.DrawFn) -> GridSpec:
     rows, group = draw(st.integers(1, 9)), draw(st.integers(1, 3))
@@ -19,6 +38,7 @@ def grid_specs(draw: st.DrawFn) -> GridSpec:
     finish = draw(st.booleans())
     zeros = draw(st.integers(0, 3))
     unreal = zeros > 0 and draw(st.booleans())
+    fails = draw(few(st.integers(0, records)))
     return GridSpec(
         rows=rows,
         steps=steps,
@@ -30,7 +50,8 @@ def grid_specs(draw: st.DrawFn) -> GridSpec:
         finish=finish,
         in_place=draw(st.booleans()) if finish else True,
         prefetch=draw(st.integers(1, 4)),
-        fails=draw(few(st.integers(0, records))),
+        fails=fails,
+        lost=draw(many(st.integers(0, records))) - fails,
         odd=draw(few(st.integers(0, records))),
         batch_fails=draw(few(st.integers(0, steps))) if finish else frozenset(),  # rows in place make a batch
         feed_fails=draw(st.none() | st.none() | st.none() | st.integers(0, steps)),
@@ -59,7 +80,7 @@ def chain_specs(draw: st.DrawFn, most_streams: int = 3) -> ChainSpec:
     feed_fails = draw(st.none() | st.none() | st.none() | st.integers(0, 60))
     # Which is the error where a record fails that nothing stands before may depend on the cut.
     patient = plain or fails or feed_fails is not None
-    return ChainSpec(
+    spec = ChainSpec(
         groupings=tuple(groupings),
         flats=tuple(kind == "flat" for kind in kinds),
         fans=tuple(fans),
@@ -74,6 +95,7 @@ def chain_specs(draw: st.DrawFn, most_streams: int = 3) -> ChainSpec:
         feed_fails=feed_fails,
         nbytes=draw(WEIGHTS),
     )
+    return draw(bad_records(spec))
 
 
 @st.composite
@@ -86,7 +108,7 @@ def ending_specs(draw: st.DrawFn) -> ChainSpec:
     masks = short == "pad" and draw(st.booleans())
     if count > 1 or masks:
         kinds[-1] = "none"
-    return ChainSpec(
+    spec = ChainSpec(
         groupings=tuple(groupings),
         short=short,
         masks=masks,
@@ -100,6 +122,7 @@ def ending_specs(draw: st.DrawFn) -> ChainSpec:
         fails=draw(few(st.tuples(st.integers(0, len(groupings)), st.integers(0, 60)))),
         nbytes=draw(WEIGHTS),
     )
+    return draw(bad_records(spec))
 
 
 def _fans(kind: str) -> st.SearchStrategy[tuple[int, ...]]:

@@ -5,7 +5,7 @@ fit no slot, how many children a record has. `elements()` is the naive twin: gen
 workers. `work(task, reach)` is a worker.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count, repeat, takewhile
 from typing import Any
@@ -17,9 +17,21 @@ from loaderkit._engine.grouping import Grouping
 from loaderkit._engine.row_scheduler import RowScheduler
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stream_scheduler import StreamScheduler
-from loaderkit._engine.task import MakeBatch, ReadRows, ReadStream, RowsPart, Slot, Span, Task, TaskResult
+from loaderkit._engine.task import (
+    MakeBatch,
+    ReadRows,
+    ReadStream,
+    RowsPart,
+    RowsRead,
+    Slot,
+    Span,
+    Task,
+    TaskResult,
+)
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.fill import Fill
+from loaderkit._order.loss import Loss
+from loaderkit.errors import BadRecordsError
 
 ROW_NBYTES = 1024
 
@@ -33,15 +45,23 @@ class RowLayout:
 
 
 class BoomError(Exception):
-    """What ends a naive stream: `args[0]` is what the engine has to say of it."""
+    """What ends a naive stream: `args[0]` is what the engine has to say of it.
+
+    `cursors`: behind a batch that failed, where each stream goes on; None where the failure is no batch's.
+    """
+
+    def __init__(self, said: object, cursors: dict[int, Cursor] | None = None) -> None:
+        super().__init__(said)
+        self.cursors = cursors
 
 
 @dataclass(frozen=True)
 class Popped:
-    """One element of a naive stream; `ends` as Ready has them."""
+    """One element of a naive stream; `ends` as Ready has them, `losses` the indices of bad records told with it."""
 
     value: Any
     ends: dict[int, Cursor] | None = None
+    losses: tuple[int, ...] = ()
 
 
 class Reach:
@@ -73,6 +93,15 @@ def keys_of(indices: np.ndarray) -> np.ndarray:
     return 7 * indices + 1
 
 
+def losses_at(indices: list[int], lost: frozenset[int]) -> tuple[Loss, ...]:
+    """What a worker says of the bad records among those of its task."""
+    return tuple(
+        Loss(place, index, key_of(index), index, "Map", "bad")
+        for place, index in enumerate(indices)
+        if index in lost
+    )
+
+
 # --- batches whose rows have a place before they are read -------------------------------------------------------
 
 
@@ -102,6 +131,7 @@ class GridSpec:
     prefetch: int = 2
     fails: frozenset[int] = frozenset()  # indices of records
     odd: frozenset[int] = frozenset()  # indices of records whose rows fit no slot
+    lost: frozenset[int] = frozenset()  # indices of bad records that others were read for
     batch_fails: frozenset[int] = frozenset()  # steps
     feed_fails: int | None = None  # step
     nbytes: int = 300  # of one element of an output
@@ -168,7 +198,9 @@ class GridSpec:
                     raise BoomError(("record", index))
             if ("batch", step) in self.given_up:
                 raise BoomError(self.given_up["batch", step])
-            yield Popped(self._batch(step, self._grouped(indices)))
+            batch = self._batch(step, self._grouped(indices))
+            real = not self.fill_of(step) or not self.unreal
+            yield Popped(batch, losses=tuple(sorted(self.lost & {*indices.tolist()})) if real else ())
 
     def _grouped(self, indices: np.ndarray) -> list[Any]:
         return [tuple(indices[k : k + self.group].tolist()) for k in range(0, len(indices), self.group)]
@@ -205,6 +237,11 @@ class GridSpec:
         if isinstance(task, MakeBatch):
             return self._finish(task, reach)
         assert isinstance(task, ReadRows)
+        result, output = self._read(task, reach)
+        read = list(takewhile(lambda index: index not in self.fails, task.indices.tolist()))
+        return replace(result, losses=losses_at(read, self.lost)), output
+
+    def _read(self, task: ReadRows, reach: Reach) -> tuple[RowsRead, list[list[Any]]]:
         assert np.array_equal(task.keys, keys_of(task.indices))
         parts: list[RowsPart] = []
         output: list[list[Any]] = []
@@ -286,6 +323,7 @@ class _Element:
     value: Any
     begin: Cursor
     end: Cursor
+    lasts: tuple[tuple[int, int, int], ...] = ()  # by stream: its number, pass and index of its last record
 
 
 @dataclass
@@ -293,7 +331,9 @@ class ChainSpec:
     """A stream whose operations change the number of rows, or hand out single elements.
 
     `fans[level]` says how many children the elements of a level have, in turn by their first index: with `flats[level]`
-    as a FlatMap, else (0 or 1) as a Filter. `plain`: nothing changes, and there are no cursors to keep.
+    as a FlatMap, else (0 or 1) as a Filter. `plain`: nothing changes, and there are no cursors to keep. `lost` are the
+    indices of bad records: left out, where a tolerance says how many in a row are too many; else others are read for
+    them.
     """
 
     groupings: tuple[tuple[int, bool], ...] = ((3, True),)  # rows of one stream, whether the last is kept
@@ -311,6 +351,9 @@ class ChainSpec:
     patience: int | None = None
     fails: frozenset[tuple[int, int]] = frozenset()  # (level, first index)
     feed_fails: int | None = None  # index
+    lost: frozenset[int] = frozenset()
+    tolerance: int | None = None
+    pass_number: int = 0
     nbytes: int = 300
     given_up: dict[Any, object] = field(default_factory=dict)
 
@@ -338,6 +381,7 @@ class ChainSpec:
             start={stream: self.start_of(stream) for stream in self.owned},
             prefetch=self.prefetch,
             empty_limit=self.patience,
+            tolerance=self.tolerance,
         )
 
     def whole(self) -> "ChainSpec":
@@ -351,7 +395,8 @@ class ChainSpec:
 
     # --- the naive stream ---------------------------------------------------------------------------------------
 
-    def elements(self) -> Iterator[Popped]:
+    def elements(self) -> Generator[Popped, None, tuple[int, ...]]:
+        """The elements; returns the bad records after the last one."""
         sources = self._rows()
         if self.short:
             made = self._filled(sources)
@@ -361,10 +406,30 @@ class ChainSpec:
         else:
             (stream, source), *_ = sources.items()
             made = ((element, {stream: element.end}) for element in source)
+        told: set[tuple[int, int]] = set()
         for element, ends in made:
+            losses = sorted(self._lost_before(element, ends) - told)
+            told.update(losses)
             yield Popped(
-                element.value, None if self.plain else {s: self.padded(end) for s, end in ends.items()}
+                element.value,
+                None if self.plain else self._padded(ends),
+                tuple(index for _, index in losses),
             )
+        left = {(0, index) for stream in self.owned for index in self.indices(stream) if index in self.lost}
+        return tuple(index for _, index in sorted(left - told))
+
+    def _lost_before(self, element: _Element, ends: dict[int, Cursor]) -> set[tuple[int, int]]:
+        """Pass and index of the bad records that an element passes: those before its end, or up to its last record."""
+        passed = set()
+        for stream in self.owned:
+            after = (0, ends[stream][0]) if stream in ends else (0, 0)
+            if self.tolerance is None:
+                after = max([after, *((n, index + 1) for s, n, index in element.lasts if s == stream)])
+            for number in range(after[0] + 1):
+                spec = self if number == 0 else replace(self, start={})
+                upto = takewhile(lambda index: (number, index) < after, spec.indices(stream))  # noqa: B023
+                passed |= {(number, index) for index in upto if index in self.lost}
+        return passed
 
     def _rows(self) -> dict[int, Iterator[_Element]]:
         sources = {stream: self._records(stream) for stream in self.owned}
@@ -376,6 +441,7 @@ class ChainSpec:
     def _filled(self, sources: dict[int, Iterator[_Element]]) -> Iterator[tuple[_Element, dict[int, Cursor]]]:
         """The last batches where a stream that ends is filled up, or is an error."""
         level, (rows, _), behind = len(self.groupings), self.groupings[-1], (self.stop or 0,)
+        passed = 0
         while True:
             taken = {stream: [e for _, e in zip(range(rows), source)] for stream, source in sources.items()}
             lack = {stream: rows - len(elements) for stream, elements in taken.items()}
@@ -386,48 +452,70 @@ class ChainSpec:
                 break
             ends = {s: behind if lack[s] else elements[-1].end for s, elements in taken.items()}
             while self.short == "wrap" and len(taken[first]) < rows:
-                again = replace(self, start={})._rows()[first]
+                passed += 1
+                again = replace(self, start={}, pass_number=passed)._rows()[first]
                 taken[first] += [e for _, e in zip(range(rows - len(taken[first])), again)]
             begin = self.padded(taken[first][0].begin)
             if ("batch", level, first, begin) in self.given_up:
-                raise BoomError(self.given_up["batch", level, first, begin])
+                raise BoomError(self.given_up["batch", level, first, begin], self._padded(ends))
+            lasts = tuple(last for elements in taken.values() if elements for last in elements[-1].lasts)
             values = [
                 value
                 for elements in taken.values()
                 for value in [*(e.value for e in elements), *["zeros"] * (rows - len(elements))]
             ]
-            yield from self._finished(level, values, begin, ends)
+            yield from self._finished(level, values, begin, ends, lasts)
             if self.short == "wrap" and lack[first]:
                 return
-        if self.masks and next(self.whole()._rows()[0], None) is not None:
+        if self.masks and self._has_rows():
             for zeros in repeat(["zeros"] * rows * len(sources)):
                 yield from self._finished(level, zeros, self.padded(behind), dict.fromkeys(sources, behind))
 
+    def _has_rows(self) -> bool:
+        try:
+            return next(self.whole()._rows()[0], None) is not None
+        except BoomError as boom:
+            raise BoomError(boom.args[0]) from None  # of the whole data, not of a place in these streams
+
     def _finished(
-        self, level: int, values: list[Any], begin: Cursor, ends: dict[int, Cursor]
+        self,
+        level: int,
+        values: list[Any],
+        begin: Cursor,
+        ends: dict[int, Cursor],
+        lasts: tuple[tuple[int, int, int], ...] = (),
     ) -> Iterator[tuple[_Element, dict[int, Cursor]]]:
         first = next(iter(ends))
         start = self.start_of(first) if len(ends) == 1 else ()
-        made, error = self._stage(level, [self._batch(level, values, begin, ends[first])], start)
+        made, error = self._stage(level, [self._batch(level, values, begin, ends[first], lasts)], start)
         for element in made:
             yield element, ends if len(ends) > 1 else {first: element.end}
         if error is not None:
-            raise BoomError(error)
+            raise BoomError(error, self._padded(ends))
+
+    def _padded(self, ends: dict[int, Cursor]) -> dict[int, Cursor]:
+        return {stream: self.padded(end) for stream, end in ends.items()}
 
     def _records(self, stream: int) -> Iterator[_Element]:
-        barren = 0
+        barren = lost = 0
         for index in self.indices(stream):
             if index == self.feed_fails:
                 raise BoomError(("feed", index))
             if ("read", stream, index) in self.given_up:
                 raise BoomError(self.given_up["read", stream, index])
-            made, error = self._stage(
-                0, [_Element((stream, index), (index,), (index + 1,))], self.start_of(stream)
-            )
+            lost = lost + 1 if self._left_out(index) else 0
+            if lost and lost == self.tolerance:
+                raise BoomError(BadRecordsError)
+            lasts = ((stream, self.pass_number, index),)
+            record = _Element((stream, index), (index,), (index + 1,), lasts)
+            made, error = self._stage(0, [] if lost else [record], self.start_of(stream))
             yield from made
             if error is not None:
                 raise BoomError(error)
             barren = self._barren(barren, made)
+
+    def _left_out(self, index: int) -> bool:
+        return index in self.lost and self.tolerance is not None
 
     def _barren(self, barren: int, made: list[_Element]) -> int:
         barren = 0 if made else barren + 1
@@ -446,25 +534,33 @@ class ChainSpec:
                 return
             first, *_ = taken
             begin = self.padded(taken[first][0].begin)
+            ends = {s: elements[-1].end for s, elements in taken.items()}
             if ("batch", level, first, begin) in self.given_up:
-                raise BoomError(self.given_up["batch", level, first, begin])
+                raise BoomError(self.given_up["batch", level, first, begin], self._padded(ends))
             values = [element.value for elements in taken.values() for element in elements]
+            lasts = tuple(last for elements in taken.values() for last in elements[-1].lasts)
             start = self.start_of(first) if len(sources) == 1 else ()
-            batch = self._batch(level, values, begin, taken[first][-1].end)
+            batch = self._batch(level, values, begin, taken[first][-1].end, lasts)
             made, error = self._stage(level, [batch], start)
             for element in made:
-                ends = {s: elements[-1].end for s, elements in taken.items()}
                 yield element, ends if len(sources) > 1 else {first: element.end}
             if error is not None:
-                raise BoomError(error)
+                raise BoomError(error, self._padded(ends))
             barren = self._barren(barren, made)
             if short:
                 return
 
     # --- what a worker does -------------------------------------------------------------------------------------
 
-    def _batch(self, level: int, values: list[Any], begin: Cursor, end: Cursor) -> _Element:
-        return _Element(("batch", level, *values), begin[: sum(self.flats[:level]) + 1], end)
+    def _batch(
+        self,
+        level: int,
+        values: list[Any],
+        begin: Cursor,
+        end: Cursor,
+        lasts: tuple[tuple[int, int, int], ...] = (),
+    ) -> _Element:
+        return _Element(("batch", level, *values), begin[: sum(self.flats[:level]) + 1], end, lasts)
 
     def _stage(
         self, level: int, elements: list[_Element], start: Cursor
@@ -483,7 +579,7 @@ class ChainSpec:
             for k in range(start[depth + 1] if entered else 0, n):
                 begin = (*element.begin, k)
                 end = (*element.begin, k + 1) if k < n - 1 else element.end
-                made.append(_Element((*element.value, "child", k), begin, end))
+                made.append(_Element((*element.value, "child", k), begin, end, element.lasts))
         return made, None
 
     def give_up(self, task: Task, error: object, at: int | None = None) -> None:
@@ -499,7 +595,8 @@ class ChainSpec:
         if isinstance(task, ReadStream):
             assert np.array_equal(task.keys, keys_of(task.indices))
             stream = int(task.indices[0]) % self.streams
-            elements = [_Element((stream, i), (i,), (i + 1,)) for i in task.indices.tolist()]
+            read = task.indices.tolist()
+            elements = [_Element((stream, i), (i,), (i + 1,)) for i in read if not self._left_out(i)]
             level = 0
         else:
             assert isinstance(task, MakeBatch)
@@ -519,7 +616,8 @@ class ChainSpec:
         begins, ends = self._cursors([e.begin for e in made]), self._cursors([e.end for e in made])
         result: TaskResult
         if isinstance(task, ReadStream):
-            result = stream_read(begins, ends, len(made), error)
+            read = read if error is None else read[: read.index(error[2])]
+            result = stream_read(begins, ends, len(made), error, losses_at(read, self.lost))
         else:
             result = batch_made(begins, ends, len(made), error=error)
         return result, [[e.value for e in made]]

@@ -22,6 +22,7 @@ from loaderkit._engine.task import (
 )
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.failure import Failure
+from loaderkit._order.loss import Loss
 
 
 def whole(rows: int, batch: int | None = None) -> Target:
@@ -58,10 +59,14 @@ def rows_failed(*parts: RowsPart, error: Any, target: int, layout: Layout | None
 
 
 def stream_read(
-    begins: np.ndarray | None, ends: np.ndarray | None, size: int, error: Any = None
+    begins: np.ndarray | None,
+    ends: np.ndarray | None,
+    size: int,
+    error: Any = None,
+    losses: tuple[Loss, ...] = (),
 ) -> StreamRead:
-    """So many elements with their cursors, and the failure behind them."""
-    return StreamRead(size, begins, ends, _failure(error))
+    """So many elements with their cursors, the failure behind them, and the bad records among those read."""
+    return StreamRead(size, begins, ends, _failure(error), losses=losses)
 
 
 def batch_made(

@@ -11,11 +11,10 @@ from engine_twins import ROW_NBYTES, BoomError, Popped, Reach, RowLayout, Spec
 from loaderkit._engine.dispatcher import Assignment, Dispatcher
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
-from loaderkit._engine.scheduler import SchedulerContext
+from loaderkit._engine.scheduler import NO_RECORDS, SchedulerContext
 from loaderkit._engine.slots import PAGE, Slots
 from loaderkit._engine.task import (
     Discarded,
-    End,
     MakeBatch,
     ReadRows,
     Ready,
@@ -25,7 +24,7 @@ from loaderkit._engine.task import (
     targets_of,
 )
 from loaderkit._order.failure import Failure
-from loaderkit.errors import WorkerError, WorkerTimeoutError
+from loaderkit.errors import BadRecordsError, WorkerError, WorkerTimeoutError
 
 MAX_RESTARTS = 2
 UNIT = 256  # bytes: what the memory tells apart
@@ -103,6 +102,25 @@ class WatchedSlots(Slots):
         found = {id(self._content[unit]): self._content[unit] for unit in units}
         assert len(found) == 1, "torn: parts of different writes"
         return next(iter(found.values()))[0]
+
+
+class _Checked:
+    """A scheduler that takes no memory where it has no task for want of memory."""
+
+    def __init__(self, scheduler: Any, slots: WatchedSlots | None) -> None:
+        self._scheduler = scheduler
+        self._slots = slots
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scheduler, name)
+
+    def next_task(self) -> Any:
+        before = None if self._slots is None else dict(self._slots.live)
+        try:
+            return self._scheduler.next_task()
+        except MemoryError:
+            assert self._slots is None or self._slots.live == before, "memory that nothing uses"
+            raise
 
 
 @dataclass
@@ -195,7 +213,7 @@ class World(Reach):
         stream = self._numbers
         self.specs[stream] = spec
         self.twins[stream] = spec.elements()
-        self.dispatcher.open(stream, spec.scheduler(self.context))
+        self.dispatcher.open(stream, _Checked(spec.scheduler(self.context), self.slots))
         return stream
 
     def close(self, stream: int, *, recalled: bool = False) -> None:
@@ -208,6 +226,9 @@ class World(Reach):
             for worker, hand in self.hands.items()
         }
         assert out == {worker: tasks for worker, tasks in mine.items() if tasks}
+        for worker, tasks in out.items():
+            for task, attempt in tasks:
+                assert self.dispatcher.replacement(worker, task, attempt, 0, 0) is NO_RECORDS
         for worker, tasks in out.items() if recalled else ():
             hand = self.hands[worker]
             for task, attempt in tasks:
@@ -237,21 +258,29 @@ class World(Reach):
         if isinstance(outcome, Ready):
             values = self._taken(stream, outcome)
             self.popped += len(values)
-            for value, ends in zip(values, outcome.facts.ends or [None] * len(values), strict=True):
-                popped, expected = Popped(value, ends), self._expected(stream)
+            losses = outcome.facts.losses or {}
+            for place, ends in enumerate(outcome.facts.ends or [None] * len(values)):
+                lost = tuple(loss.index for loss in losses.get(place, ()))
+                popped, expected = Popped(values[place], ends, lost), self._expected(stream)
                 assert popped == expected, f"{popped} where the naive stream has {expected}"
             return True
         expected = self._expected(stream)
         self.ended[stream] = outcome
-        said = _said(outcome.error) if isinstance(outcome, Failure) else outcome
+        if isinstance(outcome, Failure):
+            said = _said(outcome.error), outcome.cursors
+        else:
+            said = tuple(loss.index for loss in outcome.losses)
         assert said == expected, f"{said} where the naive stream has {expected}"
         return True
 
     def _expected(self, stream: int) -> Any:
+        """An element; (error, cursors behind it) where the naive stream breaks, the losses left where it ends."""
         try:
-            return next(self.twins[stream], End())
+            return next(self.twins[stream])
+        except StopIteration as end:
+            return end.value or ()
         except BoomError as boom:
-            return boom.args[0]
+            return boom.args[0], boom.cursors
 
     def _taken(self, stream: int, ready: Ready) -> list[Any]:
         if ready.slot is not None:
@@ -460,6 +489,7 @@ class World(Reach):
         """An attempt that isn't the current one is reported, and requests space: nothing changes."""
         before = self.books()
         assert self.dispatcher.request_space(worker, task, attempt, PAGE) is None
+        assert self.dispatcher.replacement(worker, task, attempt, 0, 0) is NO_RECORDS
         assert not self.dispatcher.done(worker, task, attempt, Discarded())
         assert self.books() == before
 
@@ -529,7 +559,7 @@ def _is_want_of_memory(outcome: Any) -> bool:
 
 def _said(error: object) -> object:
     """What an error says, as the naive stream says it."""
-    if isinstance(error, WorkerError | MemoryError | ValueError):
+    if isinstance(error, WorkerError | MemoryError | ValueError | BadRecordsError):
         return type(error)
     return error.args[0] if isinstance(error, BoomError) else error
 

@@ -197,6 +197,17 @@ def test_a_batch_goes_to_the_worker_that_finished_last_not_behind_a_slow_record(
     assert makes == {slow: [False], quick: [False, True]}
 
 
+def test_tasks_that_are_done_again_are_counted_where_a_worker_was_lost_and_not_where_it_was_let_go():
+    """`stats()` says how much work was lost; a worker that its pool ends has lost nothing."""
+    for reason, repeated in (("SIGKILL", 2), ("dismissed", 0)):
+        world = world_of(1, task_rows=1)
+        world.open(grid())
+        while world.give():
+            continue
+        assert len(world.dispatcher.take_back(world.busy[0], reason)) == 2
+        assert world.dispatcher.repeated == repeated
+
+
 def test_an_unknown_worker_that_died_had_no_task():
     assert world_of(1).dispatcher.take_back("never seen", "exit code 1") == []
 

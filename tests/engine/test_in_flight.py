@@ -1,6 +1,6 @@
 """Losses at a task: counted where they happened, also where what was read instead of a bad record is to blame."""
 
-from engine_values import read_rows, read_stream, whole
+from engine_values import read_rows, read_stream, stream_read, whole
 
 from loaderkit._engine.in_flight import InFlightTask, before
 
@@ -34,6 +34,18 @@ def test_losses_at_other_records_read_for_one_row_are_no_row_of_losses():
     ] == [True, True, True, True]
     assert not in_flight.lose("SIGSEGV", 23, (42, 142), max_restarts=2, retry=True, late=False)
     assert in_flight.error is not None and in_flight.error.record_keys == (142,)
+
+
+def test_an_error_before_that_of_the_lost_workers_comes_first():
+    """The records before the one that kills are done once more: what one of them raises now is the task's error."""
+    in_flight = InFlightTask(0, read_stream(range(20, 30)))
+    for at in (None, 23):
+        assert in_flight.lose("SIGSEGV", at, max_restarts=1, retry=True, late=False)
+    assert in_flight.to_do().indices.tolist() == [20, 21, 22]
+    earlier = stream_read(None, None, 1, ValueError("record 21"))
+    assert in_flight.completed(earlier) is earlier
+    failure = in_flight.completed(stream_read(None, None, 3)).failure
+    assert failure is not None and failure.error is in_flight.error is not None
 
 
 def test_what_comes_before_a_record_is_so_in_the_order_of_the_task():

@@ -22,6 +22,23 @@ def test_whatever_was_seen_a_task_has_rows_and_a_worker_two_tasks(workers, task_
     )
 
 
+@given(st.integers(0, 8), TASKS, st.integers(1, 10**4), st.integers(0, 500), st.integers(1, 9))
+def test_streams_that_share_a_pace_have_as_much_ahead_together_as_one_alone(
+    workers, tasks, batch, reads, streams
+):
+    """Each new iterator would else make as much ahead as the first: memory without a bound."""
+    whole = Pace(workers=workers, task_rows=None, reads=reads)
+    share = whole.shared_by(streams)
+    for rows, seconds in tasks:
+        whole.saw(rows=rows, seconds=seconds)  # one mean: the share has it too
+    assert share.rows(batch) == whole.rows(batch) and share.tasks_ahead() == whole.tasks_ahead()
+    for all_of_it, part in (
+        (whole.rows_ahead(batch), share.rows_ahead(batch)),
+        (whole.least_ahead(batch), share.least_ahead(batch)),
+    ):
+        assert all_of_it <= streams * part < all_of_it + streams
+
+
 @given(st.floats(1e-6, 1e-1), st.integers(1, 8))
 def test_a_steady_pace_gives_tasks_of_the_wanted_length_and_enough_of_them(row_seconds, workers):
     pace = Pace(workers=workers, task_rows=None)

@@ -10,6 +10,7 @@ from engine_world import World, drain
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._engine.slots import PAGE
 from loaderkit._engine.task import MakeBatch, ReadRows, targets_of
 from loaderkit._order.failure import Failure
 from loaderkit.errors import WorkerError
@@ -182,6 +183,20 @@ def test_the_first_failing_row_is_the_error_whichever_worker_was_quicker():
     assert world.ended[stream].error == ("record", 5)
 
 
+def test_bad_records_of_a_batch_are_told_in_order_whichever_worker_was_quicker():
+    """With their batch and no other, also where one task makes several."""
+    for task_rows in (1, 2, 8):
+        world = world_of(2, task_rows=task_rows)
+        stream = world.open(GridSpec(rows=4, steps=5, last_rows=4, lost=frozenset([0, 3, 4, 9, 10, 19])))
+        while stream not in world.ended:
+            while world.give():
+                continue
+            for worker in reversed(world.busy):
+                world.finish(worker, len(world.hands[worker].tasks) - 1)
+            while stream not in world.ended and world.pop(stream):
+                continue
+
+
 def test_behind_a_failing_step_nothing_is_begun():
     world = world_of(1, task_rows=4)
     stream = world.open(GridSpec(rows=4, steps=50, last_rows=4, fails=frozenset([0]), prefetch=40))
@@ -233,6 +248,21 @@ def test_large_batches_are_made_ahead_by_bytes():
     )
 
 
+def fill_memory(world, *, leaving):
+    """Takes all pages but some."""
+    size = world.slots.nbytes
+    world.slots.budget = size
+    taken = []
+    while size >= PAGE:
+        try:
+            taken.append(world.slots.alloc(size))
+        except MemoryError:
+            size //= 2
+    for slot in taken[-leaving:]:
+        assert slot.nbytes == PAGE
+        world.slots.free(slot)
+
+
 def test_no_memory_for_one_of_several_batches_makes_a_smaller_task():
     world = world_of(1, task_rows=12, reserves=False)
     stream = world.open(GridSpec(rows=4, steps=9, last_rows=4, prefetch=9))
@@ -244,6 +274,18 @@ def test_no_memory_for_one_of_several_batches_makes_a_smaller_task():
         pass
     assert len(targets) in (2, 3)
     assert len([t for t in targets if t.slot]) in (0, 2)
+
+
+def test_no_memory_for_what_lies_beside_batches_in_place_takes_nothing():
+    """A page is left: a slot for the one batch, but no room for the other, which has zeros. The world checks."""
+    world = world_of(1, task_rows=8)
+    stream = world.open(GridSpec(rows=4, steps=4, last_rows=3, zeros=1, prefetch=9))
+    world.give()
+    world.finish(world.busy[0])
+    fill_memory(world, leaving=1)
+    assert not world.give()
+    world.slots_without_end()
+    assert drain(world, stream) == 4
 
 
 def test_a_failure_without_parts_fails_the_first_of_its_batches():

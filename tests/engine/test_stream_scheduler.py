@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import islice
 
+import numpy as np
 import pytest
 from engine_specs import chain_specs, ending_specs
 from engine_twins import ChainSpec
@@ -10,6 +11,7 @@ from engine_world import World, drain
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._engine.logical_stream import stream_of
 from loaderkit._engine.task import End, ReadStream
 
 CUTS = {
@@ -28,6 +30,11 @@ def world_of(workers, memory="none", **knobs):
 
 def fresh(spec, **changes):
     return replace(spec, given_up={}, **changes)
+
+
+def forgiving(spec):
+    """However many bad records there are in a row."""
+    return spec if spec.tolerance is None else replace(spec, tolerance=1000)
 
 
 def check_entered_behind(spec, popped, task_rows):
@@ -50,7 +57,7 @@ def test_elements_and_cursors_are_those_of_plain_generators(spec, workers, memor
     """Filter, FlatMap and Batch in any nesting, one stream or several, however tasks are cut; errors in their place."""
     world = world_of(workers, memory, task_rows=task_rows)
     stream = world.open(spec)
-    drain(world, stream)
+    drain(world, stream, turns=3000 if spec.streams == 1 else 150)
     assert stream in world.ended or spec.streams > 1
     world.wind_up()
 
@@ -60,7 +67,7 @@ def test_entered_at_the_cursors_behind_an_element_a_stream_goes_on_there(spec, t
     """Saved after any element and resumed with every operation empty: the rest, and none of it twice."""
     # An endless stream of which nothing is left would keep the plain loop busy for ever.
     fans = spec.fans if spec.stop is not None else tuple(tuple(n or 1 for n in level) for level in spec.fans)
-    spec = fresh(spec, plain=False, fans=fans, fails=frozenset(), feed_fails=None, patience=None)
+    spec = forgiving(fresh(spec, plain=False, fans=fans, fails=frozenset(), feed_fails=None, patience=None))
     check_entered_behind(spec, popped, task_rows)
 
 
@@ -77,7 +84,7 @@ def test_streams_that_end_are_filled_up_as_plain_generators_do(spec, workers, me
 @given(ending_specs(), st.integers(1, 20), st.integers(0, 10))
 def test_entered_behind_any_element_a_stream_that_ends_is_filled_up_the_same(spec, task_rows, popped):
     """Saved after any element, a padded, wrapped or masked one too, and resumed: the rest, and none of it twice."""
-    spec = fresh(spec, fails=frozenset(), short="pad" if spec.short == "fail" else spec.short)
+    spec = forgiving(fresh(spec, fails=frozenset(), short="pad" if spec.short == "fail" else spec.short))
     check_entered_behind(spec, popped, task_rows)
 
 
@@ -251,6 +258,62 @@ def test_an_endless_stream_of_which_nothing_is_left_ends_in_the_same_place_howev
     assert "5 records in a row gave no element" in str(world.ended[stream].error)
 
 
+@pytest.mark.parametrize("task_rows", [1, 2, 3, 50])
+@pytest.mark.parametrize("tolerance", [2, 3, 4])
+def test_bad_records_count_in_a_row_however_tasks_are_cut(task_rows, tolerance):
+    """Every other record is bad, and then three in a row: that many are too many, and no fewer."""
+    lost = frozenset([*range(0, 30, 2), 29, 30])
+    world = world_of(2, "all", task_rows=task_rows)
+    stream = world.open(ChainSpec(groupings=((2, True),), stop=40, lost=lost, tolerance=tolerance))
+    assert drain(world, stream, turns=1000) == (12 if tolerance == 4 else 7)
+    last = {2: "29", 3: "30", 4: "None"}[tolerance]
+    assert f"{last}" in str(getattr(world.ended[stream], "error", None))
+    world.wind_up()
+
+
+def test_bad_records_behind_the_last_element_are_told_in_order_whichever_worker_was_quicker():
+    world = world_of(2, "all", task_rows=1)
+    stream = world.open(ChainSpec(groupings=((2, True),), stop=8, lost=frozenset([1, 4, 6, 7]), tolerance=9))
+    while world.give():
+        continue
+    while stream not in world.ended:
+        for worker in world.busy:
+            world.finish(worker, len(world.hands[worker].tasks) - 1)
+        while world.give() or (stream not in world.ended and world.pop(stream)):
+            continue
+    world.wind_up()
+
+
+def test_what_shows_the_shape_of_masked_batches_may_fail_and_says_nothing_of_a_place_in_the_streams():
+    """The whole data's first batch fails behind its Batch; this process's streams have no rows, and none is skipped."""
+    spec = ChainSpec(
+        groupings=((1, True), (1, True)),
+        flats=(False,) * 3,
+        fans=((1,),) * 3,
+        short="pad",
+        masks=True,
+        streams=2,
+        owned=(1,),
+        stop=1,
+        fails=frozenset([(1, 0)]),
+    )
+    world = world_of(1)
+    stream = world.open(spec)
+    drain(world, stream)
+    assert world.ended[stream].error == ("stage", 1, 0) and world.ended[stream].cursors is None
+    world.wind_up()
+
+
+def test_too_many_bad_records_in_a_row_are_the_error_whatever_is_left_behind_them():
+    """One task reads both stretches: the bad records come first, and what comes behind them isn't looked at."""
+    world = world_of(1, task_rows=50)
+    fans = ((*(1,) * 5, *(0,) * 30), (1,))
+    spec = ChainSpec(groupings=((2, True),), fans=fans, stop=None, lost=frozenset({2, 3}), tolerance=2)
+    stream = world.open(replace(spec, patience=20))
+    assert drain(world, stream) == 1
+    assert "2 records in a row are bad, the last of them at index 3" in str(world.ended[stream].error)
+
+
 def test_an_endless_stream_of_batches_of_which_nothing_is_left_ends():
     world = world_of(2, "all", task_rows=4)
     fans = ((1,), (1, *(0,) * 1000))
@@ -275,6 +338,20 @@ def test_rows_that_are_dropped_as_they_come_behind_the_end_are_let_go_of(task_ro
         while stream not in world.ended and world.pop(stream):
             pass
     world.wind_up()
+
+
+def test_a_stream_knows_how_often_it_has_begun_again():
+    """Also one of a single record: a loss of the second time isn't one of the first."""
+    for reads, passes in (
+        ([[0, 1], [2], [0, 1, 2], [0]], [0, 0, 1, 2]),
+        ([[4], [4], [4]], [0, 1, 2]),
+    ):
+        stream = stream_of(None, (), ())
+        numbers = []
+        for indices in reads:
+            stream.assign(np.array(indices))
+            numbers.append(stream.pass_number)
+        assert numbers == passes
 
 
 @pytest.mark.parametrize("task_rows", [1, 4])

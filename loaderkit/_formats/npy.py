@@ -8,10 +8,13 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from .scan import Malformed
+
 # The records of a set have arrays of few dtypes and shapes. Of an array of 10 KB numpy spends nearly all of its time on
 # the header: a record with one took 64 us where each header was parsed, and takes 13.
 _HEADERS_KEPT = 1 << 10
 _SHORTEST = 12  # bytes of the magic, the version and the length of the header
+HEAD_BYTES = 4096  # the head of an array of numbers in one dimension has 128
 
 
 class _Bytes:
@@ -82,12 +85,7 @@ def decoded_array(data: bytes) -> NDArray[Any]:
         raise ValueError(
             f"expected an array in the format npy, got {len(data)} bytes that begin with {data[:12]!r}"
         )
-    # The length of the header has two bytes in version 1, and four later.
-    begin = (
-        10 + int.from_bytes(data[8:10], "little")
-        if data[6] == 1
-        else 12 + int.from_bytes(data[8:12], "little")
-    )
+    begin = _head_end(data)
     shape, in_fortran_order, dtype = _parsed_header(data[:begin])
     count = math.prod(shape)
     if dtype.hasobject or len(data) != begin + count * dtype.itemsize:
@@ -100,12 +98,43 @@ def decoded_array(data: bytes) -> NDArray[Any]:
     return array.reshape(shape, order="F" if in_fortran_order else "C").copy("K")
 
 
+def array_place(head: bytes) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
+    """Where the values of a .npy file begin, their shape and dtype.
+
+    Args:
+        head: the first HEAD_BYTES of the file, or all of it; Malformed where it isn't that of an array of numbers.
+
+    >>> array_place(encoded_array(np.arange(3)))
+    (128, (3,), dtype('int64'))
+    """
+    if not head.startswith(npy.MAGIC_PREFIX) or len(head) < _SHORTEST:
+        raise Malformed(0, f"expected a .npy file, got one that begins with {head[:8]!r}")
+    begin = _head_end(head)
+    try:
+        shape, _, dtype = _parsed_header(head[:begin])
+    except ValueError as error:
+        raise Malformed(len(npy.MAGIC_PREFIX), str(error)) from error
+    return begin, shape, dtype
+
+
+def _head_end(data: bytes) -> int:
+    # The length of the header has two bytes in version 1, and four later.
+    if data[6] == 1:
+        return 10 + int.from_bytes(data[8:10], "little")
+    return 12 + int.from_bytes(data[8:12], "little")
+
+
 @lru_cache(_HEADERS_KEPT)
 def _parsed_header(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     file = _Bytes(head)
     version = npy.read_magic(file)
-    if version == (1, 0):
-        return npy.read_array_header_1_0(file)
-    if version == (2, 0):
-        return npy.read_array_header_2_0(file)
-    raise ValueError(f"expected an array in version 1 or 2 of the format npy, got version {version}")
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"expected an array in version 1 or 2 of the format npy, got version {version}")
+    try:
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, in_fortran_order, dtype = read(file)
+    except Exception as error:  # the header is parsed as Python: a tokenizer's errors, those of dtypes, ...
+        raise ValueError(f"expected the header of a .npy file, got {head[10:90]!r}: {error}") from error
+    if min(shape, default=0) < 0:
+        raise ValueError(f"expected a shape without negative numbers, got {shape}")
+    return shape, in_fortran_order, dtype

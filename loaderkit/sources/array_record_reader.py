@@ -8,7 +8,7 @@ from typing import Any
 from loaderkit._storage.names import is_remote
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.file_identity import FileIdentity, file_changed
-from loaderkit.errors import FileChangedError
+from loaderkit.errors import DataFormatError, FileChangedError
 
 # Not tuned: a large buffer takes memory for each open file and reads bytes that random access doesn't use, a small one
 # needs more reads for a large record.
@@ -106,7 +106,10 @@ def unreadable(path: str, why: str) -> OSError:
     yet; copy or write it again
     """
     size = "" if is_remote(path) else f" of {os.path.getsize(path)} bytes"
-    return OSError(
+    cls = (
+        OSError if is_remote(path) else DataFormatError
+    )  # what a server couldn't give may come the next time
+    return cls(
         f"{path}: not a whole ArrayRecord file{size}: {why}. It may be truncated, damaged, or not closed by "
         "its writer yet; copy or write it again"
     )

@@ -1,7 +1,8 @@
 """Rows of Arrow files: IPC files, IPC streams and Feather."""
 
+import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,8 @@ class ArrowDataSource(TableRowsSource, Closing):
             chosen = columns_of(opened.schema, columns, shown)
             found.append(chosen)
             require_same_columns(found[0], chosen, self._files.shown[0], shown)
-            rows.append(opened.rows())
+            with self._naming(file, "record batches of an Arrow file"):
+                rows.append(opened.rows())
         self._chunks = TableChunks.of(self._files, rows)
         super().__init__(*found[0], self._chunks.ends, self._chunks.firsts)
 
@@ -77,18 +79,24 @@ class ArrowDataSource(TableRowsSource, Closing):
         self._memory = ChunkMemory(self._cache_bytes)
 
     def _opened(self, file: int) -> "_MappedFile":
-        import pyarrow as pa
-
         with self._locks.own():
             opened = self._open_files.get(file)
             if opened is None:
-                try:
+                with self._naming(file, "an Arrow file", type(self).__name__):
                     opened = self._open_files[file] = _MappedFile(self._files.open(file))
-                except (pa.ArrowException, OSError) as error:
-                    if isinstance(error, LoaderkitError | FileNotFoundError):
-                        raise
-                    raise self._files.damaged(file, "an Arrow file", error, type(self).__name__) from error
         return opened
+
+    @contextlib.contextmanager
+    def _naming(self, file: int, expected: str, source: str = "") -> Iterator[None]:
+        """pyarrow's own errors don't name the file."""
+        import pyarrow as pa
+
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, LoaderkitError | FileNotFoundError):
+                raise
+            raise self._files.damaged(file, expected, error, source) from error
 
     def _chunk(self, number: int) -> TableChunk:
         file = int(self._chunks.files[number])
@@ -99,14 +107,11 @@ class ArrowDataSource(TableRowsSource, Closing):
         self._files.check_all(self._chunks.files[chunks])
 
     def _batch(self, number: int, file: int) -> tuple[TableChunk, int]:
-        import pyarrow as pa
-
         place = int(self._chunks.numbers[number])
         opened = self._opened(file)
-        try:
+        with self._naming(file, f"record batch {place} of an Arrow file"):
             batch = opened.batch(place)
-        except (pa.ArrowException, OSError) as error:
-            raise self._files.damaged(file, f"record batch {place} of an Arrow file", error) from error
+            _validate(batch)
         names = [column.name for column in self._columns]
         nbytes = 0 if opened.is_mapped(batch) else batch.nbytes
         return TableChunk(batch.select(names), self._descriptions), nbytes
@@ -138,6 +143,19 @@ class ArrowDataSource(TableRowsSource, Closing):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._prepare()
+
+
+def _validate(batch: Any) -> None:
+    """pyarrow's error where an offset lies beyond its buffer: reading there would end the process."""
+    import pyarrow as pa
+
+    batch.validate()
+    for column in batch.columns:
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            if "UTF8" not in str(error):  # a text that isn't harms nothing, and its row is a bad record
+                raise
 
 
 class _MappedFile:

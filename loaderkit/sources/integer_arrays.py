@@ -1,5 +1,6 @@
 """Integers in one dimension, whatever they are given as: an array, a local file, an object of a server."""
 
+import math
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -7,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from loaderkit._formats.npy import HEAD_BYTES, array_place
+from loaderkit._formats.scan import Malformed
 from loaderkit._storage.names import file_parts, is_remote, redacted
 from loaderkit._system.descriptors import above_standard
 from loaderkit.errors import DataFormatError
@@ -26,6 +29,8 @@ def open_integers(
     *,
     storage_options: Mapping[str, Any] | None = None,
     cache: "Cache | None" = None,
+    mmap: bool = True,
+    has_head: bool | None = None,
 ) -> Integers:
     """The integers (n,): an array as it is, that of a local file mapped, an object to be read by ranges.
 
@@ -35,6 +40,8 @@ def open_integers(
             order in one dimension.
         dtype: of the numbers in a file without a head.
         storage_options, cache: as `TokenFile` takes them.
+        mmap: False reads a local file as one of a server is read.
+        has_head: whether the file is a .npy file; None where its name says it.
     """
     if not isinstance(given, str | os.PathLike):
         array: NDArray[Any] = np.asanyarray(given)
@@ -47,9 +54,9 @@ def open_integers(
             f"storage_options: expected a dict of option -> value, got a {type(options).__name__}"
         )
     path = one_file(name, given, storage_options)
-    bare = _bare_dtype(name, path, dtype)
-    if not is_remote(path):
-        return _checked(name, _mapped(path, bare))
+    bare = None if has_head else _bare_dtype(name, path, dtype)
+    if mmap and not is_remote(path):
+        return _mapped(name, path, bare)
     from .token_file import TokenFile
 
     file = TokenFile(path, bare, storage_options=storage_options, cache=cache)
@@ -88,18 +95,42 @@ def _bare_dtype(name: str, path: str, dtype: DTypeLike | None) -> np.dtype[Any] 
     return bare
 
 
-def _mapped(path: str, bare: np.dtype[Any] | None) -> NDArray[Any]:
-    with above_standard():
-        if bare is None:
-            array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-            return array
-        nbytes = os.path.getsize(path)
-        if nbytes % bare.itemsize:
+def place_of_integers(
+    name: str, size: int, head: bytes, bare: np.dtype[Any] | None
+) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
+    """Where the values of a file begin, their shape and dtype; DataFormatError where it isn't a .npy file or too short.
+
+    Args:
+        name: of the file, for errors.
+        size: its bytes.
+        head: the first HEAD_BYTES of a .npy file.
+        bare: the dtype of a file without a head; None for a .npy file.
+    """
+    if bare is not None:
+        if size % bare.itemsize:
             raise DataFormatError(
-                f"{path}: expected a multiple of {bare.itemsize} bytes, as dtype {bare} has, got {nbytes}; it was "
+                f"{name}: expected a multiple of {bare.itemsize} bytes, as dtype {bare} has, got {size}; it was "
                 "truncated, or has another dtype"
             )
-        return np.memmap(path, bare, "r") if nbytes else np.empty(0, bare)
+        return 0, (size // bare.itemsize,), bare
+    try:
+        begin, shape, dtype = array_place(head)
+    except Malformed as error:
+        raise DataFormatError(f"{name}: {error}; for a file of bare numbers write dtype=") from error
+    end = begin + dtype.itemsize * math.prod(shape)
+    if end > size:
+        raise DataFormatError(
+            f"{name}: expected {end} bytes, as its head says, got {size}; the file was truncated"
+        )
+    return begin, shape, dtype
+
+
+def _mapped(name: str, path: str, bare: np.dtype[Any] | None) -> NDArray[Any]:
+    with above_standard(), open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        begin, shape, dtype = place_of_integers(path, size, file.read(HEAD_BYTES), bare)
+        _check_kind(name, dtype, shape)
+        return np.memmap(file, dtype, "r", begin, shape) if shape[0] else np.empty(shape, dtype)
 
 
 def _checked(name: str, array: NDArray[Any]) -> NDArray[Any]:

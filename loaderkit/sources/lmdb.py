@@ -1,8 +1,9 @@
 """Values of an LMDB database."""
 
+import contextlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
 from weakref import WeakValueDictionary
@@ -64,7 +65,8 @@ class LmdbDataSource(Closing):
         self._prepare()
         chosen = None if keys is None else [_as_bytes(key, place) for place, key in enumerate(keys)]
         try:
-            self._keys: list[bytes] = self._listed(chosen)
+            with self._naming():
+                self._keys: list[bytes] = self._listed(chosen)
         except BaseException:
             self.close()
             raise
@@ -89,6 +91,16 @@ class LmdbDataSource(Closing):
             opened = self._opened = _shared(self._path, self._file)
         return opened.environment
 
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        """LMDB's own errors name neither the file nor what to do."""
+        import lmdb
+
+        try:
+            yield
+        except lmdb.Error as error:
+            raise _damaged(self._path, str(error)) from error
+
     def _check_unchanged(self) -> None:
         if self._identity is not None:
             self._identity.check(self._file, FileIdentity.of(self._file))
@@ -108,7 +120,7 @@ class LmdbDataSource(Closing):
         values: list[Any] = [b""] * len(keys)
         self._check_unchanged()
         environment = self._environment()
-        with environment.begin() as transaction:
+        with self._naming(), environment.begin() as transaction:
             for place in np.argsort(keys, kind="stable").tolist():
                 key = self._keys[keys[place]]
                 value = transaction.get(key)
@@ -176,9 +188,9 @@ class _Environment:
     reading and without locks; LMDB opens a path once in a process, and takes the child for the same one.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, file: str) -> None:
         self.environment: Any = None
-        self.environment = _open(path)
+        self.environment = _open(path, file)
 
     def __del__(self) -> None:
         if self.environment is not None:
@@ -199,17 +211,17 @@ def _shared(path: str, file: str) -> _Environment:
         place = os.path.realpath(path), FileIdentity.of(file)
         found = _ENVIRONMENTS.get(place)
         if found is None:
-            found = _ENVIRONMENTS[place] = _Environment(path)
+            found = _ENVIRONMENTS[place] = _Environment(path, file)
         return found
 
 
-def _open(path: str) -> Any:
+def _open(path: str, file: str) -> Any:
     try:
         import lmdb
     except ImportError as error:
         raise missing_library("LMDB databases need", "lmdb", "lmdb") from error
     try:
-        return lmdb.open(
+        environment = lmdb.open(
             path, subdir=os.path.isdir(path), readonly=True, lock=False, readahead=False, meminit=False
         )
     except lmdb.Error as error:
@@ -221,6 +233,19 @@ def _open(path: str) -> Any:
         raise DataFormatError(
             f"{path}: expected an LMDB database, got a file that isn't one: {error}"
         ) from error
+    # A page that the file doesn't have ends the process that reads it.
+    expected = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
+    if (size := os.path.getsize(file)) < expected:
+        environment.close()
+        raise _damaged(path, f"{size} bytes, and its head says {expected}")
+    return environment
+
+
+def _damaged(path: str, got: str) -> DataFormatError:
+    return DataFormatError(
+        f"{path}: expected a whole LMDB database, got {got}; it was truncated or damaged: write it again, or get a new "
+        "copy"
+    )
 
 
 def _as_bytes(key: Any, place: int) -> bytes:

@@ -122,6 +122,12 @@ def _document_offsets(
         raise DataFormatError(
             f"{index}: expected documents from sequence 0 to {sequences}, got {firsts[0]} to {firsts[-1]}"
         )
+    if (less := firsts[1:] < firsts[:-1]).any():
+        place = int(less.argmax()) + 1
+        raise DataFormatError(
+            f"{index}: expected document {place} to begin at sequence {firsts[place - 1]} or later, as the one before "
+            f"does, got {firsts[place]}"
+        )
     return offsets
 
 

@@ -142,6 +142,11 @@ class MappedArray:
             mapped._identity = dataclasses.replace(mapped._identity, modified_ns=None)
         return mapped
 
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self._place[0]
+
     def view(self) -> NDArray[Any]:
         """The array, read-only."""
         return self._array

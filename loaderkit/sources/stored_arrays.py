@@ -90,7 +90,17 @@ class ArraysDataSource(Closing):
         if self._process != os.getpid():
             # What another process opened isn't closed here: they share the place in the file.
             data = open_path(self._open) if isinstance(self._open, str) else self._open()
-            found = variables_of(data, self._dim, self._names)
+            try:
+                found = variables_of(data, self._dim, self._names)
+            except (
+                OSError,
+                RuntimeError,
+                KeyError,
+            ) as error:  # of the library: a name that is wrong is a ValueError
+                raise DataFormatError(
+                    f"{self._open}: expected a data set of variables, got an error of its library: {error}; the file "
+                    "is damaged: write it again"
+                ) from error
             path = self._open if isinstance(self._open, str) else _path_of(data)
             specs = {name: (each.dtype.str, each.length, *each.row) for name, each in found.items()}
             self._check(path, specs)

@@ -74,21 +74,29 @@ def columns_of(schema: Any, names: Sequence[str] | None, where: str) -> tuple[li
         where: the table's name, for errors. DataFormatError for two columns of one name, and for a description that a
             later version wrote.
     """
-    there = list(schema.names)
+    try:
+        there = list(schema.names)
+        told = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
+        version, record = told.get("version"), told.get("record", {})
+        fields = (
+            record.get("fields", {}) if record.get("kind") == "dict" else {VALUE: record} if record else {}
+        )
+    except (ValueError, AttributeError) as error:
+        raise DataFormatError(
+            f"{where}: expected a schema with UTF-8 names and loaderkit's JSON, got another: {error}; the file is "
+            "damaged: write it again"
+        ) from error
     if len(set(there)) < len(there):
         twice = next(name for name in there if there.count(name) > 1)
         raise DataFormatError(
             f"{where}: expected columns of distinct names, got two named {twice!r}; rename one"
         )
-    told = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
-    if told and told.get("version") != 1:
+    if told and version != 1:
         raise DataFormatError(
-            f"{where}: expected records of version 1 of loaderkit's tables, got {told.get('version')!r}; a later "
+            f"{where}: expected records of version 1 of loaderkit's tables, got {version!r}; a later "
             "loaderkit wrote them: install it"
         )
-    record = told.get("record", {})
-    fields = record.get("fields", {}) if record.get("kind") == "dict" else {VALUE: record} if record else {}
-    alone = bool(record) and record["kind"] != "dict"
+    alone = bool(record) and record.get("kind") != "dict"
     if names is None:
         names = there
     if isinstance(names, str):
@@ -339,7 +347,10 @@ def _taken(place: int, runs: RowRuns) -> Any:
         column, rows = chunk.table.column(place), runs.rows[begin:end]
         if pa.types.is_run_end_encoded(column.type):
             column = pc.run_end_decode(column)
-        pieces.append(column.slice(int(rows[0]), 1) if len(rows) == 1 else column.take(pa.array(rows)))
+        try:
+            pieces.append(column.slice(int(rows[0]), 1) if len(rows) == 1 else column.take(pa.array(rows)))
+        except pa.ArrowNotImplementedError:  # of string views in fixed-size lists and maps, in pyarrow 24
+            pieces += [column.slice(row, 1) for row in rows.tolist()]
     return _joined(pieces)
 
 

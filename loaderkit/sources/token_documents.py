@@ -1,35 +1,59 @@
 """Tokens and offsets of one file that `lk.write(..., format="tokens")` made."""
 
 import os
+import zlib
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._formats.npy import array_header
-from loaderkit._formats.token_documents import MOST_JSON, OFFSETS_HEAD, token_file_end
+from loaderkit._base.block_checksums import BLOCK_BYTES, CheckedBlocks, damaged
+from loaderkit._formats.npy import array_header, array_place
+from loaderkit._formats.token_documents import MOST_JSON, OFFSETS_HEAD, TokenFileEnd, token_file_end
 from loaderkit._storage.names import is_remote, redacted
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit._system.descriptors import above_standard
 from loaderkit.errors import DataFormatError
 
-from .integer_arrays import Integers, one_file
+from .integer_arrays import Integers, one_file, open_integers
 
 if TYPE_CHECKING:
     from loaderkit._chunk_cache.settings import Cache
 
+ADVICE = "write it again with lk.write, or get a new copy"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDocuments:
+    """What a token file holds.
+
+    tokens: mapped or to be read by ranges. offsets: of the documents in them (documents + 1,). feature: the tokens'
+    name in a record. checksums: of the blocks of the tokens (blocks,); None where the file has none.
+    """
+
+    tokens: Integers
+    offsets: NDArray[np.int64]
+    feature: str
+    checksums: NDArray[np.uint32] | None
+
 
 def open_documents(
-    given: Any, *, storage_options: Mapping[str, Any] | None = None, cache: "Cache | None" = None
-) -> tuple[Integers, NDArray[np.int64], str]:
-    """The tokens, mapped or to be read by ranges, the offsets of documents (documents + 1,), and the tokens' name.
+    given: Any,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: "Cache | None" = None,
+    mmap: bool = True,
+) -> TokenDocuments:
+    """What a token file holds.
 
     Args:
-        given: the name of the file or object. DataFormatError where it isn't a token file, or was truncated.
-        storage_options, cache: as `TokenFile` takes them.
+        given: the name of the file or object. DataFormatError where it isn't a token file, or was truncated;
+            ChecksumError where its offsets aren't those that were written.
+        storage_options, cache, mmap: as `open_integers` takes them.
     """
     if not isinstance(given, str | os.PathLike):
         raise ValueError(
@@ -38,32 +62,55 @@ def open_documents(
         )
     path = one_file("tokens", given, storage_options)
     name = redacted(path)
+    mapped = mmap and not is_remote(path)
     with closing(open_ranges([path], storage_options=storage_options)) as ranges:
         size = ranges.version(0).size
         end = token_file_end(_read(ranges, max(0, size - MOST_JSON), size))
         if end is None:
             raise DataFormatError(
-                f"{name}: expected a token file of lk.write, got {size} bytes without its end; it was truncated, or is "
-                "of tokens alone: give offsets="
+                f"{name}: expected a token file of lk.write, got {size} bytes without its end; it was truncated or "
+                "damaged, or is of tokens alone: give offsets="
             )
-        nbytes = size - end.nbytes - end.offsets - OFFSETS_HEAD
+        begin = end.offsets + OFFSETS_HEAD
+        nbytes = size - end.nbytes - begin
         shape = (nbytes // 8,)
-        head = _read(ranges, max(0, end.offsets), end.offsets + OFFSETS_HEAD)
+        head = _read(ranges, max(0, end.offsets), begin)
         if nbytes < 8 or head != array_header(np.dtype(np.int64), shape):
             raise DataFormatError(
                 f"{name}: expected offsets of documents at byte {end.offsets}, got others; write the file again"
             )
-        remote = is_remote(path)
+        table = _checksums(name, ranges, end)
         offsets: NDArray[np.int64] = np.frombuffer(
-            _read(ranges, end.offsets + OFFSETS_HEAD, size - end.nbytes) if remote else b"", np.int64
+            b"" if mapped else _read(ranges, begin, begin + nbytes), np.int64
         )
-    if remote:
-        from .token_file import TokenFile
+    if mapped:
+        with above_standard():
+            offsets = np.memmap(path, np.int64, "r", begin, shape)
+    checksums = None
+    if table is not None:
+        blocks = -(-nbytes // BLOCK_BYTES)
+        checksums, of_offsets = table[:-blocks], table[-blocks:]
+        CheckedBlocks(name, offsets.view(np.uint8), of_offsets, offset=begin, advice=ADVICE).check_all()
+    tokens = open_integers(
+        "tokens", path, storage_options=storage_options, cache=cache, mmap=mmap, has_head=True
+    )
+    if len(tokens) != offsets[-1] or end.dtype not in (None, tokens.dtype.str):
+        wanted = f"{offsets[-1]} tokens" + (f" of {end.dtype}" if end.dtype else "")
+        raise DataFormatError(
+            f"{name}: expected {wanted} in the head at byte 0, got {len(tokens)} of {tokens.dtype.str}; {ADVICE}"
+        )
+    return TokenDocuments(tokens, offsets, end.feature, checksums)
 
-        return TokenFile(path, None, storage_options=storage_options, cache=cache), offsets, end.feature
-    with above_standard():
-        offsets = np.memmap(path, np.int64, "r", end.offsets + OFFSETS_HEAD, shape)
-        return np.load(path, mmap_mode="r", allow_pickle=False), offsets, end.feature
+
+def _checksums(name: str, ranges: RangeReader, end: TokenFileEnd) -> NDArray[np.uint32] | None:
+    """Those of the tokens' blocks and then of the offsets'."""
+    if end.checksums is None:
+        return None
+    data = _read(ranges, end.checksums, end.offsets)
+    if zlib.crc32(data) != end.crc32:
+        raise damaged(name, end.checksums, end.offsets, ADVICE)
+    begin, shape, _ = array_place(data)
+    return np.frombuffer(data, np.uint32, shape[0], begin)
 
 
 def _read(ranges: RangeReader, begin: int, end: int) -> bytes:

@@ -1,7 +1,6 @@
-"""Integers in one object of a server, read by ranges: a .npy file, or a file of bare numbers."""
+"""Integers in one file, usually an object of a server, read by ranges: a .npy file, or a file of bare numbers."""
 
 import hashlib
-import io
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._formats.npy import HEAD_BYTES
 from loaderkit._record_index.check import sample_of
 from loaderkit._record_index.span_reader import SpanReader
 from loaderkit._storage.names import redacted
@@ -17,16 +17,15 @@ from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader
 from loaderkit._storage.read_plan import REMOTE_GAP, plan_reads, slices_of
 from loaderkit._storage.shard_versions import version_values, versions_of
-from loaderkit.errors import DataFormatError
 
 from .indexed import REMOTE_READ_AHEAD, cached_spans
+from .integer_arrays import place_of_integers
 
 if TYPE_CHECKING:
     from loaderkit._chunk_cache.settings import Cache
 
 IntArray = NDArray[np.int64]
 
-_HEAD_BYTES = 4096  # the head of an array of one dimension has 128
 # Bytes that are used for each that is read and thrown away, where runs near each other are one read. With fewer there
 # are fewer requests, and bytes of a server are paid for: together with the head at most 1.1 are read for each used.
 _USED_FOR_EACH = 16
@@ -48,8 +47,6 @@ class TokenFile:
         cache: keeps chunks of the object on the disk.
     """
 
-    read_ahead = REMOTE_READ_AHEAD
-
     def __init__(
         self,
         path: str,
@@ -62,24 +59,21 @@ class TokenFile:
         with closing(open_ranges([path], storage_options=storage_options)) as ranges:
             version = ranges.version(0)
         self._ranges = open_ranges([path], storage_options=storage_options, expected=[version], max_gap=0)
-        self._begin = 0
-        self.shape: tuple[int, ...] = (version.size,)
+        head = b""
         if dtype is None:
-            self._begin, self.shape, dtype = _head(self._ranges, name, version.size)
-        elif version.size % dtype.itemsize:
-            raise DataFormatError(
-                f"{name}: expected a multiple of {dtype.itemsize} bytes, as dtype {dtype} has, got {version.size}; it "
-                "was truncated, or has another dtype"
-            )
-        else:
-            self.shape = (version.size // dtype.itemsize,)
-        self.dtype = dtype
+            (head,) = map(bytes, self._ranges.read(*_spans(0, min(version.size, HEAD_BYTES))))
+        self._begin, self.shape, self.dtype = place_of_integers(name, version.size, head, dtype)
         self._pages: SpanReader | None = None
         if cache is not None:
             self._pages = cached_spans(_pages_of(self._ranges, version), self._ranges, cache)
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    @property
+    def read_ahead(self) -> int:
+        """Calls in flight that pay: some where a read waits for a server."""
+        return REMOTE_READ_AHEAD if self._ranges.waits else 0
 
     @property
     def nbytes(self) -> int:
@@ -192,23 +186,5 @@ def _pages_of(ranges: RangeReader, version: ObjectVersion) -> FilePages:
     return FilePages(version.size, told.hexdigest(), _PAGES)
 
 
-def _head(ranges: RangeReader, name: str, size: int) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
-    """Where the numbers of a .npy file begin, their shape and dtype."""
-    (head,) = ranges.read(*(np.array([place]) for place in (0, 0, min(size, _HEAD_BYTES))))
-    file = io.BytesIO(head)
-    try:
-        version = np.lib.format.read_magic(file)
-        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-        shape, _, dtype = read[version](file)
-    except (ValueError, KeyError) as error:
-        raise DataFormatError(
-            f"{name}: expected a .npy file, got one that begins with {bytes(head[:8])!r}; for a file of bare numbers "
-            "write dtype="
-        ) from error
-    begin = file.tell()
-    end = begin + dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-    if end > size:
-        raise DataFormatError(
-            f"{name}: expected {end} bytes, as its head says, got {size}; the file was truncated"
-        )
-    return begin, shape, dtype
+def _spans(begin: int, end: int) -> tuple[IntArray, IntArray, IntArray]:
+    return np.array([0]), np.array([begin]), np.array([end])

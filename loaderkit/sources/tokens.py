@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from loaderkit._base.block_checksums import CheckedBlocks
+from loaderkit._formats.token_documents import OFFSETS_HEAD
+from loaderkit._storage.names import redacted
+from loaderkit.errors import DataFormatError
+
 from .content import content_hash, sampled_keys
 from .integer_arrays import Integers, open_integers
 from .megatron import read_megatron
 from .protocol import check_key, check_keys
 from .shared_arrays import MappedArray, SharedArrays
-from .token_documents import open_documents
+from .token_documents import ADVICE, open_documents
 
 if TYPE_CHECKING:
     from loaderkit._chunk_cache.settings import Cache
@@ -36,12 +41,15 @@ class TokenDataSource:
     Args:
         tokens: integers (tokens,): an array, a `np.memmap`, or the name of a file or object: one that
             `lk.write(..., format="tokens")` made, a `.npy`, or bare numbers with `dtype`. DataFormatError where it was
-            truncated. A file that is written to, and an object that is replaced, are a FileChangedError.
+            truncated. A file that is written to, and an object that is replaced, are a FileChangedError. A local file
+            of `lk.write` is compared with its checksums as it is read: a ChecksumError names the bytes.
         offsets: integers (documents + 1,), ascending, given as the tokens are; in a file of bare numbers int64. Those
             of an object are read once, to shared memory. None for a file of `lk.write`, which has them. ValueError
             naming the first that is less than the one before, or beyond the tokens.
         feature: name of the tokens in a record; "tokens", or what a file of `lk.write` says.
         dtype: of the tokens in a file of bare numbers.
+        mmap: False reads local files instead of mapping them: for files that may be cut short while they are read,
+            where the kernel ends a process that has them mapped.
         cache: keeps chunks of the tokens of a server on the disk, 1 MiB each: for rows that are read more than once, or
             by a `ChunkSampler`. Without it only what is asked for is read.
         storage_options: of the servers: credentials, endpoint, as the other sources take them.
@@ -58,23 +66,41 @@ class TokenDataSource:
         feature: str | None = None,
         *,
         dtype: DTypeLike | None = None,
+        mmap: bool = True,
         cache: "Cache | None" = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
+        if not isinstance(mmap, bool):
+            raise TypeError(f"mmap: expected True or False, got {_short(mmap)}")
         if offsets is None:
-            one, places, named = open_documents(tokens, storage_options=storage_options, cache=cache)
-            self._hold(one, places, named if feature is None else feature)
+            whole = open_documents(tokens, storage_options=storage_options, cache=cache, mmap=mmap)
+            named = whole.feature if feature is None else feature
+            try:
+                self._hold(whole.tokens, whole.offsets, named, whole.checksums)
+            except ValueError as error:  # an older file, without checksums
+                raise DataFormatError(f"{redacted(os.fspath(tokens))}: {error}; {ADVICE}") from error
             return
-        one = open_integers("tokens", tokens, dtype, storage_options=storage_options, cache=cache)
-        places = _read(open_integers("offsets", offsets, np.int64, storage_options=storage_options))
+        one = open_integers("tokens", tokens, dtype, storage_options=storage_options, cache=cache, mmap=mmap)
+        places = _read(
+            open_integers("offsets", offsets, np.int64, storage_options=storage_options, mmap=mmap)
+        )
         self._hold(one, places, "tokens" if feature is None else feature)
 
-    def _hold(self, tokens: Integers, offsets: NDArray[Any], feature: str) -> None:
+    def _hold(
+        self,
+        tokens: Integers,
+        offsets: NDArray[Any],
+        feature: str,
+        checksums: NDArray[np.uint32] | None = None,
+    ) -> None:
         if not isinstance(feature, str):
             raise TypeError(f"feature: expected a name, got {_short(feature)}")
         self.feature = feature
         _check_offsets(offsets, len(tokens))
-        self._held = (_held(tokens), _held_array(offsets))
+        # Of what is read by ranges the blocks aren't compared: a run is a part of one.
+        compared = checksums if isinstance(tokens, np.ndarray) else None
+        held_checksums = None if compared is None else _held_array(compared)
+        self._held = (_held(tokens), _held_array(offsets), held_checksums)
         self._open()
 
     @classmethod
@@ -100,9 +126,15 @@ class TokenDataSource:
         return source
 
     def _open(self) -> None:
-        tokens, offsets = self._held
+        tokens, offsets, checksums = self._held
         self._tokens: Integers = _view(tokens) if isinstance(tokens, MappedArray | SharedArrays) else tokens
         self._mapped = tokens if isinstance(tokens, MappedArray) else None
+        self._blocks: CheckedBlocks | None = None
+        if checksums is not None and self._mapped is not None:
+            data = np.asarray(self._tokens).view(np.uint8)
+            self._blocks = CheckedBlocks(
+                self._mapped.path, data, _view(checksums), offset=OFFSETS_HEAD, advice=ADVICE
+            )
         self._offsets: NDArray[Any] = _view(offsets)
         self._content: str | None = None
 
@@ -138,6 +170,8 @@ class TokenDataSource:
         if isinstance(self._tokens, np.ndarray):
             if self._mapped is not None:
                 self._mapped.check()
+            if self._blocks is not None:
+                self._blocks.check(begin * self._tokens.itemsize, end * self._tokens.itemsize)
             return self._tokens[begin:end]
         return self._tokens.slices(np.array([begin]), np.array([end]))[0]
 
@@ -200,6 +234,8 @@ class TokenDataSource:
             return tokens.slices(begins, ends)
         if self._mapped is not None:
             self._mapped.check()
+        if self._blocks is not None:
+            self._blocks.check_each(begins * tokens.itemsize, ends * tokens.itemsize)
         return [tokens[begin:end] for begin, end in zip(begins.tolist(), ends.tolist())]
 
     def fingerprint(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from loaderkit._base.block_checksums import BlockChecksums
 from loaderkit._formats.token_documents import token_file_head, token_file_rest
 
 from .byte_file import new_file
@@ -74,6 +75,7 @@ class TokenShardWriter:
     def __init__(self, path: str, encoder: TokenDocument) -> None:
         self._feature, self._dtype = encoder.feature, np.dtype(encoder.dtype)
         self._offsets = array("q", [0])
+        self._checksums = BlockChecksums()
         self._file = new_file(path)
         self._begin = self._file.write(token_file_head(self._dtype, 0))
         self.nbytes = self._begin
@@ -81,14 +83,15 @@ class TokenShardWriter:
     def add(self, encoded: bytes) -> None:
         """Appends a document, which may have no tokens."""
         self._file.write(encoded)
+        self._checksums.update(encoded)
         self._offsets.append(self._offsets[-1] + len(encoded) // self._dtype.itemsize)
         self.nbytes += len(encoded) + self._offsets.itemsize
 
     def close(self) -> None:
         """Ends the file, and writes the number of tokens to its head."""
         tokens = self._offsets[-1]
-        offsets = np.frombuffer(self._offsets, np.int64)
-        self._file.write(token_file_rest(offsets, self._feature, self._begin + tokens * self._dtype.itemsize))
+        offsets, end = np.frombuffer(self._offsets, np.int64), self._begin + tokens * self._dtype.itemsize
+        self._file.write(token_file_rest(offsets, self._feature, end, self._dtype, self._checksums.values()))
         self._file.seek(0)
         self._file.write(token_file_head(self._dtype, tokens))
         self._file.close()

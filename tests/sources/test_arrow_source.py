@@ -98,6 +98,8 @@ def test_types_that_pyarrow_does_not_take():
             "list": pa.array(numbers, pa.list_view(pa.int16())),
             "texts": pa.array([[each] for each in words], pa.list_view(pa.string_view())),
             "dict": pa.array([{"text": each} for each in words], pa.struct([("text", pa.string_view())])),
+            "pair": pa.array([[each, each] for each in words], pa.list_(pa.string_view(), 2)),
+            "map": pa.array([[("key", each)] for each in words], pa.map_(pa.string_view(), pa.string_view())),
             "runs": runs,
             "numbers": numeric,
         }

@@ -249,9 +249,14 @@ def test_an_absent_object(server):
             "bad.npy",
             {},
             lk.DataFormatError,
-            r"bad.npy: expected a .npy file, got one that begins with b'none",
+            r"bad.npy: at byte 0: expected a .npy file, got one that begins with b'none",
         ),
-        ("empty.npy", {}, lk.DataFormatError, r"empty.npy: expected a .npy file, got .* begins with b''"),
+        (
+            "empty.npy",
+            {},
+            lk.DataFormatError,
+            r"empty.npy: at byte 0: expected a .npy file, got .* begins with b''",
+        ),
         ("floats.npy", {}, TypeError, "tokens: expected integers in one dimension, got float64"),
         ("table.npy", {}, TypeError, r"tokens: expected integers .* shape \(2, 3\); give the documents one"),
         (

@@ -1,0 +1,117 @@
+"""What happens where a byte or the length of a file is wrong: its own records, or an error of ours that names it.
+
+One table of all kinds of files, in `damaged_kinds.py`. Formats without checksums may give other records; nothing else.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import loaderkit as lk
+from tests.damaged_kinds import HEAD, KINDS, DamagedFile, written
+
+SAMPLE = 10  # bytes of each file: the full count is in the nightly run
+
+
+def damaged_file(name, folder):
+    if KINDS[name].is_missing:
+        pytest.skip(f"needs {KINDS[name].needs}")
+    return DamagedFile(KINDS[name], folder)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_flipped_bits(tmp_path, name):
+    """In its head and anywhere."""
+    file = damaged_file(name, tmp_path)
+    rng = np.random.default_rng(len(file.data))
+    places = [
+        *rng.integers(min(HEAD, len(file.data)), size=SAMPLE),
+        *rng.integers(len(file.data), size=SAMPLE),
+    ]
+    found = [file.outcome(file.flipped(int(place))) for place in places]
+    assert "other" not in found or not KINDS[name].sees
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_file_that_is_cut_short(tmp_path, name):
+    """An error, or what was cut off says nothing; lines may end anywhere."""
+    file = damaged_file(name, tmp_path)
+    size = len(file.data)
+    for length in (1, 8, 100, size // 2, size - 4096, size - 1):
+        if 0 <= length < size:
+            found = file.outcome(file.data[:length])
+            assert found != "other" or name in ("csv", "jsonl", "text"), length
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_byte_of_the_head(nightly, name):
+    """In a process of its own, which a library may end."""
+    if not nightly or KINDS[name].is_missing:
+        pytest.skip("in the nightly run, with its library")
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.damaged_kinds", name], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert "other" not in run.stdout or not KINDS[name].sees
+
+
+@pytest.mark.parametrize(
+    ("kind", "mmap"),
+    [
+        (KINDS["npy"], False),
+        (KINDS["npy"], True),
+        (KINDS["tokens"], False),
+        (KINDS["tokens"], True),
+        (KINDS["arrow"], True),
+        (KINDS["lmdb"], True),
+    ],
+)
+def test_a_mapped_file_that_is_cut_short_under_the_reader(tmp_path, kind, mmap, monkeypatch):
+    """It was SIGBUS: its size is compared before records are read."""
+    monkeypatch.setattr("loaderkit.sources.shared_arrays.CHECK_S", 0.0)
+    if kind.is_missing:
+        pytest.skip(f"needs {kind.needs}")
+    path = kind.write(tmp_path)
+    if mmap:
+        source = kind.read(path)
+    else:
+        offsets = np.arange(0, 3001, 30) if path.endswith("npy") else None
+        source = lk.TokenDataSource(path, offsets, mmap=False)
+    before = source[len(source) - 1]
+    assert repr(before)
+    os.truncate(path, 140)
+    with pytest.raises(lk.FileChangedError, match="damaged"):
+        source[len(source) - 1]
+
+
+def test_token_files_without_checksums():
+    """As the first versions wrote them: read for ever."""
+    golden = Path(__file__).parent / "golden" / "files" / "without_checksums.tokens"
+    old = lk.TokenDataSource(golden)
+    assert [row["ids"].tolist() for row in old] == [[1, 2, 3], [], [4, 5]]
+    assert old.dtype == np.uint16
+
+
+def test_each_block_of_a_token_file_is_compared_once(tmp_path):
+    """A flipped bit in one of many blocks is an error of the rows in it, and of no others; also in a worker."""
+    rows = [{"tokens": np.full(10_000, k, np.uint16)} for k in range(40)]
+    path = Path(written("tokens", rows)(tmp_path))
+    data = bytearray(path.read_bytes())
+    data[128 + 20_000 * 20] ^= 1
+    path.write_bytes(data)
+    source = lk.TokenDataSource(path)
+    assert source[0]["tokens"][0] == 0 and source[39]["tokens"][0] == 39
+    place = "damaged.tokens: bytes 393,344 to 458,880 don't have their checksum"
+    with pytest.raises(lk.ChecksumError, match=place):
+        source[20]
+    with pytest.raises(lk.ChecksumError, match=place):
+        source.__getitems__([1, 20])
+    with (
+        lk.load(source, worker_count=1, num_epochs=1) as loader,
+        pytest.raises(lk.ChecksumError, match=place),
+    ):
+        list(loader)

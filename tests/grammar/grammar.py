@@ -8,77 +8,141 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
+from samplers_of import OF_EPOCHS, SEED, Sampled
+from samplers_of import WORDS as ORDERS
+from sources_of import RECORDS, Source
 from words import Op
 
 import loaderkit as lk
 from loaderkit._loader.loader import variant_of
 from loaderkit._order.rng import child_of, generator
 
-SEED = 11
 FAR = 4000
 
 
 class Endless(BaseException):
-    """An example that isn't tried: nearly all of an endless stream is filtered."""
+    """An example that isn't tried: nearly all of an endless stream is filtered, or all of a stream is bad."""
 
 
-RECORDS = {
-    "numbers": lambda key: key,
-    "arrays": lambda key: {"x": np.arange(3, dtype=np.float32) + key, "key": key},
-    "mixed": lambda key: (key / 2, "abc"[: key % 3], b"\0" * (key % 2), [np.int16(key % 100)]),
-}
+class Damaged:
+    """A source of which some records can't be read; `batched` says whether it reads many at once."""
+
+    def __init__(self, source: Any, bad: frozenset[int], batched: bool) -> None:
+        self.source, self.bad = source, bad
+        if batched:
+            self.__class__ = DamagedBatched
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, key: int) -> Any:
+        if key in self.bad:
+            raise LookupError(f"record {key} is damaged")
+        return self.source[key]
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"records": len(self.source)}
+
+
+class DamagedBatched(Damaged):
+    def __getitems__(self, keys: list[int]) -> list[Any]:
+        return [self[key] for key in keys]
 
 
 @dataclass(frozen=True)
 class Pipeline:
     """All that a stream depends on, and nothing of how it is run."""
 
-    records: str
-    count: int
-    shuffle: bool
-    epochs: int | None
+    source: Source
+    sampled: Sampled
     ops: tuple[Op, ...]
     hosts: int = 1
     streams: int = 1
     num_steps: int | None = None
     drop_remainder: bool = False
     policy: str = "raise"
+    bad: frozenset[int] = frozenset()
+    batched: bool = False
+    epoch: int | None = None
 
     # --- what the reference asks ---
 
-    start = 0
-
     @property
+    def start(self) -> int:
+        return 0 if self.epoch is None else self.epoch * self.sampler.num_records
+
+    @cached_property
     def stop(self) -> int | None:
-        return None if self.epochs is None else self.count * self.epochs
+        if self.epoch is not None:
+            return self.start + int(self.sampler.num_records)
+        try:
+            return len(self.sampler)
+        except TypeError:
+            return None
 
     def key(self, index: int) -> int:
-        if next(self.tried) > FAR:
-            raise Endless  # a stream without end of which nearly all is filtered
+        if next(self._tried) > FAR:
+            raise Endless
         key = self.sampler[index].record_key
         assert key is not None
-        return key
+        return int(key)
 
     def read(self, key: int) -> Any:
-        return RECORDS[self.records](key)
+        if key in self.bad:
+            raise LookupError(key)
+        return self.records[key]
 
     def rng(self, ordinal: int, begin: tuple[int, ...]) -> np.random.Generator:
         return generator(SEED, ordinal, begin[0], child_of(begin[1:]))
 
+    def instead(self, index: int) -> Iterator[tuple[int, int]]:
+        """What a row may read instead of a bad record: the place that a state keeps, and the record key."""
+        if hasattr(self.sampler, "instead"):
+            places = self.sampler.instead(index, 0, self.patience)
+            yield from zip(
+                places, self.sampler.keys_instead(np.full_like(places, index), places), strict=True
+            )
+            return
+        for place in range(index + 1, index + 1 + self.patience):
+            if self.stop is not None:
+                place = self.start + (place - self.start) % (self.stop - self.start)
+            if place == index:
+                return
+            yield place, self.key(place)
+
+    def stand_in(self, index: int) -> Any:
+        return stand_in(KeyError(), self.sampler[index])
+
+    @property
+    def patience(self) -> int:
+        """How many bad records in a row are too many."""
+        twice = 2 * len(self.records)
+        return twice if self.stop is None else min(twice, self.stop - self.start)
+
+    @cached_property
+    def losses(self) -> dict[int, int]:
+        return {}
+
+    @cached_property
+    def _tried(self) -> Iterator[int]:
+        return itertools.count()
+
     # --- what a loader gets ---
 
     @cached_property
-    def tried(self) -> Iterator[int]:
-        return itertools.count()
+    def records(self) -> list[Any]:
+        return self.source.records
 
     @cached_property
     def sampler(self) -> Any:
-        return lk.IndexSampler(self.count, shuffle=self.shuffle, seed=SEED, num_epochs=self.epochs)
+        return self.sampled.make(len(self.records))
 
     @cached_property
-    def source(self) -> Any:
-        return [self.read(key) for key in range(self.count)]
+    def data_source(self) -> Any:
+        made = self.source.make()
+        return Damaged(made, self.bad, self.batched) if self.bad or self.batched else made
 
     @cached_property
     def operations(self) -> list[Any]:
@@ -93,6 +157,12 @@ class Pipeline:
         return replace(self, hosts=hosts, ops=tuple(ops))
 
 
+def stand_in(error: Exception, metadata: lk.RecordMetadata) -> Any:
+    """A function of the user's: an element that says what it was asked with."""
+    assert metadata.rng is not None or metadata.index is not None
+    return -(10**4 * metadata.index + 10 * (metadata.record_key or 0))
+
+
 @dataclass(frozen=True)
 class Running:
     """How a pipeline is run, none of which may show."""
@@ -105,7 +175,7 @@ class Running:
 
     def loader(self, p: Pipeline, shard: lk.ShardOptions) -> lk.DataLoader:
         loader = lk.DataLoader(
-            data_source=p.source,
+            data_source=p.data_source,
             sampler=p.sampler,
             operations=p.operations,
             worker_count=self.workers,
@@ -115,10 +185,11 @@ class Running:
             shard_options=shard,
             logical_streams=p.streams,
             num_steps=p.num_steps,
-            on_record_error=p.policy,
+            on_record_error=stand_in if p.policy == "call" else p.policy,
             agree=False,
         )
-        return variant_of(loader, task_rows=self.task_rows)
+        loader = variant_of(loader, task_rows=self.task_rows)
+        return loader if p.epoch is None else loader.epoch(p.epoch)
 
 
 def runnings(kind: str = "thread") -> st.SearchStrategy[Running]:
@@ -133,6 +204,7 @@ def runnings(kind: str = "thread") -> st.SearchStrategy[Running]:
 
 
 ROW = st.builds(Op, st.sampled_from(["add", "wrap", "index", "draw"]), st.integers(1, 5))
+FAIL = st.builds(Op, st.just("fail"), st.integers(0, 20))
 CHANGING = st.builds(Op, st.sampled_from(["filter", "fan", "window", "shuffle"]), st.integers(1, 3))
 BATCH = ("batch", "batch", "summed")
 INNER = st.builds(Op, st.sampled_from(BATCH), st.integers(1, 3), st.sampled_from(["keep", "drop"]))
@@ -140,11 +212,30 @@ REMAINDERS = st.sampled_from(["keep", "drop", "pad", "wrap"])
 
 
 @st.composite
+def sources(draw: st.DrawFn) -> Source:
+    """Any source, up to two wrappers around it, with at least one record."""
+    source = Source(draw(st.sampled_from(sorted(RECORDS))), draw(st.integers(1, 16)))
+    for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
+        words = ["subset", "concat", "mapped", "zipped", "cached"]
+        words += ["windows"] * (source.word in ("numbers", "dicts", "columns", "memory", "range", "tar"))
+        words += ["packed"] * 2 * (source.word == "tokens")
+        source = Source(draw(st.sampled_from(words)), 0, draw(st.integers(1, 3)), source)
+    assume(source.records)
+    return source
+
+
+@st.composite
+def samplers(draw: st.DrawFn) -> Sampled:
+    word = draw(st.sampled_from(["index", "index", *ORDERS]))
+    epochs = {"sequential": 1, "staged": None}.get(word, draw(st.sampled_from([1, 1, 2, None])))
+    return Sampled(word, draw(st.integers(1, 4)), draw(st.booleans()), epochs)
+
+
+@st.composite
 def pipelines(draw: st.DrawFn, changing: bool) -> Pipeline:
     """Any pipeline; changing: whether operations may change the number of rows. One in ten may be refused."""
-    kinds = [ROW, ROW, INNER] + [CHANGING] * 2 * changing
-    if draw(st.integers(0, 4)) == 4:
-        kinds.append(st.builds(Op, st.just("fail"), st.integers(0, 20)))
+    policy = draw(st.sampled_from(["raise", "raise", "replace", "call"] + ["skip"] * changing))
+    kinds = [ROW, ROW, INNER] + [CHANGING] * 2 * changing + [FAIL] * (draw(st.integers(0, 4)) == 4)
     odd = draw(st.integers(0, 9)) == 9
     if odd:
         kinds.append(st.builds(Op, st.just("batch"), st.integers(1, 3), REMAINDERS, st.booleans()))
@@ -158,14 +249,27 @@ def pipelines(draw: st.DrawFn, changing: bool) -> Pipeline:
         ops.append(Op(draw(st.sampled_from(BATCH)), rows, draw(REMAINDERS), whole))
         behind = [ROW, ROW] + [CHANGING] * changing * (streams == 1 or odd)
         ops += draw(st.lists(st.one_of(behind), max_size=1))
+    source, sampled = draw(sources()), draw(samplers())
+    if policy == "call":  # its elements are numbers, and so must be those that they stand beside
+        first = next((place for place, op in enumerate(ops) if op.kind in ("batch", "window")), len(ops))
+        ops = [op for place, op in enumerate(ops) if place >= first or op.word not in ("wrap", "draw")]
+        source = Source("numbers", draw(st.integers(1, 16)))
+    keys = st.integers(0, len(source.records) - 1)
+    epoch = None
+    if sampled.epochs is None and sampled.word in OF_EPOCHS:
+        epoch = draw(st.sampled_from([None, 0, 2]))
     return Pipeline(
-        records=draw(st.sampled_from(sorted(RECORDS))),
-        count=draw(st.integers(1, 20)),
-        shuffle=draw(st.booleans()),
-        epochs=draw(st.sampled_from([1, 1, 2, None])),
+        source=source,
+        sampled=sampled,
         ops=tuple(ops),
         hosts=hosts,
         streams=streams,
         num_steps=draw(st.none() | st.integers(1, 8)),
         drop_remainder=draw(st.sampled_from([False, False, True])),
+        policy=policy,
+        bad=draw(st.frozensets(keys, max_size=3))
+        if policy != "raise" or draw(st.integers(0, 7)) == 7
+        else frozenset(),
+        batched=draw(st.booleans()),
+        epoch=epoch,
     )

@@ -21,13 +21,31 @@ from hypothesis import strategies as st
 from memory_store import MemoryStore
 from reference import Failed, changes, elements, parts, sizes, step_rows
 from refusals_of import refusals
+from sources_of import FOLDER
 
 import loaderkit as lk
 
-pytestmark = pytest.mark.filterwarnings("ignore:the last step has too few rows")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the last step has too few rows"),
+    pytest.mark.filterwarnings("ignore:shards read the same lanes"),
+    pytest.mark.usefixtures("folder"),
+]
 MOST = 12  # steps that are looked at of an endless stream
 
 Outcome = tuple[list[Any], str]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where the files of sources are."""
+    FOLDER.append(tmp_path_factory.mktemp("sources"))
+    yield
+    FOLDER.clear()
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog):
+    caplog.set_level("ERROR", logger="loaderkit")  # each loss is told
 
 
 def outcome(stream: Any) -> Outcome:
@@ -70,17 +88,17 @@ def hosts_of(p: Pipeline, running: Running) -> list[lk.DataLoader]:
 
 
 def run(
-    p: Pipeline, running: Running, states: list[bytes] | None = None, steps: int = MOST
+    p: Pipeline, running: Running, states: list[list[bytes]] | None = None, steps: int = MOST
 ) -> tuple[Any, ...]:
-    """What all hosts are given from states on, and their states after so many steps."""
+    """What all hosts are given from states on, their bad records, and their states after so many steps."""
     loaders = hosts_of(p, running)
 
-    def work(host: int) -> tuple[Outcome, bytes]:
+    def work(host: int) -> tuple[Outcome, int, bytes]:
         with loaders[host] as loader, iter(loader) as it:
             if states is not None:
-                it.set_state(states)
+                it.set_state(states[host])
             found = outcome(islice(it, steps))
-            return found, it.get_state()
+            return found, it.bad_records, it.get_state()
 
     return tuple(zip(*together(work, p.hosts), strict=True))
 
@@ -103,25 +121,53 @@ def check(p: Pipeline, data: st.DataObject, kind: str = "thread") -> None:
         check_refused(p, running, excluded)
         return
     try:
-        expected = [outcome(elements(p, host)) for host in range(p.hosts)]
+        expected, lost = expected_of(p)
+        others = others_of(p, data)
+        resumed, _ = expected_of(others) if others is not p else (expected, lost)
     except Endless:
         reject()
-    found, _ = run(p, running)
+    agree = (
+        changes(p) and p.stop is not None and parts(p)[1] and parts(p)[1].remainder == "pad" and p.hosts > 1
+    )
+    if agree and any(error for _, error in expected):
+        return  # one host fails, and the others are told
+    found, bad, _ = run(p, running)
     for one, other in zip(found, expected, strict=True):
         same(one, other)
-    step = data.draw(st.integers(0, min(len(values) for values, _ in expected)))
-    _, states = run(p, data.draw(runnings()), steps=step)
-    others = p.on_hosts(data.draw(st.integers(1, 4)))
-    if others.hosts == p.hosts or any(refusals(others)) or parts(p)[1] is None:
-        others = p  # without a Batch the hosts are the rows of a step
-    resumed = expected if others is p else [outcome(elements(others, host)) for host in range(others.hosts)]
-    if others is not p:
-        states = states if changes(p) else states[:1]
-    found, _ = run(others, data.draw(runnings()), again(states), steps=MOST - step)
+    ended = all(not error and len(values) < MOST for values, error in expected)
+    plain = parts(p)[1] is None or parts(p)[1].remainder in ("keep", "drop")
+    if ended and plain and p.num_steps is None and p.policy != "raise":
+        assert bad == lost
+    step = data.draw(st.integers(0, min(len(values) for values, _ in [*expected, *resumed])))
+    _, _, states = run(p, data.draw(runnings()), steps=step)
+    saved = again(states)
+    of_hosts = [saved if changes(p) else [saved[host if others is p else 0]] for host in range(others.hosts)]
+    found, again_bad, _ = run(others, data.draw(runnings()), of_hosts, steps=MOST - step)
     for one, (values, error) in zip(found, resumed, strict=True):
         same(one, (values[step:], error))
+    if others is p and (p.hosts == 1 or not changes(p)):
+        assert again_bad == bad
     if not changes(p):
         check_places(p, running, expected, data)
+
+
+def expected_of(p: Pipeline) -> tuple[list[Outcome], tuple[int, ...]]:
+    """What each host is given, and how many records it loses."""
+    expected, lost = [], []
+    for host in range(p.hosts):
+        p.losses.clear()
+        expected.append(outcome(elements(p, host)))
+        if p.policy == "skip" and len(p.losses) + 1 >= p.patience:
+            raise Endless
+        lost.append(len(p.losses))
+    return expected, tuple(lost)
+
+
+def others_of(p: Pipeline, data: st.DataObject) -> Pipeline:
+    """The same stream on any number of hosts that can go on with it."""
+    others = p.on_hosts(data.draw(st.integers(1, 4)))
+    fits = others.hosts != p.hosts and not any(refusals(others)) and parts(p)[1] is not None
+    return others if fits else p
 
 
 def check_places(p: Pipeline, running: Running, expected: list[Outcome], data: st.DataObject) -> None:

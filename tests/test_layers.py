@@ -75,6 +75,7 @@ IMPORTS = {
 IMPORTS_WHEN_CALLED = {
     "_iterator": {"_files", "observe"},
     "_loader": {"observe"},
+    "interop.grain": {"interop.jax"},
     "interop.jax": {"observe"},
     "cli": {"demo"},
     "_record_index": {"_loader", "_runtime.worker", "samplers"},

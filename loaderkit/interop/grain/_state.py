@@ -18,6 +18,7 @@ from loaderkit._base.integers import at_least
 from loaderkit.errors import CheckpointMismatchError, StateError
 
 from ._layout_plan import LayoutPosition, Place
+from ._version import OLDER
 
 _VERSION = 2
 _TURN, _STATES, _SEEN = "next_index_in_cycle", "iterators_in_use_states", "last_seen_indices"
@@ -30,7 +31,7 @@ class Identity:
     """What a document says of the loader it is from, and `records`, which it doesn't say.
 
     sampler, source: their reprs. flat_maps: how many FlatMaps. shard_index, shard_count: which part of the records, and
-    records: how many these are.
+    records: how many these are, by the rules of a version of Grain.
     """
 
     sampler: str
@@ -39,6 +40,7 @@ class Identity:
     shard_index: int
     shard_count: int
     records: int
+    version: str = OLDER
 
 
 def written(position: LayoutPosition, layout: int, identity: Identity) -> bytes:
@@ -49,6 +51,8 @@ def written(position: LayoutPosition, layout: int, identity: Identity) -> bytes:
     Document(layout=2, turn=1, cursors=((4,), (2,)))
     """
     document = (_native if identity.flat_maps else _version_2)(position, layout, identity)
+    if identity.version != OLDER:
+        document["grain_version"] = identity.version  # which Grain doesn't write, and doesn't read
     return json.dumps(document, indent=4).encode()
 
 
@@ -124,6 +128,10 @@ def read(state: bytes, identity: Identity, *, validate: bool = True) -> Document
     fields = _object("state", document)
     if fields.get("format") == "loaderkit":
         raise StateError("state: expected one of Grain's DataLoader, got one of lk.DataLoader")
+    if (saved := fields.get("grain_version", identity.version)) != identity.version:
+        raise CheckpointMismatchError(
+            f"grain_version: expected {saved!r} as the state has it, got {identity.version!r}"
+        )
     flat_maps = _SEEN not in fields and ("parent" in fields or _STATES in fields)
     missing = [] if flat_maps else [name for name in _FIELDS if name not in fields]
     if missing:

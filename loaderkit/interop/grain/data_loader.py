@@ -22,6 +22,7 @@ from ._layout_plan import LayoutPlan, LayoutPosition, Place, layout_plan_of
 from ._order import as_ours, generators_of, order_of
 from ._state import Identity, read, written
 from ._steps import listed, steps_of
+from ._version import OLDER, compare, length_of
 from .options import MultiprocessingOptions, ReadOptions
 from .samplers import IndexSampler, size_of
 from .transforms import Batch
@@ -43,8 +44,11 @@ class DataLoader:
         read_options: how a worker reads.
         enable_profiling: nothing, as in Grain.
         worker_layout: the worker_count of the Grain run whose batches these are.
+        grain_version: whose batches these are, "0.2.18" or "0.2.19", which keeps the records that don't fill all
+            shards unless shard_options drop them; None is "0.2.18", with a warning where a newer Grain is installed.
 
-    Raises ValueError where a number is out of range, or neither shard_options nor the sampler say the shards.
+    Raises ValueError where a number is out of range, neither shard_options nor the sampler say the shards, or another
+    process of a JAX run has another grain_version.
 
     >>> import loaderkit.interop.grain as grain
     >>> loader = grain.DataLoader(
@@ -69,6 +73,7 @@ class DataLoader:
         read_options: Any = None,
         enable_profiling: bool = False,
         worker_layout: int | None = None,
+        grain_version: str | None = None,
     ) -> None:
         """All arguments are given by name; help(DataLoader) says what each of them is, and the errors."""
         workers = at_least("worker_count", os.cpu_count() or 1 if worker_count is None else worker_count, 0)
@@ -95,7 +100,9 @@ class DataLoader:
         self._generators = generators_of(ours)
         size = size_of(sampler)
         self._endless = size >= _ENDLESS
-        self._length = min(size, _ENDLESS) // self._shard_options.shard_count
+        self._length = length_of(min(size, _ENDLESS), self._shard_options, grain_version)
+        self._version = grain_version or OLDER
+        compare(self._shard_options, self._version)
         self._made: dict[bool, tuple[Compiled, EngineLoader]] = {}
         if not self._in_order:
             self._compiled(self._own_layout)  # raises now what is wrong with a Batch
@@ -191,6 +198,7 @@ class DataLoader:
             shard.shard_index,
             shard.shard_count,
             self._length,
+            self._version,
         )
 
 

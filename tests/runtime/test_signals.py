@@ -1,8 +1,11 @@
 """The trainer's own signals, children, event loops and loaders go on undisturbed while a loader's workers run."""
 
 import contextlib
+import multiprocessing
 import os
 import signal
+import subprocess
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +249,35 @@ def test_a_worker_runs_a_loader_of_its_own(kind):
         operations = (Windows(inner_workers), lk.Batch(4))
         with numbers(12, *operations, worker_count=1, worker_kind=kind) as loader:
             assert all_same(list(loader), list(numbers(12, *operations)))
+
+
+def test_processes_that_an_operation_starts_can_be_terminated():
+    """Their signals mean what they usually do: a worker ignores SIGTERM and Ctrl-C, its children don't."""
+
+    def ended(number: int) -> int:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a fork of a process with threads
+            child = multiprocessing.get_context("fork").Process(target=signal.pause)
+            child.start()
+        os.kill(child.pid or 0, number)
+        child.join()
+        program = subprocess.run(["sh", "-c", f"kill -{number} $$; exit 0"], check=False)
+        return 100 * int(child.exitcode or 0) + program.returncode
+
+    with lk.load(
+        [signal.SIGTERM, signal.SIGINT], transformations=[ended], num_epochs=1, worker_count=1
+    ) as loader:
+        assert list(loader) == [-1515, -202]
+
+
+def test_a_pool_within_an_operation_ends():
+    """`with multiprocessing.Pool()` calls terminate(), which waits until its processes have ended."""
+
+    def squares(x: int) -> list[int]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                return pool.map(abs, [x, -x])
+
+    with lk.load([3], transformations=[squares], num_epochs=1, worker_count=1) as loader:
+        assert list(loader) == [[3, 3]]

@@ -62,6 +62,7 @@ class ProcessWorker:
             raise
         self.connection.setblocking(False)
         self.open = True
+        self._reaped = False  # by other code
         self._packer = packer
         self._received = bytearray()
         self._unsent = bytearray()
@@ -191,8 +192,19 @@ class ProcessWorker:
             # Not by its pid, which another process may have by now.
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
+    def has_ended(self, timeout: float) -> bool:
+        """Whether the process has ended; waits so many seconds for it."""
+        self._look_whether_reaped()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout)
+        return self.process.returncode is not None
+
+    def _look_whether_reaped(self) -> None:
+        if self.process.returncode is None:
+            self._reaped = _reaped_elsewhere(self.process.pid)
+
     def end(self, timeout: float) -> str:
-        reaped = self.process.returncode is None and _reaped_elsewhere(self.process.pid)
+        self._look_whether_reaped()
         try:
             # A dismissed process ends after its present task.
             self.process.wait(timeout=timeout)
@@ -206,7 +218,7 @@ class ProcessWorker:
         if self.pidfd is not None:
             os.close(self.pidfd)
             self.pidfd = None
-        return "an exit code that other code took" if reaped else _how_it_ended(self.process.returncode)
+        return "an exit code that other code took" if self._reaped else _how_it_ended(self.process.returncode)
 
 
 def _reaped_elsewhere(pid: int) -> bool:

@@ -47,6 +47,8 @@ _PROCESS_END_SECONDS = 0.2
 _THREAD_END_SECONDS = 1.0
 # For the pump's thread to run, where an interrupt fell into its start: it runs at once or not at all.
 _START_SECONDS = 5.0
+# From one look whether a process has ended to the next, where nothing but a look tells.
+_LOOK_SECONDS = 1.0
 
 
 def start_pump(pool: "WorkerPool") -> None:
@@ -95,6 +97,7 @@ class Pump:
         self._selector = selector
         self._supervisor = pool._supervisor
         self._dispatcher = pool._dispatcher
+        self._interval = self._supervisor.interval  # seconds from one look at the workers to the next
         self._dismissed: Mapping[int, Worker] = {}  # and those that were fenced by then: joined last
         self.begun = threading.Event()
         self.ended = threading.Event()
@@ -121,7 +124,7 @@ class Pump:
         pool = self._pool
         idle = not pool._streams  # without the lock: see above
         try:
-            happened = self._handle_events(IDLE_SECONDS if idle else self._supervisor.interval)
+            happened = self._handle_events(IDLE_SECONDS if idle else self._interval)
             self._look_after_workers()
         except BaseException as error:  # noqa: BLE001 - a failure must fail every blocked next()
             with pool.lock:
@@ -158,6 +161,7 @@ class Pump:
             if ready:
                 pool._wake_waiting()
             else:
+                self._look_for_ends()
                 pool._changed.notify_all()  # now and then they look for themselves
         return bool(ready)
 
@@ -169,21 +173,33 @@ class Pump:
             worker.flush()
         if not mask & selectors.EVENT_READ:
             return
-        for event in worker.read():
-            if self._supervisor.is_active(number):
-                self._pool._handle_event(number, event)
-        if key.fd == worker.pidfd or (worker.pidfd is None and not worker.open):
+        self._hear(number, worker)
+        heard = key.fd == worker.pidfd
+        if heard or (worker.pidfd is None and not worker.open and worker.has_ended(_PROCESS_END_SECONDS)):
             self._on_exit(number, worker)
         elif not worker.open:
             # Nothing more is heard of it. Killed without waiting, under the lock; its exit is an event of its own.
             self._selector.unregister(worker.connection)
             self._carry_out(worker, [self._supervisor.channel_closed(number, time.monotonic())])
 
+    def _hear(self, number: int, worker: ProcessWorker) -> None:
+        for event in worker.read():
+            if self._supervisor.is_active(number):
+                self._pool._handle_event(number, event)
+
+    def _look_for_ends(self) -> None:
+        """Without pidfds: ends of processes that lost their channel before, or share it with a child of theirs."""
+        for number, worker in [*self._supervisor.workers.items(), *self._supervisor.fenced.items()]:
+            if isinstance(worker, ProcessWorker) and worker.pidfd is None and worker.has_ended(0.0):
+                self._hear(number, worker)
+                self._on_exit(number, worker)
+
     def _on_exit(self, number: int, worker: ProcessWorker) -> None:
         """A process has ended, and its channel was read to the end."""
         for watched in (worker.connection, worker.pidfd):
-            with contextlib.suppress(KeyError):  # it closed its channel before
-                self._selector.unregister(watched)  # type: ignore[arg-type]  # no pidfd: none is registered
+            if watched is not None:
+                with contextlib.suppress(KeyError):  # it closed its channel before
+                    self._selector.unregister(watched)
         snapshot = self._snapshot(number, worker)
         self._pool._keep_counters(worker)
         reason = worker.end(_PROCESS_END_SECONDS)
@@ -219,7 +235,9 @@ class Pump:
         self._supervisor.started(number, worker)
         pool._worker_log.hired(worker.name, number)
         self._selector.register(worker.connection, selectors.EVENT_READ, number)
-        if worker.pidfd is not None:
+        if worker.pidfd is None:
+            self._interval = min(self._interval, _LOOK_SECONDS)
+        else:
             self._selector.register(worker.pidfd, selectors.EVENT_READ, number)
 
     def _select_for_writing(self) -> None:

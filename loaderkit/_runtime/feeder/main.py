@@ -6,7 +6,6 @@ closing of its channel ends it. It may be killed at any moment: the workers then
 
 import os
 import pickle
-import signal
 import socket
 import sys
 import threading
@@ -122,8 +121,6 @@ def main(channel: int, trainer: int) -> None:
         channel: descriptor of the feeder's end of the socket pair.
         trainer: pid of the process that started this one.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if os.getppid() != trainer:
         return  # the trainer has ended, and nothing tells of it any more
     os.set_inheritable(channel, False)

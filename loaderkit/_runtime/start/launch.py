@@ -30,9 +30,21 @@ import os, sys
 standard = os.path.dirname(os.__file__)
 sys.path[:] = [standard, os.path.join(standard, "lib-dynload"), *{packages!r}, *sys.path]
 import signal
-for ignored in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(ignored, signal.SIG_IGN)
-signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM])
+ends, masks = (signal.SIGINT, signal.SIGTERM), []
+def blocked():  # one that comes before a forked child has its own handlers waits for them
+    masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ends))
+def unblocked():
+    signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop())
+def default():
+    for end in ends:
+        signal.signal(end, signal.SIG_DFL)
+    unblocked()
+for ignored in ends:
+    # Not SIG_IGN, which the programs that it starts would inherit, and which no terminate() of theirs would end.
+    signal.signal(ignored, lambda *_: None)
+    signal.siginterrupt(ignored, False)
+os.register_at_fork(before=blocked, after_in_parent=unblocked, after_in_child=default)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
 {dying}
 from {module} import start
 start()

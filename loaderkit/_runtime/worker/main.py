@@ -11,7 +11,6 @@ import contextlib
 import os
 import pickle
 import select
-import signal
 import socket
 import sys
 import threading
@@ -70,8 +69,6 @@ def main(channel: int, arena: int, heartbeat: int, trainer: int, *descriptors: i
         trainer: pid of the process that started this one.
         descriptors: those that the program's pickle refers to, in order.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     watched = open_process(trainer)
     if os.getppid() != trainer:
         return  # the trainer ended before its end could be watched

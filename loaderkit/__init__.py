@@ -55,6 +55,7 @@ __all__ = [
     "MapDataSource",
     "MapWithIndex",
     "MixedSampler",
+    "NoResultError",
     "NoSharding",
     "Pack",
     "PackPlan",
@@ -145,6 +146,7 @@ if TYPE_CHECKING:
     from loaderkit.errors import FileChangedError as FileChangedError
     from loaderkit.errors import IteratorClosedError as IteratorClosedError
     from loaderkit.errors import LoaderkitError as LoaderkitError
+    from loaderkit.errors import NoResultError as NoResultError
     from loaderkit.errors import PurityError as PurityError
     from loaderkit.errors import StateError as StateError
     from loaderkit.errors import StorageError as StorageError
@@ -226,6 +228,7 @@ _NAMES = {
     "load": "loaderkit._loader.load",
     "DataLoader": "loaderkit._loader.loader",
     "RecordMetadata": "loaderkit._order.metadata",
+    "NoResultError": "loaderkit.errors",
     "NoSharding": "loaderkit._order.sharding",
     "ShardOptions": "loaderkit._order.sharding",
     "ReadOptions": "loaderkit._runtime.worker.reading",

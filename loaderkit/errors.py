@@ -51,6 +51,20 @@ class BatchError(LoaderkitError, ValueError):
     """
 
 
+class NoResultError(LoaderkitError, TypeError):
+    """A function of an operation returned None, as one without a `return` does: the operation is named.
+
+    >>> import loaderkit as lk
+    >>> def double(element):
+    ...     element * 2
+    >>> try:
+    ...     next(iter(lk.load([1, 2], transformations=[double])))
+    ... except lk.NoResultError as error:
+    ...     print(error)
+    operations[0] Map(double): expected the new element, got None; does the function lack a return?
+    """
+
+
 class TransportError(LoaderkitError, TypeError):
     """An operation, a source or an element can't be sent between the trainer and a worker.
 

@@ -85,10 +85,12 @@ def measure(
             f"on_record_error: expected 'raise' or a function that gives the value, got {on_record_error!r:.80}; an "
             "array file has a value for each record"
         )
+    function = Map(fn)
+    function._may_give_none = True  # the error of its value names the record
     loader: DataLoader[Any] = DataLoader(
         data_source=source,
         sampler=SequentialSampler(len(source)),
-        operations=[Map(fn), Batch(BATCH, batch_fn=rows_as_column)],
+        operations=[function, Batch(BATCH, batch_fn=rows_as_column)],
         worker_count=worker_count,
         worker_kind=worker_kind,
         read_options=read_options,

@@ -31,6 +31,7 @@ class Transformation:
     _draws: ClassVar[bool] = False  # whether its function takes a generator
     # The user's operations that this one was made of, where the user's list isn't the loader's: see operation_names.py.
     _written: tuple[Any, ...] = ()
+    _may_give_none: bool = False  # as in other libraries; else None is an error
 
     def __new__(cls, *args: Any, **keywords: Any) -> Self:
         # Checked in __new__, because a subclass with an __init__ of its own needn't call ours.

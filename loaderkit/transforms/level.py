@@ -18,7 +18,7 @@ from .pace import PiecePace
 from .padding import spread, spread_rows, valid_rows, with_valid
 from .run import ElementRun
 from .stack import Block
-from .stages import MapStage, Stage, Stop, WindowStage, stage_of, window_stage_of
+from .stages import MapStage, Stage, Stop, WindowStage, no_result, stage_of, window_stage_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +174,8 @@ class Level:
             rows: list[Any] = [row for part in parts for row in part]  # type: ignore[union-attr]
             fill = fill or ((len(rows), 0),)
             made = self.batch.batch_fn(spread_rows(rows, fill))
+            if made is None and not self.batch._may_give_none:
+                raise no_result(self.label, "a batch of its batch_fn")
             return with_valid(made, valid_rows(fill)) if self.batch.remainder == "pad" else made
         except Exception as error:
             indices = tuple(mentioned or [begin[0] for begin in begins])

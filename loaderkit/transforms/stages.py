@@ -6,6 +6,7 @@ one.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.failure import Failure
 from loaderkit._order.rng import RecordRng, child_of
+from loaderkit.errors import NoResultError
 
 from .base import Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, Window, draws, function_of
 from .run import ElementRun
@@ -28,22 +30,44 @@ class Stop(Exception):  # noqa: N818 - carries the elements made so far to the l
         self.made, self.taken, self.error = made, taken, error
 
 
-def _gather(results: Iterable[Any], expected: int, out: list[Any]) -> Exception | None:
+def no_result(label: str, expected: str) -> NoResultError:
+    """The error of an operation that gave None.
+
+    >>> no_result("operations[0] Filter(even)", "True or False")
+    NoResultError('operations[0] Filter(even): expected True or False, got None; does the function lack a return?')
+    """
+    return NoResultError(f"{label}: expected {expected}, got None; does the function lack a return?")
+
+
+def _gather(
+    results: Iterable[Any], expected: int, out: list[Any], none: Callable[[], Exception] | None
+) -> Exception | None:
+    """Appends the results before the first error, which is returned. none: makes the error of a None, if it is one."""
     # list.extend keeps the earlier results when the iterable raises, so len(out) tells which call failed, without a
     # loop in Python. It also treats a StopIteration of the user's function as the end, so the results are counted.
+    raised: Exception | None = None
     try:
         out.extend(results)
     except Exception as error:  # noqa: BLE001 - a user's function may raise anything
-        return error
-    if len(out) != expected:
-        return RuntimeError("the function raised StopIteration, which would end the loop that called it")
-    return None
+        raised = error
+    else:
+        if len(out) != expected:
+            raised = RuntimeError(
+                "the function raised StopIteration, which would end the loop that called it"
+            )
+    if none is not None:
+        for value in out:  # a loop takes a fifth of the time of any(map(...))
+            if value is None:
+                del out[next(place for place, value in enumerate(out) if value is None) :]
+                return none()
+    return raised
 
 
 @dataclass(frozen=True, slots=True)
 class MapStage:
     label: str
     call: Callable[..., Any]
+    none: Callable[[], Exception] | None = None
     with_index: bool = False
 
     def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
@@ -52,7 +76,7 @@ class MapStage:
             results = map(self.call, [begin[0] for begin in run.begins], run.values)
         else:
             results = map(self.call, run.values)
-        error = _gather(results, len(run.values), values)
+        error = _gather(results, len(run.values), values, self.none)
         if error is not None:
             made = run.head(len(values))
             made.values = values
@@ -65,10 +89,12 @@ class _RandomMapStage:
     label: str
     call: "Callable[[Any, np.random.Generator], Any]"
     rng: RecordRng
+    none: Callable[[], Exception] | None
 
     def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
         values: list[Any] = []
-        error = _gather(map(self.call, run.values, self._generators(run.begins)), len(run.values), values)
+        results = map(self.call, run.values, self._generators(run.begins))
+        error = _gather(results, len(run.values), values, self.none)
         if error is not None:
             made = run.head(len(values))
             made.values = values
@@ -85,10 +111,11 @@ class _RandomMapStage:
 class _FilterStage:
     label: str
     call: Callable[[Any], Any]
+    none: Callable[[], Exception] | None
 
     def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
         keep: list[Any] = []
-        error = _gather(map(self.call, run.values), len(run.values), keep)
+        error = _gather(map(self.call, run.values), len(run.values), keep, self.none)
         # bool() here, where the record is known: it raises for an array of several values, which has no truth value.
         for place, answer in enumerate(keep):
             try:
@@ -240,19 +267,21 @@ def stage_of(op: Transformation, label: str, seed: int | None, ordinal: int, dep
         ordinal: its number among the random operations, from 0.
         depth: number of FlatMaps and Windows before it.
     """
+    expected = "True or False" if isinstance(op, Filter) else "the new element"
+    none = None if op._may_give_none else partial(no_result, label, expected)
     match op:
         case RandomMap():
             assert seed is not None
-            return _RandomMapStage(label, function_of(op), RecordRng(seed, ordinal))
+            return _RandomMapStage(label, function_of(op), RecordRng(seed, ordinal), none)
         case Map() if op.seed_globals:
             assert seed is not None
-            return _RandomMapStage(label, SeededGlobals(function_of(op)), RecordRng(seed, ordinal))
+            return _RandomMapStage(label, SeededGlobals(function_of(op)), RecordRng(seed, ordinal), none)
         case Map():
-            return MapStage(label, function_of(op))
+            return MapStage(label, function_of(op), none)
         case MapWithIndex():
-            return MapStage(label, function_of(op), with_index=True)
+            return MapStage(label, function_of(op), none, with_index=True)
         case Filter():
-            return _FilterStage(label, function_of(op))
+            return _FilterStage(label, function_of(op), none)
         case FlatMap():
             return _FlatMapStage(label, function_of(op), depth, op.max_fan_out)
     raise TypeError(f"op: expected an operation other than a Batch, got {op!r}")

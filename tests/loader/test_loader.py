@@ -53,7 +53,7 @@ MADE = {
     "bool": lambda key: key % 2 == 0,
     "str": lambda key: "tail\0" * key,
     "bytes": lambda key: b"tail\0" * key,
-    "none": lambda key: None,
+    "none": lambda key: [None],
     "numpy scalar": np.int16,
     "array": lambda key: np.arange(key, dtype=">f4"),
     "fortran": lambda key: np.asfortranarray(np.ones((2, 3)) * key),

@@ -46,6 +46,7 @@ class Compiled:
     def add(self, operation: engine.Transformation, steps: Sequence[Step]) -> None:
         """Another operation, and which of the user's it is."""
         operation._written = tuple(NamedOperation(step.label, step.operation) for step in steps)
+        operation._may_give_none = True
         self.operations.append(operation)
 
 

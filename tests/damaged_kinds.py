@@ -119,7 +119,7 @@ KINDS = {
         lambda folder: _text(folder, "damaged.txt", "".join(f"line {k}\n" for k in range(100))),
         lk.LinesDataSource,
     ),
-    "tfrecord": Kind(written("tfrecord"), lk.TFRecordDataSource, "google_crc32c"),
+    "tfrecord": Kind(written("tfrecord"), lk.TFRecordDataSource, "google_crc32c", sees=True),
     "tokens": Kind(written("tokens", DOCUMENTS), lk.TokenDataSource, sees=True),
 }
 

@@ -85,6 +85,10 @@ def _described(record: dict[str, Any], prefix: str, features: dict[str, bytes]) 
     for key, value in record.items():
         if type(key) is not str or not _has_utf8(key):
             raise NotAnExampleError
+        if not key:  # its leaves would have the names of another field's
+            raise ValueError(
+                f"record: expected names of fields, got '' in {prefix or '/'}; rename it by a Map"
+            )
         name = prefix + key
         if type(value) is dict:
             tree[key] = _described(value, name + "/", features)

@@ -3,6 +3,7 @@
 import struct
 from array import array
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,13 +120,15 @@ def data_of(span: bytes | memoryview, *, verify: bool = False) -> bytes:
             otherwise.
         verify: whether the data's checksum is checked, which needs the extra `tfrecord`.
 
-    >>> span = struct.pack("<Q", 3) + bytes(4) + b"abc" + bytes.fromhex("6e57f121")
+    >>> span = struct.pack("<Q", 3) + bytes.fromhex("b099490e") + b"abc" + bytes.fromhex("6e57f121")
     >>> data_of(span)
     b'abc'
     """
-    length = _LENGTH.unpack_from(span)[0] if len(span) >= FRAME else None
+    length, checksum = _HEADER.unpack_from(span) if len(span) >= FRAME else (None, 0)
     if length != len(span) - FRAME:
         raise Malformed(0, f"expected a record of {len(span) - FRAME} bytes of data, got the length {length}")
+    if checksum != _length_checksum(length):
+        raise Malformed(_LENGTH.size, "the checksum of the length is wrong", _DAMAGED)
     data = bytes(span[HEAD:-TAIL])
     if verify and masked(data_crc32c()(data)) != _CHECKSUM.unpack_from(span, len(span) - TAIL)[0]:
         raise Malformed(HEAD, "the checksum of the data is wrong", _DAMAGED)
@@ -145,17 +148,22 @@ def data_of_all(spans: Sequence[bytes | memoryview], *, verify: bool = False) ->
 
 
 def have_lengths(heads: Sequence[bytes | memoryview], lengths: Sequence[int]) -> bool:
-    """Whether these are the heads of records with data of these lengths.
+    """Whether these are the heads of records with data of these lengths, checksums of the lengths included.
 
     Args:
         heads: (n,), the first 12 bytes of records, or more.
         lengths: (n,).
 
-    >>> have_lengths([struct.pack("<QI", 3, 0)], [3])
+    >>> have_lengths([struct.pack("<Q", 3) + bytes.fromhex("b099490e")], [3])
     True
     """
-    unpack = _LENGTH.unpack_from
-    return [unpack(head)[0] for head in heads] == lengths
+    unpack = _HEADER.unpack_from
+    return [unpack(head) for head in heads] == [*zip(lengths, map(_length_checksum, lengths))]
+
+
+@lru_cache(1 << 16)  # 0.06 us instead of 1.5; the lengths of a data set recur
+def _length_checksum(length: int) -> int:
+    return masked(crc32c_of_integer(length))
 
 
 def have_checksums(data: Sequence[bytes], tails: Sequence[bytes | memoryview]) -> bool:

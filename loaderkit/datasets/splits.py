@@ -91,7 +91,7 @@ def _range_of(part: str, bounds: str, lengths: Sequence[int]) -> tuple[int, int]
         raise ValueError(f"split: expected start:stop, or one shard as [0shard], got {part!r}; {_FORMS}")
     values = [_number(part, match["value"], unit) for match in found]
     if len(values) == 1:
-        values.append((values[0] or 0) + 1)
+        values.append(None if values[0] == -1 else (values[0] or 0) + 1)
     start, stop = _in_records(part, values, unit, lengths)
     records = sum(lengths)
     if abs(start) > records or abs(stop) > records:
@@ -109,7 +109,7 @@ def _in_records(
         first = 0 if start is None else sum(lengths[: int(start)])
         if stop is None:
             return first, records
-        return first, sum(lengths[: int(stop) + len(lengths) if stop <= 0 else int(stop)])
+        return first, sum(lengths[: int(stop)])
     if unit == PERCENT:
         if any(value is not None and abs(value) > 100 for value in values):
             raise ValueError(f"split: expected -100% to 100%, got {part!r}")

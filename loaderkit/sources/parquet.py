@@ -26,7 +26,8 @@ class ParquetDataSource(TableRowsSource, Closing):
     """Rows of Parquet files: record k is {column: value}; it needs the extra `arrow`.
 
     Values are numpy numbers, str, bytes, numpy arrays for lists of numbers, lists and dicts; a null is None (see
-    docs/data.md). Files that `lk.write` made give back the dicts that were written, types included.
+    docs/data.md). Files that `lk.write` made give back the dicts that were written, types included. Pages that have
+    checksums, as those of `lk.write` have, are compared with them.
 
     A row group is decoded as a whole, and the ones used last are kept in each process. In a shuffled order most reads
     decode a row group for one row. A loader refuses that where it decodes more than 20 bytes for each byte used,
@@ -126,7 +127,10 @@ class ParquetDataSource(TableRowsSource, Closing):
         try:
             # Opened for each row group: with its metadata given that is cheap, and threads share nothing.
             with pq.ParquetFile(
-                self._files.open(file), metadata=metadata, pre_buffer=self._files.remote
+                self._files.open(file),
+                metadata=metadata,
+                pre_buffer=self._files.remote,
+                page_checksum_verification=True,
             ) as opened:
                 table = opened.read_row_group(group, columns=names, use_threads=False)
         except (pa.ArrowException, OSError) as error:

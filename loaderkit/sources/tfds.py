@@ -1,6 +1,7 @@
 """Records of data sets that TFDS prepared, without TensorFlow."""
 
 import os
+import re
 from types import TracebackType
 from typing import Any, Self
 
@@ -146,6 +147,11 @@ def _files_of(info: Any, split: str, folder: str) -> Any:
     from .array_record import ArrayRecordDataSource
     from .tfrecord import TFRecordDataSource
 
+    if re.search(r":-?0+shard\]", split):
+        raise ValueError(
+            f"split: expected a slice with records, got {split!r}: nothing is before the first shard, and TFDS would "
+            "give the whole split"
+        )
     found = info.splits[split].file_instructions
     if not found:
         raise ValueError(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.hints import refusing_foreign_arguments
-from loaderkit._formats.checksums import data_crc32c
+from loaderkit._formats.checksums import data_crc32c, has_fast_crc32c
 from loaderkit._formats.record_codec import decode_record, decode_records
 from loaderkit._formats.scan import Malformed
 from loaderkit._formats.tfrecord import (
@@ -44,13 +44,14 @@ CUT_AT_ONCE = 4 << 10
 class TFRecordDataSource(IndexedDataSource):
     """Records (bytes, or the dicts that lk.write took) of TFRecord files; `lk.decode.Example` decodes tf.train.Example.
 
-    The checksums of lengths are checked when the files are indexed. Compressed files are refused.
+    Compressed files are refused.
 
     Args:
         paths: names of files: paths or addresses, patterns, braces ("train-{000..146}"), "train@64", parts as
             "train.tfrecord[0:100]", a sequence of these; or a function that gives them, called again where links
             expire.
-        verify: whether the checksum of a record's data is checked when it is read, which needs the extra `tfrecord`.
+        verify: whether the checksum of a record's data is compared when it is read, as tf.data does; None compares it
+            where the extra `tfrecord` is installed. That of its length always is.
         decode: whether records that lk.write made of dicts are these dicts; False gives their bytes.
         cache: keeps on the disk what is read from a server.
         index: the index's name; without one it is found beside the files or in the user's cache folder, and made at
@@ -60,8 +61,12 @@ class TFRecordDataSource(IndexedDataSource):
     >>> import struct, tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> with open(folder.name + "/train.tfrecord", "wb") as file:
-    ...     for data in (b"one", b"two"):  # length, its checksum, data, the data's checksum
-    ...         _ = file.write(struct.pack("<Q", 3) + bytes.fromhex("b099490e") + data + bytes(4))
+    ...     for data, crc in (
+    ...         (b"one", "01405508"),
+    ...         (b"two", "8990c909"),
+    ...     ):  # length, its checksum, data, the data's checksum
+    ...         head = struct.pack("<Q", 3) + bytes.fromhex("b099490e")
+    ...         _ = file.write(head + data + bytes.fromhex(crc))
     >>> with TFRecordDataSource(folder.name + "/*.tfrecord") as source:
     ...     len(source), source[-1], source.__getitems__([1, 0])
     (2, b'two', [b'two', b'one'])
@@ -73,15 +78,17 @@ class TFRecordDataSource(IndexedDataSource):
         self,
         paths: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],
         *,
-        verify: bool = False,
+        verify: bool | None = None,
         decode: bool = True,
         cache: "Cache | None" = None,
         index: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        if not isinstance(verify, bool):
-            raise TypeError(f"verify: expected True or False, got {verify!r}")
-        if verify:
+        if not isinstance(verify, bool | None):
+            raise TypeError(f"verify: expected True, False or None, got {verify!r}")
+        if verify is None:
+            verify = has_fast_crc32c()
+        elif verify:
             data_crc32c()  # an ImportError names the extra
         if not isinstance(decode, bool):
             raise TypeError(f"decode: expected True or False, got {decode!r}")
@@ -115,7 +122,7 @@ class TFRecordDataSource(IndexedDataSource):
                 if found is not None:
                     return found
             elif (
-                not (self._verify or lie_together(keys))
+                not lie_together(keys)
                 and nbytes >= CUT_AT_ONCE * len(keys) > 0
                 and int(lengths.min()) >= FRAME  # else the index is wrong
             ):
@@ -130,10 +137,12 @@ class TFRecordDataSource(IndexedDataSource):
         parts = [
             part
             for span in self._ranges.read_each(*self._index.locate(keys))
-            for part in (span[:HEAD], span[HEAD:-TAIL])
+            for part in (span[:HEAD], span[HEAD:-TAIL], span[-TAIL:])
         ]
-        data = [*map(bytes, parts[1::2])]
-        if not have_lengths(parts[::2], [*map(len, data)]):
+        data = [*map(bytes, parts[1::3])]
+        if not have_lengths(parts[::3], [*map(len, data)]):
+            return None
+        if self._verify and not have_checksums(data, parts[2::3]):
             return None
         return data if rank is None else [data[place] for place in rank]
 

@@ -1,5 +1,6 @@
 """Parquet files are written."""
 
+from functools import partial
 from typing import Any
 
 from .table_library import pyarrow_to_write
@@ -8,7 +9,8 @@ from .write_format import RecordEncoder, ShardWriter
 
 
 class ParquetWriting:
-    """Parquet files with row groups of about 1 MiB, compressed by snappy, which every reader has.
+    """Parquet files with row groups of about 1 MiB, compressed by snappy, which every reader has, and with checksums of
+    their pages.
 
     A file's bytes are the same for the same records and the same version of pyarrow, which Parquet names in them.
 
@@ -28,7 +30,9 @@ class ParquetWriting:
         import pyarrow.parquet as pq
 
         assert isinstance(encoder, TableRowEncoder)
-        return TableFile(path, encoder.schema(), pq.ParquetWriter, _write_row_group)
+        return TableFile(
+            path, encoder.schema(), partial(pq.ParquetWriter, write_page_checksum=True), _write_row_group
+        )
 
 
 def _write_row_group(writer: Any, table: Any) -> None:

@@ -143,15 +143,32 @@ def encoder_of(
     """
     first, rest = first_record(records)
     if not drop:
-        return writing.encoder(first), rest
+        return _encoder(writing, first), rest
     seen = []
     for one in rest:
         seen.append(one)
         try:
-            return writing.encoder(one), itertools.chain(seen, rest)
+            return _encoder(writing, one), itertools.chain(seen, rest)
         except (TypeError, ValueError):
             continue
     raise ValueError("records: expected one or more that can be written, got none")
+
+
+def _encoder(writing: WriteFormat, first: Any) -> RecordEncoder:
+    _check_names(first, "record")
+    return writing.encoder(first)
+
+
+def _check_names(value: Any, path: str) -> None:
+    """ValueError where a dict has the name "": some formats can't tell its fields from those around it."""
+    if type(value) is dict:
+        if "" in value:
+            raise ValueError(f"{path}: expected names of fields, got ''; rename it by a Map")
+        for name, each in value.items():
+            _check_names(each, f"{path}[{name!r}]")
+    elif type(value) in (list, tuple):
+        for place, each in enumerate(value):
+            _check_names(each, f"{path}[{place}]")
 
 
 def encode(encoder: RecordEncoder, record: Any, number: int) -> Any:

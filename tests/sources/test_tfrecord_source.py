@@ -53,15 +53,15 @@ def test_names_and_parts(folder):
         assert source.fingerprint() == fingerprint
 
 
-def test_a_damaged_record_is_an_error_with_verify(folder):
-    """That names file, record and offset; without it the record is given as it is."""
+def test_a_damaged_record_is_an_error(folder):
+    """That names file, record and offset; with verify=False the record is given as it is."""
     path = folder / "train-2.tfrecord"
     data = bytearray(path.read_bytes())
     data[100] ^= 1
     path.write_bytes(data)
-    with lk.TFRecordDataSource(path) as source:
+    with lk.TFRecordDataSource(path, verify=False) as source:
         assert source[0] != RECORDS[3] and source[1] == b"e"
-    with lk.TFRecordDataSource(path, verify=True) as source:
+    with lk.TFRecordDataSource(path) as source:
         assert source[1] == b"e"
         with pytest.raises(
             lk.DataFormatError, match=r"train-2.tfrecord: at byte 12, in record 0: .* checksum"
@@ -148,7 +148,7 @@ def test_checksums_need_their_library(folder, monkeypatch):
         lk.TFRecordDataSource(folder / "train-0.tfrecord", verify=True)
     with lk.TFRecordDataSource(folder / "train-0.tfrecord") as source:
         assert source[2] == b"ccc"
-    with pytest.raises(TypeError, match="verify: expected True or False, got 1"):
+    with pytest.raises(TypeError, match="verify: expected True, False or None, got 1"):
         lk.TFRecordDataSource(folder / "train-0.tfrecord", verify=1)
 
 

@@ -113,3 +113,16 @@ def test_what_no_table_holds(tmp_path, kind):
         lk.write([1, 2], str(tmp_path / f"a.{kind}"))
     with pytest.raises(TypeError):
         lk.write([{"x": object()}], str(tmp_path / f"a.{kind}"))
+
+
+def test_pages_have_checksums(tmp_path):
+    """A flipped bit of a page is an error that names the file."""
+    rng = np.random.default_rng(0)
+    rows = [{"x": k, "data": rng.bytes(100)} for k in range(200)]
+    (name,) = lk.write(rows, tmp_path / "a.parquet")
+    path = Path(name)
+    data = bytearray(path.read_bytes())
+    data[data.index(rows[77]["data"][:9])] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(lk.DataFormatError, match=r"a\.parquet: expected row group 0 .*(crc|CRC)"):
+        lk.ParquetDataSource(path)[77]

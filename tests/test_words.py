@@ -37,7 +37,7 @@ PLAIN = """
     locked locks log loose losses lost made main make malformed map mapped masks mean measure measured megatron
     member members memory merge messages metadata meter method methods miscounted mismatch missing mixed mixing
     modules moments multi multiprocessing name named names naming no normalize not notes npy null numbers
-    numeric object objects observe obstore offline on one open opened operation operations optional options
+    numeric numerics object objects observe obstore offline on one open opened operation operations optional options
     orbax order orders outputs pack package packed packer packing pad padding page pages pair parallel
     parameters parquet parser partial parts passed permutation permutations pickled pickler pickling pipeline
     pixels place placement places plain plan planned plans platform plus policy pool positions preview printable

@@ -4,14 +4,20 @@ import warnings
 from collections.abc import Callable
 
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit._runtime.cluster.agreement import agree
+from loaderkit._runtime.cluster.agreement import IF_THERE, agree
 from loaderkit._runtime.cluster.end_of_stream import EndOfStreamAgreement
 from loaderkit._state.identity import agreement_of, name_of, notes_of
+from loaderkit._system.numerics import numerics
 from loaderkit._system.versions import present_versions
 
 _ADVICE = (
     "Every process has to build the same loader, with the same versions of loaderkit and numpy; "
     "agree=False is for one that only some of them run."
+)
+
+_OTHER_BITS = (
+    " Last bits depend on the kind of processor and on how a library was built: exp, products and resized pictures may "
+    "differ between these processes."
 )
 
 
@@ -40,12 +46,15 @@ class ProcessAgreement:
         if self._pending and store is not None and store.processes > 1:
             versions = present_versions()
             said, notes = agreement_of(plan, versions), notes_of(plan, versions)
+            if any(op.batch is None for op in plan.operations):
+                notes |= {f"{IF_THERE}{library}": bits for library, bits in numerics().items()}
             told = agree(store, "loader", said, advice=_ADVICE, notes=notes)
             if told:
                 warnings.warn(
                     f"the processes differ, and may train on different data:\n{told}\n"
                     "Give every process the same operations and versions; fields of an operation that belong to a "
-                    "host can be left out with dataclasses.field(compare=False).",
+                    "host can be left out with dataclasses.field(compare=False)."
+                    + (_OTHER_BITS if IF_THERE in told else ""),
                     stacklevel=stacklevel + 1,
                 )
         self._pending = False

@@ -1,5 +1,10 @@
 """Processes that load together compare at the start what makes the stream, and tell what may make it differ."""
 
+import json
+import os
+import platform
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +14,7 @@ from hosts import together
 from memory_store import MemoryStore
 
 import loaderkit as lk
+from loaderkit._system.numerics import numerics
 
 
 class Elsewhere(MemoryStore):
@@ -113,3 +119,37 @@ def test_what_must_not_differ_is_said_first():
     """An error, and not the warning that would come beside it."""
     for text in heard([[Crop(64)], [Crop(96)]], ('"stream_version": "1"', '"stream_version": "2"')):
         assert text.startswith("ValueError") and "Crop.size" not in text
+
+
+@pytest.mark.parametrize("library", ["numpy", "libm", "BLAS"])
+def test_processes_whose_libraries_compute_other_last_bits_are_told(library):
+    """Another kind of processor, the same versions; where operations compute, and of libraries that both have."""
+    operations = [[lk.Map(abs)], [lk.Map(abs)]]
+    name = f'"last bits of {library}": "'
+    for text in heard(operations, (name, f"{name}9")):
+        assert text.startswith("UserWarning") and text.count("last bits of ") == 1
+        assert f"\n  last bits of {library}: " in text and "Last bits depend on the kind of processor" in text
+    assert heard(operations, (name, f'"last bits of another": "{library}')) == ["nothing"] * 2
+    assert heard([[], []], (name, f"{name}9")) == ["nothing"] * 2
+
+
+def test_the_probe_depends_on_kernels_and_not_on_threads():
+    """numpy and OpenBLAS are told to use the loops of an older processor, with the same versions."""
+    script = "from loaderkit._system.numerics import numerics; import json; print(json.dumps(numerics()))"
+
+    def found(**environment: str) -> dict[str, str]:
+        ran = subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return dict(json.loads(ran.stdout))
+
+    own = found()
+    assert own == numerics() | own == found(OPENBLAS_NUM_THREADS="3")
+    other = found(OPENBLAS_CORETYPE="Nehalem")
+    assert other["numpy"] == own["numpy"] and other["libm"] == own["libm"]
+    if platform.machine() == "x86_64" and "openblas" in str(np.show_config(mode="dicts")):
+        assert other["BLAS"] != own["BLAS"]

@@ -95,6 +95,11 @@ class CheckedBlocks:
         self._good = np.zeros(blocks, np.bool_)
         self._all_good = not blocks
 
+    @property
+    def is_checked(self) -> bool:
+        """Whether every block was compared."""
+        return self._all_good
+
     def check(self, begin: int, end: int) -> None:
         """Compares the blocks that hold the bytes begin to end of the data; ChecksumError for the first wrong one."""
         if self._all_good or begin >= end:

@@ -54,7 +54,9 @@ class CountedIndex(RecordIndex):
     def _scanned(self, shard: int) -> NDArray[Any]:
         os.makedirs(self._folder, exist_ok=True)
         found = scan_shard(self._format, self._ranges, shard, _SPANS_ONLY, self._folder)
-        starts = SectionFile(found.part).sections["starts"]
+        part = SectionFile(found.part)
+        part.check(["starts"])
+        starts = part.sections["starts"]
         first, end = self.records_of(shard)
         if len(starts) - 1 != end - first:
             raise DataFormatError(

@@ -5,6 +5,8 @@
 Sections begin at multiples of 64 bytes. The header is canonical JSON: what the writer was given, the length of the
 file, a list of sections (name, dtype, shape, offset, crc32) and a digest of itself. A checksum is zlib's CRC-32, which
 needs no further library. A file is written under another name and renamed, so a reader sees all of it or none.
+
+A section of 1 MiB or more has another one, NAME.blocks: the checksums of its blocks. Older files lack it.
 """
 
 import contextlib
@@ -12,22 +14,26 @@ import json
 import mmap
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.block_checksums import BLOCK_BYTES, BlockChecksums, CheckedBlocks
 from loaderkit._base.canonical_json import canonical, digest
 from loaderkit._system.descriptors import above_standard
+from loaderkit._system.file_identity import FileIdentity, WatchedFile
 from loaderkit.errors import DataFormatError
 
 MAGIC = b"LKINDEX1"
 ALIGNMENT = 64  # bytes: a cache line, and a multiple of every item's size
-# Sections below this are compared with their checksums when a file is opened. Opening then reads some megabytes at
-# most, whatever the number of records; `SectionFile.check` compares the large ones, too.
+# Sections below this are read and compared with their checksums when a file is opened. Opening then reads some
+# megabytes, whatever the number of records; the large ones are mapped, and compared block by block as they are used.
 CHECKED_AT_OPENING = 1 << 20
+BLOCKS = ".blocks"
+_ADVICE = "remove it and make the index again: `loaderkit index` with the names of the data"
 _PREFIX = len(MAGIC) + 8
 _LONGEST_HEADER = 1 << 26  # bytes; a header has the fields' names, at most 65,536
 _NO_DIGEST = "sha256:" + "0" * 64
@@ -91,7 +97,10 @@ class SectionWriter:
     ) -> None:
         self._path, self._flushes = path, flushes
         self._partial = partial or f"{path}.{os.getpid()}-{os.urandom(4).hex()}.partial"
+        tables = [_table_of(section) for section in sections if section.nbytes >= CHECKED_AT_OPENING]
+        sections = [*sections, *tables]
         self._shapes = {section.name: section for section in sections}
+        self._blocks = {table.name: BlockChecksums() for table in tables}
         self._header = dict(header)
         self._checksums = dict.fromkeys(self._shapes, 0)
         # The header's length doesn't depend on offsets, checksums and digests: they have a fixed width.
@@ -139,6 +148,8 @@ class SectionWriter:
         self._write(content, self._positions[name])
         self._positions[name] += len(content)
         self._checksums[name] = zlib.crc32(content, self._checksums[name])
+        if (blocks := self._blocks.get(name + BLOCKS)) is not None:
+            blocks.update(content)
 
     def _write(self, content: bytes, offset: int) -> None:
         left = memoryview(content)
@@ -147,6 +158,8 @@ class SectionWriter:
             left, offset = left[written:], offset + written
 
     def _finish(self) -> None:
+        for name, blocks in self._blocks.items():
+            self.append(name, blocks.values())
         for name, section in self._shapes.items():
             if self._positions[name] != self._offsets[name] + section.nbytes:
                 raise ValueError(f"section {name}: expected {section.nbytes} bytes, got fewer")
@@ -194,30 +207,74 @@ class SectionFile:
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise torn(path, str(error)) from None
             self.sections: dict[str, NDArray[Any]] = {}
+            self._blocks: dict[str, tuple[CheckedBlocks, int]] = {}  # and the bytes of an item
+            self._watched: WatchedFile | None = None
             if not mapped:
                 return
-            with above_standard():
-                content = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-        for shape, offset, _ in self._sections:
-            count = shape.nbytes // np.dtype(shape.dtype).itemsize
-            # An array of a section keeps the mapping alive, so nothing has to be closed.
-            array = np.frombuffer(content, shape.dtype, count, offset)
-            self.sections[shape.name] = array.reshape(shape.shape)
-        self._check(CHECKED_AT_OPENING)
+            content: Any = b""
+            if any(not _is_read(shape) for shape, *_ in self._sections):
+                with above_standard():
+                    content = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+                # A file that is cut off while it is mapped would end the process.
+                self._watched = WatchedFile(path, FileIdentity.of(file.fileno(), timed=False))
+            for shape, offset, _ in self._sections:
+                count = shape.nbytes // np.dtype(shape.dtype).itemsize
+                if _is_read(shape):
+                    array = np.frombuffer(os.pread(file.fileno(), shape.nbytes, offset), shape.dtype)
+                else:
+                    # An array of a section keeps the mapping alive, so nothing has to be closed.
+                    array = np.frombuffer(content, shape.dtype, count, offset)
+                if len(array) != count:
+                    raise torn(path, "it was cut off while it was opened")
+                self.sections[shape.name] = array.reshape(shape.shape)
+        self.check([shape.name for shape, *_ in self._sections if _is_read(shape)])
+        self._hold_blocks()
 
-    def _check(self, below: int) -> None:
-        for shape, offset, checksum in self._sections:
-            if shape.nbytes < below and zlib.crc32(self.sections[shape.name].data) != checksum:
-                raise torn(self.path, f"section {shape.name} at byte {offset} doesn't have its checksum")
+    def _hold_blocks(self) -> None:
+        for shape, offset, _ in self._sections:
+            if (table := self.sections.get(shape.name + BLOCKS)) is not None:
+                data = self.sections[shape.name].reshape(-1).view(np.uint8)
+                try:
+                    blocks = CheckedBlocks(self.path, data, table, offset=offset, advice=_ADVICE)
+                except ValueError as error:
+                    raise torn(self.path, str(error)) from None
+                self._blocks[shape.name] = (blocks, self.sections[shape.name].itemsize)
+
+    def check_items(self, name: str, firsts: NDArray[np.int64], count: int = 1) -> None:
+        """Compares the blocks of items of a large section, each once; ChecksumError where one is damaged.
+
+        Args:
+            name: of the section.
+            firsts: (n,) the first item of each run.
+            count: items of a run.
+        """
+        if self._watched is not None:
+            self._watched.check()
+        if (held := self._blocks.get(name)) is not None and not held[0].is_checked:
+            held[0].check_each(firsts * held[1], (firsts + count) * held[1])
+
+    def check_range(self, name: str, begin: int, end: int) -> None:
+        """`check_items` of the items from `begin` up to `end`."""
+        if self._watched is not None:
+            self._watched.check()
+        if (held := self._blocks.get(name)) is not None:
+            held[0].check(begin * held[1], end * held[1])
 
     @property
     def shapes(self) -> list[SectionShape]:
         """The sections' names, dtypes and shapes."""
         return [shape for shape, _, _ in self._sections]
 
-    def check(self) -> None:
-        """Compares every section with its checksum, which reads the whole file; DataFormatError for the first wrong."""
-        self._check(1 << 63)
+    def check(self, names: Collection[str] | None = None) -> None:
+        """Compares sections with their checksums, which reads them whole; DataFormatError for the first wrong.
+
+        Args:
+            names: of those; None for all.
+        """
+        for shape, offset, checksum in self._sections:
+            asked = names is None or shape.name in names
+            if asked and zlib.crc32(self.sections[shape.name].data) != checksum:
+                raise torn(self.path, f"section {shape.name} at byte {offset} doesn't have its checksum")
 
 
 def torn(path: str, problem: str) -> DataFormatError:
@@ -228,9 +285,16 @@ def torn(path: str, problem: str) -> DataFormatError:
     the index again: `loaderkit index` with the names of the data')
     """
     return DataFormatError(
-        f"{path}: expected a whole index of loaderkit, got a damaged file: {problem}; remove it and make the index "
-        "again: `loaderkit index` with the names of the data"
+        f"{path}: expected a whole index of loaderkit, got a damaged file: {problem}; {_ADVICE}"
     )
+
+
+def _table_of(section: SectionShape) -> SectionShape:
+    return SectionShape(section.name + BLOCKS, "<u4", (-(-section.nbytes // BLOCK_BYTES),))
+
+
+def _is_read(section: SectionShape) -> bool:
+    return section.nbytes < CHECKED_AT_OPENING or section.name.endswith(BLOCKS)
 
 
 def _aligned(position: int) -> int:

@@ -20,6 +20,7 @@ The sections of the file, for S shards, R records and M members:
 An index of counts has no section after `shard_tag`.
 """
 
+import bisect
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -84,6 +85,9 @@ class RecordIndex:
             raise torn(path, f"it lacks {error}") from None
         if int(self._shard_end[-1]) != self._records or len(self._shard_end) != self._shards:
             raise torn(path, "its shards don't have as many records as its header says")
+        file.check(
+            [name for name in file.sections if name.startswith("shard_")]
+        )  # used whole, by the shards' number
         self._starts = file.sections.get("starts")
         self._whole = self.unit == 1 or self.counts  # a lookup multiplies for other units only
 
@@ -133,7 +137,10 @@ class RecordIndex:
     @property
     def checksums(self) -> NDArray[np.uint32] | None:
         """(records,) uint32: the CRC-32C of each record's bytes, None where they weren't stored."""
-        return self._file.sections.get("checksum")
+        found = self._file.sections.get("checksum")
+        if found is not None:
+            self._file.check_range("checksum", 0, len(found))
+        return found
 
     def locate(
         self, keys: NDArray[np.int64]
@@ -149,13 +156,14 @@ class RecordIndex:
             )
         shards = self._shard_end.searchsorted(keys, "right")
         places = keys + shards
+        self._file.check_items("starts", places, 2)
         begins = self._starts[places].astype(np.int64)
         places += 1
         ends = self._starts[places].astype(np.int64)
         if not self._whole:
             begins *= self.unit
             ends *= self.unit
-        if (ends < begins).any():  # a large section isn't compared with its checksum when the index is opened
+        if (ends < begins).any():  # an older index has no checksums of the blocks of its large sections
             raise torn(self.path, "a record ends before it begins")
         return shards, begins, ends
 
@@ -170,6 +178,7 @@ class RecordIndex:
                 f"{self.path}: expected an index with the place of each record, got one of counts"
             )
         first, end = self.records_of(shard)
+        self._file.check_range("starts", first + shard, end + shard + 1)
         return self._starts[first + shard : end + shard + 1].astype(np.int64) * self.unit
 
     def records_of(self, shard: int) -> tuple[int, int]:
@@ -190,6 +199,7 @@ class RecordIndex:
         if starts is None:
             _, starts, _ = self.locate(keys)
         if each is None:
+            self._file.check_items("member_first", keys, 2)
             lows = sections["member_first"][keys]
             counts = sections["member_first"][keys + 1] - lows
             first = np.zeros(len(keys) + 1, np.int64)
@@ -199,6 +209,8 @@ class RecordIndex:
             counts = np.int64(each)
             first = np.arange(len(keys) + 1) * each
             places = (keys[:, None] * each + np.arange(each)).ravel()
+        for name in ("member_block", "member_size", "member_field"):
+            self._file.check_items(name, places)
         begin = sections["member_block"][places].astype(np.int64) * self.unit - np.repeat(starts, counts)
         size = sections["member_size"][places].astype(np.int64)
         return MemberRanges(first, begin, size, sections["member_field"][places])
@@ -210,10 +222,16 @@ class RecordIndex:
                 f"{self.path}: expected an index with keys, got one without; `loaderkit index --keys` makes it"
             )
         sections = self._file.sections
-        wanted = np.uint64(hash_of_key(key))
+        wanted = hash_of_key(key)
         hashes: NDArray[np.uint64] = sections["key_hash"]
-        at = int(hashes.searchsorted(wanted))
-        while at < len(hashes) and hashes[at] == wanted:  # equal hashes are sorted by record
+
+        def hash_at(place: int) -> int:
+            self._file.check_range("key_hash", place, place + 1)
+            return int(hashes[place])
+
+        at = bisect.bisect_left(range(len(hashes)), wanted, key=hash_at)
+        while at < len(hashes) and hash_at(at) == wanted:  # equal hashes are sorted by record
+            self._file.check_range("key_record", at, at + 1)
             record = int(sections["key_record"][at])
             if self.key(record) == key:
                 return record
@@ -223,7 +241,9 @@ class RecordIndex:
     def key(self, record: int) -> str:
         """The stored key of a record."""
         ends, text = self._file.sections["key_end"], self._file.sections["key"]
+        self._file.check_range("key_end", max(record - 1, 0), record + 1)
         begin = int(ends[record - 1]) if record else 0
+        self._file.check_range("key", begin, int(ends[record]))
         return bytes(text[begin : int(ends[record])]).decode("utf-8", "surrogateescape")
 
     def check(self) -> None:

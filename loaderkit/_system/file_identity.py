@@ -8,6 +8,7 @@ don't hold it.
 
 import contextlib
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from typing import Self
 
 from loaderkit.errors import FileChangedError
 
+CHECK_S = 0.1  # between two looks at a mapped file
 # File systems that may give the same file another inode number once the kernel's cache has dropped it.
 _RENUMBERING = ("fuse", "fuseblk", "9p", "cifs", "smb3", "vboxsf", "vfat", "msdos", "exfat")
 
@@ -87,6 +89,32 @@ class FileIdentity:
             )
         if changes:
             raise file_changed(path, "; ".join(changes))
+
+
+class WatchedFile:
+    """A file that is mapped: whether it was written to or cut off since, compared once in 0.1 s.
+
+    A file that another one has replaced is mapped still, and so is one that was deleted.
+
+    Args:
+        path: its name.
+        identity: of the file that was mapped.
+    """
+
+    def __init__(self, path: str, identity: FileIdentity) -> None:
+        self._path, self._identity = path, identity
+        self._check_at = 0.0  # when the next comparison is due
+
+    def check(self) -> None:
+        """FileChangedError where the file isn't as it was."""
+        now = time.monotonic()
+        if now < self._check_at:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            found = FileIdentity.of(self._path, timed=self._identity.modified_ns is not None)
+            if self._identity.same_file(found):
+                self._identity.check(self._path, found)
+        self._check_at = now + CHECK_S  # not after an error: a loader reads the records again, one by one
 
 
 Files = Mapping[str, FileIdentity]  # by path

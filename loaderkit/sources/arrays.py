@@ -50,14 +50,20 @@ class ArrayDataSource:
         self._columns = self._gather()
 
     def _gather(self) -> list[NDArray[Any]]:
+        self._files = [mapped for mapped in self._mapped if mapped is not None]
         shared = iter(self._shared.views())
         return [next(shared) if mapped is None else mapped.view() for mapped in self._mapped]
+
+    def _check_files(self) -> None:
+        for mapped in self._files:
+            mapped.check()
 
     def __len__(self) -> int:
         return len(self._columns[0])
 
     def __getitem__(self, record_key: SupportsIndex) -> Any:
         key = check_key(record_key, len(self), self)
+        self._check_files()
         return unflatten(self._structure, [column[key] for column in self._columns])
 
     def take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> Any:
@@ -68,6 +74,7 @@ class ArrayDataSource:
             out: for each leaf, in the order of the tree, an array (n, ...) of the column's dtype to be filled.
         """
         keys = check_keys(record_keys, len(self), self)
+        self._check_files()
         if out is None:
             out = [np.empty((len(keys), *column.shape[1:]), column.dtype) for column in self._columns]
         for column, place in zip(self._columns, out, strict=True):
@@ -89,7 +96,7 @@ class ArrayDataSource:
         return f"ArrayDataSource({columns})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_columns"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_columns", "_files")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -4,12 +4,10 @@
 sends the file's name.
 """
 
-import contextlib
 import dataclasses
 import itertools
 import mmap
 import os
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,14 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._system.descriptors import above_standard
-from loaderkit._system.file_identity import FileIdentity, file_changed
+from loaderkit._system.file_identity import FileIdentity, WatchedFile, file_changed
 from loaderkit._system.shared_memory import SharedBuffer, goes_to_a_worker
 
 from .content import content_hash, sampled_keys
 
 ALIGNMENT = 64  # bytes, of each array's start: a cache line, and the alignment of numpy's own allocations
-# A mapped file is compared with what it was if the last comparison is longer ago, as `LocalFiles` compares open files.
-CHECK_S = 0.1
 
 
 class SharedArrays:
@@ -92,12 +88,12 @@ class MappedArray:
         identity: FileIdentity | None = None,
     ) -> None:
         self._place = (path, offset, shape, strides, dtype)
-        self._check_at = 0.0  # when the next comparison is due
         with above_standard(), open(path, "rb") as file:
             timed = identity is None or identity.modified_ns is not None
             self._identity = FileIdentity.of(file.fileno(), timed=timed)
             if identity is not None:
                 identity.check(path, self._identity)
+            self._watched = WatchedFile(path, self._identity)
             size = self._identity.nbytes
             whole = np.memmap(file, np.uint8, mode="r") if size else np.empty(0, np.uint8)
         try:
@@ -140,6 +136,7 @@ class MappedArray:
         if base.mode != "r":
             # The mapping is writable, so writing to it changes the file's time; all that map it see the same bytes.
             mapped._identity = dataclasses.replace(mapped._identity, modified_ns=None)
+            mapped._watched = WatchedFile(path, mapped._identity)
         return mapped
 
     @property
@@ -156,19 +153,8 @@ class MappedArray:
         return self._identity.told()
 
     def check(self) -> None:
-        """FileChangedError where the file was written to since; compared once in 0.1 s, as `LocalFiles` does.
-
-        A file that another one has replaced is mapped still, and so is one that was deleted.
-        """
-        now = time.monotonic()
-        if now < self._check_at:
-            return
-        path = self._place[0]
-        with contextlib.suppress(FileNotFoundError):
-            found = FileIdentity.of(path, timed=self._identity.modified_ns is not None)
-            if self._identity.same_file(found):
-                self._identity.check(path, found)
-        self._check_at = now + CHECK_S  # not after an error: a loader reads the records again, one by one
+        """FileChangedError where the file was written to since; compared once in 0.1 s, as `WatchedFile` does."""
+        self._watched.check()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The identity holds on this machine and for this run only.

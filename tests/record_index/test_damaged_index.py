@@ -11,7 +11,7 @@ from index_data import BlocksDataSource, LocalRanges, blocks, make_index
 from loaderkit._record_index.layout import SectionFile, SectionShape, SectionWriter
 from loaderkit._record_index.part_file import PartIdentity, ScanOptions, open_part, write_part
 from loaderkit._record_index.record_index import RecordIndex
-from loaderkit.errors import DataFormatError
+from loaderkit.errors import ChecksumError, DataFormatError, FileChangedError
 
 SHARDS = [["a", "b b=1", "c"], [], ["d x=1"], ["e", "f f=1"]]
 RECORDS = [record for shard in SHARDS for record in shard]
@@ -57,8 +57,9 @@ def test_an_index_with_a_flipped_byte_is_refused(tmp_path, paths):
             RecordIndex(str(torn))
 
 
-def test_a_large_section_is_compared_when_asked(tmp_path):
-    """Opening doesn't read it."""
+def test_a_large_section_is_compared_block_by_block(tmp_path, monkeypatch):
+    """Opening doesn't read it; where it was cut off under the reader, that is an error, not SIGBUS."""
+    monkeypatch.setattr("loaderkit._system.file_identity.CHECK_S", 0.0)
     path = str(tmp_path / "large.lkx")
     with SectionWriter(path, {}, [SectionShape("x", "<u8", (1 << 18,))]) as writer:
         writer.append("x", np.arange(1 << 18))
@@ -66,8 +67,64 @@ def test_a_large_section_is_compared_when_asked(tmp_path):
         file.seek(1 << 20)
         file.write(b"other")
     opened = SectionFile(path)
+    opened.check_range("x", 0, 1 << 16)
+    opened.check_items("x", np.array([5, (1 << 18) - 1]))
+    for check in (
+        lambda: opened.check_range("x", (1 << 17) - 99, (1 << 17) - 98),
+        lambda: opened.check_items("x", np.array([5, (1 << 17) - 99])),
+    ):
+        with pytest.raises(ChecksumError, match=r"large\.lkx: bytes [\d,]+ to .* make the index again"):
+            check()
     with pytest.raises(DataFormatError, match="section x"):
         opened.check()
+    os.truncate(path, 5000)
+    with pytest.raises(FileChangedError, match=r"large\.lkx"):
+        opened.check_range("x", 0, 1)
+
+
+def test_a_flipped_byte_of_a_large_section_never_gives_another_record(tmp_path, paths, monkeypatch):
+    """Whatever is asked of the index; sections without a table, as older files have them, are read."""
+    monkeypatch.setattr("loaderkit._record_index.layout.CHECKED_AT_OPENING", 0)
+    whole = make_index(tmp_path / "out", paths, options=ScanOptions(keys=True, checksums=True)).path
+    content = Path(whole).read_bytes()
+    torn = tmp_path / "torn.lkx"
+    torn.write_bytes(content)
+
+    def all_of_it():
+        index = RecordIndex(str(torn))
+        keys = np.arange(len(index))
+        members = index.members_of(keys)
+        found = [index.key(key) for key in keys.tolist()]
+        parts = [
+            *index.locate(keys),
+            members.first,
+            members.begin,
+            members.size,
+            members.field,
+            index.checksums,
+        ]
+        parts += [index.starts_of(shard) for shard in range(index.shards)]
+        return [
+            [part.tolist() for part in parts],
+            found,
+            [index.find(key) for key in found],
+            [*index.shard_names],
+        ]
+
+    good = all_of_it()
+    outcomes = set()
+    for at in range(0, len(content), 7):
+        torn.write_bytes(content[:at] + bytes([content[at] ^ 1 << at % 7]) + content[at + 1 :])
+        try:
+            outcomes.add(all_of_it() == good)
+        except (DataFormatError, ChecksumError) as error:
+            outcomes.add("torn.lkx" in str(error) and type(error))
+    assert outcomes == {True, DataFormatError, ChecksumError}
+    monkeypatch.setattr("loaderkit._record_index.layout.CHECKED_AT_OPENING", 1 << 20)
+    make_index(tmp_path / "out", paths, options=ScanOptions(keys=True, checksums=True))
+    torn.write_bytes(Path(whole).read_bytes())
+    monkeypatch.setattr("loaderkit._record_index.layout.CHECKED_AT_OPENING", 0)
+    assert all_of_it() == good
 
 
 def test_a_damaged_index_of_local_data_is_made_again(tmp_path, paths, caplog):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
-from loaderkit.sources import shared_arrays
+from loaderkit._system import file_identity
 from loaderkit.sources.tokens import TokenDataSource
 from loaderkit.testing import check_source
 
@@ -82,7 +82,7 @@ def test_a_replaced_file_is_an_error_in_a_worker(files):
 
 def test_a_file_that_is_written_to_is_an_error(tmp_path, monkeypatch):
     """Its new bytes were given without a word; one that was deleted or replaced is mapped still."""
-    monkeypatch.setattr(shared_arrays, "CHECK_S", 0.0)
+    monkeypatch.setattr(file_identity, "CHECK_S", 0.0)
     path = tmp_path / "tokens.bin"
     np.arange(100, dtype=np.uint16).tofile(path)
     source = lk.TokenDataSource(path, [0, 50, 100], dtype=np.uint16)
@@ -94,7 +94,7 @@ def test_a_file_that_is_written_to_is_an_error(tmp_path, monkeypatch):
     with path.open("r+b") as file:
         file.write(bytes([255] * 20))
     os.utime(path, ns=(0, 0))
-    monkeypatch.setattr(shared_arrays, "CHECK_S", 60.0)  # the error stays
+    monkeypatch.setattr(file_identity, "CHECK_S", 60.0)  # the error stays
     for read in (lambda: source[0], lambda: source.__getitems__([0])):
         with pytest.raises(lk.FileChangedError, match=r"tokens\.bin: the file was replaced or written to"):
             read()

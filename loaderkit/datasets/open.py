@@ -35,6 +35,7 @@ def open(  # noqa: A001 - lk.open; the built-in is not used in this file
     *,
     as_supervised: bool = False,
     data_dir: str | os.PathLike[str] | None = None,
+    verify: bool = False,
 ) -> Any:
     """The records of a split, of slices of it, or of several splits, of a data set with a name.
 
@@ -47,6 +48,8 @@ def open(  # noqa: A001 - lk.open; the built-in is not used in this file
             for None says which splits there are.
         as_supervised: whether records are tuples (input, target), by the card's supervised keys.
         data_dir: the folder of the data sets; else $LOADERKIT_DATA_DIR, else ~/loaderkit_datasets.
+        verify: whether each file is compared with the card's sha256 before its first record is read, once in each
+            process, which reads the whole file: ChecksumError. Not for data sets of TFDS, which have none.
 
     FileNotFoundError that says which versions there are; ValueError for an unknown split, for one without records, and
     for as_supervised without keys; FileChangedError for a file of another size than the card says.
@@ -59,10 +62,16 @@ def open(  # noqa: A001 - lk.open; the built-in is not used in this file
     """
     if not isinstance(as_supervised, bool):
         raise TypeError(f"as_supervised: expected True or False, got {as_supervised!r:.60}")
+    if not isinstance(verify, bool):
+        raise TypeError(f"verify: expected True or False, got {verify!r:.60}")
     if split is not None:
         check_split(split)
     found = find_dataset(name, data_dir)
     if found.is_tfds:
+        if verify:
+            raise ValueError(
+                f"verify: expected False, got True for {found.path}: TFDS keeps no checksums of its files"
+            )
         if split is None:
             raise _no_split(_tfds_splits(found.path))
         return TfdsDataSource(found.path, split, as_supervised=as_supervised)
@@ -75,7 +84,8 @@ def open(  # noqa: A001 - lk.open; the built-in is not used in this file
             f"split: expected one record or more, got {split!r} of {card.name}:{card.version}, which has none"
         )
     whole = {each.split: _whole_split(card, found.path, each.split) for each in slices}
-    parts = [SplitDataSource(whole[each.split], card, each) for each in slices]
+    folder = found.path if verify else None
+    parts = [SplitDataSource(whole[each.split], card, each, folder) for each in slices]
     source = parts[0] if len(parts) == 1 else ConcatDataSource(parts)
     return (
         supervised(source, card.supervised_keys, f"{card.name}:{card.version}") if as_supervised else source

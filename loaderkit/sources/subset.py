@@ -65,6 +65,9 @@ class SubsetDataSource(SourceAdvice):
             )
         self._keys: range | _KeyTable = keys if isinstance(keys, range) else _KeyTable(keys)
 
+    def _source_key(self, record_key: SupportsIndex) -> int:
+        return self._keys[check_key(record_key, len(self), self)]
+
     def _source_keys(self, record_keys: ArrayLike) -> NDArray[np.int64]:
         positions = check_keys(record_keys, len(self), self)
         if isinstance(self._keys, range):
@@ -75,7 +78,7 @@ class SubsetDataSource(SourceAdvice):
         return len(self._keys)
 
     def __getitem__(self, record_key: SupportsIndex) -> Any:
-        return read_record(self._source, self._keys[check_key(record_key, len(self), self)])
+        return read_record(self._source, self._source_key(record_key))
 
     @property
     def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:

@@ -4,9 +4,11 @@ import hashlib
 import json
 import pickle
 import shutil
+from pathlib import Path
 
 import pytest
 
+import loaderkit as lk
 from loaderkit.datasets.card import CARD, DatasetCard, ShardFile, read_card, write_card
 from loaderkit.datasets.features import features_of
 from loaderkit.datasets.open import open as open_dataset
@@ -276,3 +278,26 @@ def test_a_file_that_is_no_card(tmp_path, text, message):
         DataFormatError, match=rf"dataset\.json: {message}; write it again with lk.write_dataset"
     ):
         open_dataset("numbers", "train", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_files_are_compared_with_the_card(tmp_path, workers):
+    """With verify=True, each before its first record, in each process."""
+    pytest.importorskip("pyarrow")
+    records = [{"name": f"record {number}"} for number in range(30)]
+    folder = lk.write_dataset({"train": records}, "a:1.0.0", format="arrow", data_dir=tmp_path, shards=3)
+    damaged = Path(folder, "train", "00001-of-00003.arrow")
+    damaged.write_bytes(damaged.read_bytes().replace(b"d 15", b"d 16"))
+    assert list(lk.open("a", "train", data_dir=tmp_path))[15] == {"name": "record 16"}
+    source = lk.open("a", "train", data_dir=tmp_path, verify=True)
+    assert [source[0], *source.__getitems__([29, 3])] == [records[0], records[29], records[3]]
+    for read in (lambda: source[10], lambda: source.__getitems__([0, 19])):
+        with pytest.raises(lk.ChecksumError, match=r"00001-of-00003\.arrow: .* sha256 .* get a new copy"):
+            read()
+    with (
+        lk.load(source, num_epochs=1, worker_count=workers) as loader,
+        pytest.raises(lk.ChecksumError, match=r"00001-of-00003"),
+    ):
+        list(loader)
+    with pytest.raises(TypeError, match="verify: expected True or False, got 1"):
+        lk.open("a", "train", data_dir=tmp_path, verify=1)

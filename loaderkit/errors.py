@@ -39,6 +39,14 @@ class CheckpointMismatchError(LoaderkitError, ValueError):
     """
 
 
+class ResumeMismatchError(LoaderkitError, ValueError):
+    """An unfinished set of files is of another run: what differs is named with both sides, and how to go on.
+
+    >>> issubclass(ResumeMismatchError, ValueError)
+    True
+    """
+
+
 class BatchError(LoaderkitError, ValueError):
     """Rows of one batch can't be stacked: both records and the path of the leaf are named.
 

@@ -43,7 +43,7 @@ PLAIN = """
     pixels place placement places plain plan planned plans platform plus policy pool positions preview printable
     process progress prometheus protocol purity py python question queued raised random range ranges read reader
     readers reading reads ready records reducers refresh refusal region release remote replacement report
-    requested resample resize resized resources restart restore result retry retrying reweigh rng robin round
+    requested resample resize resized resources restart restore result resume retry retrying reweigh rng robin round
     row rows rules run runner running runs runtime sampler samplers samples save saved scan scanned scans
     scattered scheduler sealed search section seed seeded seeding seekable seen segments selection sent
     sequential set settings setup shaped shapes shard sharding shards shared shares sheet shell shifted show

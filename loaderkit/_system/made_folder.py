@@ -16,6 +16,7 @@ from loaderkit._base.canonical_json import check_seal, sealed
 from loaderkit.errors import DataFormatError
 
 from .locked_folder import locked_folder
+from .resume import goes_on_from
 from .whole_file import TEMPORARY, whole_file
 
 MADE = "made.json"
@@ -123,13 +124,21 @@ def delete_finished_work(folder: str) -> None:
 
 
 @contextlib.contextmanager
-def unfinished_folder(folder: str, made: Made, *, goes_on: bool = True) -> Iterator[Made]:
+def unfinished_folder(
+    folder: str,
+    made: Made,
+    *,
+    goes_on: bool = True,
+    overwrite: bool | None = None,
+    allow: Collection[str] = (),
+) -> Iterator[Made]:
     """The folder of unfinished work, locked by the caller; what it is of, which is what an earlier run said.
 
     Args:
         folder: its path. FileExistsError naming the first file in it that isn't of an earlier run.
         made: of this run.
         goes_on: whether an earlier run's files stay; else they are deleted, and this run's where the block raises.
+        overwrite, allow: as `goes_on_from` takes them.
     """
     found = Made.read(folder)
     foreign = foreign_name(folder, found)
@@ -140,7 +149,10 @@ def unfinished_folder(folder: str, made: Made, *, goes_on: bool = True) -> Itera
         )
     for name in filter(_UNFINISHED.fullmatch, os.listdir(folder)):  # of a process that was killed
         os.unlink(os.path.join(folder, name))
-    if found is not None and (found.replaced or not goes_on or found.names != made.names):
+    stays = found is not None and not found.replaced and goes_on
+    if stays and found is not None:
+        stays = goes_on_from(found.asked, made.asked, folder=folder, overwrite=overwrite, allow=allow)
+    if found is not None and not (stays and found.names == made.names):
         found.delete(folder)
         found = None
     if found is None:

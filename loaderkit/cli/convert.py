@@ -21,7 +21,7 @@ from loaderkit.writing.write import write
 
 from .exit_status import ExitStatus, UsageError
 from .mapped_records import mapped_records
-from .named_function import named_function, version_of
+from .named_function import named_function
 from .open_source import PIPE, add_source_arguments, open_source, shown_name, usage_errors
 from .output import Output, add_output_argument
 from .printable import counted
@@ -84,16 +84,14 @@ def run(options: argparse.Namespace) -> int:
         with usage_errors():
             options.shard_bytes = number_of_bytes("--shard-bytes", options.shard_bytes)
     function: Callable[[Any], Any] = unchanged
-    version = "convert"
     if options.call is not None:
         function = named_function("--call", options.call)
-        version = version_of(options.call, function)
     with _unpacked(options.sources) as names:
         options.sources = names
         with open_source(options) as opened:
             name = _target_format(options, opened.format)
             source = opened.source if options.shuffle is None else _shuffled(opened.source, options.shuffle)
-            files = _write(options, source, function, version, name)
+            files = _write(options, source, function, name)
             records = len(source)
     out = Output(as_json=options.json)
     if options.target != PIPE:
@@ -104,11 +102,9 @@ def run(options: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _write(
-    options: argparse.Namespace, source: Any, function: Callable[[Any], Any], version: str, name: str
-) -> int:
+def _write(options: argparse.Namespace, source: Any, function: Callable[[Any], Any], name: str) -> int:
     """Writes DST; gives the number of its files."""
-    arguments: dict[str, Any] = {"version": version, "format": name, "worker_count": options.processes}
+    arguments: dict[str, Any] = {"format": name, "worker_count": options.processes}
     target = options.target
     if target != PIPE and os.path.lexists(target) and not options.overwrite:
         raise UsageError(

@@ -7,7 +7,6 @@ import os
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from loaderkit.writing.map_shards import map_shards
 from loaderkit.writing.shard_jobs import sync
 
 from .exit_status import ExitStatus, UsageError
-from .named_function import named_function, version_of
+from .named_function import named_function
 from .open_source import add_source_arguments, open_source
 from .output import Output, add_output_argument
 from .printable import counted
@@ -66,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--shards: expected 1 or more, got {shards}")
     if shards > 1 and "{}" not in options.output:
         raise UsageError("--output: expected a name with {} for several shards, as in 'out-{}.tar'")
-    function, version = _function(options)
+    function = ShellCommand(options.shell) if options.call is None else named_function("--call", options.call)
     form = write_format(options.output, None)
     targets = [options.output.replace("{}", f"{number:05d}") for number in range(shards)]
     if found := [target for target in targets if os.path.lexists(target)]:
@@ -79,7 +78,6 @@ def run(options: argparse.Namespace) -> int:
                 function,
                 opened.source,
                 folder,
-                version=version,
                 format=form.name,
                 shards=shards,
                 worker_count=options.processes,
@@ -96,13 +94,6 @@ def run(options: argparse.Namespace) -> int:
     out.document({"files": targets, "records_read": records})
     out.text(f"{options.output}: {counted(records, 'record')} read, {counted(len(targets), 'file')} written")
     return ExitStatus.DONE
-
-
-def _function(options: argparse.Namespace) -> tuple[Callable[[Any], Any], str]:
-    if options.call is not None:
-        function = named_function("--call", options.call)
-        return function, version_of(options.call, function)
-    return ShellCommand(options.shell), f"shell {options.shell}"
 
 
 @dataclass(frozen=True, slots=True)

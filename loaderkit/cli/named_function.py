@@ -1,6 +1,5 @@
 """A user's function that an option names as MODULE:FUNCTION."""
 
-import hashlib
 import importlib
 import os
 import sys
@@ -35,15 +34,3 @@ def named_function(option: str, name: str) -> Callable[[Any], Any]:
     if not callable(found):
         raise UsageError(f"{option}: expected a function, got {name!r}, which is {type(found).__name__}")
     return found  # type: ignore[no-any-return]
-
-
-def version_of(name: str, function: Callable[[Any], Any]) -> str:
-    """A text that changes with the file of a function that `named_function` gave.
-
-    name: as the option has it.
-    """
-    path = getattr(sys.modules.get(function.__module__), "__file__", None)
-    if path is None:
-        return name
-    with open(path, "rb") as file:
-        return f"{name} {hashlib.sha256(file.read()).hexdigest()}"

@@ -10,11 +10,11 @@ from typing import Any
 
 from loaderkit._system.locked_folder import locked_folder
 from loaderkit._system.made_folder import Made, unfinished_folder
-from loaderkit.sources.version import version_of
+from loaderkit.sources.made_of import made_of
 from loaderkit.writing.formats import FORMATS
 from loaderkit.writing.formats import write_format as named_format
 from loaderkit.writing.parallel_encoding import encoded_by_workers
-from loaderkit.writing.run_jobs import run_jobs, shard_jobs
+from loaderkit.writing.run_jobs import WRITER, run_jobs, shard_jobs
 from loaderkit.writing.shard_jobs import DONE, ShardJobs, sync
 from loaderkit.writing.shard_stream import shard_writer
 from loaderkit.writing.source_shard import SourceShards
@@ -71,9 +71,17 @@ def run(options: argparse.Namespace) -> int:
         os.makedirs(os.path.dirname(os.path.abspath(first)), exist_ok=True)
         folder = f"{options.output}.partial"
         ours = rf"{re.escape(os.path.basename(options.output))}-\d{{6}}\.{form.extension}({re.escape(DONE)})?"
-        with data_errors(), locked_folder(folder), unfinished_folder(folder, Made(names=ours)) as made:
+        asked = None
+        if most is None:
+            arguments = {"format": form.name, "number": options.number}
+            asked = made_of(opened.source, {}, version=None, writer=WRITER, arguments=arguments)
+        with (
+            data_errors(),
+            locked_folder(folder),
+            unfinished_folder(folder, Made(asked, ours), overwrite=options.overwrite) as made,
+        ):
             if most is None:
-                names, records = write_by_number(opened.source, form, options)
+                names, records = write_by_number(opened.source, form, options, made)
             else:
                 names, records = write_by_size(opened.source, form, options, most)
             nbytes = [os.path.getsize(_partial(options, name)) for name in names]
@@ -93,11 +101,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def write_by_number(
-    source: Any, form: WriteFormat, options: argparse.Namespace
+    source: Any, form: WriteFormat, options: argparse.Namespace, made: Made
 ) -> tuple[list[str], list[int]]:
     """Writes files of --number records into the folder for unfinished files; gives their final names and records.
 
-    source: of the records. form: of the files. options: of the command.
+    source: of the records. form: of the files. options: of the command. made: of the folder.
     """
     encoder = form.encoder(source[0])
     count = min(-(-len(source) // options.number), options.max_shards or len(source))
@@ -106,7 +114,7 @@ def write_by_number(
         range(place * options.number, min((place + 1) * options.number, len(source)))
         for place in range(count)
     ]
-    asked = {"source": version_of(source), "format": form.name, "encoder": repr(encoder)}
+    asked = {"made": made.asked, "encoder": repr(encoder)}
     files = [_partial(options, name) for name in names]
     jobs = ShardJobs(
         SourceShards(source, form, encoder, shards, drop=False),

@@ -14,9 +14,10 @@ from loaderkit._system.locked_folder import locked_folder
 from loaderkit._system.made_folder import MADE, Made, delete_finished_work, names_below, unfinished_folder
 from loaderkit._system.versions import present_versions
 from loaderkit._system.whole_file import whole_file
-from loaderkit.sources.version import version_of
+from loaderkit.sources.made_of import made_of
 from loaderkit.writing.map_shards import shard_count
 from loaderkit.writing.record_stream import source_or_none, source_records
+from loaderkit.writing.run_jobs import WRITER
 from loaderkit.writing.shard_jobs import safe_on_disk, sync
 from loaderkit.writing.write import checked_sizes, write
 
@@ -158,9 +159,8 @@ def _write_split(
     if source is not None:
         if shard_bytes is None:
             shards = shard_count(shards, len(source))
-        asked = digest({
-            "source": version_of(source), "format": data_format, "shards": shards, "shard_bytes": shard_bytes,
-        })  # fmt: skip
+        how = {"format": data_format, "shards": shards, "shard_bytes": shard_bytes}
+        asked = digest(made_of(source, {}, version=None, writer=WRITER, arguments=how))
         if os.path.isdir(path) and _text_of(done) == asked:
             return
     with contextlib.suppress(FileNotFoundError):

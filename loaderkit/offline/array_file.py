@@ -43,6 +43,7 @@ class ArrayTrailer:
         labels: the label of each code where the function gave labels, else None.
         versions: of loaderkit, numpy and Python that made the file.
         checksums: of the blocks of the values, as `BlockChecksums` gives them; None in files of version 0.1.
+        made: what the values are made of, as `made_of` gives it; None likewise.
     """
 
     function: str
@@ -51,6 +52,7 @@ class ArrayTrailer:
     labels: list[str] | None
     versions: dict[str, str]
     checksums: str | None = None
+    made: dict[str, Any] | None = None
 
 
 def read_array(path: str | os.PathLike[str], source: Any = None) -> NDArray[Any]:
@@ -172,11 +174,9 @@ def array_header(dtype: np.dtype[Any], records: int) -> bytes:
     return head.getvalue()
 
 
-def trailer_of(
-    values: NDArray[Any], function: str, source: dict[str, Any], labels: list[str] | None, checksums: str
-) -> ArrayTrailer:
-    """What is written behind values (records,)."""
-    return ArrayTrailer(function, source, digest_of(values), labels, present_versions(), checksums)
+def trailer_of(values: NDArray[Any], **told: Any) -> ArrayTrailer:
+    """What is written behind values (records,); told: the other fields."""
+    return ArrayTrailer(digest=digest_of(values), versions=present_versions(), **told)
 
 
 def check_of_source(path: str, written: dict[str, Any], records: int, source: Any) -> None:

@@ -7,7 +7,7 @@ measurement that was killed goes on where it was.
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from typing import Any
 
@@ -22,10 +22,12 @@ from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._system.locked_folder import locked_folder
 from loaderkit._system.made_folder import Made, delete_finished_work, unfinished_folder
 from loaderkit._system.progress_bar import progress_bar
+from loaderkit._system.resume import goes_on_from
 from loaderkit.errors import CheckpointMismatchError, StateError
 from loaderkit.samplers.epochs import SequentialSampler
 from loaderkit.sources.content import sampled_keys
 from loaderkit.sources.fingerprint import fingerprint_of
+from loaderkit.sources.made_of import made_of
 from loaderkit.sources.naming import namer_of
 from loaderkit.sources.protocol import check_source, read_record
 from loaderkit.transforms.base import Batch, Map
@@ -41,6 +43,7 @@ BATCH = 256  # records of an element of the loader: more costs less for each rec
 SAVED_EVERY = (
     1.0  # seconds between two saves of the progress: a kill loses so much, and each save waits for the disk
 )
+_ADVICE = "Delete it to measure again, or give another path"
 CHECKED_RECORDS = 3  # of a file that is there, that are measured again
 
 
@@ -53,6 +56,8 @@ def measure(
     worker_kind: str = "process",
     read_options: ReadOptions | None = None,
     on_record_error: OnRecordError = "raise",
+    version: str | int | None = None,
+    allow: Collection[str] = (),
 ) -> NDArray[Any]:
     """A value for each record, as a mapped array (records,): from the file where it is there, else it is made.
 
@@ -99,11 +104,12 @@ def measure(
         agree=False,
     )
     target = os.path.abspath(path)
-    measured = _Measured(source, fn)
+    asked = made_of(source, {"function": fn}, version=version, writer=1, arguments={})
+    measured = _Measured(source, fn, asked, allow)
     if not os.path.lexists(target):
         with locked_folder(f"{target}.partial"):
             if not os.path.lexists(target):  # else another process has just finished
-                with unfinished_folder(f"{target}.partial", Made(names=OURS)):
+                with unfinished_folder(f"{target}.partial", Made(asked, OURS), allow=allow):
                     measured.make(loader, f"{target}.partial", target)
                 return open_array(target)[0]
     delete_finished_work(f"{target}.partial")
@@ -114,11 +120,14 @@ class _Measured:
     """The values of a function for the records of a source.
 
     Args:
-        source, fn: as `measure` takes them.
+        source, fn, allow: as `measure` takes them.
+        asked: what the values are made of.
     """
 
-    def __init__(self, source: Any, fn: Callable[[Any], Any]) -> None:
-        self._source, self._fn = source, fn
+    def __init__(
+        self, source: Any, fn: Callable[[Any], Any], asked: dict[str, Any], allow: Collection[str]
+    ) -> None:
+        self._source, self._fn, self._asked, self._allow = source, fn, asked, allow
         self._name = namer_of(source)
         entry = parameters_of([Map(fn)])[0]
         self._function = entry["name"] + (
@@ -130,6 +139,11 @@ class _Measured:
         array, trailer = open_array(target)
         check_of_source(target, trailer.source, len(array), self._source)
         self._check_function(target, trailer.function, array, trailer.labels)
+        if trailer.made is not None:
+            # Its code alone: what it uses may change while it runs, as a counter does.
+            there, here = ({"function": _of_code(each["function"])} for each in (trailer.made, self._asked))
+            if not goes_on_from(there, here, folder=target, allow=self._allow):
+                raise ValueError(f"{target}: expected values of {here}, got those of {there}. {_ADVICE}")
         return array
 
     def make(self, loader: DataLoader[Any], folder: str, target: str) -> None:
@@ -140,7 +154,7 @@ class _Measured:
             folder: of the unfinished file.
             target: the file's name.
         """
-        new = ArrayProgress(self._function, fingerprint_of(self._source), len(self._source))
+        new = ArrayProgress(self._function, fingerprint_of(self._source), len(self._source), made=self._asked)
         with closing(PartialArray(folder, new)) as partial, loader, iter(loader) as batches:
             self._check_progress(folder, partial)
             if partial.done:
@@ -179,10 +193,9 @@ class _Measured:
 
         Two lambdas have the same name, and a function may have been changed since.
         """
-        advice = "Delete it to measure again, or give another path"
         if function != self._function:
             raise ValueError(
-                f"{path}: expected values of {self._function}, got those of {function}. {advice}"
+                f"{path}: expected values of {self._function}, got those of {function}. {_ADVICE}"
             )
         for key in sampled_keys(len(values), most=CHECKED_RECORDS):
             try:
@@ -193,12 +206,16 @@ class _Measured:
             if not _same(was, now):
                 raise ValueError(
                     f"{path}: expected values of {function}, got those of another function of this name: it gives "
-                    f"{now!r:.80} for {self._describe(key)}, where the file has {was!r:.80}. {advice}"
+                    f"{now!r:.80} for {self._describe(key)}, where the file has {was!r:.80}. {_ADVICE}"
                 )
 
     def _describe(self, record_key: int) -> str:
         name = self._name(record_key)
         return f"record_key {record_key}" + ("" if name is None else f" ({name})")
+
+
+def _of_code(function: dict[str, Any]) -> dict[str, Any]:
+    return {name: function[name] for name in ("code", "version") if name in function}
 
 
 def _same(was: Any, now: Any) -> bool:

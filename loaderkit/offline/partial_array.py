@@ -9,7 +9,7 @@ A folder has both until the file is whole:
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ class ArrayProgress:
         labels: as in `ArrayTrailer`.
         state: of the loader's iterator behind these values, JSON.
         checksums: of the blocks of the values, as `BlockChecksums` gives them.
+        made: what they are made of, as `made_of` gives it.
     """
 
     function: str
@@ -49,6 +50,7 @@ class ArrayProgress:
     labels: list[str] | None = None
     state: str = ""
     checksums: str | None = None
+    made: dict[str, Any] | None = None
 
 
 class PartialArray:
@@ -129,6 +131,7 @@ class PartialArray:
             labels,
             state.decode(),
             self._checksums.text(),
+            was.made,
         )
         with whole_file(self._saved) as file:
             file.write(json.dumps(sealed(asdict(self.progress)), allow_nan=False).encode())
@@ -140,13 +143,8 @@ class PartialArray:
         values = np.load(self._values, mmap_mode="r")
         progress = self.progress
         self._file.seek(0, os.SEEK_END)
-        self._file.write(
-            encoded_trailer(
-                trailer_of(
-                    values, progress.function, progress.source, progress.labels, self._checksums.text()
-                )
-            )
-        )
+        told = {name: getattr(progress, name) for name in ("function", "source", "labels", "made")}
+        self._file.write(encoded_trailer(trailer_of(values, checksums=self._checksums.text(), **told)))
         self._file.flush()
         os.fsync(self._file.fileno())
         open_array(self._values)  # an error before the name is there, not after
@@ -162,7 +160,7 @@ class PartialArray:
         self._file.seek(0)
         self._file.truncate()
         self._checksums = BlockChecksums()
-        self.progress, self.done = ArrayProgress(*list(asdict(self.progress).values())[:3]), 0
+        self.progress, self.done = replace(self.progress, done=0, dtype=None, labels=None, checksums=None), 0
 
     def close(self) -> None:
         """Closes the file, and leaves no folder behind that has no progress."""

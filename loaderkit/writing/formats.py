@@ -36,6 +36,15 @@ def write_format(name: object) -> WriteFormat:
     return cast(WriteFormat, getattr(importlib.import_module(f"{__package__}.{module}"), cls)())
 
 
+def libraries_of(name: str) -> tuple[str, ...]:
+    """The libraries of which another version may give other bytes.
+
+    >>> libraries_of("parquet"), libraries_of("tar")
+    (('pyarrow',), ())
+    """
+    return {"parquet": ("pyarrow",), "arrow": ("pyarrow",), "array_record": ("array_record",)}.get(name, ())
+
+
 def format_of_path(path: str) -> str | None:
     """The format that a file's extension says; None for a folder's path.
 

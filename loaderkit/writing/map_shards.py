@@ -1,21 +1,22 @@
 """Map-and-write and map-reduce over the shards of a source, by a loader's workers."""
 
+import dataclasses
 import functools
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from loaderkit._base.integers import at_least
 from loaderkit._system.made_folder import Made
 from loaderkit._system.whole_file import whole_file
 from loaderkit.sources import check_source
-from loaderkit.sources.version import version_of
+from loaderkit.sources.made_of import made_of
 
-from .formats import format_of_path
+from .formats import format_of_path, libraries_of
 from .formats import write_format as named_format
-from .run_jobs import equal_shards, run_jobs, shard_jobs
+from .run_jobs import WRITER, equal_shards, run_jobs, shard_jobs
 from .shard_function import MappedShards, ShardFunction
 from .shard_jobs import DONE, ShardJobs
 from .shard_result import ShardResult, json_value
@@ -33,7 +34,7 @@ def map_shards(
     source: Any,
     path: str | os.PathLike[str] | None = None,
     *,
-    version: str | int,
+    version: str | int | None = None,
     format: str | None = None,  # noqa: A002 - as in lk.write
     per: str = "record",
     shards: int | None = None,
@@ -42,6 +43,7 @@ def map_shards(
     worker_kind: str = "process",
     on_record_error: str = "raise",
     overwrite: bool = False,
+    allow: Collection[str] = (),
 ) -> Any:
     """Runs a function over a source shard by shard, and writes what it gives, or folds it to one value.
 
@@ -56,7 +58,7 @@ def map_shards(
         source: any data source.
         path: a folder of files `00000-of-00064.EXT`, which must not be there, unless `overwrite`. With `reduce` a JSON
             file with the result, or None to keep nothing.
-        version: of the function: another one does all shards again.
+        version: of the function, which isn't compared then: another version does all shards again.
         format: as `lk.write` has it; needed without `reduce`.
         per: "record" or "shard".
         shards: their number; without it one for 256 records or more, and 64 at most.
@@ -64,6 +66,8 @@ def map_shards(
             so it should be associative.
         worker_count, worker_kind: as DataLoader takes them.
         on_record_error: "raise", or "drop" to leave out records that can't be read, or per record mapped.
+        overwrite: whether what is there is replaced, and unfinished shards of another run are made again.
+        allow: of "source", "function" and "libraries" what may differ from the run that was killed.
 
     Returns the result with `reduce`, else the names of the files.
 
@@ -77,7 +81,7 @@ def map_shards(
     >>> total / n, round(squares / n - (total / n) ** 2, 6)
     (3.0, 4.666667)
     """
-    _check(function, path, version, per, reduce, on_record_error)
+    _check(function, path, per, reduce, on_record_error)
     source = check_source(source)
     write_format = None if reduce is not None else named_format(format)
     count = shard_count(shards, len(source))
@@ -85,16 +89,24 @@ def map_shards(
     work = ShardFunction(
         function, source, per_record=per == "record", drop=on_record_error == "drop", reduce=reduce
     )
-    asked = {
-        "source": version_of(source),
-        "version": version,
-        "format": None if write_format is None else write_format.name,
-        "arguments": [per, count, on_record_error],
-    }
-    jobs = shard_jobs(asked, keys)
+    made = Made(
+        made_of(
+            source,
+            {"function": function, "reduce": reduce},
+            version=version,
+            writer=WRITER,
+            arguments={
+                "format": None if write_format is None else write_format.name,
+                "per": per,
+                "shards": count,
+            },
+            modules=() if write_format is None else libraries_of(write_format.name),
+        )
+    )
+    make_jobs = functools.partial(ShardJobs, drop=on_record_error == "drop")
     run = functools.partial(run_jobs, worker_count=worker_count, worker_kind=worker_kind)
     if path is None:
-        return _reduced(reduce, run(ShardJobs(MappedShards(work, keys), jobs)))
+        return _reduced(reduce, run(make_jobs(MappedShards(work, keys), shard_jobs(made.asked or {}, keys))))
     target = os.path.abspath(path)
     if write_format is not None and format_of_path(target) is not None:
         raise ValueError(
@@ -104,11 +116,12 @@ def map_shards(
     ours = rf"\d{{5,}}-of-{count:05}\.{re.escape(extension)}({re.escape(DONE)})?"
     if write_format is None:
         ours += f"|{re.escape(os.path.basename(target))}"
-    place = WriteTarget(target, is_file=write_format is None, overwrite=overwrite)
-    with place.unfinished(Made(names=ours), goes_on=True) as made:
+    place = WriteTarget(target, is_file=write_format is None, overwrite=overwrite, allow=allow)
+    with place.unfinished(dataclasses.replace(made, names=ours), goes_on=True) as made:
+        jobs = shard_jobs(made.asked or {}, keys)
         if write_format is None:
             done = [os.path.join(place.folder, name + DONE) for name in shard_names(count, "value")]
-            result = _reduced(reduce, run(ShardJobs(MappedShards(work, keys), jobs, done)))
+            result = _reduced(reduce, run(make_jobs(MappedShards(work, keys), jobs, done)))
             name = os.path.basename(target)
             with whole_file(os.path.join(place.folder, name)) as file:
                 file.write(json.dumps(result, allow_nan=False).encode())
@@ -117,15 +130,13 @@ def map_shards(
         names = shard_names(count, write_format.extension)
         files = [os.path.join(place.folder, name) for name in names]
         make = MappedShards(work, keys, write_format, _encoder(write_format, work, keys))
-        run(ShardJobs(make, jobs, [file + DONE for file in files], files))
+        run(make_jobs(make, jobs, [file + DONE for file in files], files))
         return place.finish(made, names)
 
 
-def _check(function: Any, path: Any, version: Any, per: Any, reduce: Any, on_record_error: Any) -> None:
+def _check(function: Any, path: Any, per: Any, reduce: Any, on_record_error: Any) -> None:
     if not callable(function):
         raise TypeError(f"function: expected a function, got {function!r:.80}")
-    if isinstance(version, bool) or not isinstance(version, str | int):
-        raise TypeError(f"version: expected a text or an int, got {version!r:.80}")
     for name, value, choices in (
         ("per", per, ("record", "shard")),
         ("on_record_error", on_record_error, ("raise", "drop")),

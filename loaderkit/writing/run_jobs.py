@@ -14,6 +14,8 @@ from loaderkit.samplers import SequentialSampler
 from .shard_jobs import ShardJobs
 from .shard_result import ShardResult
 
+WRITER = 1  # another one for a change that changes a byte of the files
+
 
 def shard_jobs(asked: dict[str, Any], shards: Sequence[range]) -> list[str]:
     """The digest of each shard's job.

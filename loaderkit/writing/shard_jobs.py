@@ -36,12 +36,14 @@ class ShardJobs:
         jobs: of each shard, a digest of what is asked for; `shard_jobs` makes them.
         done: of each shard its `.done` file; None where nothing is kept.
         files: of each shard the file that is written; None where only values are made.
+        drop: whether records may have been left out of a shard that is there.
     """
 
     make: Callable[[int, str | None], MadeShard]
     jobs: Sequence[str]
     done: Sequence[str] | None = None
     files: Sequence[str] | None = None
+    drop: bool = False
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -50,7 +52,8 @@ class ShardJobs:
         job = self.jobs[shard]
         done = None if self.done is None else self.done[shard]
         path = None if self.files is None else self.files[shard]
-        if done is not None and (found := read_result(done, job, path)) is not None:
+        found = None if done is None else read_result(done, job, path)
+        if found is not None and (self.drop or not found.dropped):
             return found
         if (
             done is not None

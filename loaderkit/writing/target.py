@@ -4,7 +4,8 @@ import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 from loaderkit._system.folder_replacement import replace_folder, restore_folder
 from loaderkit._system.locked_folder import locked_folder
@@ -38,10 +39,12 @@ class WriteTarget:
         path: its path.
         is_file: whether it is one file.
         overwrite: whether one that exists is replaced: a file, or a folder that has files of a written set only.
+        allow: what may differ where a run goes on, as `goes_on_from` takes it.
     """
 
-    def __init__(self, path: str, *, is_file: bool, overwrite: bool) -> None:
+    def __init__(self, path: str, *, is_file: bool, overwrite: bool, allow: Collection[str] = ()) -> None:
         self._path, self._is_file, self._overwrite = os.path.abspath(path), is_file, overwrite
+        self._allow = allow
         self.folder = self._path + ".partial"
 
     @contextlib.contextmanager
@@ -57,7 +60,8 @@ class WriteTarget:
         with locked_folder(self.folder):
             restore_folder(self._path, self._path)
             check_target(self._path, self._overwrite, is_file=self._is_file)
-            with unfinished_folder(self.folder, made, goes_on=goes_on) as found:
+            how: dict[str, Any] = {"overwrite": self._overwrite, "allow": self._allow}
+            with unfinished_folder(self.folder, made, goes_on=goes_on, **how) as found:
                 yield found
 
     def finish(self, made: Made, names: Sequence[str]) -> list[str]:

@@ -2,19 +2,19 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from loaderkit._base.integers import at_least
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._storage.names import is_remote
 from loaderkit._system.made_folder import Made
-from loaderkit.sources.version import version_of
+from loaderkit.sources.made_of import made_of
 
-from .formats import FORMATS, format_of_path, write_format
+from .formats import FORMATS, format_of_path, libraries_of, write_format
 from .parallel_encoding import encoded_by_workers
 from .record_stream import encoded_records, encoder_of, record_stream, source_or_none, source_records
-from .run_jobs import equal_shards, run_jobs, shard_jobs
+from .run_jobs import WRITER, equal_shards, run_jobs, shard_jobs
 from .shard_jobs import DONE, ShardJobs
 from .shard_stream import write_by_bytes, write_spooled
 from .source_shard import SourceShards
@@ -36,6 +36,8 @@ def write(
     read_options: ReadOptions | None = None,
     on_record_error: str = "raise",
     overwrite: bool = False,
+    version: str | int | None = None,
+    allow: Collection[str] = (),
 ) -> list[str]:
     """Writes records to a folder of files, or to one file, whole or not at all; gives the paths of the files.
 
@@ -56,7 +58,11 @@ def write(
         read_options: how workers read a source where the files are ended by bytes, or there is one; ValueError with
             several `shards`, of which each is read in order.
         on_record_error: a record that can't be read or encoded is an error ("raise"), or is left out ("drop").
-        overwrite: whether what exists at the path is replaced; FileExistsError otherwise.
+        overwrite: whether what exists at the path is replaced, and unfinished files of another run are written again;
+            FileExistsError or ResumeMismatchError otherwise.
+        version: of the functions in the source, such as those of a MapDataSource, which aren't compared with those of a
+            run that was killed then: another version writes all files again.
+        allow: of "source", "function" and "libraries" what may differ from that run.
 
     >>> import loaderkit as lk, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -83,7 +89,7 @@ def write(
         )
     is_file = by_name is not None
     shards, shard_bytes = checked_sizes(shards, shard_bytes, is_file=is_file)
-    target = WriteTarget(path, is_file=is_file, overwrite=overwrite)
+    target = WriteTarget(path, is_file=is_file, overwrite=overwrite, allow=allow)
     names = None
     if shards is not None:
         names = [os.path.basename(path)] if is_file else shard_names(shards, writing.extension)
@@ -94,7 +100,7 @@ def write(
             raise ValueError(
                 f"read_options: expected None for a source with shards={shards}, got {read_options}; give shard_bytes="
             )
-        return _write_source(source, writing, target, names, drop, worker_count, worker_kind)
+        return _write_source(source, writing, target, names, drop, worker_count, worker_kind, version)
     extension = re.escape(writing.extension)
     ours = (
         rf"spool|\d{{5,}}(-of-\d{{5,}})?\.{extension}" if not is_file else re.escape(os.path.basename(path))
@@ -147,24 +153,29 @@ def _write_source(
     drop: bool,
     worker_count: int | None,
     worker_kind: str,
+    version: str | int | None,
 ) -> list[str]:
     count = len(source)
     if len(names) > count:
         raise ValueError(f"shards: expected at most the {count} records, got {len(names)}")
     ours = rf"\d{{5,}}-of-{len(names):05}\.{re.escape(writing.extension)}({re.escape(DONE)})?"
-    with target.unfinished(Made(names=ours), goes_on=True) as made:
+    asked = made_of(
+        source,
+        {},
+        version=version,
+        writer=WRITER,
+        arguments={"format": writing.name, "shards": len(names)},
+        modules=libraries_of(writing.name),
+    )
+    with target.unfinished(Made(asked, ours), goes_on=True) as made:
         encoder, _ = encoder_of(writing, _records_of(source, drop), drop)
         keys = equal_shards(count, len(names))
-        asked = {
-            "source": version_of(source),
-            "format": writing.name,
-            "encoder": repr(encoder),
-            "drop": drop,
-        }
         files = [os.path.join(target.folder, name) for name in names]
         done = [file + DONE for file in files]
         make = SourceShards(source, writing, encoder, keys, drop)
-        jobs = ShardJobs(make, shard_jobs(asked, keys), done, files)
+        jobs = ShardJobs(
+            make, shard_jobs({"made": made.asked, "encoder": repr(encoder)}, keys), done, files, drop
+        )
         run_jobs(jobs, worker_count=worker_count, worker_kind=worker_kind)
         return target.finish(made, names)
 

@@ -16,7 +16,6 @@ import pytest
 
 import loaderkit as lk
 from loaderkit._base.canonical_json import sealed
-from loaderkit._system.made_folder import Made
 from loaderkit.offline.array_file import open_array
 from loaderkit.offline.measure import BATCH, SAVED_EVERY
 
@@ -296,7 +295,7 @@ def test_what_is_left_is_measured_only(path):
         return key
 
     with pytest.raises(StopError):
-        lk.measure(Named(), stopping, path)
+        lk.measure(Named(), stopping, path, version=1)
     with open(f"{path}.partial/progress.json") as file:
         assert json.load(file)["done"] == 3 * BATCH
 
@@ -304,15 +303,53 @@ def test_what_is_left_is_measured_only(path):
         return key
 
     source = Named()
-    assert lk.measure(source, stopping, path).tolist() == list(range(RECORDS))
+    assert lk.measure(source, stopping, path, version=1).tolist() == list(range(RECORDS))
     assert len(source.reads) <= 7 + 3
+
+
+def test_a_function_that_changed_since_a_kill(path):
+    """Its values aren't mixed with those of the function before."""
+
+    def stopping(key):
+        if key > 2 * BATCH:
+            raise ValueError("stop")
+        return key
+
+    with pytest.raises(ValueError, match="stop"):
+        lk.measure(Named(), stopping, path)
+
+    def stopping(key):
+        return key + (
+            key > BATCH + 5 and key < 2 * BATCH - 5
+        )  # the same for each record that is looked at again
+
+    with pytest.raises(
+        lk.errors.ResumeMismatchError,
+        match=r"partial: .*function: .* '    if key > 512:' there and '    return key \+ .*; allow|delete it to begin",
+    ):
+        lk.measure(Named(), stopping, path)
+    with pytest.raises(ValueError, match=r"^allow: expected a set of 'source', 'function', 'libraries', got"):
+        lk.measure(Named(), stopping, path, allow="function")
+    assert lk.measure(Named(), stopping, path, allow={"function"})[-1] == RECORDS - 1
+
+
+def test_a_function_that_changed_since_the_file_was_made(path):
+    lk.measure(Named(), lambda key: key, path)
+    changed = lambda key: key + (key == 5)  # noqa: E731 - of the name <lambda>
+    with pytest.raises(
+        lk.errors.ResumeMismatchError,
+        match=r"values\.npy: .*function: code: function: 'lambda key: key' there",
+    ):
+        lk.measure(Named(), changed, path)
+    assert lk.measure(Named(), changed, path, allow={"function"}).tolist() == [*range(RECORDS)]
 
 
 def test_a_partial_file_of_another_source_is_an_error(path):
     with pytest.raises(OSError, match="truncated"):
         lk.measure(Named(bad={2 * BATCH}), double, path)
     with pytest.raises(
-        ValueError, match=r"values.npy.partial: expected values of .*, got values of another source"
+        lk.errors.ResumeMismatchError,
+        match=r"values.npy.partial: expected files of this run.* source: records: 775 there and 5 here",
     ):
         lk.measure(Named(5), double, path)
 
@@ -360,14 +397,17 @@ def test_saves_are_seldom():
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"done": 1}'])
 def test_a_damaged_progress_is_an_error_that_says_what_to_delete(tmp_path, content):
+    def failing(record):
+        raise OSError("stop")
+
     folder = tmp_path / "lengths.npy.partial"
-    folder.mkdir()
-    Made(names=r"values\.npy|progress\.json").write(str(folder))
+    with pytest.raises(OSError, match="stop"):
+        lk.measure(["a"], failing, tmp_path / "lengths.npy", version=1)
     (folder / "progress.json").write_bytes(content)
     with pytest.raises(
         lk.DataFormatError, match=r"progress.json: expected the progress of lk.measure, got .*; delete"
     ):
-        lk.measure(["a"], len, tmp_path / "lengths.npy")
+        lk.measure(["a"], len, tmp_path / "lengths.npy", version=1)
 
 
 @pytest.mark.parametrize("version", ["0.1", "now"])

@@ -217,7 +217,7 @@ def test_a_run_of_another_kind_was_killed_before_its_rename(tmp_path, monkeypatc
             patch.setattr(WriteTarget, "finish", killed)
             with pytest.raises(KeyboardInterrupt):
                 lk.map_shards(function[first is value], records, path, **first)
-        lk.map_shards(function[then is value], records, path, **then)
+        lk.map_shards(function[then is value], records, path, overwrite=True, **then)
         assert (json.loads(path.read_text()) == 3) if then is value else (read(path) == [2, 4])
     assert sorted(os.listdir(tmp_path)) == ["set", "value"]
 
@@ -317,7 +317,7 @@ def test_arguments_that_mean_nothing(tmp_path):
             {"on_record_error": "skip"},
         ),
         (ValueError, r"^path: expected the name of a folder, got .*leave out", {"path": tmp_path / "x.tar"}),
-        (TypeError, r"^version: expected a text or an int, got None", {"version": None}),
+        (TypeError, r"^version: expected a text, an int or None, got 1.5", {"version": 1.5}),
         (ValueError, r"^shards: ", {"shards": N + 1}),
         (TypeError, r"^function: expected a function, got 3", {"function": 3}),
         (

@@ -212,8 +212,8 @@ def test_a_file_of_other_records_is_not_taken_for_one_of_these(tmp_path, monkeyp
         with monkeypatch.context() as patch:
             patch.setattr(f"loaderkit.writing.{name}", killed)
             with pytest.raises(KeyboardInterrupt):
-                lk.write(records, tmp_path / "set", format="jsonl", shards=2)
-    files = lk.write(first, tmp_path / "set", format="jsonl", shards=2)
+                lk.write(records, tmp_path / "set", format="jsonl", shards=2, overwrite=True)
+    files = lk.write(first, tmp_path / "set", format="jsonl", shards=2, overwrite=True)
     assert [*lk.JsonLinesDataSource(files)] == first
 
 
@@ -260,20 +260,99 @@ class Corrected:
         self.offset, self.kill = offset, kill
 
     def __len__(self):
-        return 10
+        return 40
 
     def __getitem__(self, key):
-        if self.kill and key == 8:
+        if self.kill and key == 30:
             raise KeyboardInterrupt
         return {"x": key + self.offset}
 
 
 def test_a_corrected_source_is_written_again(tmp_path):
-    """Not behind the files that the killed run had finished."""
+    """Not behind the files that the killed run had finished: it is said, and overwrite=True begins again."""
+    write = functools.partial(lk.write, path=tmp_path / "set", format="jsonl", shards=2)
     with pytest.raises(KeyboardInterrupt):
-        lk.write(Corrected(0, True), tmp_path / "set", format="jsonl", shards=2)
-    files = lk.write(Corrected(5, False), tmp_path / "set", format="jsonl", shards=2)
-    assert [record["x"] for record in lk.JsonLinesDataSource(files)] == [*range(5, 15)]
+        write(Corrected(0, True))
+    with pytest.raises(
+        lk.errors.ResumeMismatchError, match=r"set\.partial: .*source: content: .* there and .* here"
+    ):
+        write(Corrected(5, False))
+    files = write(Corrected(5, False), overwrite=True)
+    assert [record["x"] for record in lk.JsonLinesDataSource(files)] == [*range(5, 45)]
+
+
+def plus_one(record):
+    return {"x": record + 1}
+
+
+def plus_two(record):
+    return {"x": record + 2}
+
+
+plus_two.__qualname__ = "plus_one"  # as after an edit
+
+WAYS = {
+    "write": lambda function, source, path, **how: lk.write(
+        lk.MapDataSource(source, function), path, format="jsonl", shards=4, **how
+    ),
+    "map_shards": lambda function, source, path, **how: lk.map_shards(
+        function, source, path, format="jsonl", shards=4, **how
+    ),
+}
+
+
+class Killed:
+    """Numbers; the file `flag` ends a run at the last quarter."""
+
+    def __init__(self, flag):
+        self.flag = flag
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, key):
+        if key == 30 and self.flag.exists():
+            raise KeyboardInterrupt
+        return key
+
+    def fingerprint(self):
+        return {"n": 40}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_function_that_changed_since_a_kill(tmp_path, way):
+    """Its records aren't mixed with those of the function before, unless the user says that both give the same."""
+    path, flag = tmp_path / "set", tmp_path / "flag"
+    write = functools.partial(WAYS[way], source=Killed(flag), path=path)
+
+    def killed(**how):
+        flag.touch()
+        with pytest.raises(KeyboardInterrupt):
+            write(plus_one, **how)
+        flag.unlink()
+
+    mixed, anew = [*range(1, 31), *range(32, 42)], [*range(2, 42)]
+    for before, how, expected in (
+        (
+            {},
+            {},
+            r"set\.partial: .*code: .*plus_one\(.*' there and .*plus_two\(.*' here\..*overwrite=True.*, or allow=",
+        ),
+        ({}, {"overwrite": True}, anew),
+        ({}, {"allow": {"function"}}, mixed),
+        ({"version": "a"}, {"version": "a"}, mixed),
+        ({"version": "a"}, {"version": "b"}, anew),
+        ({"version": "a"}, {}, r"function: code: None there and .* here\. "),
+    ):
+        killed(**before)
+        if isinstance(expected, str):
+            with pytest.raises(lk.errors.ResumeMismatchError, match=expected):
+                write(plus_two, **how)
+        else:
+            files = write(plus_two, **how)
+            assert [record["x"] for record in lk.JsonLinesDataSource(files)] == expected
+            shutil.rmtree(path)
+        shutil.rmtree(tmp_path / "set.partial", ignore_errors=True)
 
 
 def test_the_first_record_is_dropped_as_others_are(tmp_path):

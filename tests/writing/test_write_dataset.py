@@ -181,7 +181,7 @@ folder, at = sys.argv[1], int(sys.argv[2])
 class Source:
     def __len__(self): return 40
     def __getitem__(self, key):
-        if key == at: os.kill(os.getpid(), signal.SIGKILL)
+        if key == int(sys.argv[2]): os.kill(os.getpid(), signal.SIGKILL)
         return {"x": key}
     def fingerprint(self): return {"n": 40}
 def generate():

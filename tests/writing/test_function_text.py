@@ -1,0 +1,140 @@
+"""What a function does, as text: a change of the bytes that it makes is seen, a change of the layout isn't."""
+
+import importlib.util
+import itertools
+
+import numpy as np
+import pytest
+
+import loaderkit as lk
+from loaderkit.sources.function_text import FunctionText
+
+MODULE = """
+import functools
+import re
+import numpy as np
+
+SHIFT = 3
+TABLE = {"a": 1}
+VOCABULARY = np.arange(100_000)
+
+
+def helper(x):
+    return x + SHIFT
+
+
+@functools.cache
+def cached(x):
+    return x * 2
+
+
+class Scale:
+    factor = 2
+
+    def __init__(self, by):
+        self.by = by
+
+    def __call__(self, x):
+        return self.factor * self.by * x
+
+
+scale = Scale(5)
+WORD = re.compile("[a-z]+")
+
+
+def tokenise(x, offset=1):
+    def inner(y):
+        return helper(y) + TABLE["a"] + offset
+
+    return inner(x), cached(x), scale(x), VOCABULARY[5], WORD, [np.add(z, 1) for z in (x,)]
+
+
+def closing(value):
+    return lambda x: x + value
+
+
+one, other = (lambda x: x + 1), (lambda x: x + 2)
+"""
+NUMBERS = itertools.count()
+
+
+def told(tmp_path, text, name="tokenise"):
+    path = tmp_path / f"users_{next(NUMBERS)}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location("users_functions", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return FunctionText({"function": eval(name, vars(module))}).as_json()
+
+
+EDITS = [
+    ("return x + SHIFT", "return x - SHIFT"),
+    ("SHIFT = 3", "SHIFT = 4"),
+    ('TABLE = {"a": 1}', 'TABLE = {"a": 2}'),
+    ("VOCABULARY = np.arange(100_000)", "VOCABULARY = np.arange(100_000); VOCABULARY[50_000] = 1"),
+    ("return x * 2", "return x * 3"),
+    ("factor = 2", "factor = 3"),
+    ("Scale(5)", "Scale(6)"),
+    ("self.by * x", "self.by + x"),
+    ("offset=1", "offset=2"),
+    ("[a-z]+", "[a-y]+"),
+    ("np.add(z, 1)", "np.add(z, 2)"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), EDITS)
+def test_an_edit_is_seen(tmp_path, old, new):
+    assert old in MODULE
+    assert told(tmp_path, MODULE) != told(tmp_path, MODULE.replace(old, new))
+
+
+def test_comments_docstrings_layout_and_others_are_not_seen(tmp_path):
+    edited = MODULE.replace(
+        "    return x + SHIFT", "    '''Doc.'''\n    # why\n    return (x\n       + SHIFT)"
+    )
+    edited = "import os\n\n\ndef unused():\n    pass\n" + edited.replace("x + 2", "x + 3")
+    assert told(tmp_path, MODULE) == told(tmp_path, edited)
+    assert told(tmp_path, MODULE)["not compared"] == []
+
+
+def test_lambdas_and_closures(tmp_path):
+    """Of two in a line each is its own; what a closure holds counts; a method and a partial lead to what they call."""
+    names = [
+        "one",
+        "other",
+        "closing(1)",
+        "closing(2)",
+        "Scale(1).__call__",
+        "functools.partial(helper, x=1)",
+    ]
+    texts = [told(tmp_path, MODULE, name) for name in names]
+    assert all(texts[i] != texts[j] for i in range(len(texts)) for j in range(i))
+    assert texts == [told(tmp_path, MODULE, name) for name in names]
+    assert texts[1]["code"] == {"function": "lambda x: x + 2"}
+
+
+def test_code_without_a_source(tmp_path):
+    """It is compared as Python has compiled it."""
+    made = [eval(text) for text in ("lambda x: x + 1", "lambda x:   x + 1", "lambda x: x + 2")]
+    texts = [FunctionText({"function": each}).as_json() for each in made]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_functions_in_a_source():
+    """Of MapDataSource, within others too, and of a class of the user's; what a source holds is none."""
+
+    def text(source):
+        return FunctionText({}, source).as_json()
+
+    class Own(list):
+        def __getitem__(self, key):
+            return super().__getitem__(key)
+
+    plus, minus = (lambda x: x + 1), (lambda x: x - 1)
+    for outer in (lambda s: s, lambda s: lk.ConcatDataSource([s, s]), lambda s: lk.SubsetDataSource(s, [0])):
+        made = [outer(lk.MapDataSource([1, 2], fn)) for fn in (plus, plus, minus)]
+        assert text(made[0]) == text(made[1]) != text(made[2])
+    assert text([1, 2]) == text(np.arange(5)) == {"code": {}, "values": {}, "not compared": []}
+    assert "super()" in str(text(Own([1]))) and text(Own([1])) == text(Own([2]))
+    assert FunctionText({"function": object()}).not_compared == ["function: builtins.object"]
+    assert FunctionText({"function": lambda: np.zeros(1)}).libraries == {"numpy": np.__version__}

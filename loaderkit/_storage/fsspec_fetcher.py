@@ -98,7 +98,7 @@ def version_of(info: Mapping[str, Any]) -> ObjectVersion:
         info: of `info` or of a listing in detail; the keys differ from one file system to another.
 
     >>> version_of({"size": 5, "ETag": '"abc"'}), version_of({"size": 5})
-    (ObjectVersion(size=5, tag='abc'), ObjectVersion(size=5, tag=''))
+    (ObjectVersion(size=5, tag='abc', weak=False), ObjectVersion(size=5, tag='', weak=False))
     """
     size = info.get("size")
     if size is None:

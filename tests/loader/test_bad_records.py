@@ -10,6 +10,7 @@ from pipelines import Running
 from refusals import loader_of, refused
 
 import loaderkit as lk
+from loaderkit._runtime.worker.bulk_read import SourceEndedError
 
 
 class Trouble(Exception):  # noqa: N818 - a user's classes have any name
@@ -136,13 +137,13 @@ FAILURES: dict[str, tuple[list[Any], dict[str, Any], type[Exception], tuple[str,
     "StopIteration of a source": (
         [],
         {"data_source": Broken(5, StopIteration)},
-        RuntimeError,
+        SourceEndedError,
         ("StopIteration",),
     ),
     "StopIteration in flight": (
         [],
         {"data_source": Broken(5, StopIteration), "read_options": lk.ReadOptions(num_threads=2)},
-        RuntimeError,
+        SourceEndedError,
         ("StopIteration",),
     ),
 }

@@ -216,9 +216,10 @@ def sources(draw: st.DrawFn) -> Source:
     """Any source, up to two wrappers around it, with at least one record."""
     source = Source(draw(st.sampled_from(sorted(RECORDS))), draw(st.integers(1, 16)))
     for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
+        assume(source.records)
         words = ["subset", "concat", "mapped", "zipped", "cached"]
         words += ["windows"] * (source.word in ("numbers", "dicts", "columns", "memory", "range", "tar"))
-        words += ["packed"] * 2 * (source.word == "tokens")
+        words += ["packed"] * 2 * (source.word == "tokens" and source.count > 1)
         source = Source(draw(st.sampled_from(words)), 0, draw(st.integers(1, 3)), source)
     assume(source.records)
     return source
@@ -229,6 +230,22 @@ def samplers(draw: st.DrawFn) -> Sampled:
     word = draw(st.sampled_from(["index", "index", *ORDERS]))
     epochs = {"sequential": 1, "staged": None}.get(word, draw(st.sampled_from([1, 1, 2, None])))
     return Sampled(word, draw(st.integers(1, 4)), draw(st.booleans()), epochs)
+
+
+@st.composite
+def of_tokens(draw: st.DrawFn, ops: list[Op], *, changing: bool) -> tuple[list[Op], Source]:
+    """The operations with one that takes tokens among them, and a source that has some."""
+    source = Source("tokens", draw(st.integers(2, 12)))
+    if draw(st.booleans()):
+        source = Source(draw(st.sampled_from(["subset", "concat", "cached"])), 0, 1, source)
+    word = draw(st.sampled_from(["pad_to", "pad_batch"] + ["pack"] * changing))
+    if word != "pad_batch":
+        return [Op(word, draw(st.integers(1, 5))), *ops], source
+    last = max((place for place, op in enumerate(ops) if op.kind == "batch"), default=None)
+    if last is None:
+        return ops, source
+    kept = [op for op in ops[:last] if op.word not in ("wrap", "draw") and op.kind != "batch"]
+    return [*kept, replace(ops[last], word="pad_batch"), *ops[last + 1 :]], source
 
 
 @st.composite
@@ -254,6 +271,8 @@ def pipelines(draw: st.DrawFn, changing: bool) -> Pipeline:
         first = next((place for place, op in enumerate(ops) if op.kind in ("batch", "window")), len(ops))
         ops = [op for place, op in enumerate(ops) if place >= first or op.word not in ("wrap", "draw")]
         source = Source("numbers", draw(st.integers(1, 16)))
+    elif draw(st.integers(0, 5)) == 5:
+        ops, source = draw(of_tokens(ops, changing=changing))
     keys = st.integers(0, len(source.records) - 1)
     epoch = None
     if sampled.epochs is None and sampled.word in OF_EPOCHS:

@@ -92,8 +92,8 @@ def changed(p: Any, host: int, before: list[Any], last: Any) -> Iterator[Pair]:
         def is_own(index: int) -> bool:
             return index // (rows * group // p.streams) % p.streams == number
 
-        for _ in range(passes):
-            yield from made(p, before, filter(is_own, indices_from(p, p.start)))
+        indices = chain.from_iterable(indices_from(p, p.start) for _ in range(passes))
+        return made(p, before, filter(is_own, indices))
 
     numbers = range(p.streams) if rest == "pad" else own  # padded hosts end together
     again = rest == "wrap" and p.num_steps is not None
@@ -110,7 +110,8 @@ def changed(p: Any, host: int, before: list[Any], last: Any) -> Iterator[Pair]:
         if not any(taken.values()) or (short and rest == "drop"):
             return
         if short and rest == "wrap":
-            there += islice(of_stream(0, 9999), each - len(there))
+            again_from_the_first = chain.from_iterable(of_stream(0, 1) for _ in range(9999))
+            there += islice(again_from_the_first, each - len(there))
         slots = [pair for n in own for pair in [*taken[n], *[None] * (each - len(taken[n]))]]
         like = there[0] if there else next(made(p, before, indices_from(p, p.start)))
         makes = [pair and pair[1] for pair in (slots if rest == "pad" else there)]
@@ -200,19 +201,30 @@ def batches(p: Any, op: Any, pairs: Iterator[Pair], rng: Any) -> Iterator[Pair]:
 
 def batch(op: Any, rows: list[Any], like: Callable[[], Any]) -> Any:
     """A batch; a row that is None is zeros that look like another one."""
-    values = [zero(like()) if make is None else make() for make in rows]
-    whole = op.call(values) if op.call else stacked(values)
+    if op.call:
+        whole = op.call([zero(like()) if make is None else make() for make in rows])
+    else:
+        whole = stacked([(make or like)() for make in rows])
+        cleared(whole, [place for place, make in enumerate(rows) if make is None])
     if op.remainder != "pad":
         return whole
     valid = np.array([make is not None for make in rows])
     return {**whole, "valid": valid} if isinstance(whole, dict) else (whole, valid)
 
 
+def cleared(tree: Any, rows: list[int]) -> None:
+    """Puts zeros into some rows of a batch."""
+    if isinstance(tree, np.ndarray):
+        tree[rows] = zero(tree[rows])
+    for child in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list | tuple) else ():
+        cleared(child, rows)
+
+
 def zero(tree: Any) -> Any:
     if isinstance(tree, dict | list | tuple):
         made = [zero(child) for child in (tree.values() if isinstance(tree, dict) else tree)]
         return dict(zip(tree, made, strict=True)) if isinstance(tree, dict) else type(tree)(made)
-    if isinstance(tree, np.ndarray) and tree.dtype == object:
+    if isinstance(tree, np.ndarray) and tree.dtype == object and tree.size:
         return np.full_like(tree, zero(tree.flat[0]))
     return np.zeros_like(tree) if isinstance(tree, np.ndarray) else tree and type(tree)()
 

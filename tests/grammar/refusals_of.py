@@ -8,9 +8,7 @@ from reference import changes, parts, sizes
 
 def refusals(p: Pipeline) -> Iterator[tuple[str, str]]:
     """Patterns of both parts, for each pair of parts that exclude each other; none where the pipeline is accepted."""
-    rows, group = sizes(p)
-    before, last, behind = parts(p)
-    rest = "keep" if last is None else last.remainder
+    (before, last, behind), (rows, _) = parts(p), sizes(p)
     inner = [op for op in before if op.kind == "batch"]
     if any(op.remainder not in ("keep", "drop") for op in inner):
         yield "remainder='(pad|wrap)'", "before the last Batch"
@@ -20,20 +18,33 @@ def refusals(p: Pipeline) -> Iterator[tuple[str, str]]:
         yield "Window", "before the last Batch"
     if rows % p.hosts:
         yield "global_batch_size", "number of shards"
-    if not changes(p):
-        keeps = any(op.remainder == "keep" for op in inner)
-        if rest == "wrap" and keeps and p.stop is not None and _used(p, inner) % group:
-            yield "remainder='wrap'", "earlier Batch"
+    if last is not None and last.word == "pad_batch" and len(last.bounds) > 1 and p.hosts > 1:
+        yield "boundaries", "shards"
+    yield from (_of_streams(p) if changes(p) else _of_steps(p))
+
+
+def _of_steps(p: Pipeline) -> Iterator[tuple[str, str]]:
+    before, last, _ = parts(p)
+    inner = [op for op in before if op.kind == "batch"]
+    if last is None or last.remainder != "wrap" or p.stop is None:
         return
+    if any(op.remainder == "keep" for op in inner) and _used(p, inner) % sizes(p)[1]:
+        yield "remainder='wrap'", "earlier Batch"
+
+
+def _of_streams(p: Pipeline) -> Iterator[tuple[str, str]]:
+    (_, last, behind), (rows, _) = parts(p), sizes(p)
+    rest = "keep" if last is None else last.remainder
     if p.streams % p.hosts or rows % p.streams:
         yield "logical_streams", "number of shards"
-    if p.streams > 1 and any(op.kind in ("filter", "flat_map", "window") for op in behind):
+    if p.streams == 1:
+        return
+    if any(op.kind in ("filter", "flat_map", "window") for op in behind):
         yield "after the last Batch", "logical_streams"
-    if p.streams > 1 and p.stop is not None:
-        if rest == "keep":
-            yield "remainder", "logical streams"
-        if rest in ("drop", "wrap") and p.num_steps is None:
-            yield "num_steps", f"remainder='{rest}'"
+    if rest == "keep" and p.stop is not None:
+        yield "remainder", "logical streams"
+    if rest in ("drop", "wrap") and p.num_steps is None and p.stop is not None:
+        yield "num_steps", f"remainder='{rest}'"
 
 
 def _used(p: Pipeline, inner: list) -> int:

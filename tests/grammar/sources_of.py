@@ -14,6 +14,7 @@ import loaderkit as lk
 
 FOLDER: list[Path] = []  # of files, while the tests run
 ROW = 6  # tokens of a packed row
+LONGEST = 7  # tokens of a document
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from packing_twins import naive_rows
+from sources_of import HOW, LONGEST, ROW, laid_out, stack
 
 import loaderkit as lk
 
@@ -30,12 +32,27 @@ class Op:
     def draws(self) -> bool:
         return self.kind == "random" or self.word == "shuffle"
 
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """Lengths that tokens are padded to: several, or one."""
+        return (3, LONGEST) if self.by % 2 else (LONGEST,)
+
     def make(self) -> Any:
         """The operation, as a user writes it."""
         match self.kind:
+            case "batch" if self.word == "pad_batch":
+                size = {"global_batch_size" if self.whole else "batch_size": self.by}
+                bounds = {"tokens": self.bounds}
+                return lk.PadBatch(
+                    **size, remainder=self.remainder, boundaries=bounds, mask={"tokens": "mask"}
+                )
             case "batch":
                 size = {"global_batch_size" if self.whole else "batch_size": self.by}
                 return lk.Batch(**size, remainder=self.remainder, batch_fn=self.call)
+            case "window" if self.word == "pack":
+                return lk.Pack(ROW, window=self.by, how=HOW[self.by % 3])
+            case "map" if self.word == "pad_to":
+                return lk.PadTo(self.bounds[-1], "tokens", mask="mask")
             case "window":
                 return lk.WindowShuffle(self.by) if self.word == "shuffle" else lk.Window(self.by, self.call)
         return CLASSES[self.kind](self.call)
@@ -126,6 +143,33 @@ def _summed(by: int) -> Any:
     return lambda rows: {"rows": len(rows), "first": rows[0], "sum": sum(map(checksum, rows))}
 
 
+def _padded(row: Any, length: int) -> Any:
+    tokens = np.concatenate([row["tokens"], np.zeros(length - len(row["tokens"]), row["tokens"].dtype)])
+    return {**row, "tokens": tokens, "mask": tokens != 0}
+
+
+def _pad_to(by: int) -> Any:
+    return lambda row: _padded(row, LONGEST)
+
+
+def _pad_batch(by: int) -> Any:
+    def call(rows: list[Any]) -> Any:
+        longest = max(len(row["tokens"]) for row in rows)
+        length = min(bound for bound in Op("", by).bounds if bound >= longest)
+        return stack([_padded(row, length) for row in rows])
+
+    return call
+
+
+def _pack(by: int) -> Any:
+    def call(rows: list[Any]) -> Any:
+        documents = [row["tokens"] for row in rows]
+        planned = naive_rows([*map(len, documents)], ROW, HOW[by % 3], "split")
+        return [laid_out([documents[d][start : start + n] for d, start, n in pieces]) for pieces in planned]
+
+    return call
+
+
 WORDS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "add": ("map", _add),
     "wrap": ("map", _wrap),
@@ -138,4 +182,7 @@ WORDS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "shuffle": ("window", _shuffle),
     "batch": ("batch", lambda by: None),
     "summed": ("batch", _summed),
+    "pad_to": ("map", _pad_to),
+    "pack": ("window", _pack),
+    "pad_batch": ("batch", _pad_batch),
 }

@@ -142,7 +142,7 @@ def check(p: Pipeline, data: st.DataObject, kind: str = "thread") -> None:
     _, _, states = run(p, data.draw(runnings()), steps=step)
     saved = again(states)
     of_hosts = [saved if changes(p) else [saved[host if others is p else 0]] for host in range(others.hosts)]
-    found, again_bad, _ = run(others, data.draw(runnings()), of_hosts, steps=MOST - step)
+    found, again_bad, _ = run(others, data.draw(runnings(kind)), of_hosts, steps=MOST - step)
     for one, (values, error) in zip(found, resumed, strict=True):
         same(one, (values[step:], error))
     if others is p and (p.hosts == 1 or not changes(p)):
@@ -212,7 +212,7 @@ def test_rows_that_change_their_number(p, data):
 
 
 @pytest.mark.slow
-@examples(3)
+@examples(10)
 @given(st.booleans().flatmap(lambda changing: pipelines(changing=changing)), st.data())
 def test_processes(p, data):
     """The same with worker processes."""

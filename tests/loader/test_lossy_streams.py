@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lossy_twin import Lossy, outcome
-from pipelines import Pipeline, Running, Step, few, pipelines, runnings, some
+from pipelines import Pipeline, Running, Step, pipelines, runnings, some
 from stream_twin import assert_same
 
 import loaderkit as lk
@@ -69,58 +69,6 @@ def check(case: Lossy, running: Running) -> None:
 def test_equals_the_twin(case, running):
     """Inline and with threads: elements, losses by each step, ledger and errors are those of the rules."""
     check(case, running)
-
-
-@pytest.mark.slow
-@few
-@given(lossy(), runnings("process"))
-def test_equals_the_twin_in_processes(case, running):
-    """The same, with processes that ask the trainer what to read instead."""
-    check(case, running)
-
-
-@some
-@given(lossy(), runnings(), runnings())
-def test_every_step_restores(case, saving, resuming):
-    """Saved at every step and restored with other workers: the identical rest, with the count of the step and on."""
-    expected, _, failed = outcome(case.elements())
-    with case.loader(saving) as loader:
-        it = iter(loader)
-        states, counts = [it.get_state()], [0]
-        for _ in expected:
-            next(it)
-            states.append(it.get_state())
-            counts.append(it.bad_records)
-    with case.loader(resuming) as loader:
-        for step, (state, count) in enumerate(zip(states, counts, strict=True)):
-            it = fresh(loader)
-            it.set_state(state)
-            assert (it.get_state(), it.bad_records) == (state, count)
-            found, lost, error = outcome(it, lambda it=it: it.bad_records)
-            assert_same(found, expected[step:])
-            assert error is failed
-            assert lost == counts[step + 1 :]
-            assert it.get_state() == states[-1]
-
-
-@pytest.mark.slow
-@few
-@given(lossy(), runnings("process"), st.data())
-def test_processes_restore_what_threads_saved(case, resuming, data):
-    """A step of a run in threads, gone on from in processes."""
-    expected, _, failed = outcome(case.elements())
-    step = data.draw(st.integers(0, len(expected)))
-    with case.loader(Running(2)) as loader:
-        it = iter(loader)
-        for _ in range(step):
-            next(it)
-        state = it.get_state()
-    with case.loader(resuming) as loader:
-        it = iter(loader)
-        it.set_state(state)
-        found, _, error = outcome(it, lambda: 0)
-        assert_same(found, expected[step:])
-        assert error is failed
 
 
 @some

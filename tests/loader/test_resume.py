@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pipelines import Pipeline, Running, Step, few, pipelines, runnings, some
+from pipelines import Pipeline, Running, Step, pipelines, runnings, some
 from stream_twin import assert_same, outcomes
 
 import loaderkit as lk
@@ -63,26 +63,6 @@ def train_until(it: lk.DataLoaderIterator, step: int) -> None:
 @given(pipelines(), runnings(), runnings())
 def test_every_step_restores_everywhere(pipeline, saving, resuming):
     """Saved at every step and restored with other workers, prefetch and tasks: the identical rest."""
-    with saving.loader(pipeline) as loader:
-        states = save_everywhere(loader)
-    check_each(pipeline, states, resuming)
-
-
-@pytest.mark.slow
-@few
-@given(pipelines(), runnings(), runnings("process"))
-def test_every_step_restores_in_processes(pipeline, saving, resuming):
-    """The same, restored in processes."""
-    with saving.loader(pipeline) as loader:
-        states = save_everywhere(loader)
-    check_each(pipeline, states, resuming)
-
-
-@pytest.mark.slow
-@few
-@given(pipelines(), runnings("process"), runnings())
-def test_processes_save_what_others_restore(pipeline, saving, resuming):
-    """The same, saved from processes."""
     with saving.loader(pipeline) as loader:
         states = save_everywhere(loader)
     check_each(pipeline, states, resuming)

@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hosts import global_batches, shards, take, together
-from hypothesis import given
-from hypothesis import strategies as st
-from pipelines import few, some
 from stream_twin import assert_same, stacked, through
 
 import loaderkit as lk
@@ -129,39 +126,6 @@ def padded_steps(streams: list[list[Any]], size: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", WINDOWED)
-@some
-@given(
-    count=st.integers(20, 60),
-    hosts=st.integers(1, 4),
-    each=st.integers(1, 2),
-    own=st.integers(1, 3),
-    workers=st.sampled_from([0, 0, 1, 3]),
-    task_rows=st.none() | st.integers(1, 9),
-)
-def test_hosts_and_workers_show_in_nothing(name, count, hosts, each, own, workers, task_rows):
-    """On any number of hosts, the global batches are those of the naive loop over each logical stream, padded to the
-    longest.
-    """
-    streams, size = hosts * each, hosts * each * own
-    operations = [*WINDOWED[name], lk.Batch(global_batch_size=size, remainder="pad")]
-    rows = streams_of(WINDOWED[name], count, 1, streams, size)
-    if not any(rows):
-        return
-
-    def make(shard: lk.ShardOptions) -> lk.DataLoader:
-        return loader_of(
-            operations,
-            shard,
-            count=count,
-            logical_streams=streams,
-            worker_count=workers,
-            task_rows=task_rows,
-        )
-
-    assert_same(global_batches(make, hosts), padded_steps(rows, size))
-
-
-@pytest.mark.parametrize("name", WINDOWED)
 def test_every_step_restores_on_other_hosts(name):
     """Saved at every step on two hosts and restored on one, two or four, with and without workers: the same rest."""
     operations = [*WINDOWED[name], lk.Batch(global_batch_size=4, remainder="pad")]
@@ -225,22 +189,6 @@ def test_wrapped_and_dropped_ends_restore(name, remainder):
         if steps is not None:
             found = global_batches(lambda shard: loader_of(operations, shard, **options), 2)  # noqa: B023
             assert_same(found, batches)
-
-
-@pytest.mark.slow
-@few
-@given(st.sampled_from(sorted(WINDOWED)), st.integers(1, 3), st.integers(0, 20))
-def test_processes_show_in_nothing(name, workers, step):
-    """Worker processes give what the trainer's own process gives, from any step on."""
-    operations = [*WINDOWED[name], lk.Batch(2)]
-    with loader_of(operations) as loader:
-        it = iter(loader)
-        take(it, step)
-        state, expected = it.get_state(), take(it, None)
-    with loader_of(operations, worker_count=workers, worker_kind="process") as loader:
-        it = iter(loader)
-        it.set_state(state)
-        assert_same(take(it, None), expected)
 
 
 # --- what is read, and what it costs ----------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What an element is made of: containers around leaves.
 
-    container   a dict of any kind; list, tuple and namedtuple; dataclass and attrs instances
+    container   a dict of any kind, UserDict; list, tuple and namedtuple; dataclass and attrs instances
     nothing     None: part of the structure, holds no leaf
     leaf        everything else: arrays, scalars, str, bytes, and objects of unknown classes
     structure   the containers of an element without its leaves
@@ -10,6 +10,7 @@ the same keys in another order have equal structures; code that joins leaves of 
 """
 
 import dataclasses
+from collections import UserDict
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Literal
@@ -30,7 +31,7 @@ def kind_of(cls: Any) -> Kind:
         return "leaf"
     if cls is type(None):
         return "nothing"
-    if issubclass(cls, dict):
+    if issubclass(cls, dict | UserDict):
         return "dict"
     if cls is list or cls is tuple:
         return "sequence"

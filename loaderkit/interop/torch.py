@@ -1,7 +1,8 @@
 """PyTorch: batches as tensors, a loader as an IterableDataset, torch's samplers as loaderkit's."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from functools import cache
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from loaderkit.transforms import Batch
 __all__ = ["LoaderDataset", "TensorIterator", "from_batch_sampler", "from_sampler", "tensors"]
 
 _STATE = "loaderkit"  # the key of the position in state_dict()
+_MOST_KEYS = 1 << 26  # of a sampler without a length: some GB in Python's numbers
 _NEXT_STEP, _SHARE = "next_step", "share"
 
 # What numpy has from ml_dtypes and torch has itself: name -> the integers of the same width that both have.
@@ -289,13 +291,26 @@ def from_sampler(sampler: Iterable[Any]) -> KeysSampler:
         sampler: finite; it is read once, here. One that shuffles gives this order only: for another one in each epoch,
             `lk.IndexSampler(n, shuffle=True, seed=0)`.
 
+    Raises ValueError where it gives more keys than its length, or than 67 million without one.
+
     >>> from_sampler(torch.utils.data.SequentialSampler(range(3))).keys.tolist()
     [0, 1, 2]
     """
-    keys = [*sampler]
+    keys = _finite("sampler", sampler)
     if keys and isinstance(keys[0], list | tuple):
         raise TypeError("sampler: expected ints, got batches of them; use from_batch_sampler")
     return KeysSampler(keys, num_epochs=1)
+
+
+def _finite(name: str, sampler: Iterable[Any]) -> list[Any]:
+    most = len(sampler) if isinstance(sampler, Sized) else _MOST_KEYS
+    given = [*islice(sampler, most + 1)]
+    if len(given) > most:
+        raise ValueError(
+            f"{name}: expected at most {most:,}{' as its length says' if most != _MOST_KEYS else ''}, got more: one "
+            "without end isn't read; use lk.IndexSampler(n, num_epochs=None), or itertools.islice(sampler, n)"
+        )
+    return given
 
 
 def from_batch_sampler(batch_sampler: Iterable[Iterable[int]]) -> tuple[KeysSampler, Batch]:
@@ -304,7 +319,7 @@ def from_batch_sampler(batch_sampler: Iterable[Iterable[int]]) -> tuple[KeysSamp
     Args:
         batch_sampler: finite, read once, here. All its batches have the same size, but that the last may be smaller.
 
-    Raises ValueError for batches of other sizes.
+    Raises ValueError for batches of other sizes, and for more of them than its length, or than 67 million without one.
 
     >>> import loaderkit as lk
     >>> by_three = torch.utils.data.BatchSampler(
@@ -315,7 +330,7 @@ def from_batch_sampler(batch_sampler: Iterable[Iterable[int]]) -> tuple[KeysSamp
     >>> [batch.tolist() for batch in loader]
     [[5, 6, 7], [8, 9]]
     """
-    batches = [[*keys] for keys in batch_sampler]
+    batches = [[*keys] for keys in _finite("batch_sampler", batch_sampler)]
     if not batches or not batches[0]:
         raise ValueError("batch_sampler: expected a batch of keys or more, got none")
     size = len(batches[0])

@@ -5,7 +5,7 @@ import dataclasses
 import pickle
 import subprocess
 import sys
-from collections import Counter, OrderedDict, defaultdict, namedtuple
+from collections import Counter, OrderedDict, UserDict, defaultdict, namedtuple
 from typing import Any
 
 import attrs
@@ -65,6 +65,7 @@ ELEMENTS = st.recursive(
     lambda inner: st.one_of(
         st.dictionaries(st.one_of(st.sampled_from("xyz"), st.integers(0, 2)), inner, max_size=3),
         st.dictionaries(st.sampled_from("xyz"), inner, max_size=2).map(OrderedDict),
+        st.dictionaries(st.sampled_from("xyz"), inner, max_size=2).map(UserDict),
         st.dictionaries(st.sampled_from("xyz"), inner, max_size=2).map(
             lambda items: defaultdict(list, items)
         ),
@@ -108,7 +109,7 @@ def test_equal_structures_hash_alike_and_travel(one: Any, other: Any) -> None:
 
 def kinds(element: Any) -> Any:
     """The types of the containers, as a tree of dicts that doesn't know the order of keys."""
-    if isinstance(element, dict):
+    if isinstance(element, dict | UserDict):
         return type(element), {key: kinds(value) for key, value in element.items()}
     if isinstance(element, list | tuple):
         return type(element), [kinds(value) for value in element]
@@ -180,7 +181,7 @@ def test_copied_containers_are_new_and_their_leaves_the_same(element: Any) -> No
 def spoil(element: Any) -> None:
     """Empties every dict and list in the tree."""
     if isinstance(element, dict | list):
-        for value in list(element.values() if isinstance(element, dict) else element):
+        for value in list(element.values() if isinstance(element, dict | UserDict) else element):
             spoil(value)
         element.clear()
     elif isinstance(element, tuple):

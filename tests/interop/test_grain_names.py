@@ -25,8 +25,8 @@ MODULES = (
 
 # Names of the Dataset side, of telemetry and of Grain's own tests, which aren't here.
 LEFT_OUT = """
-    apply_transformations assert_equal_output_after_checkpoint BestFitPackIterDataset BOSHandling
-    CacheIterDataset ConcatThenSplitIterDataset DatasetIterator DatasetOptions device_put
+    apply_transformations BestFitPackIterDataset BOSHandling
+    CacheIterDataset ConcatThenSplitIterDataset DatasetIterator DatasetOptions
     ElasticIterator ExecutionTrackingMode FirstFitPackIterDataset FlatMapIterDataset FlatMapMapDataset
     get_element_spec get_next_index InterleaveIterDataset IterDataset LimitIterDataset MapDataset
     monitoring multithread_prefetch PackAndBatchOperation ParquetIterDataset PerformanceConfig
@@ -38,7 +38,7 @@ LEFT_OUT = """
 
 # Arguments that differ, each with the reason.
 OTHER_ARGUMENTS = {
-    "DataLoader.__init__": "worker_layout is ours: the worker_count of the Grain run whose batches these are",
+    "DataLoader.__init__": "worker_layout and grain_version are ours: which Grain's batches these are",
     "load": "the default of shard_options, which is NoSharding() in both",
     "RecordMetadata.__init__": "name is ours, behind those of Grain's: what the source calls the record",
     "Operation.__call__": "the one argument has another name, and is given by its place",
@@ -117,6 +117,31 @@ def test_modules_can_be_imported_by_their_names(module):
     for part in module.split("."):
         parent = getattr(parent, part)
     assert found is parent
+
+
+def test_a_loader_whose_states_dont_restore_is_told():
+    """As Grain's own check tells it; one that does passes."""
+    check = ours.experimental.assert_equal_output_after_checkpoint
+    check(ours.load([*range(7)], num_epochs=1, batch_size=2))
+    made = iter(range(100))
+    with pytest.raises(AssertionError, match="what comes after 0 elements is other than before"):
+        check(ours.load([*range(3)], num_epochs=1, transformations=[ours.MapOperation(lambda _: next(made))]))
+    with pytest.raises(AssertionError, match="expected an element or more"):
+        check(ours.load([1, 2], num_epochs=1, batch_size=3, drop_remainder=True))
+
+
+def test_elements_are_put_on_devices():
+    """And the position is that of the loader's iterator."""
+    jax = pytest.importorskip("jax", reason="needs the jax package")
+    (device, *_) = jax.devices()
+    loader = ours.experimental.device_put(ours.load([5, 6, 7], num_epochs=1), device)
+    it = iter(loader)
+    first, state = next(it), it.get_state()
+    assert first == 5 and isinstance(first, jax.Array) and first.devices() == {device}
+    assert [*it] == [6, 7]
+    again = iter(loader)
+    again.set_state(state)
+    assert [*again] == [6, 7]
 
 
 def test_names_that_need_orbax_are_where_grain_has_them():

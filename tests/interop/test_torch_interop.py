@@ -1,9 +1,11 @@
 """Against the real torch: the memory of a batch is shared, and its loaders give the loader's stream and resume it."""
 
+import itertools
 import pickle
 import re
 import signal
 import warnings
+from collections import UserDict, defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -200,6 +202,63 @@ def test_a_batch_sampler_becomes_a_sampler_and_a_batch():
         bridge.from_batch_sampler([])
     with pytest.raises(TypeError, match="expected ints, got batches of them; use from_batch_sampler"):
         bridge.from_sampler([[0, 1]])
+
+
+class Endless:
+    """Keys without end; perhaps with the length of an epoch, as some samplers say."""
+
+    def __iter__(self):
+        return itertools.cycle(range(3))
+
+
+class EndlessOfALength(Endless):
+    """One that says the length of an epoch."""
+
+    def __len__(self):
+        return 3
+
+
+def test_a_sampler_without_end_is_an_error(monkeypatch):
+    """It would take keys until the memory ends."""
+    monkeypatch.setattr(bridge, "_MOST_KEYS", 1000)
+    batches = ([key] for key in Endless())
+    for read, sampler in ((bridge.from_sampler, Endless()), (bridge.from_batch_sampler, batches)):
+        with pytest.raises(ValueError, match=r"sampler: expected at most 1,000, got more: one without end"):
+            read(sampler)
+    with pytest.raises(ValueError, match=r"sampler: expected at most 3 as its length says, got more"):
+        bridge.from_sampler(EndlessOfALength())
+
+
+class Names(list):
+    """A list of another class."""
+
+
+# Rows, what torch's default_collate gives, and what lk.Batch gives, as the page for users of PyTorch says.
+COLLATED = {
+    "mixed numbers": ([1, 2.5], torch.tensor([1, 2.5], dtype=torch.float32), np.array([1, 2.5])),
+    "a class of lists": (
+        [Names([1, 2]), Names([3, 4])],
+        [torch.tensor([1, 3]), torch.tensor([2, 4])],
+        np.array([[1, 2], [3, 4]]),
+    ),
+    "ranges": ([range(2)] * 2, [torch.tensor([0, 0]), torch.tensor([1, 1])], np.array([[0, 1], [0, 1]])),
+    "text": (["a", "b"], ["a", "b"], np.array(["a", "b"])),
+    "a default": (
+        [defaultdict(int, x=1), defaultdict(int, x=2)],
+        defaultdict(int, x=torch.tensor([1, 2])),
+        defaultdict(None, x=np.array([1, 2])),
+    ),
+    "UserDict": ([UserDict(x=1), UserDict(x=2)], {"x": torch.tensor([1, 2])}, UserDict(x=np.array([1, 2]))),
+}
+
+
+@pytest.mark.parametrize("name", COLLATED)
+def test_a_batch_differs_from_collate_as_the_page_says(name):
+    """Types of containers and dtypes included."""
+    rows, theirs, ours = COLLATED[name]
+    given = next(iter(lk.load([0, 1], batch_size=2, transformations=[rows.__getitem__])))
+    assert repr(data.default_collate(rows)).replace("Names", "") == repr(theirs)
+    assert type(given) is type(ours) and repr(given) == repr(ours)
 
 
 def test_the_blocks_of_the_page_for_users_of_pytorch_run():

@@ -5,12 +5,10 @@ A chunk that isn't there is fetched once: its lock says that another process is 
 
 import logging
 import os
-import resource
 import secrets
 import threading
 import time
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -28,7 +26,9 @@ from .chunk_folder import ChunkFolder, lock_without_waiting
 from .chunk_numbers import ChunkedIndex, ChunkNumbers
 from .eviction import NextUse, reserve, share_of
 from .live_loader import LiveLoader, delete_dead
+from .open_chunks import OpenChunks
 from .settings import Cache
+from .shard_versions import ShardVersions
 
 Int64Array = NDArray[np.int64]
 _log = logging.getLogger("loaderkit")
@@ -36,8 +36,6 @@ _log = logging.getLogger("loaderkit")
 # Bytes fetched by one call, so that a batch over many chunks needs no more memory; with chunks of 1 MiB it is twice
 # what is in flight at once.
 _FETCH_BYTES = 64 << 20
-# Open chunks of a process: a window's, but a part only of the descriptors that it may have.
-_MOST_OPEN, _LEAST_OPEN, _PART_OF_DESCRIPTORS = 1024, 3, 8
 # How long a fetch by another process is waited for. It may be stopped, and then the work is done twice. A feeder that
 # is stopped holds up to 32 of the locks, an eighth of all chunks: after the first wait in vain the next are shorter.
 _WAIT_SECONDS, _NEXT_WAIT_SECONDS = 30.0, 1.0
@@ -85,15 +83,10 @@ class CachedSpans:
         self._name = name or secrets.token_hex(8)
         self.numbers = ChunkNumbers(index)
         self._key = self.numbers.key
+        self._versions = ShardVersions(ranges)
         self.next_use: NextUse | None = None
         self._lock = threading.Lock()
-        self._chunks: OrderedDict[int, ChunkFile] = OrderedDict()
-        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        if descriptors == resource.RLIM_INFINITY:
-            descriptors = _MOST_OPEN * _PART_OF_DESCRIPTORS
-        self._most_open = max(_LEAST_OPEN, min(_MOST_OPEN, descriptors // _PART_OF_DESCRIPTORS))
-        # Chunks that one call uses at once: several threads read, and each has locks open, too.
-        self._together = max(1, self._most_open // 2)
+        self._open = OpenChunks()
         self._cached: _OpenCache | None = None
         self._stopped: set[str] = set()  # locks that were waited for in vain, and not seen free since
         self._fetching: set[int] = set()  # chunks that threads of this process fetch
@@ -122,20 +115,22 @@ class CachedSpans:
 
     def read(self, keys: Int64Array) -> list[bytes | memoryview]:
         """The spans of the records with these keys, (n,) each in [0, records), in the order given."""
-        if len(keys) > (most := self._together):
+        if len(keys) > (most := self._open.together):
             return [span for low in range(0, len(keys), most) for span in self.read(keys[low : low + most])]
         shards, begins, ends = self._index.locate(keys)
         numbers = self.numbers.of(keys, shards).tolist()
-        chunks = self._present(numbers)
+        chunks = self._present(numbers, shards)
         sizes = (ends - begins).tolist()
         # This runs for each record: the calls of a loop of preads, and little more.
         pread = os.pread
         data: list[bytes | memoryview | None] = [
-            None if chunk is None else pread(chunk.descriptor, size, begin - chunk.begin)
+            None
+            if chunk is None or (chunk.unchecked and not chunk.is_good(begin, begin + size))
+            else pread(chunk.descriptor, size, begin - chunk.begin)
             for chunk, size, begin in zip(chunks, sizes, begins.tolist(), strict=True)
         ]
-        if None in chunks or list(map(len, data)) != sizes:  # type: ignore[arg-type]  # None comes first
-            # Places of the keys of each chunk that isn't there, or was cut.
+        if None in data or list(map(len, data)) != sizes:  # type: ignore[arg-type]  # None comes first
+            # Places of the keys of each chunk that isn't there, was cut, or is damaged.
             missing: dict[int, list[int]] = {}
             for place, number in enumerate(numbers):
                 if (span := data[place]) is None or len(span) != sizes[place]:
@@ -172,8 +167,7 @@ class CachedSpans:
         """Whether chunks are fetched whole, or only the records that are missing."""
         if (cached := self._opened()) is None or time.monotonic() < self._not_before:
             return False  # a chunk that can't be stored would be read again for each of its records
-        budget = cached.loader.start_budget
-        if budget <= 0:
+        if (budget := cached.loader.start_budget) <= 0:
             return True
         _, begins, ends = located
         nbytes = sum(int(ends[place] - begins[place]) for places in missing.values() for place in places)
@@ -194,8 +188,10 @@ class CachedSpans:
         cached = self._opened()
         if cached is None or time.monotonic() < self._not_before:
             return np.empty(0, np.int64)
-        for number in list(wanted):
-            if os.path.exists(cached.folder.path(self._key, number)):
+        shards = self._index.locate(np.array(list(wanted.values()), np.int64))[0]
+        self._versions.ask(shards)
+        for number, shard in zip(list(wanted), shards.tolist()):
+            if self._stored_chunk(cached, number, shard) is not None:
                 del wanted[number]
         for number, _ in self._fetch_some(dict(wanted), alone=False):
             del wanted[number]
@@ -221,34 +217,35 @@ class CachedSpans:
 
     # --- fetching -----------------------------------------------------------------------------------------------
 
-    def _present(self, numbers: list[int]) -> list[ChunkFile | None]:
+    def _present(self, numbers: list[int], shards: Int64Array) -> list[ChunkFile | None]:
         """The chunks of these numbers, None for each that isn't in the cache."""
-        known = self._chunks
-        with self._lock:
-            chunks = list(map(known.get, numbers))
-            if len(known) > self._most_open // 2:  # else none is closed soon, and their order is of no matter
-                for number, chunk in zip(numbers, chunks, strict=True):
-                    if chunk is not None:
-                        known.move_to_end(number)
+        chunks = self._open.found(numbers)
         if None in chunks and (cached := self._opened()) is not None:
+            missing = [place for place, chunk in enumerate(chunks) if chunk is None]
+            self._versions.ask(shards[missing])
             found: dict[int, ChunkFile | None] = {}
-            for place, (number, chunk) in enumerate(zip(numbers, chunks, strict=True)):
-                if chunk is not None:
-                    continue
+            for place in missing:
+                number = numbers[place]
                 if number not in found:
-                    opened = open_chunk(cached.folder.path(self._key, number), number, self._key)
+                    opened = self._stored_chunk(cached, number, int(shards[place]))
                     found[number] = opened
                     if opened is not None:
-                        self._keep(number, opened)
+                        self._open.keep(number, opened)
                 chunks[place] = found[number]
         return chunks
 
-    def _keep(self, number: int, chunk: ChunkFile) -> None:
-        with self._lock:
-            self._chunks[number] = chunk
-            self._chunks.move_to_end(number)
-            while len(self._chunks) > self._most_open:
-                self._chunks.popitem(last=False)
+    def _stored_chunk(
+        self, cached: _OpenCache, number: int, shard: int, *, whole: bool = False
+    ) -> ChunkFile | None:
+        """The chunk of the shard's version, opened; with `whole`, only where no bit of it was flipped."""
+        key = self._versions.key(self._key, shard)
+        chunk = open_chunk(cached.folder.path(self._key, number), number, key)
+        if chunk is None or not self._versions.hold(shard):
+            return None
+        if whole and not chunk.is_whole():
+            _log.warning("cache %s: chunk %d is damaged, and is fetched again", self._cache.folder, number)
+            return None
+        return chunk
 
     def _fetch(self, wanted: dict[int, int], take: Callable[[int, _Chunk], None]) -> None:
         """Gives each wanted chunk to `take`: fetched here, or by another process that is at it already.
@@ -292,15 +289,15 @@ class CachedSpans:
             for number, key in left.items():
                 if number in self._fetching:  # another thread is at it
                     continue
-                if nbytes >= _FETCH_BYTES or max(len(spans), len(locks)) >= self._together:
+                if nbytes >= _FETCH_BYTES or max(len(spans), len(locks)) >= self._open.together:
                     break
+                span = self.numbers.span(key)
                 if cached is not None:
-                    lock = cached.folder.lock_of(self._key, number)
-                    if lock not in locks:
+                    if (lock := cached.folder.lock_of(self._key, number)) not in locks:
                         locks[lock] = held.enter_context(lock_without_waiting(lock))
-                    chunk = open_chunk(cached.folder.path(self._key, number), number, self._key)
+                    chunk = self._stored_chunk(cached, number, span[0], whole=True)
                     if chunk is not None:  # another process has just stored it
-                        self._keep(number, chunk)
+                        self._open.keep(number, chunk)
                         yield number, chunk
                         continue
                     if locks[lock]:
@@ -310,16 +307,17 @@ class CachedSpans:
                     elif lock not in self._stopped:
                         continue
                     self._fetching.add(number)
-                spans[number] = self.numbers.span(key)
+                spans[number] = span
                 nbytes += spans[number][2] - spans[number][1]
             if spans:
                 wanted = np.array(list(spans.values()), np.int64).T
                 numbers = list(spans)
                 for place, payload in self._ranges.read_as_they_come(wanted[0], wanted[1], wanted[2]):
                     number, begin = numbers[place], int(wanted[1, place])
-                    yield number, self._stored(number, begin, payload) or ChunkInMemory(payload, begin)
+                    stored = self._stored(number, spans[number][0], begin, payload)
+                    yield number, stored or ChunkInMemory(payload, begin)
 
-    def _stored(self, number: int, begin: int, payload: bytes | memoryview) -> ChunkFile | None:
+    def _stored(self, number: int, shard: int, begin: int, payload: bytes | memoryview) -> ChunkFile | None:
         """Writes a chunk; None where the disk or the other loaders leave no room for it."""
         cached = self._opened()
         if cached is None or time.monotonic() < self._not_before:
@@ -335,11 +333,12 @@ class CachedSpans:
             ):
                 self._not_before = time.monotonic() + _CROWDED_SECONDS
                 return None
-            chunk = write_chunk(cached.folder.path(self._key, number), number, begin, payload, self._key)
+            key = self._versions.key(self._key, shard)
+            chunk = write_chunk(cached.folder.path(self._key, number), number, begin, payload, key)
         except OSError as error:
             self._say_full(error)
             return None
-        self._keep(number, chunk)
+        self._open.keep(number, chunk)
         return chunk
 
     def _opened(self) -> _OpenCache | None:
@@ -373,13 +372,14 @@ class CachedSpans:
     def begin_in_child(self) -> None:
         """Makes this the reader of a loader of its own, in a process that was forked from its own."""
         self._lock = threading.Lock()  # another thread may have held it
+        self._open.renew_lock()
         self._fetching = set()
         self._name, self._cached = secrets.token_hex(8), None
 
     def close(self) -> None:
         """Closes files and connections; a later read opens them again."""
+        self._open.clear()
         with self._lock:
-            self._chunks.clear()
             self._cached = None  # threads that still read keep what they use
         self._ranges.close()
 

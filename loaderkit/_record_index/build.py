@@ -16,6 +16,7 @@ from loaderkit._storage.range_reader import RangeReader
 from loaderkit._storage.shard_versions import versions_of
 from loaderkit._system.resources import available_cpus
 
+from .check import samples_of
 from .counted_index import write_counts
 from .foreign import record_counts
 from .merge import merge_parts
@@ -135,10 +136,10 @@ def build_counts(
     *,
     source: str | None = None,
 ) -> RecordIndex:
-    """Makes an index of counts: the shards aren't read, and each is scanned when its first record is.
+    """Makes an index of counts: of the shards 16 pieces are read, and each is scanned when its first record is.
 
     Args:
-        shards: to be indexed. A server is asked for the size of each.
+        shards: to be indexed. A server is asked for the size of each, and for 64 KiB in 16 pieces.
         format: reads them.
         destination: the index's file.
         source: the file that says how many records each has, as `record_counts` takes it.
@@ -146,5 +147,6 @@ def build_counts(
     counts = record_counts(shards, source)
     with closing(shards.open()) as ranges:
         versions = versions_of(ranges)
-    write_counts(shards, format, counts, versions, destination)
+        samples = samples_of(ranges, range(len(versions)), [version.size for version in versions])
+    write_counts(shards, format, counts, versions, samples, destination)
     return RecordIndex(destination)

@@ -43,13 +43,8 @@ class CountedIndex(RecordIndex):
         self._set, self._format, self._folder = shards, format, folder
         check = ShardCheck(self)
         self._ranges = shards.open(expected=self.shard_versions, on_other_version=check)
-        self._tags: dict[int, str] = {}  # by shard: that of the first reading
         self._scanning = threading.Lock()
         self._starts_cached = lru_cache(_OPEN_PARTS)(self._scanned)
-
-    def is_version(self, shard: int, tag: str) -> bool:
-        """Whether the shard had this tag when this process first read it: a count says nothing of the bytes."""
-        return self._tags.setdefault(shard, tag) == tag
 
     def _scanned(self, shard: int) -> NDArray[Any]:
         os.makedirs(self._folder, exist_ok=True)
@@ -92,6 +87,7 @@ def write_counts(
     format: Format,  # noqa: A002
     counts: Sequence[int],
     versions: Sequence[ObjectVersion],
+    samples: Sequence[bytes],
     destination: str,
 ) -> None:
     """Writes an index of counts.
@@ -99,7 +95,7 @@ def write_counts(
     Args:
         shards: one at least.
         format: of the shards.
-        counts, versions: of each shard.
+        counts, versions, samples: of each shard.
         destination: the index's file.
     """
     sizes = [version.size for version in versions]
@@ -115,12 +111,13 @@ def write_counts(
         "fields": [],
         "members_each": None,
         "counts": True,
+        "samples_digest": f"sha256:{hashlib.sha256(b''.join(samples)).hexdigest()[:32]}",
         "data_digest": f"sha256:{identity.hexdigest()[:32]}",
     }
     sections: dict[str, NDArray[Any]] = {
         "shard_end": np.cumsum(counts, dtype="<i8"),
         "shard_size": np.array(sizes, "<i8"),
-        "shard_sample": np.zeros((len(counts), 16), "|u1"),
+        "shard_sample": np.frombuffer(b"".join(samples), "|u1").reshape(-1, 16),
     }
     for name, texts in (("shard_name", shards.shown), ("shard_tag", [version.tag for version in versions])):
         encoded = [text.encode("utf-8", "surrogateescape") for text in texts]

@@ -167,10 +167,6 @@ class RecordIndex:
             raise torn(self.path, "a record ends before it begins")
         return shards, begins, ends
 
-    def is_version(self, shard: int, tag: str) -> bool | None:
-        """Whether a shard with another tag is the indexed one, as far as the index knows: None, its sample says it."""
-        return None
-
     def starts_of(self, shard: int) -> NDArray[np.int64]:
         """(records of the shard + 1,) int64: the bytes where its records begin, and where the last one ends."""
         if self._starts is None:

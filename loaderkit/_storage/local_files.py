@@ -77,6 +77,15 @@ class LocalFiles:
         _check_regular(path, os.stat(path).st_mode)
         return _version_of(FileIdentity.of(path))
 
+    def version_in_use(self, shard: int, seen: ObjectVersion | None = None) -> ObjectVersion:
+        """Size and time of the file that was opened first."""
+        self._open(shard)
+        return _version_of(self._identities[shard])
+
+    def hold(self, shard: int, version: ObjectVersion) -> bool:
+        """Whether the file has this version."""
+        return self.version_in_use(shard) == version
+
     def read(
         self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> list[bytes | memoryview]:

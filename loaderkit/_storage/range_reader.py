@@ -50,6 +50,19 @@ class RangeReader(Protocol):
         """What the storage says of a shard now; FileNotFoundError, or StorageError after the retries."""
         ...
 
+    def version_in_use(self, shard: int, seen: ObjectVersion | None = None) -> ObjectVersion:
+        """Of which version the bytes of a shard are that this reader gives, or gave before.
+
+        Args:
+            shard: its number.
+            seen: what was said of it before any byte was read; None asks where nothing was read.
+        """
+        ...
+
+    def hold(self, shard: int, version: ObjectVersion) -> bool:
+        """Says that bytes of this version are used that come from elsewhere; False where others were read."""
+        ...
+
     def read(
         self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> list[bytes | memoryview]:

@@ -79,6 +79,14 @@ class RemoteObjects:
         version: ObjectVersion = self._tried(work, shard, "its size and version")
         return version
 
+    def version_in_use(self, shard: int, seen: ObjectVersion | None = None) -> ObjectVersion:
+        """That of the first answer, or what is said of the object now; where tags decide nothing the expected one."""
+        return self._versions.in_use(shard, seen) or self._versions.deciding(shard, self.version(shard))
+
+    def hold(self, shard: int, version: ObjectVersion) -> bool:
+        """Whether nothing of another version was read."""
+        return self._versions.hold(shard, version)
+
     def read(
         self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> list[bytes | memoryview]:

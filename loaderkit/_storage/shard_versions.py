@@ -1,6 +1,7 @@
 """The versions of all shards of a set, which a server is asked for many at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
 
 from .fetch_threads import THREADS
@@ -13,27 +14,42 @@ def versions_of(ranges: RangeReader) -> list[ObjectVersion]:
     Args:
         ranges: reads the shards.
     """
-    shards = range(len(ranges.names))
-    if not ranges.waits:
-        return [*map(ranges.version, shards)]
+    return ask_each(ranges.version, range(len(ranges.names)), at_once=ranges.waits)
+
+
+def ask_each(
+    ask: Callable[[int], ObjectVersion], shards: Sequence[int], *, at_once: bool
+) -> list[ObjectVersion]:
+    """What `ask` gives for each of these shards.
+
+    Args:
+        ask: takes a shard.
+        shards: their numbers.
+        at_once: whether each waits for a server, so that many are asked at a time.
+    """
+    if not at_once:
+        return [*map(ask, shards)]
     answers: SimpleQueue[tuple[int, ObjectVersion | BaseException]] = SimpleQueue()
 
-    def ask(shard: int) -> None:
+    def answer(shard: int) -> None:
         try:
-            answers.put((shard, ranges.version(shard)))
+            answers.put((shard, ask(shard)))
         except BaseException as error:  # noqa: BLE001 - the caller waits for it
             answers.put((shard, error))
 
     THREADS.enter()
     try:
-        THREADS.submit([lambda shard=shard: ask(shard) for shard in shards])  # type: ignore[misc]
+        THREADS.submit([partial(answer, shard) for shard in shards])
         found = dict(answers.get() for _ in shards)
     finally:
         THREADS.leave()
-    for version in found.values():
+    versions = []
+    for shard in shards:
+        version = found[shard]
         if isinstance(version, BaseException):
             raise version
-    return [found[shard] for shard in shards]  # type: ignore[misc]
+        versions.append(version)
+    return versions
 
 
 def version_values(versions: Sequence[ObjectVersion]) -> list[list[int | str]]:

@@ -53,9 +53,21 @@ class VersionCheck:
             known = self._given[shard]
         return known
 
-    def hold(self, shard: int, version: ObjectVersion) -> None:
-        """Says that bytes of this version were used, though none were read here."""
-        self._known.setdefault(shard, version)
+    def in_use(self, shard: int, seen: ObjectVersion | None) -> ObjectVersion | None:
+        """The version of the bytes that were read of a shard, else `seen`; the given one where tags decide nothing."""
+        if self._any_tag and self._given is not None and (given := self._given[shard]) is not None:
+            return given
+        known = self._known.get(shard) or seen
+        return None if known is None else self.deciding(shard, known)
+
+    def deciding(self, shard: int, seen: ObjectVersion) -> ObjectVersion:
+        """What tells the bytes from others: the given version, if there is one, in place of a weak tag or none."""
+        given = None if self._given is None else self._given[shard]
+        return given if given is not None and (seen.weak or not seen.tag) else seen
+
+    def hold(self, shard: int, version: ObjectVersion) -> bool:
+        """Says that bytes of this version are used, though none were read here; False where others were read."""
+        return self.deciding(shard, self._known.setdefault(shard, version)) == version
 
     def check(self, ranges: RangeReader, shard: int, seen: ObjectVersion) -> None:
         """Raises FileChangedError where what is seen isn't what is expected.

@@ -64,11 +64,18 @@ class Ranges:
     calls: int = 0
     nbytes: int = 0
     read_spans: list = field(default_factory=list)
+    tag: str = "one"
     names = ("x",)
     waits = True
 
     def version(self, shard):
         return ObjectVersion(self.index.bytes_of_shard(shard), "")
+
+    def version_in_use(self, shard, seen=None):
+        return ObjectVersion(self.index.bytes_of_shard(shard), self.tag)
+
+    def hold(self, shard, version):
+        return True
 
     def content(self, shard):
         return np.random.default_rng(shard + 1).bytes(self.index.bytes_of_shard(shard))

@@ -5,6 +5,7 @@ import pickle
 import shutil
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from cache_fakes import Ranges, in_threads, make_index, total_bytes
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from loaderkit._chunk_cache import cached_spans, chunk_file
+from loaderkit._chunk_cache import chunk_file, open_chunks
 from loaderkit._chunk_cache.cached_spans import open_spans
 from loaderkit._chunk_cache.chunk_folder import ChunkFolder, lock_without_waiting
 from loaderkit._chunk_cache.chunk_numbers import ChunkNumbers
@@ -88,20 +89,60 @@ def test_any_keys_any_shards_any_limit_any_damage(tmp_path_factory, data):
             spans, ranges = reader(folder, index, limit)
 
 
-def test_after_a_crash_of_the_system_a_torn_chunk_is_fetched_again(tmp_path, monkeypatch):
-    index = make_index()
-    spans, _ = reader(tmp_path, index)
-    expected = read(spans, range(100))
-    torn, *_ = chunk_files(tmp_path)
-    payload = bytearray(torn.read_bytes())
-    payload[10] ^= 1  # a page that never reached the disk
-    torn.write_bytes(payload)
-    monkeypatch.setattr(chunk_file, "boot_id", lambda: b"the next boot..!")
+@pytest.mark.parametrize("place", [0, 70_000, -1, "checksums"])
+def test_a_flipped_bit_of_a_chunk(tmp_path, place, caplog):
+    """Of a torn file or a bad disk: each process finds it before the first record, and fetches the chunk again."""
+    index = make_index(chunk=50, size=4000, shards=1)
+    spans, ranges = reader(tmp_path, index)
+    expected = ranges.spans(range(100))
+    assert read(spans, range(100)) == expected
+    damaged, *_ = chunk_files(tmp_path)
+    content = bytearray(damaged.read_bytes())
+    payload = index.locate(np.arange(100))[2][49] - 5
+    content[payload if place == "checksums" else payload - 1 if place == -1 else place] ^= 1
+    replace(damaged, content)
     again, counted = reader(tmp_path, index)
-    assert read(again, range(100)) == expected
-    assert counted.calls == 1 and len(counted.read_spans) == 1
+    for order in (range(99, -1, -1), range(100)):
+        assert [read(again, [key])[0] for key in order] == [expected[key] for key in order]
+    assert len(counted.read_spans) == 1
+    assert len([told for told in caplog.messages if "is damaged" in told]) == (place != "checksums")
     third, counted = reader(tmp_path, index)
     assert read(third, range(100)) == expected
+    assert counted.calls == 0
+
+
+def test_a_block_is_compared_once(tmp_path, monkeypatch):
+    """Also where the chunk's file was closed meanwhile, and only where a record of it is read."""
+    index = make_index(chunk=50, size=4000, shards=1)
+    spans, ranges = reader(tmp_path, index)
+    read(spans, range(100))
+    monkeypatch.setattr(open_chunks, "_MOST_OPEN", 1)
+    monkeypatch.setattr(open_chunks, "_LEAST_OPEN", 1)
+    again, _ = reader(tmp_path, index)
+    compared = []
+    checksum = chunk_file.zlib.crc32
+    counting = SimpleNamespace(
+        crc32=lambda data, *more: (compared.append(len(data) // 4 * 4), checksum(data, *more))[1]
+    )
+    monkeypatch.setattr(chunk_file, "zlib", counting)
+    blocks = [size for key in (0, 99, 0, 99) if read(again, [key]) for size in compared if size > 4096]
+    assert blocks.count(1 << 16) <= 4 and blocks
+    compared.clear()
+    assert read(again, range(100)) == ranges.spans(range(100)) == read(again, range(100))
+    payload = index.nbytes
+    assert sum(size for size in compared if size > 4096) <= payload
+
+
+def test_chunks_of_another_version_of_a_shard_are_not_taken(tmp_path):
+    """The index may be the same: its samples don't see a corrected label."""
+    index = make_index()
+    first, _ = reader(tmp_path, index)
+    read(first, range(100))
+    second, counted = reader(tmp_path, index, tag="two")
+    assert read(second, range(100)) == counted.spans(range(100))
+    assert counted.nbytes == total_bytes(index)
+    again, counted = reader(tmp_path, index, tag="two")
+    read(again, range(100))
     assert counted.calls == 0
 
 
@@ -126,7 +167,7 @@ def test_an_evicted_chunk_stays_readable(tmp_path):
 
 
 def test_few_descriptors_are_enough(tmp_path, monkeypatch):
-    monkeypatch.setattr(cached_spans, "_MOST_OPEN", 3)
+    monkeypatch.setattr(open_chunks, "_MOST_OPEN", 3)
     index = make_index(chunk=1)
     spans, ranges = reader(tmp_path, index)
     before = len(os.listdir("/proc/self/fd"))
@@ -138,7 +179,7 @@ def test_few_descriptors_are_enough(tmp_path, monkeypatch):
 
 def test_a_call_over_many_chunks_has_few_of_them_open(tmp_path, monkeypatch):
     """Else a batch takes the descriptors that the reader of the shards needs, and those of the user."""
-    monkeypatch.setattr(cached_spans, "_MOST_OPEN", 8)
+    monkeypatch.setattr(open_chunks, "_MOST_OPEN", 8)
     most = []
 
     class Counting(Ranges):

@@ -10,6 +10,7 @@ import pytest
 from index_data import Blocks, BlocksDataSource, LocalRanges, blocks
 
 from loaderkit._record_index.build import build_counts
+from loaderkit._record_index.counted_index import write_counts
 from loaderkit._record_index.foreign import counts_of, record_counts
 from loaderkit._record_index.shard_set import ShardSet
 from loaderkit._storage.shard_versions import versions_of
@@ -128,14 +129,21 @@ def test_a_count_that_is_wrong(tmp_path, shards, wids):
         source[0]
 
 
-def test_a_shard_that_changes_after_it_was_counted(tmp_path, shards, wids):
-    """Before its first reading the count decides, afterwards it is another file."""
-    build_counts(shards, Blocks(), f"{tmp_path}/counts.lkx", source=wids)
+def test_a_shard_that_changes_after_it_was_counted(tmp_path, shards, wids, monkeypatch):
+    """It is another file, by its samples; an index of an older version has none, and takes what it finds first."""
     changed = Path(shards.paths[0])
-    changed.write_bytes(blocks(["x", "y y=1", "z"]))
-    os.utime(changed, ns=(5, 5))
+    for old in (False, True):
+        build_counts(shards, Blocks(), f"{tmp_path}/counts.lkx", source=wids)
+        if old:
+            versions = versions_of(shards.open())
+            write_counts(shards, Blocks(), [3, 1, 2], versions, [bytes(16)] * 3, f"{tmp_path}/counts.lkx")
+        changed.write_bytes(blocks(["x" * (1 + old), "y y=1", "z"]))
+        os.utime(changed, ns=(5, 5))
+        if not old:
+            with pytest.raises(FileChangedError, match=r"0\.blocks: it has the same size and other bytes"):
+                BlocksDataSource(shards.paths, index=f"{tmp_path}/counts.lkx")
     source = BlocksDataSource(shards.paths, index=f"{tmp_path}/counts.lkx")
-    assert source.__getitems__([0, 1, 2]) == ["x", "y y=1", "z"]
+    assert source.__getitems__([0, 1, 2]) == ["xx", "y y=1", "z"]
     changed.write_bytes(blocks(["u", "v v=1", "w"]))
     os.utime(changed, ns=(6, 6))
     source.close()

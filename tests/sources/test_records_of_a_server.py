@@ -1,11 +1,13 @@
 """TFRecord, lines, JSON Lines and CSV on a server: the same records as from local files, with a cache and without."""
 
+import shutil
+
 import pytest
 from formats.records import tfrecord
 
 import loaderkit as lk
 from loaderkit._formats.lines import LinesFormat
-from loaderkit._record_index.build import build_index
+from loaderkit._record_index.build import build_counts, build_index
 from loaderkit._record_index.part_file import ScanOptions
 from loaderkit._record_index.shard_set import ShardSet
 from loaderkit.sources.indexed import _Refresh
@@ -59,6 +61,39 @@ def test_other_bytes_on_a_server(range_server, tmp_path, monkeypatch):
         for _ in range(2):
             with pytest.raises(lk.FileChangedError, match=r"a\.txt: at byte 0: .* its bytes aren't"):
                 source[1]
+
+
+@pytest.mark.parametrize("how", ["index of each", "one index", "counts"])
+def test_a_cache_of_two_versions(range_server, tmp_path, monkeypatch, how):
+    """Of one set, in which a label was corrected beside the samples: each gives its own records."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    cache = lk.Cache(tmp_path / "cache", limit="1GB")
+    data = b"".join(b"%09d\n" % number for number in range(20_000))
+    texts = {"one": data, "two": data.replace(b"000008500", b"corrected")}
+    for name, text in texts.items():
+        served = tmp_path / name
+        served.mkdir()
+        (served / "a.txt").write_bytes(text)
+        shards = ShardSet([str(served / "a.txt")])
+        if how == "counts":
+            (served / "counts.json").write_text('{"shard_counts": {"a.txt": 20000}}')
+            build_counts(shards, LinesFormat(), f"{served}/a.txt.lkx", source=f"{served}/counts.json")
+        elif how == "one index" and name == "two":
+            shutil.copy(tmp_path / "one" / "a.txt.lkx", served)
+        else:
+            build_index(shards, LinesFormat(), f"{served}/a.txt.lkx")
+    servers = {name: range_server(tmp_path / name) for name in texts}
+    for _ in range(2):
+        for name, text in texts.items():
+            with lk.LinesDataSource(servers[name].url("a.txt"), cache=cache) as source:
+                assert source.__getitems__(range(8490, 8510)) == text.decode().splitlines()[8490:8510]
+    asked = len(servers["two"].requests)
+    with lk.LinesDataSource(servers["two"].url("a.txt"), cache=cache) as source:
+        assert source[8500] == "corrected"
+    methods = [each.method for each in servers["two"].requests[asked:]]
+    assert methods == ["HEAD"] * (
+        3 if how == "counts" else 2
+    )  # index and shard, which a count's scan asks for, too
 
 
 @pytest.mark.parametrize("how", ["strong", "weak", "any", "checksums"])

@@ -132,9 +132,13 @@ class DataFormatError(LoaderkitError, OSError):
 class StorageError(LoaderkitError, OSError):
     """Bytes couldn't be read from a server or a disk, after the retries: the object, the range and the cause are named.
 
+    `refused` is True where the server refused to give them, False where it failed or couldn't be reached.
+
     >>> issubclass(StorageError, OSError)
     True
     """
+
+    refused = False
 
 
 class WorkerError(LoaderkitError, RuntimeError):

@@ -22,6 +22,9 @@ What it can be told to do:
     size         says another size of the file in Content-Range
     etag         says another ETag
     slow         sends one byte a second
+    star         says no size of the file in Content-Range, as is allowed
+    chunked      sends the body in chunks, without Content-Length
+    no head      405 for a HEAD request
 
 `python tests/range_server.py FOLDER --latency 0.02` serves from a process of its own until its stdin ends, for
 benchmarks: it prints the address.
@@ -47,6 +50,7 @@ REASONS = {
     206: "Partial Content",
     403: "Forbidden",
     404: "Not Found",
+    405: "Method Not Allowed",
     416: "Range Not Satisfiable",
 }
 
@@ -156,7 +160,7 @@ class RangeServer:
         if self.latency_s:
             time.sleep(self.latency_s)
         path = self.folder / name
-        status = int(act) if act.isdigit() else 0
+        status = int(act) if act.isdigit() else 405 * (act == "no head" and method == "HEAD")
         if not status and self.token and parse_qs(query).get("token") != [self.token]:
             status = 403
         if not status and not path.is_file():
@@ -196,7 +200,11 @@ class RangeServer:
         if not whole:
             shift = 1 if act == "lie" else 0
             total = seen.st_size + (7 if act == "size" else 0)
-            headers["Content-Range"] = f"bytes {first + shift}-{past - 1 + shift}/{total}"
+            size = "*" if act == "star" else total
+            headers["Content-Range"] = f"bytes {first + shift}-{past - 1 + shift}/{size}"
+        if act == "chunked":
+            headers["Transfer-Encoding"] = "chunked"
+            del headers["Content-Length"]
         connection.sendall(_head(200 if whole else 206, headers))
         if method == "HEAD":
             return True

@@ -31,6 +31,7 @@ _log = logging.getLogger("loaderkit")
 
 # Shards of which an opening compares samples: 4,096 reads of 4 KiB. A copied set has another time at each shard.
 MOST_SAMPLES = 256
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 _READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
@@ -210,7 +211,9 @@ def _open_beside(shards: ShardSet, _: str) -> RecordIndex:
         raise FileNotFoundError(errno.ENOENT, "no folder has all of the files")
     try:
         return fetch_index(ShardSet([beside], shards.storage_options), cache_folder())
-    except StorageError:
+    except StorageError as error:
+        if not error.refused:  # it may be there
+            raise
         # A server that may not list what it has refuses a name that isn't there, and links that are signed are for
         # their own objects only. Where the server can't be read at all, that is the error.
         with contextlib.closing(shards.open()) as ranges:
@@ -224,10 +227,21 @@ def _make_local(shards: ShardSet, format: Format, options: ScanOptions | None) -
             ranges.version(shard)  # an error for a shard that is missing, before any folder is made
     *beside, cached = _candidates(shards, format.kind)
     for path in beside:
-        with contextlib.suppress(PermissionError), locked_folder(f"{path}.parts"):
-            # Where another program's index of the same file lies there, such as one of another format, it stays.
-            if not _foreign(path, shards, format):
-                return _make_once(path, shards, format, options)
+        try:
+            with locked_folder(f"{path}.parts"):
+                # Where another program's index of the same file lies there, such as one of another format, it stays.
+                if not _foreign(path, shards, format):
+                    return _make_once(path, shards, format, options)
+        except OSError as error:
+            if error.errno not in _NO_ROOM and not isinstance(error, PermissionError):
+                raise
+            if error.errno in _NO_ROOM:
+                told = (
+                    str(shards),
+                    os.path.dirname(cached),
+                    str(error),
+                )  # a handler that keeps the error keeps files open
+                _log.warning("the index of %s is made in %s instead: %s", *told)
     with locked_folder(f"{cached}.parts"):
         return _make_once(cached, shards, format, options)
 

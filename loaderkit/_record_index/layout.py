@@ -154,7 +154,11 @@ class SectionWriter:
     def _write(self, content: bytes, offset: int) -> None:
         left = memoryview(content)
         while left:
-            written = os.pwrite(self._fd, left, offset)
+            try:
+                written = os.pwrite(self._fd, left, offset)
+            except OSError as error:  # of a full disk
+                error.filename = self._path
+                raise
             left, offset = left[written:], offset + written
 
     def _finish(self) -> None:

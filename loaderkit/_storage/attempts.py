@@ -72,4 +72,6 @@ def storage_error(name: str, asked: str, refusal: FetchError) -> OSError:
         remedy = "; give credentials or skip_signature=True in storage_options, or links that are valid"
     elif refusal.reason is Refusal.SLOW:
         remedy = "; where the server is slow, storage_options timeout='5m' allows a read more time"
-    return StorageError(f"{name}: expected {asked}, got {refusal.cause}{tried_often}{remedy}")
+    error = StorageError(f"{name}: expected {asked}, got {refusal.cause}{tried_often}{remedy}")
+    error.refused = refusal.reason in (Refusal.DENIED, Refusal.FINAL)
+    return error

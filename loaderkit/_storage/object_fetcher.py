@@ -133,7 +133,8 @@ def _refusal_of(error: BaseException, options: Mapping[str, Any]) -> FetchError:
     shown = ""
     if status is not None:
         shown = f"HTTP status {status[1]}{status[2].rstrip()}" + (f" ({code[1]})" if code else "")
-    if isinstance(error, FileNotFoundError):
+    # obstore says of a refused HEAD request (405) that there is no such object.
+    if isinstance(error, FileNotFoundError) and (status is None or status[1] in ("404", "410")):
         return FetchError(Refusal.MISSING, shown)
     if kind in ("PermissionDeniedError", "UnauthenticatedError"):
         return FetchError(Refusal.DENIED, shown or "no permission")
@@ -143,7 +144,8 @@ def _refusal_of(error: BaseException, options: Mapping[str, Any]) -> FetchError:
         number = int(status[1])
         if number == 416:
             return FetchError(Refusal.PAST_END, shown)
-        return FetchError(Refusal.AGAIN if number >= 500 or number in _RETRIED else Refusal.FINAL, shown)
+        again = (number >= 500 and number != 501) or number in _RETRIED
+        return FetchError(Refusal.AGAIN if again else Refusal.FINAL, shown)
     return _without_status(text, kind, options)
 
 
@@ -153,6 +155,14 @@ def _without_status(text: str, kind: str, options: Mapping[str, Any]) -> FetchEr
         return FetchError(Refusal.NO_RANGES, "the whole object")
     if found := _OTHER_RANGE.search(text):
         return FetchError(Refusal.AGAIN, f"bytes {int(found[1]):,} to {int(found[2]):,}")
+    for word, header in (
+        ("CONTENT_RANGE", "Content-Range: bytes FIRST-LAST/SIZE"),
+        ("Content-Range", "Content-Range: bytes FIRST-LAST/SIZE"),
+        ("Content-Length", "Content-Length"),
+    ):
+        if f"{word} header" in text or f"{word} Header" in text:
+            cause = f"an answer that doesn't say its size by {header}, which obstore needs; copy the files to a disk or"
+            return FetchError(Refusal.FINAL, f"{cause} to a server that says it")
     if "certificate" in text:
         return FetchError(Refusal.FINAL, "a certificate that isn't trusted")
     if "kind: Timeout" in text or "TimedOut" in text:

@@ -284,9 +284,9 @@ class RemoteObjects:
         try:
             return fetcher.version(name)
         except FetchError as error:
-            if error.reason is not Refusal.DENIED:
+            if error.reason not in (Refusal.DENIED, Refusal.FINAL):
                 raise
-        # A link may be signed for reading alone.
+        # A link may be signed for reading alone, and a server may know no HEAD, or say no size in its answer.
         return fetcher.fetch(name, 0, 1).version
 
     def _fetcher(self, name: str) -> ObjectFetcher:

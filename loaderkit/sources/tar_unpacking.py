@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 from loaderkit._record_index.shard_set import ShardSet, base_name
 from loaderkit._storage.names import FilePart, redacted
 from loaderkit._storage.range_reader import RangeReader
+from loaderkit._system.file_identity import FileIdentity
 from loaderkit._system.whole_file import whole_file
 from loaderkit.errors import DataFormatError
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 FOLDER = "loaderkit-unpacked"
 _ENDINGS = (".tgz", ".tar.gz")
+_NOTE = ".checksum"
 _PIECE = 4 << 20  # bytes read, and bytes unpacked, at once
 _LOCK_SECONDS = 3600.0  # unpacking takes 10 s a gigabyte
 
@@ -71,7 +74,7 @@ def _unpacked(path: str, cache: "Cache", storage_options: Mapping[str, Any] | No
         target = os.path.join(folder, f"{stem}.tar")
         os.makedirs(folder, exist_ok=True)
         with lock_within(f"{folder}.lock", _LOCK_SECONDS):
-            if not os.path.exists(target):
+            if not _is_whole(target):
                 # Another process's, which died. One that works without a lock notices when it renames.
                 for left in os.listdir(folder):
                     if left.endswith(".partial"):
@@ -81,6 +84,7 @@ def _unpacked(path: str, cache: "Cache", storage_options: Mapping[str, Any] | No
 
 
 def _unpack(ranges: RangeReader, size: int, target: str, shown: str, room: int, cache: "Cache") -> None:
+    checksum = 0
     with whole_file(target) as file:
         for piece in _inflated(ranges, size, shown):
             if (room := room - len(piece)) < 0:
@@ -89,6 +93,37 @@ def _unpack(ranges: RangeReader, size: int, target: str, shown: str, room: int, 
                     f"{cache.folder}; raise the limit, delete {FOLDER} there, or unpack it: `gunzip {shown}`"
                 )
             file.write(piece)
+            checksum = zlib.crc32(piece, checksum)
+    _note(target, checksum)
+
+
+def _note(target: str, checksum: int) -> None:
+    from loaderkit._chunk_cache.boot import boot_id
+
+    with whole_file(f"{target}{_NOTE}") as file:
+        file.write(json.dumps([checksum, boot_id().hex(), *FileIdentity.of(target).told()]).encode())
+
+
+def _is_whole(target: str) -> bool:
+    """Whether an unpacked archive is there as it was written: its bytes are compared with their checksum where size or
+    time differ, and once after each boot.
+    """
+    from loaderkit._chunk_cache.boot import boot_id
+
+    try:
+        with open(f"{target}{_NOTE}", "rb") as file:
+            checksum, *noted = json.loads(file.read())
+        if noted == [boot_id().hex(), *FileIdentity.of(target).told()]:
+            return True
+        found = 0
+        with open(target, "rb") as file:
+            while piece := file.read(_PIECE):
+                found = zlib.crc32(piece, found)
+    except (OSError, ValueError, TypeError):
+        return False
+    if found == checksum:
+        _note(target, checksum)
+    return bool(found == checksum)
 
 
 def _inflated(ranges: RangeReader, size: int, shown: str) -> Iterator[bytes]:

@@ -184,9 +184,28 @@ def test_a_full_disk_leaves_no_torn_file(tmp_path, paths, monkeypatch, fails_at)
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", pwrite)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match=r"No space left on device: '.*\.(part|lkx)'"):
             BlocksDataSource(paths)
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path not in paths]
     for path in files:
         SectionFile(str(path)).check()
     assert BlocksDataSource(paths).__getitems__(range(len(RECORDS))) == RECORDS
+
+
+def test_on_a_full_disk_it_lies_in_the_cache_folder(tmp_path, paths, monkeypatch, caplog):
+    """Where that has room; a line of the log says so."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    real = os.pwrite
+
+    def pwrite(descriptor, *arguments):
+        if "/home/" not in os.readlink(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, *arguments)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    with BlocksDataSource(paths) as source:
+        assert source.__getitems__(range(len(RECORDS))) == RECORDS
+    del source
+    (made,) = tmp_path.rglob("*.lkx")
+    assert made.is_relative_to(tmp_path / "home")
+    assert [told for told in caplog.messages if "instead" in told and "No space left" in told]

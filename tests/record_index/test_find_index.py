@@ -187,7 +187,9 @@ def objects(monkeypatch):
         def version(self, shard):
             content = held[self.names[shard]] if self.names[shard] in held else missing(self.names[shard])
             if content is None:
-                raise StorageError(f"{self.names[shard]}: expected its size, got 403")
+                refused = StorageError(f"{self.names[shard]}: expected its size, got 403")
+                refused.refused = True
+                raise refused
             return ObjectVersion(len(content), "etag")
 
         def read(self, shards, begins, ends):
@@ -227,6 +229,24 @@ def test_a_server_that_answers_nothing(objects):
     objects["https://host/x.blocks"] = objects["https://host/x.blocks.lkx"] = None
     with pytest.raises(StorageError, match=r"x\.blocks: "):
         BlocksDataSource("https://host/x.blocks")
+
+
+@pytest.mark.parametrize("act", ["500", "short", "close"])
+def test_an_index_on_a_server_that_fails(range_server, tmp_path, cache_home, act, monkeypatch):
+    """It may be there: the error names it, and doesn't advise to make it again."""
+    monkeypatch.setattr("loaderkit._storage.attempts.PAUSE_S", 0.001)
+    served = tmp_path / "served"
+    served.mkdir()
+    (served / "a.blocks").write_bytes(blocks(["a", "b"]))
+    BlocksDataSource(served / "a.blocks").close()
+    server = range_server(served)
+    server.always(act, name="a.blocks.lkx")
+    with pytest.raises(StorageError, match=r"a\.blocks\.lkx: expected") as raised:
+        BlocksDataSource(server.url("a.blocks"))
+    assert "loaderkit index" not in str(raised.value)
+    server.always("403", name="a.blocks.lkx")
+    with pytest.raises(FileNotFoundError, match="loaderkit index"):
+        BlocksDataSource(server.url("a.blocks"))
 
 
 def test_an_index_on_a_server_is_fetched_once(objects, shard, cache_home, tmp_path):

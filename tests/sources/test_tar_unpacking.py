@@ -55,6 +55,26 @@ def test_unpacked_once(packed, tmp_path):
     assert not [name for name in files_in(tmp_path) if "partial" in name or "001" in name]
 
 
+@pytest.mark.parametrize("damage", ["cut", "edited", "flipped", "no checksum"])
+def test_a_damaged_copy_is_unpacked_again(packed, tmp_path, damage, monkeypatch):
+    """Where its size or time is another one at once; a flipped bit after the next boot."""
+    cache = lk.Cache(tmp_path / "cache", limit="1MB")
+    lk.TarDataSource(packed, cache=cache).close()
+    (made,) = (tmp_path / "cache").rglob("*.tar")
+    content, status = bytearray(made.read_bytes()), made.stat()
+    content[-5000 if damage == "cut" else 513] ^= 1
+    made.write_bytes(content[: 2000 if damage == "cut" else None])
+    if damage == "flipped":
+        os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))
+        monkeypatch.setattr("loaderkit._chunk_cache.boot.boot_id", lambda: b"the next boot..!")
+    elif damage == "no checksum":
+        made.with_name(f"{made.name}.checksum").unlink()
+    (packed.parent / "train-0.tgz.lkx").unlink(missing_ok=True)
+    with lk.TarDataSource(packed, cache=cache) as source:
+        assert [record["txt"] for record in source.__getitems__([0, 1, 2])] == [b"abc"] * 3
+    assert gzip.decompress(packed.read_bytes()) == made.read_bytes()
+
+
 def test_the_limit(packed, tmp_path):
     with pytest.raises(
         ValueError, match=r"cache: expected a limit with room for .*tgz unpacked, got 5000 bytes"

@@ -348,3 +348,31 @@ def test_names_and_options_are_shown_nowhere(server, opened):
     with pytest.raises(StorageError, match="regoin") as caught:
         read(ranges, (0, 0, 5))
     assert_no_secrets(caught.value, ranges)
+
+
+def test_a_server_without_head_requests(server, opened):
+    """Size and version are those of the first byte; what isn't there is told as such."""
+    server.always("no head")
+    ranges = opened([server.url("a.bin"), server.url("none.bin")])
+    assert ranges.version(0).size == 5000 and read(ranges, (0, 3, 9)) == [A[3:9]]
+    with pytest.raises(FileNotFoundError, match="no such object"):
+        ranges.version(1)
+    server.always("405")
+    with pytest.raises(
+        StorageError, match=r"expected its size and version, got HTTP status 405 Method Not Allowed$"
+    ):
+        ranges.version(0)
+
+
+@pytest.mark.parametrize(
+    ("act", "header"), [("star", "Content-Range: bytes FIRST-LAST/SIZE"), ("chunked", "Content-Length")]
+)
+def test_an_answer_that_does_not_say_its_size(server, opened, act, header):
+    """It is allowed, and obstore can't take it: the first answer is the error, with what to do."""
+    server.always(act)
+    ranges = opened([server.url("a.bin")])
+    with pytest.raises(
+        StorageError, match=f"got an answer that doesn't say its size by {header}, .*; copy the files"
+    ):
+        read(ranges, (0, 3, 9))
+    assert len(server.requests) == 1

@@ -38,6 +38,7 @@ class _Totals:
     key_bytes: int = 0
     sections: set[str] | None = None
     identity: Any = None  # a hash that the shards are put into one by one
+    checksums: Any = None  # a hash of the checksums of all records; None where a shard has none
 
 
 def merge_parts(parts: Sequence[str], destination: str, *, folder: str | None = None) -> None:
@@ -66,7 +67,7 @@ def merge_parts(parts: Sequence[str], destination: str, *, folder: str | None = 
 
 
 def _read_headers(parts: Sequence[str]) -> _Totals:
-    totals = _Totals(identity=hashlib.sha256())
+    totals = _Totals(identity=hashlib.sha256(), checksums=hashlib.sha256())
     for path in parts:
         part = SectionFile(path, mapped=False)
         header = part.header
@@ -79,6 +80,10 @@ def _read_headers(parts: Sequence[str]) -> _Totals:
         totals.names.append(bytes.fromhex(header["name"]))
         totals.tags.append(header["tag"].encode())
         totals.identity.update(_shard_identity(header).encode())
+        if "checksums_digest" not in header:
+            totals.checksums = None
+        elif totals.checksums is not None:
+            totals.checksums.update(bytes.fromhex(header["checksums_digest"]))
         for name in header["fields"]:
             totals.fields.setdefault(name, len(totals.fields))
         if len(totals.fields) > MOST_FIELDS:
@@ -110,7 +115,10 @@ def _shard_identity(header: dict[str, Any]) -> str:
 def _header(totals: _Totals) -> dict[str, Any]:
     records, nbytes = sum(totals.records), sum(totals.sizes)
     each = next(iter(totals.members_each)) if len(totals.members_each) == 1 else None
-    return {
+    exact = {}
+    if totals.checksums is not None:
+        exact["checksums_digest"] = f"sha256:{totals.checksums.hexdigest()[:32]}"
+    return exact | {
         "kind": totals.kind,
         "unit": totals.unit,
         "records": records,

@@ -100,6 +100,7 @@ def write_part(path: str, identity: PartIdentity, sample: bytes, scan: ShardScan
         }
     if identity.options.checksums and scan.checksums is not None:
         arrays["checksum"] = (scan.checksums, "<u4")
+        header["checksums_digest"] = hashlib.sha256(scan.checksums.astype("<u4").tobytes()).hexdigest()
     if identity.options.keys and scan.keys is not None:
         texts = [key.encode("utf-8", "surrogateescape") for key in scan.keys]
         arrays |= {

@@ -58,8 +58,10 @@ class RecordIndex:
         path: the index's file. FileNotFoundError where there is none, DataFormatError for a damaged one.
 
     kind: the format's name. unit: bytes of a unit. fields: names of the members' fields. digest: of the data's
-    identity, which is kind, base names, sizes, samples and starts; the same for a copied set. chunk_records: records of
-    about 1 MiB. nbytes: the shards' bytes in all. counts: whether only the number of records of each shard is known.
+    identity, which is kind, base names, sizes, samples and starts; the same for a copied set. content: more that tells
+    data apart, where the index has it: digests of the records' `checksums`, or of the `samples` of an index of counts.
+    chunk_records: records of about 1 MiB. nbytes: the shards' bytes in all. counts: whether only the number of records
+    of each shard is known.
     Safe for threads; a pickle holds the path, and the file is mapped again.
     """
 
@@ -75,6 +77,8 @@ class RecordIndex:
             self.chunk_records: int = header["chunk_records"]
             self.nbytes: int = header["bytes"]
             self.counts: bool = header["counts"]
+            digests = {name: header.get(f"{name}_digest") for name in ("checksums", "samples")}
+            self.content: dict[str, str] = {name: told for name, told in digests.items() if told}
             self._records: int = header["records"]
             self._shards: int = header["shards"]
             self._members_each: int | None = header["members_each"]

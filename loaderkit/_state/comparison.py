@@ -171,6 +171,7 @@ def _mismatch_text(found: dict[str, list[str]], saved: State, current: State, be
         batched = any(_name_of(operation) == "Batch" for operation in current.operations)
         keep = f"lk.Batch(global_batch_size={saved.rows})" if batched else f"{saved.rows} shards"
         lines.append(f"To keep the saved batch size, use {keep}.")
+    lines += _what_was_compared(found.get("source", []))
     allowable = [name for name in found if name in ALLOWABLE]
     if allowable:
         names = ", ".join(f'"{name}"' for name in allowable)
@@ -193,6 +194,13 @@ def _mismatch_text(found: dict[str, list[str]], saved: State, current: State, be
             lines += _reweighed(saved)
             lines.append(f'With "mixture" this loader\'s weights hold from index {behind:,} on.')
     return "\n".join(lines)
+
+
+def _what_was_compared(differences: Sequence[str]) -> Iterator[str]:
+    if any(".data: " in line for line in differences):
+        yield "`data` stands for names, sizes and samples of the files, and the places of the records."
+    if any(".checksums: " in line for line in differences):
+        yield "`checksums` are those of all records: bytes between the samples differ."
 
 
 def _reweighed(saved: State) -> list[str]:

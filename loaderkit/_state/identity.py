@@ -7,7 +7,7 @@ from loaderkit._base.canonical_json import canonical, digest
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 
-from .data_fingerprint import same_on_all_hosts
+from .data_fingerprint import said_by_some, same_on_all_hosts
 from .document import STREAM_VERSION
 from .mixture import mixture_fields
 
@@ -59,6 +59,7 @@ def agreement_of(plan: SeekablePlan, versions: Mapping[str, str]) -> dict[str, s
     fields |= mixture_fields(plan, written_only=True)
     source = same_on_all_hosts(plan.source_fingerprint)
     fields |= {f"data source.{key}": canonical(value) for key, value in source.items()}
+    fields |= said_by_some(plan.source_fingerprint)
     return fields | {
         "operations": ", ".join(op.label for op in plan.operations),
         "shards": str(plan.shard.shard_count),

@@ -207,13 +207,17 @@ class IndexedDataSource(Closing):
         return REMOTE_READ_AHEAD if self._spans.waits else 0
 
     def fingerprint(self) -> dict[str, Any]:
-        """The data's identity, without times, folders and addresses: the same for a copied set."""
+        """The data's identity, without times, folders and addresses: the same for a copied set.
+
+        It is exact, as `checksums`, where the index has checksums of the records; else samples stand for the bytes.
+        """
         told: dict[str, Any] = {
             "type": type(self).__name__,
             "records": self._records,
             "files": self._index.shards,
             "bytes": self._index.nbytes,
             "data": self._index.digest,
+            **self._index.content,
         }
         if self._selection is not None:
             told["parts"] = digest_of([self._selection.ends.tolist(), self._selection.offsets.tolist()])

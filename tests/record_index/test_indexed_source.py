@@ -1,6 +1,8 @@
 """A source over an index: keys, parts of files, names, fingerprint, copies in workers."""
 
+import itertools
 import pickle
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -9,6 +11,12 @@ from hypothesis import strategies as st
 from index_data import BlocksDataSource, blocks
 
 import loaderkit as lk
+from loaderkit._formats.lines import LinesFormat
+from loaderkit._record_index.build import build_index
+from loaderkit._record_index.part_file import ScanOptions
+from loaderkit._record_index.shard_set import ShardSet
+from loaderkit._runtime.cluster.agreement import differences
+from loaderkit._state.data_fingerprint import said_by_some
 
 SHARDS = [["a", "b b=1", "c"], [], ["d"], ["e", "f f=1 a-long-record-of=two-blocks"]]
 RECORDS = [record for shard in SHARDS for record in shard]
@@ -138,6 +146,39 @@ def test_a_copied_set_has_the_same_fingerprint(folder, tmp_path):
     assert str(folder) not in str(first.fingerprint())
     (copies / "train-0.blocks").write_bytes(blocks(["a", "b b=2", "c"]))
     assert BlocksDataSource(copies / "train-?.blocks").fingerprint() != first.fingerprint()
+
+
+def test_an_index_with_checksums_is_exact(tmp_path):
+    """Data that differs beside the samples has another fingerprint; states and hosts compare what both indexes say."""
+    told = {}
+    data = b"".join(b"%09d\n" % number for number in range(20_000))
+    for name, text in (("one", data), ("two", data.replace(b"000008500", b"corrected"))):
+        path = tmp_path / name / "a.txt"
+        path.parent.mkdir()
+        path.write_bytes(text)
+        for checksums in (False, True):
+            build_index(
+                ShardSet([str(path)]), LinesFormat(), f"{path}.lkx", options=ScanOptions(checksums=checksums)
+            )
+            told[name, checksums] = lk.LinesDataSource(path)
+    prints = {key: source.fingerprint() for key, source in told.items()}
+    exact = prints["one", True].pop("checksums"), prints["two", True].pop("checksums")
+    assert exact[0] != exact[1] and all(each == prints["one", False] for each in prints.values())
+    plans = {key: lk.load(lk.ConcatDataSource([source]), num_epochs=1) for key, source in told.items()}
+    states = {key: iter(loader).get_state() for key, loader in plans.items()}
+    for one, other in itertools.product(told, told):
+        differ = one[1] and other[1] and one != other
+        with (
+            pytest.raises(lk.CheckpointMismatchError, match="`checksums` are those of all records")
+            if differ
+            else nullcontext()
+        ):
+            iter(plans[one]).set_state(states[other])
+        fields = {
+            0: dict(said_by_some(told[one].fingerprint())),
+            1: dict(said_by_some(told[other].fingerprint())),
+        }
+        assert bool(differences(fields)) == differ
 
 
 def test_a_short_repr(folder):

@@ -11,10 +11,8 @@ from loaderkit._base.integers import at_least
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit._state.document import dumps
-from loaderkit._state.positions import position_of, state_of
+from loaderkit._state.positions import position_of
 from loaderkit._stats.stats import Stats
-from loaderkit._system.versions import present_versions
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import epoch_length_of
 
@@ -22,7 +20,7 @@ from .error_notes import named
 from .lookahead import Lookahead
 from .orbax_methods import OrbaxMethods
 from .reader import StreamReader
-from .restore import merged, restored
+from .restore import merged, restored, saved_bytes
 from .reweigh import reweigh
 
 # The type of an element, as in DataLoader[dict[str, np.ndarray]], Any by default. typing's TypeVar has defaults from
@@ -220,7 +218,7 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
         True
         """
         with self._reader.lock:
-            return dumps(state_of(self._plan, self._reader.user_position, present_versions()))
+            return saved_bytes(self._plan, self._reader.user_position)
 
     def state_past_error(self) -> bytes:
         """The state after the record or batch that next() failed on, for `set_state`; possible after close().
@@ -258,7 +256,7 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
                     "state_past_error(): the error names no single record or step, so what comes after it isn't known; "
                     "set_state(get_state()) tries again"
                 )
-            return dumps(state_of(self._plan, position, present_versions()))
+            return saved_bytes(self._plan, position)
 
     def set_state(self, state: bytes | Sequence[bytes], allow: Collection[str] = ()) -> None:
         """Goes to the position of a state, which this iterator or another one of the same stream gave.

@@ -4,12 +4,14 @@ import contextlib
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._state.comparison import compare
-from loaderkit._state.document import loads
+from loaderkit._state.document import dumps, loads
 from loaderkit._state.mixture import first_unread, restored_plan, resumed
 from loaderkit._state.positions import check_cursors, check_ordinals, state_of
 from loaderkit._state.state import State, merge
+from loaderkit._system.numerics import numerics
 from loaderkit._system.versions import present_versions
 from loaderkit.errors import StateError
 
@@ -20,6 +22,11 @@ def merged(state: bytes | Sequence[bytes]) -> State:
     """The state of one document or of several; StateError where one isn't valid."""
     documents: list[Any] = [*state] if isinstance(state, list | tuple) else [state]
     return merge([_loaded(document, place, len(documents)) for place, document in enumerate(documents)])
+
+
+def saved_bytes(plan: SeekablePlan, position: Position) -> bytes:
+    """The document of a position, as this process saves it."""
+    return dumps(state_of(plan, position, present_versions(), numerics()))
 
 
 def restored(
@@ -36,7 +43,9 @@ def restored(
     Raises CheckpointMismatchError where the state is of another stream.
     """
     behind = _behind(own, saved)
-    notices = compare(saved, state_of(own, own.first_position(), present_versions()), allow, behind)
+    notices = compare(
+        saved, state_of(own, own.first_position(), present_versions(), numerics()), allow, behind
+    )
     if saved.digest_missing:
         notices.append("the state has no digest: it was edited by hand and is taken as it is")
     before, plan = restored_plan(own, saved, allow, behind)

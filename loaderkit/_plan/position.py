@@ -18,6 +18,8 @@ class Position(NamedTuple):
                the segments say it
     q          of the logical streams from here on (see _plan/logical_streams.py)
     losses     the bad records of the rows handed out
+    numerics   of a restored state, as it has them: digests of the last bits that its process computed, {} where it says
+               nothing; None once a batch was taken: then those of this process are saved
     """
 
     step: int
@@ -25,3 +27,4 @@ class Position(NamedTuple):
     cursors: Mapping[int, Cursor] | None
     q: int
     losses: BadRecords = NO_BAD_RECORDS
+    numerics: Mapping[str, str] | None = None

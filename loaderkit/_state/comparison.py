@@ -223,12 +223,25 @@ def _streams_advice(saved: State) -> str:
 def _notices(saved: State, current: State, *, tell_parameters: bool) -> Iterator[str]:
     if tell_parameters:
         yield from _changed_operations(saved, current)
+    yield from _other_bits(saved, current)
     draws = any(_name_of(operation) in ("RandomMap", "WindowShuffle") for operation in current.operations)
     before, after = (state.versions.get("numpy", "unknown") for state in (saved, current))
     if draws and before.split(".")[:2] != after.split(".")[:2]:
         yield (
             f"the state was saved with numpy {before} and this is numpy {after}; "
             "numpy may draw other random numbers in another minor version"
+        )
+
+
+def _other_bits(saved: State, current: State) -> Iterator[str]:
+    computes = any(entry["op"] != "Batch" for entry in current.parameters or ())
+    others = [
+        name for name, bits in sorted(saved.numerics.items()) if current.numerics.get(name, bits) != bits
+    ]
+    if computes and others:
+        yield (
+            f"{', '.join(others)} of this process computes other last bits than where the state was saved, as on "
+            "another kind of processor or from another build; exp, products or resized pictures may differ from here on"
         )
 
 

@@ -12,6 +12,8 @@ mixture                 stages of a mixture's weights (_mixture/stages.py), from
                         that has some; the written weights at the position are compared
 parameters              all operations by name and parameters (transforms/parameters.py), from format_version 3 on;
                         differences are reported and not refused
+numerics                digests of the last bits that each library computes (_system/numerics.py), from format_version 5
+                        on; differences of a library that both have are reported
 bad_records             the bad records so far, if any, from format_version 2 on: see _plan/bad_records.py; not compared
 versions                of loaderkit, numpy and Python when it was written
 digest                  of all other fields; a document without a digest was edited by hand
@@ -31,9 +33,9 @@ from .state import SavedStreams, State, check_sound
 from .strict_json import find_problem, parse, render
 
 FORMAT = "loaderkit"
-# Version 4 has a mixture, and is written for one only; version 3 has parameters. A state that was read without them is
-# written as it was: version 2 with bad records, else 1.
-FORMAT_VERSION = 4
+# Version 5 has numerics; version 4 has a mixture, and was written for one only; version 3 has parameters. A state that
+# was read without them is written as it was: version 2 with bad records, else 1.
+FORMAT_VERSION = 5
 STREAM_VERSION = 1
 
 _FIELDS = (
@@ -57,6 +59,8 @@ _MAX_INT = 2**63 - 1
 # Bounds that a damaged document can't exceed, far above any real pipeline.
 _MAX_CURSOR = 64  # integers of a cursor
 _MAX_OPERATIONS = 1000
+_MAX_LIBRARIES = 100  # of numerics
+_MAX_DIGEST = 100  # characters
 
 
 def dumps(state: State) -> bytes:
@@ -113,6 +117,8 @@ def dumps(state: State) -> bytes:
         document["parameters"] = list(state.parameters)
     if state.mixture is not None:
         document["mixture"] = state.mixture.to_json()
+    if state.numerics:
+        document["numerics"] = dict(sorted(state.numerics.items()))
     if state.losses.count:
         document["bad_records"] = {
             "ledger": [list(entry) for entry in sorted(state.losses.ledger.items())],
@@ -169,6 +175,8 @@ def _check_header(document: dict[str, Any]) -> None:
 
 
 def _version_for(state: State) -> int:
+    if state.numerics:
+        return 5
     if state.mixture is not None:
         return 4
     return 3 if state.parameters is not None else 2 if state.losses.count else 1
@@ -183,7 +191,9 @@ def _fields_of(format_version: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return (*_FIELDS, "bad_records"), ()
         case 3:
             return (*_FIELDS, "parameters"), ("bad_records",)
-    return (*_FIELDS, "parameters", "mixture"), ("bad_records",)
+        case 4:
+            return (*_FIELDS, "parameters", "mixture"), ("bad_records",)
+    return (*_FIELDS, "parameters", "numerics"), ("mixture", "bad_records")
 
 
 def _read(document: dict[str, Any], *, digest_missing: bool) -> State:
@@ -202,6 +212,7 @@ def _read(document: dict[str, Any], *, digest_missing: bool) -> State:
         stride=_integer(batch["G"], "global_batch.G", least=1),
         epoch=None if document["epoch"] is None else _integer(document["epoch"], "epoch"),
         versions=_read_versions(document["versions"]),
+        numerics=_read_numerics(document["numerics"]) if "numerics" in document else {},
         losses=_read_losses(document["bad_records"]) if "bad_records" in document else NO_BAD_RECORDS,
         digest_missing=digest_missing,
     )
@@ -310,3 +321,13 @@ def _read_versions(value: Any) -> dict[str, str]:
         if not isinstance(version, str):
             raise StateError(f"versions.{name}: expected a string, got {version!r:.80}")
     return versions
+
+
+def _read_numerics(value: Any) -> dict[str, str]:
+    digests = _object(value, "numerics")
+    if not 1 <= len(digests) <= _MAX_LIBRARIES:
+        raise StateError(f"numerics: expected 1 to {_MAX_LIBRARIES} libraries, got {len(digests)}")
+    for library, bits in digests.items():
+        if not isinstance(bits, str) or len(bits) > _MAX_DIGEST or len(library) > _MAX_DIGEST:
+            raise StateError(f"numerics.{library:.80}: expected a short text, got {bits!r:.80}")
+    return digests

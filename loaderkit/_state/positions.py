@@ -16,8 +16,10 @@ from .mixture import saved_stages
 from .state import SavedStreams, State
 
 
-def state_of(plan: SeekablePlan, position: Position, versions: Mapping[str, str]) -> State:
-    """The state of a position. versions: of the libraries in this process."""
+def state_of(
+    plan: SeekablePlan, position: Position, versions: Mapping[str, str], numerics: Mapping[str, str]
+) -> State:
+    """The state of a position. versions, numerics: of the libraries in this process."""
     batching, count = plan.batching, plan.logical_streams
     cursors: Mapping[int, Cursor] = position.cursors or {0: (plan.index_of(position),)}
     index = max(cursor[0] for cursor in cursors.values())
@@ -39,6 +41,7 @@ def state_of(plan: SeekablePlan, position: Position, versions: Mapping[str, str]
         parameters=plan.parameters,
         mixture=saved_stages(plan, index),
         versions=versions,
+        numerics=numerics if position.numerics is None else position.numerics,
     )
 
 
@@ -69,7 +72,7 @@ def position_of(plan: SeekablePlan, state: State) -> Position:
     if segments.stride_of(state.step) != stride:
         segments = segments.resize(state.step, None if cursors is not None else state.cursors[0][0], stride)
     q = plan.first_q if state.streams is None else state.streams.q
-    return Position(state.step, segments, cursors, q, losses)
+    return Position(state.step, segments, cursors, q, losses, state.numerics)
 
 
 def check_cursors(plan: SeekablePlan, state: State) -> None:

@@ -37,8 +37,9 @@ class State:
     stream's shape, each a str or a dict with "op". rows, stride: N and G. streams: None where operations keep the
     number of rows. epoch: e of `epoch(e)`, else None. versions: of loaderkit, numpy, python. losses: the bad records so
     far. mixture: the stages of a mixture's weights, None for other samplers. parameters: all operations by name and
-    parameters, each a dict with "op"; None where an earlier version of loaderkit saved the state. digest_missing: read
-    from a document without a digest.
+    parameters, each a dict with "op"; None where an earlier version of loaderkit saved the state. numerics: digests of
+    the last bits that libraries compute, by library; {} where an earlier version saved it. digest_missing: read from a
+    document without a digest.
 
     >>> state = State(
     ...     step=2,
@@ -71,6 +72,7 @@ class State:
     losses: BadRecords = NO_BAD_RECORDS
     parameters: Sequence[Any] | None = None
     mixture: MixtureStages | None = None
+    numerics: Mapping[str, str] = field(default_factory=dict)
     digest_missing: bool = field(default=False, compare=False)
 
     @property

@@ -87,6 +87,7 @@ def facts_of(state: State) -> dict[str, Any]:
         "mixture": None if state.mixture is None else state.mixture.to_json(),
         "bad_records": state.losses.count,
         "versions": dict(state.versions),
+        "numerics": dict(state.numerics),
     }
 
 

@@ -87,6 +87,9 @@ MIXED = replace(NAMED, mixture=STAGES)
 MIXED_STREAMS = replace(
     NAMED_LOSSY, mixture=MixtureStages((MixtureStage(0, {"web": Fraction(1)}),)), parameters=PARAMETERS
 )
+BITS = {"numpy": "0123456789abcdef", "libm": "00" * 8, "BLAS": "ff" * 8, "cv2": "é"}
+NUMBERED = replace(NAMED, numerics=BITS)
+NUMBERED_MIXED = replace(MIXED_STREAMS, numerics={"libm": "1"})
 
 WRITTEN = {
     "format_1_shuffled": SHUFFLED,
@@ -99,6 +102,8 @@ WRITTEN = {
     "format_3_replaced": NAMED_REPLACED,
     "format_4_mixture": MIXED,
     "format_4_streams": MIXED_STREAMS,
+    "format_5_named": NUMBERED,
+    "format_5_mixture": NUMBERED_MIXED,
 }
 
 
@@ -239,7 +244,13 @@ ABSENT = object()
 BROKEN = [
     (SHUFFLED, "format", "grain", "format: expected 'loaderkit', got 'grain'"),
     (SHUFFLED, "format", ABSENT, "format: expected 'loaderkit', got nothing"),
-    (SHUFFLED, "format_version", 5, "format_version: .* got 5; .*upgrade"),
+    (SHUFFLED, "format_version", 6, "format_version: .* got 6; .*upgrade"),
+    (NAMED, "format_version", 5, r"missing fields \['numerics'\]"),
+    (NUMBERED, "format_version", 3, r"unknown fields \['numerics'\]"),
+    (NUMBERED, "numerics", [], "numerics: expected an object"),
+    (NUMBERED, "numerics", {}, "numerics: expected 1 to 100 libraries, got 0"),
+    (NUMBERED, "numerics", {"numpy": 3}, "numerics.numpy: expected a short text, got 3"),
+    (NUMBERED, "numerics", {"numpy": "x" * 101}, "numerics.numpy: expected a short text"),
     (NAMED, "format_version", 4, r"missing fields \['mixture'\]"),
     (MIXED, "format_version", 3, r"unknown fields \['mixture'\]"),
     (MIXED, "mixture", [], "mixture: expected an object with stages, known and taken"),
@@ -335,7 +346,7 @@ def test_a_malformed_field_is_named(state: State, field: str, value: object, tex
 def test_a_newer_format_says_so_whatever_else_it_holds() -> None:
     """A document of a later version has other fields; the error is to upgrade, not a field unknown here."""
     with pytest.raises(StateError, match=r"format_version: .*upgrade"):
-        loads(b'{"format": "loaderkit", "format_version": 5, "weights": []}')
+        loads(b'{"format": "loaderkit", "format_version": 6, "weights": []}')
 
 
 JUNK = st.recursive(
@@ -418,7 +429,7 @@ SHARED: dict[str, Any] = {
     "mixture": STAGES,
 }
 # What each process's document may say for itself.
-OWN = {"cursors", "versions", "losses", "parameters", "digest_missing"}
+OWN = {"cursors", "versions", "numerics", "losses", "parameters", "digest_missing"}
 
 
 def test_every_field_is_one_run_s_or_a_process_s_own() -> None:

@@ -195,7 +195,7 @@ MISMATCHES = {
     "keys": ([{"x": 1}, {"x": 1}, {"y": 1}, {"x": 1}], r"index 0.*index 2", "x"),
     "length": ([(1,), (1,), (1, 2), (1,)], r"index 0.*index 2", ""),
     "kind": ([[1], [1], (1,), [1]], r"index 0.*index 2", r"\[\*\].*\(\*,\)"),
-    "none": ([None, None, 1, None], r"index 0.*index 2", "None"),
+    "none": ([[None], [None], [1], [None]], r"index 0.*index 2", "None"),
     "masked": ([np.ma.masked_array([1], [True])] * 4, "", "masked"),
     "trailing NUL": (["a", "b", "c\0", "d"], "index 2", "NUL"),
 }

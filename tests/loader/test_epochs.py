@@ -47,6 +47,21 @@ def test_an_epoch_is_its_part_of_the_stream(count, size, drop, e, epochs):
         ]
 
 
+@pytest.mark.parametrize("sampler", [lk.SequentialSampler, lk.IndexSampler])
+def test_an_epoch_draws_what_the_stream_draws(sampler):
+    """The first epoch is the stream's beginning, random numbers and their seed included."""
+
+    def loader_with(seed: int) -> lk.DataLoader:
+        drawn = lk.RandomMap(lambda key, rng: (key, rng.random()))
+        return lk.DataLoader(data_source=range(5), sampler=sampler(5, seed=seed), operations=[drawn])
+
+    loader = loader_with(3)
+    assert list(loader.epoch(0)) == list(itertools.islice(loader, 5))
+    assert iter(loader.epoch(0)).sampler.seed == 3
+    with pytest.raises(lk.CheckpointMismatchError, match=r"sampler\.seed"):
+        iter(loader_with(4).epoch(0)).set_state(iter(loader.epoch(0)).get_state())
+
+
 def test_an_epochs_positions_begin_at_its_own_first_index():
     """Steps from 0, segments [[0, e*n, G]], and an index and epoch that say where in the endless stream it is."""
     loader = loader_of(10, lk.Batch(4))

@@ -1,6 +1,7 @@
 """An iterator stands at one place, for every thread that uses it, until an element is handed out."""
 
 import gc
+import json
 import threading
 import weakref
 
@@ -320,6 +321,31 @@ def test_a_wrapped_iterator_stands_where_its_user_stands():
         plain.skip(2)
         assert ahead.moves != moves and it.get_state() == plain.get_state()
         assert ahead.take().element.value.tolist() == next(plain).tolist() == [8, 9]
+
+
+def test_a_wrappers_user_hears_of_bad_records_with_the_elements_that_they_are_of(tmp_path):
+    """Not when they are taken ahead: what is never received would be told of by the run that goes on from there."""
+    path = tmp_path / "bad.jsonl"
+
+    def bad(record: int) -> int:
+        if record in (3, 6, 7):
+            raise ValueError(record)
+        return record
+
+    options = {"batch_size": 2, "num_epochs": 1, "on_record_error": "skip", "quarantine": path}
+    with iter(lk.load(range(8), transformations=[bad], **options)) as it:
+        ahead = it.wrap()
+        taken = [ahead.take() for _ in range(3)]
+        with pytest.raises(StopIteration):
+            ahead.take()
+        seen = []
+        for item in taken:
+            seen.append((it.bad_records, '"record_key": 3' in path.read_text()))
+            ahead.received(item)
+        assert seen == [(0, False), (0, False), (1, True)]
+        assert it.bad_records == 3
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert {(line["record_key"], line["step"]) for line in lines} == {(3, 1), (6, 3), (7, 3)}
 
 
 def test_an_error_of_a_wrapped_iterator_names_its_own_step():

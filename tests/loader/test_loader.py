@@ -1,5 +1,6 @@
 """The loader: what it takes, what it says of itself, and elements exactly as the user's functions made them."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -361,6 +362,18 @@ def test_load_is_a_loader_in_one_call():
     assert iter(found).get_state() == iter(long).get_state()
     assert [batch.tolist() for batch in found] == [batch.tolist() for batch in long]
     assert [next(it) for it in [iter(lk.load([5, 6]))] for _ in range(3)] == [5, 6, 5]
+
+
+def test_load_hands_on_all_that_a_loader_takes(monkeypatch):
+    """Each argument that both have arrives as it was given, also those that come later."""
+    taken = {*inspect.signature(lk.DataLoader).parameters} & {*inspect.signature(lk.load).parameters}
+    given = {name: object() for name in taken}
+    found: dict[str, object] = {}
+    monkeypatch.setattr(
+        sys.modules[lk.load.__module__], "DataLoader", lambda **options: found.update(options)
+    )
+    lk.load([1], **given)
+    assert {name: found[name] for name in given} == given and {"verify", "max_memory"} < {*given}
 
 
 def test_load_says_what_to_write_instead_of_a_single_operation():

@@ -510,6 +510,25 @@ def test_a_lookahead_that_met_the_end_or_an_error_goes_on() -> None:
         assert max(key for batch in rest for key in batch) == 79
 
 
+def test_a_wrapper_whose_user_has_all_goes_on_behind_the_end_as_the_plain_iterator_does() -> None:
+    """The stream had ended within a step: the next one begins behind its last record."""
+    ends = {"web": lk.SequentialSampler(32), "books": lk.SequentialSampler(48)}
+    sampler = lk.MixedSampler(ends, weights={"web": 3, "books": 1}, when_exhausted="stop")
+    with (
+        iter(loader_of(None, sampler=sampler, batch=16)) as plain,
+        iter(loader_of(None, sampler=sampler, batch=16)) as it,
+    ):
+        ahead = it.wrap()
+        for _ in plain:
+            ahead.received(ahead.take())
+        with pytest.raises(StopIteration):
+            ahead.take()
+        assert plain.reweigh({"books": 1}) == it.reweigh({"books": 1})
+        assert (it.step, it.index, it.get_state()) == (plain.step, plain.index, plain.get_state())
+        assert plain.index % 16
+        assert ahead.take().element.value.tolist() == next(plain).tolist()
+
+
 def test_orbax_saves_and_restores_a_mixture(tmp_path: Path) -> None:
     """Live weights go on; other written ones are allowed by CheckpointRestore."""
     ocp = pytest.importorskip("orbax.checkpoint")

@@ -651,6 +651,10 @@ def test_streams_skip_on_their_own():
     again.set_state([first[2], second[2]])
     assert again.bad_records == whole[1]
     assert json.loads(again.get_state())["bad_records"] == json.loads(whole[2])["bad_records"]
+    for host in (first, second):  # the whole run's state tells each host its own
+        part = iter(host[3])
+        part.set_state(whole[2])
+        assert part.bad_records == host[1] > 0
 
 
 def test_what_is_read_instead_is_named_in_later_errors():

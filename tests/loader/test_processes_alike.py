@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from hosts import together
+from internals import plan_of
 from memory_store import MemoryStore
 
 import loaderkit as lk
+from loaderkit._state.identity import name_of
 from loaderkit._system.numerics import numerics
 
 
@@ -113,6 +115,68 @@ def test_other_versions_of_the_same_stream_are_told(name):
     for text in heard([[], []], (f'"{name}": "', f'"{name}": "9')):
         assert text.startswith("UserWarning")
         assert f"\n  {name}: " in text and " on process 0; 9" in text
+
+
+# What one process builds otherwise, and how the error says it.
+UNLIKE: dict[str, tuple[dict[str, Any], str]] = {
+    "num_steps": ({"num_steps": 3}, "num_steps: None on process 0; 3 on process 1"),
+    "epoch": ({"epoch": 1}, "epoch: None on process 0; 1 on process 1"),
+    "rows": ({"rows": 8}, "global batch size: 4 on process 0; 8 on process 1"),
+    "policy": ({"on_record_error": "skip"}, "on_record_error: raise on process 0; skip on process 1"),
+    "seed": ({"seed": 1}, "sampler.seed: 0 on process 0; 1 on process 1"),
+    "length": ({"count": 24}, "sampler.num_records: 16 on process 0; 24 on process 1"),
+    "streams": ({"logical_streams": 4}, "logical streams: 2 on process 0; 4 on process 1"),
+}
+
+
+def plan_with(shard: Any, changes: dict[str, Any]) -> lk.DataLoader:
+    options = {"count": 16, "seed": 0, "rows": 4, "epoch": None, "logical_streams": 2, **changes}
+    count, epoch = options.pop("count"), options.pop("epoch")
+    loader = lk.DataLoader(
+        data_source=range(count),
+        sampler=lk.IndexSampler(count, shuffle=True, seed=options.pop("seed")),
+        operations=[lk.Filter(bool), lk.Batch(global_batch_size=options.pop("rows"), remainder="pad")],
+        shard_options=shard,
+        **options,
+    )
+    return loader if epoch is None else loader.epoch(epoch)
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_processes_that_build_different_loaders_do_not_start(name):
+    """Whatever of the loader makes the stream, or its end: the error has it with both values."""
+    changes, text = UNLIKE[name]
+    stores = MemoryStore.of(2, timeout=10)
+
+    def start(host: int) -> str:
+        loader = plan_with(lk.ShardOptions(host, 2, store=stores[host]), changes if host else {})
+        with pytest.raises(ValueError, match="the processes differ") as raised:
+            iter(loader)
+        return str(raised.value)
+
+    for said in together(start, 2):
+        assert f"\n  {text}\n" in said
+
+
+def test_streams_that_differ_have_other_names():
+    """Under its name the processes of a run agree on the last step: another stream's words mustn't be heard there."""
+    one = lk.ShardOptions(0, 1)
+    plans = [plan_of(plan_with(one, changes)) for changes, _ in UNLIKE.values()]
+    plans.append(plan_of(plan_with(one, {})))
+    names = [name_of(plan) for plan in plans]
+    assert len({*names}) == len(names) - 1, "num_steps alone is no part of it"
+    assert names[0] == names[-1] == name_of(plan_of(plan_with(lk.ShardOptions(1, 2), {})))
+
+
+def test_a_loader_compares_once():
+    """Its next iterators, and the loaders of its epochs, ask no other process."""
+    stores = MemoryStore.of(2, timeout=10)
+    loaders = [plan_with(lk.ShardOptions(host, 2, store=stores[host]), {}) for host in range(2)]
+    together(lambda host: iter(loaders[host]).close(), 2)
+    posts = len(stores[0].read(""))
+    iter(loaders[0]).close()
+    iter(loaders[0].epoch(1)).close()
+    assert len(stores[0].read("")) == posts > 0
 
 
 def test_what_must_not_differ_is_said_first():

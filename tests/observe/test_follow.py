@@ -48,6 +48,15 @@ def test_a_record_is_followed_to_what_the_run_gives(index):
     assert f"row {followed.row} of step {followed.step:,}" in str(followed)
 
 
+@pytest.mark.parametrize("index", [0, 5, 9, 23])
+def test_the_row_of_a_record_is_that_of_its_inner_batch(index):
+    """A step is three rows of two records each."""
+    loader = loader_of(transformations=[lk.Batch(2)], batch_size=3, seed=1)
+    followed = loader.follow(index)
+    assert (followed.step, followed.row) == (index // 6, index % 6 // 2)
+    assert followed.value["label"][followed.row, index % 2] == followed.record_key
+
+
 def test_where_a_record_is_dropped_and_how_many_come_of_it():
     operations = [lk.Filter(lambda record: record["label"] % 2 == 0), lk.FlatMap(lambda record: [record] * 3)]
     loader = loader_of(shuffle=False, transformations=operations)

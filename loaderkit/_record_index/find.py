@@ -185,13 +185,17 @@ def command(shards: ShardSet) -> str:
 
 
 def _find_remote(shards: ShardSet, format: Format) -> RecordIndex:  # noqa: A002
-    difference = ""
+    difference, older = "", None
     for open_one in (_open_cached, _open_beside):
         with contextlib.suppress(FileNotFoundError):
             found = open_one(shards, format.kind)
             if not (difference := other_set(found, shards, format)):
-                return found
+                if open_one is _open_beside or _has_versions(found, shards):
+                    return found
+                older = found
             difference = f" of these files ({redacted(found.path)}: {difference})"
+    if older is not None:  # the readers compare what they read
+        return older
     with contextlib.closing(shards.open()) as ranges:
         ranges.version(0)  # where the name is wrong, that is the error
     raise FileNotFoundError(
@@ -200,6 +204,14 @@ def _find_remote(shards: ShardSet, format: Format) -> RecordIndex:  # noqa: A002
         "or give index=",
         path_beside(shards) or redacted(shards.paths[0]),
     )
+
+
+def _has_versions(index: RecordIndex, shards: ShardSet) -> bool:
+    """Whether the first and the last shard are those that were indexed, as far as the server says."""
+    with contextlib.closing(shards.open()) as ranges, contextlib.suppress(StorageError):
+        ends = sorted({0, len(shards.paths) - 1})
+        return all(ranges.version(shard) == index.shard_versions[shard] for shard in ends)
+    return True
 
 
 def _open_cached(shards: ShardSet, kind: str) -> RecordIndex:

@@ -12,7 +12,7 @@ from index_data import BlocksDataSource, blocks, make_index
 
 from loaderkit._record_index import shard_set
 from loaderkit._record_index.check import has_sample, sample_ranges
-from loaderkit._record_index.find import locked_folder
+from loaderkit._record_index.find import cached_path, locked_folder
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.shard_set import ShardSet
 from loaderkit._storage.names import redacted
@@ -263,6 +263,19 @@ def test_an_index_on_a_server_is_fetched_once(objects, shard, cache_home, tmp_pa
     objects["s3://bucket/torn.lkx"] = lkx[:-64]
     with pytest.raises(DataFormatError, match=r"s3://bucket/torn\.lkx: .*make the index again"):
         BlocksDataSource("https://host/x.blocks", index="s3://bucket/torn.lkx")
+
+
+def test_an_old_index_in_the_cache_folder_gives_way(objects, shard, tmp_path, cache_home):
+    """To one beside the data, where the data isn't what it indexed; it is used where there is no other."""
+    address = "https://host/x.blocks"
+    cached = Path(cached_path(ShardSet([address]), "blocks"))
+    cached.parent.mkdir(parents=True)
+    cached.write_bytes(Path(make_index(tmp_path / "old", [shard]).path).read_bytes())
+    shard.write_bytes(blocks([*RECORDS, "d"]))
+    objects[address] = shard.read_bytes()
+    assert len(BlocksDataSource(address)) == 3
+    objects[f"{address}.lkx"] = Path(make_index(tmp_path / "new", [shard]).path).read_bytes()
+    assert len(BlocksDataSource(address)) == 4
 
 
 CHILD = """

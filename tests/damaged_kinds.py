@@ -96,9 +96,39 @@ def _index(folder: Path) -> str:
     return str(index.rename(folder / "damaged.lkx"))
 
 
+def _card(folder: Path) -> str:
+    splits = {"train": [{"label": k} for k in range(9)]}
+    return str(
+        Path(lk.write_dataset(splits, "damaged:1.0.0", format="arrow", data_dir=folder), "dataset.json")
+    )
+
+
+LENGTHS = np.array([len(each["tokens"]) for each in DOCUMENTS])
+
+
+def _plan(folder: Path) -> str:
+    path = str(folder / "damaged.plan")
+    lk.plan_packing(LENGTHS, 16, path, block=8)
+    return path
+
+
+def _rows_of_plan(path: str) -> Any:
+    tokens = lk.TokenDataSource(
+        np.concatenate([each["tokens"] for each in DOCUMENTS]), np.cumsum([0, *LENGTHS])
+    )
+    return lk.PackedDataSource(tokens, lk.plan_packing(LENGTHS, 16, path, block=8))
+
+
+def _measured(folder: Path) -> str:
+    path = str(folder / "damaged.npy")
+    lk.measure(list(range(300)), int, path)
+    return path
+
+
 KINDS = {
     "array_record": Kind(written("array_record"), lk.ArrayRecordDataSource, "array_record", sees=True),
     "arrow": Kind(written("arrow"), lk.ArrowDataSource, "pyarrow"),
+    "card": Kind(_card, lambda path: lk.open(Path(path).parent, "train"), "pyarrow", sees=True),
     "csv": Kind(
         lambda folder: _text(folder, "damaged.csv", "a,b\n" + "".join(f'{k},"t {k}"\n' for k in range(100))),
         lk.CsvDataSource,
@@ -111,9 +141,11 @@ KINDS = {
     ),
     "jsonl": Kind(written("jsonl", [{"a": k, "b": f"t{k}"} for k in range(60)]), lk.JsonLinesDataSource),
     "lmdb": Kind(_lmdb, lk.LmdbDataSource, "lmdb"),
+    "measured": Kind(_measured, lk.read_array, sees=True),
     "megatron": Kind(_megatron, lk.TokenDataSource.from_megatron, sees=True),
     "npy": Kind(_npy, lambda path: lk.TokenDataSource(path, np.arange(0, 3001, 30))),
     "parquet": Kind(written("parquet"), lk.ParquetDataSource, "pyarrow"),
+    "plan": Kind(_plan, _rows_of_plan, sees=True),
     "tar": Kind(written("tar"), lk.TarDataSource),
     "text": Kind(
         lambda folder: _text(folder, "damaged.txt", "".join(f"line {k}\n" for k in range(100))),

@@ -120,3 +120,20 @@ def test_each_block_of_a_token_file_is_compared_once(tmp_path):
         pytest.raises(lk.ChecksumError, match=place),
     ):
         list(loader)
+
+
+@pytest.mark.parametrize(
+    ("name", "present", "later"),
+    [
+        ("arrow", b'{"version":1,', b'{"version":2,'),
+        ("card", b'"card_version": 1', b'"card_version": 2'),
+        ("index", b"LKINDEX1", b"LKINDEX2"),
+        ("measured", b"LKARRAY1", b"LKARRAY2"),
+        ("tokens", b"LKTOKEN1", b"LKTOKEN2"),
+    ],
+)
+def test_a_file_of_a_later_version(tmp_path, name, present, later):
+    """Refused, by its name."""
+    file = damaged_file(name, tmp_path)
+    assert present in file.data
+    assert file.outcome(file.data.replace(present, later)) == "error"

@@ -14,7 +14,7 @@ import pytest
 import loaderkit as lk
 from tests.damaged_kinds import HEAD, KINDS, DamagedFile, written
 
-SAMPLE = 10  # bytes of each file: the full count is in the nightly run
+SAMPLE = 6  # bytes of each file: the full count is in the nightly run
 
 
 def damaged_file(name, folder):

@@ -142,9 +142,11 @@ def data_of_all(spans: Sequence[bytes | memoryview], *, verify: bool = False) ->
         spans: the records' bytes.
         verify: as in `data_of`.
     """
-    if verify or not have_lengths(spans, [len(span) - FRAME for span in spans]):
-        return [data_of(span, verify=verify) for span in spans]
-    return [bytes(span[HEAD:-TAIL]) for span in spans]
+    if have_lengths(spans, [len(span) - FRAME for span in spans]):
+        data = [bytes(span[HEAD:-TAIL]) for span in spans]
+        if not verify or have_checksums(data, [span[-TAIL:] for span in spans]):
+            return data
+    return [data_of(span, verify=verify) for span in spans]
 
 
 def have_lengths(heads: Sequence[bytes | memoryview], lengths: Sequence[int]) -> bool:
@@ -179,5 +181,5 @@ def have_checksums(data: Sequence[bytes], tails: Sequence[bytes | memoryview]) -
     ... )
     (True, False)
     """
-    crc32c, unpack = data_crc32c(), _CHECKSUM.unpack
-    return all(masked(crc32c(one)) == unpack(tail)[0] for one, tail in zip(data, tails))
+    found = np.fromiter(map(data_crc32c(), data), np.uint32, len(data))
+    return all_masked(found).astype("<u4").tobytes() == b"".join(tails)

@@ -191,8 +191,11 @@ class DamagedFile:
         try:
             return "same" if values(self._read(str(self.path))) == self._good else "other"
         except (lk.LoaderkitError, ValueError) as error:
-            # A data set in which nothing is found any more is a ValueError, as an empty one is.
-            ours = isinstance(error, lk.LoaderkitError) or "expected one record or more" in str(error)
+            # A record that can't be decoded is a ValueError, and so is a data set in which nothing is found any more.
+            text = str(error)
+            ours = isinstance(error, lk.LoaderkitError) or text.startswith(
+                (str(self.path), "path: expected one")
+            )
             if not ours or self.path.stem not in str(error):
                 raise
             return "error"

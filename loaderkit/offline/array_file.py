@@ -113,12 +113,16 @@ def open_array(path: str | os.PathLike[str]) -> tuple[NDArray[Any], ArrayTrailer
     try:
         with above_standard():
             array = np.load(name, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # numpy parses a head as Python: a tokenizer's errors, too
         raise _no_array_file(name, str(error)) from error
     if not isinstance(array, np.memmap) or array.ndim != 1:
         raise _no_array_file(
             name, f"an array of shape {array.shape}" if hasattr(array, "shape") else "an archive"
         )
+    if array.dtype.kind not in "biuf" or not array.dtype.isnative:  # the head has no checksum
+        raise _no_array_file(name, f"values of {array.dtype.str}")
     trailer = _read_trailer(name, array.offset + array.nbytes)
     _check_values(name, array, trailer)
     return array, trailer

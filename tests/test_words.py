@@ -34,7 +34,7 @@ PLAIN = """
     input inspect inspection installed integer integers interleave interleaved interop item iterator jax jobs
     joined joiner joint jpeg json kept keras keys kill kind known label labels lanes launch lazy leaf leaves lease
     length lent libraries library limit limits line lines link lint listing live lmdb load loader loaderkit local
-    locked locks log loose losses lost made main make malformed map mapped masks mean measure measured megatron
+    lock locked locks log loose losses lost made main make malformed map mapped masks mean measure measured megatron
     member members memory merge messages metadata meter method methods miscounted mismatch missing mixed mixing
     modules moments multi multiprocessing name named names naming no normalize not notes npy null numbers
     numeric numerics object objects observe obstore offline on one open opened operation operations optional options
@@ -53,7 +53,7 @@ PLAIN = """
     supervisor system table tables tagged taken tar target targets tasks tensor testing text texts tf tfds
     tfrecord thread threads timeout to token tokens torch totals trailer train trainer training transformation
     transforms transport tree tuple turn unequal unfit unpacking unpickler unreadable up usage user value values
-    variable vector verdict verify version versions view voc vocabulary wait waiting warning watch watched
+    variable vector verdict verify version versions view voc vocabulary wait waited waiting warning watch watched
     weight weighted weights whole windowed windows with without workers write writer writing written xml yields
     zip zipped
 """

@@ -105,6 +105,14 @@ def as_stored(value: Any, description: Description, path: str = "") -> Any:
         return value if kind != "array" else {"shape": list(value.shape), "data": array_bytes(value)}
     if _PYTHON.get(type(value)) != kind or (kind == "int" and value not in _INT64):
         raise _unfit(value, description, path)
+    if kind == "str" and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise UnfitError(
+                f"record{path}: expected text of whole characters, got a lone surrogate at {error.start}; "
+                "write bytes, or text.encode(errors='replace').decode()"
+            ) from None
     return value
 
 

@@ -1,11 +1,11 @@
 """A folder for unfinished work that one process at a time writes to."""
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 
 from .descriptors import above_standard
+from .waited_lock import waited_lock
 
 
 @contextlib.contextmanager
@@ -13,7 +13,8 @@ def locked_folder(folder: str) -> Iterator[None]:
     """Makes the folder and locks it, where it can be locked; removes it at the end where it is empty.
 
     Args:
-        folder: its path. Another process that holds the lock is waited for; OSError where it can't be made.
+        folder: its path. Another process that holds the lock is waited for, as `waited_lock` does; OSError where it
+            can't be made.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as parent:
@@ -36,16 +37,15 @@ def locked_folder(folder: str) -> Iterator[None]:
         except FileNotFoundError:
             continue  # removed by a process that has just finished
         try:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if not _is_same(descriptor, folder):
-                continue  # the process that held it has finished and removed it
-            try:
-                yield
-            finally:
-                with contextlib.suppress(OSError):
-                    os.rmdir(folder)
-            return
+            with waited_lock(descriptor, folder):
+                if not _is_same(descriptor, folder):
+                    continue  # the process that held it has finished and removed it
+                try:
+                    yield
+                finally:
+                    with contextlib.suppress(OSError):
+                        os.rmdir(folder)
+                return
         finally:
             os.close(descriptor)
 

@@ -11,6 +11,24 @@ TEMPORARY = r"\.\d+-[0-9a-f]{8}\.partial"  # ends the names of files that aren't
 
 
 @contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Gives an error of the system in the block, such as that of a full disk, the name of the file where it has none.
+
+    >>> with naming("a.plan"):
+    ...     raise OSError(28, "No space left on device")
+    Traceback (most recent call last):
+        ...
+    OSError: [Errno 28] No space left on device: 'a.plan'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = path
+        raise
+
+
+@contextlib.contextmanager
 def whole_file(path: str) -> Iterator[BinaryIO]:
     """A new file for the block to write; it has its name once the block has ended, and is on the disk then.
 
@@ -29,7 +47,7 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
     try:
         with above_standard():
             file = open(partial, "xb")  # noqa: SIM115 - in the next line
-        with file:
+        with naming(path), file:
             yield file
             file.flush()
             os.fsync(file.fileno())

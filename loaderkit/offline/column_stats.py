@@ -45,7 +45,7 @@ def column_stats(
     `features.Numeric.from_stats` and the like take the result.
 
     Args:
-        source: any data source of dicts; of other records the one column is "record".
+        source: any data source of dicts; of tuples the columns are "0", "1" and so on, of other records it is "record".
         columns: their names; all of the first record if not given.
         quantiles: in how many parts of equal size they cut the values, 2 or more; the least and the greatest value are
             the first and the last. Exact up to 2**20 values. Beyond that of a sample of at least 2**19 values, chosen
@@ -81,7 +81,7 @@ def column_stats(
     with loader, closing(iter(loader)) as batches, progress_bar("records", len(source)) as advance:
         for batch in batches:
             for record in batch:
-                fields = record if isinstance(record, dict) else {"record": record}
+                fields = _fields_of(record)
                 names = fields if columns is None else columns
                 for name in names:
                     if name not in found:
@@ -96,6 +96,14 @@ def column_stats(
                     found[name].add(None)
             advance(len(batch))
     return {"records": records, "columns": {name: column.result(quantiles) for name, column in found.items()}}
+
+
+def _fields_of(record: Any) -> dict[str, Any]:
+    if isinstance(record, dict):
+        return record
+    if isinstance(record, tuple):
+        return {str(place): value for place, value in enumerate(record)}
+    return {"record": record}
 
 
 class ColumnStats:
@@ -132,7 +140,10 @@ class ColumnStats:
             self._lengths.add(np.array([len(value)], np.float64))
             self._count_term(value.item() if isinstance(value, np.generic) else value)
             return
-        array = np.asarray(value)
+        try:
+            array = np.asarray(value)
+        except ValueError:  # of a list, of values of different shapes
+            array = np.empty(0, object)
         if array.dtype.kind not in "biuf":
             self._kinds["other"] += 1
             return

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from loaderkit._base.block_checksums import BlockChecksums, CheckedBlocks, checksums_of_text
 from loaderkit._base.canonical_json import check_seal, sealed
 from loaderkit._system.descriptors import above_standard
-from loaderkit._system.whole_file import whole_file
+from loaderkit._system.whole_file import naming, whole_file
 from loaderkit.errors import DataFormatError
 
 from .array_file import array_header, encoded_trailer, open_array, trailer_of
@@ -113,14 +113,16 @@ class PartialArray:
         if not self.done:
             self._file.write(array_header(values.dtype, self.progress.records))
         data = values.tobytes()
-        self._file.write(data)
+        with naming(self._values):
+            self._file.write(data)
         self._checksums.update(data)
         self.done += len(values)
 
     def save(self, dtype: np.dtype[Any] | None, labels: list[str] | None, state: bytes) -> None:
         """Keeps the progress on the disk: all values so far, and the loader's state behind them."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming(self._values):
+            self._file.flush()
+            os.fsync(self._file.fileno())
         was = self.progress
         self.progress = ArrayProgress(
             was.function,
@@ -164,6 +166,7 @@ class PartialArray:
 
     def close(self) -> None:
         """Closes the file, and leaves no folder behind that has no progress."""
-        self._file.close()
+        with naming(self._values):
+            self._file.close()
         if not os.path.exists(self._saved) and os.path.exists(self._values):
             os.unlink(self._values)

@@ -9,13 +9,12 @@ All numbers are little-endian. While it is written the file lies in a folder PAT
 leaves it there; the next one checks the digest of each block and goes on behind the last good one.
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import json
 import os
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -25,6 +24,7 @@ from loaderkit._base.canonical_json import canonical
 from loaderkit._packing.block import FRAME_WORDS, Frame, Rules, UInt32Array, body_words
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.locked_folder import locked_folder
+from loaderkit._system.whole_file import naming
 from loaderkit.errors import DataFormatError
 
 MAGIC = b"LKPACK01"
@@ -110,7 +110,7 @@ def write_plan(
         name = os.path.join(partial, _NAME)
         with above_standard():
             file = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
-        with _naming(path), file:  # closing the file writes, too
+        with naming(path), file:  # closing the file writes, too
             frames = _good_frames(name, file, settings)
             done(len(frames))
             for words in blocks_from(len(frames)):
@@ -123,16 +123,6 @@ def write_plan(
             file.flush()
             os.fsync(file.fileno())
             os.replace(name, path)
-
-
-@contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None and error.errno is not None:  # of a write, such as on a full disk
-            error.filename = path
-        raise
 
 
 def _good_frames(name: str, file: BinaryIO, settings: PlanSettings) -> list[bytes]:

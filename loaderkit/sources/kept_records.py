@@ -9,7 +9,6 @@ torn, or whose bytes aren't there, has a wrong checksum, and the record is read 
 is killed at any point leaves nothing wrong, at most some bytes that no entry names.
 """
 
-import fcntl
 import json
 import os
 import struct
@@ -19,6 +18,7 @@ from typing import Any
 
 from loaderkit._base.canonical_json import canonical
 from loaderkit._system.descriptors import above_standard
+from loaderkit._system.waited_lock import waited_lock
 from loaderkit.errors import DataFormatError
 
 _MAGIC = b"LKCACHE1"
@@ -78,13 +78,11 @@ class FolderOfRecords:
         os.makedirs(folder, exist_ok=True)
         said = canonical(version).encode()
         self._entries = -(-(_HEADER.size + len(said)) // 64) * 64
+        self._folder = folder
         self._index = _opened(f"{folder}/index", folder)
         self._records = _opened(f"{folder}/records", folder)
-        fcntl.flock(self._index, fcntl.LOCK_EX)
-        try:
+        with waited_lock(self._index, folder, noted=False):
             self._begin(folder, said, records)
-        finally:
-            fcntl.flock(self._index, fcntl.LOCK_UN)
 
     def _begin(self, folder: str, said: bytes, records: int) -> None:
         """Checks the header, or writes it where there is none yet."""
@@ -150,15 +148,12 @@ class FolderOfRecords:
     def _reserve(self, nbytes: int) -> int | None:
         """The offset of so many bytes of the records; None where the limit has no room for them."""
         index = self._index
-        fcntl.flock(index, fcntl.LOCK_EX)
-        try:
+        with waited_lock(index, self._folder, noted=False):
             (offset,) = _RESERVED.unpack(os.pread(index, _RESERVED.size, _RESERVED_AT))
             if self._limit is not None and offset + nbytes > self._limit:
                 return None
             os.pwrite(index, _RESERVED.pack(offset + nbytes), _RESERVED_AT)
             return int(offset)
-        finally:
-            fcntl.flock(index, fcntl.LOCK_UN)
 
 
 def _opened(path: str, folder: str) -> int:

@@ -9,7 +9,7 @@ from loaderkit._system.descriptors import above_standard
 _BUFFER = 1 << 20  # bytes of one write; small records would be a system call each
 
 
-class _NamedFile(io.FileIO):
+class NamedFile(io.FileIO):
     """A file of which the error of a write, such as that of a full disk, says the name."""
 
     def write(self, data: Any, /) -> int:
@@ -32,7 +32,7 @@ def new_file(path: str) -> BinaryIO:
     3
     """
     with above_standard():
-        return io.BufferedWriter(_NamedFile(path, "wb"), _BUFFER)
+        return io.BufferedWriter(NamedFile(path, "wb"), _BUFFER)
 
 
 class ByteFile:

@@ -1,6 +1,7 @@
 """Encoded records in their order are written to the files of a folder."""
 
 import contextlib
+import io
 import itertools
 import os
 import pickle
@@ -9,6 +10,7 @@ from typing import Any
 
 from loaderkit._system.descriptors import above_standard
 
+from .byte_file import NamedFile
 from .shard_jobs import sync
 from .target import shard_names
 from .write_format import RecordEncoder, ShardWriter, WriteFormat
@@ -81,7 +83,7 @@ def write_spooled(
     spool = os.path.join(folder, "spool")
     count = 0
     with above_standard():
-        file = open(spool, "w+b")  # noqa: SIM115 - in the next line
+        file = io.BufferedRandom(NamedFile(spool, "w+b"))
     with file:
         for one in encoded:
             pickle.dump(one, file, 5)

@@ -142,3 +142,15 @@ def test_words_of_an_array_are_plain():
     }
     vocabulary = lk.features.Vocabulary.from_stats({"columns": columns}, "city")
     assert vocabulary.map({"city": source.take([2, 0])["city"]})["city"].tolist() == [1, 0]
+
+
+def test_tuples_and_values_that_are_no_arrays():
+    """Each place of a tuple is a column; a list of lists of different lengths is of no kind that has numbers."""
+    found = lk.column_stats([(np.ones(2), 3, [[1], [2, 3]]), (np.zeros(2), 5, [])])["columns"]
+    assert {name: column["kind"] for name, column in found.items()} == {
+        "0": "array",
+        "1": "integer",
+        "2": "other",
+    }
+    assert found["1"]["mean"] == 4.0 and found["0"]["mean"] == 0.5
+    assert lk.column_stats([(1, 2)], ["1"])["columns"]["1"]["max"] == 2

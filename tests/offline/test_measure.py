@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -445,3 +446,17 @@ def test_damaged_progress_is_no_progress(path):
             lk.measure(Named(), double, path)
         file.write_bytes(whole)
     assert len(lk.measure(Named(), double, path)) == RECORDS
+
+
+def test_a_full_disk_is_named(path, tmp_path):
+    """The file of the values, and that of an index."""
+    lk.write([{"x": "y" * 99}] * 2000, tmp_path / "a.tar")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*values\.npy'"):
+            lk.measure(Named(), double, path)
+        with pytest.raises(OSError, match=r"File too large: '.*(\.lkx|\.part)'"):
+            lk.TarDataSource(tmp_path / "a.tar")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

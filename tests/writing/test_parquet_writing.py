@@ -126,3 +126,15 @@ def test_pages_have_checksums(tmp_path):
     path.write_bytes(data)
     with pytest.raises(lk.DataFormatError, match=r"a\.parquet: expected row group 0 .*(crc|CRC)"):
         lk.ParquetDataSource(path)[77]
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_lone_surrogate_is_named(tmp_path, kind):
+    """With its field; it is a bad record, which may be dropped."""
+    records = [{"a": {"txt": text}} for text in ("good", "b\ud800d", "\N{SNOWMAN}")]
+    with pytest.raises(
+        ValueError, match=r"record\['a'\]\['txt'\]: expected text of whole characters.* surrogate at 1"
+    ):
+        lk.write(records, tmp_path / f"x.{kind}")
+    files = lk.write(records, tmp_path / f"x.{kind}", on_record_error="drop")
+    assert [record["a"]["txt"] for record in SOURCES[kind](files)] == ["good", "\N{SNOWMAN}"]

@@ -10,7 +10,7 @@ Orders are made when a turn of their run is asked for. The counts before a run f
 by addition or subtraction of the runs between.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -218,6 +218,7 @@ class _StageRuns(MixtureRuns):
             0: {},
             known: {n: count // settings.lanes for n, count in settings.stages.taken.items()},
         }
+        self._asked = sorted(self._before)  # to find the nearest fast: a stage may begin at each step
         self._stage = lru_cache(_KEPT)(self._stage_run)
         super().__init__(settings)
 
@@ -235,7 +236,8 @@ class _StageRuns(MixtureRuns):
 
     def before(self, place: int) -> Mapping[str, int]:
         # Counted from the nearest stage of which they are known.
-        near = min(self._before, key=lambda known: abs(known - place))
+        asked = self._asked
+        near = min(asked[max(0, bisect_right(asked, place) - 1) :][:2], key=lambda known: abs(known - place))
         while near != place:
             step = 1 if near < place else -1
             stage = min(near, near + step)
@@ -249,6 +251,7 @@ class _StageRuns(MixtureRuns):
                 name: known.get(name, 0) + step * counts.get(name, 0) for name in known.keys() | counts.keys()
             }
             self._before[near] = {name: count for name, count in taken.items() if count}
+            insort(asked, near)
         return self._before[place]
 
     def _find_length(self) -> int | None:

@@ -199,6 +199,38 @@ def test_a_restored_state_of_many_stages_makes_one_order(monkeypatch):
     assert len(made_orders) <= 3
 
 
+def calls_going_back(count, monkeypatch):
+    """Comparisons made by a mixture of so many stages that is asked for a turn of each, from the last on."""
+    one = {"a": Fraction(1), "b": Fraction(1)}
+    entries = [
+        MixtureStage(8 * place, one | {"a": Fraction(1 + place % 3)}, place > 0) for place in range(count)
+    ]
+    known = MixtureStages(
+        tuple(entries),
+        count - 1,
+        runs_of(RunSettings(["a", "b"], {}, MixtureStages(tuple(entries)))).before(count - 1),
+    )
+    runs = runs_of(RunSettings(["a", "b"], {}, known))
+    compared = 0
+
+    def counting(distance):
+        nonlocal compared
+        compared += 1
+        return abs(distance)
+
+    monkeypatch.setattr(runs_module, "abs", counting, raising=False)
+    for place in range(count - 1, 0, -1):
+        runs.before(place)
+    monkeypatch.undo()
+    return compared
+
+
+def test_to_go_back_over_many_stages_costs_each_of_them_once(monkeypatch):
+    """Going back over 400 stages asks as much of each as over 100; the nearest known one was looked for among all."""
+    fewer, more = (calls_going_back(count, monkeypatch) / count for count in (100, 400))
+    assert more < 1.5 * fewer
+
+
 def test_turns_of_records_are_those_that_read_them():
     """Also behind the run's end, as if it had none."""
     stages = MixtureStages(

@@ -8,7 +8,7 @@ from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._state.comparison import compare
 from loaderkit._state.document import dumps, loads
-from loaderkit._state.mixture import first_unread, restored_plan, resumed
+from loaderkit._state.mixture import check_present, first_unread, restored_plan, resumed
 from loaderkit._state.positions import check_cursors, check_ordinals, state_of
 from loaderkit._state.state import State, merge
 from loaderkit._system.numerics import numerics
@@ -53,6 +53,7 @@ def restored(
         check_cursors(before, saved)
     if "operations" not in allow:
         check_ordinals(before, saved)
+    check_present(plan, saved)
     if plan is not before:
         saved = resumed(plan, saved)
         if agrees:

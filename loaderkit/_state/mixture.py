@@ -3,7 +3,10 @@
 from collections.abc import Collection
 from dataclasses import replace
 from fractions import Fraction
+from itertools import zip_longest
 from typing import Any
+
+import numpy as np
 
 from loaderkit._base.canonical_json import canonical, digest
 from loaderkit._mixture.shares import integer_weights
@@ -13,9 +16,11 @@ from loaderkit._plan.mixture import is_staged
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit.errors import StateError
+from loaderkit.samplers.protocol import record_keys_of
 
 from .state import State
 
+_MOST_LOOKED_AT = 1 << 20  # indices, for one that reads a component
 _SHOWN = 1000  # characters of weights that processes compare as text; longer ones by their digest
 
 
@@ -113,6 +118,49 @@ def agreed_index(saved: State, ours: MixtureStages, behind: int) -> int | None:
         if same_shares(saved.mixture.written_at(index), ours.written_at(index)):
             return index
     return None
+
+
+def check_present(plan: SeekablePlan, saved: State) -> None:
+    """Raises StateError where the loader lacks a component that is still to be read, by weights of before or live ones.
+
+    Args:
+        plan: with the stages to go on with.
+        saved: the state, whose cursors begin there.
+    """
+    if not is_staged(plan.sampler) or plan.mixture is None:
+        return
+    entries = plan.mixture.entries
+    first = min(cursor[0] for cursor in saved.cursors.values())
+    place = plan.mixture.place_at(first)
+    present = {*plan.sampler_fingerprint["components"]}
+    for stage, after in zip_longest(entries[place:], entries[place + 1 :]):
+        absent = sorted(stage.weights.keys() - present)
+        if absent and (after is None or _reads_absent(plan, saved, stage.first_index, after.first_index)):
+            held = {name: weight for name, weight in entries[-1].weights.items() if name in present}
+            weights: dict[str, float] = {
+                n: int(w) if w.denominator == 1 else float(w) for n, w in held.items()
+            }
+            raise StateError(
+                f"mixture: expected the components that are still read from index {max(first, stage.first_index)} on, "
+                f"got none of {', '.join(map(repr, absent))}; give it again, with weight 0 where it isn't to be read "
+                f"any more: weights={weights | dict.fromkeys(absent, 0)}"
+            )
+
+
+def _reads_absent(plan: SeekablePlan, saved: State, begin: int, end: int) -> bool:
+    for stream, cursor in saved.cursors.items():
+        first = max(begin, cursor[0])
+        if end - first > _MOST_LOOKED_AT:
+            return True
+        if saved.streams is None:
+            indices = np.arange(first, end)
+        else:
+            indices = plan.streams_in_blocks(saved.streams.q).indices(stream, first, max(0, end - first))
+        try:
+            record_keys_of(plan.sampler, indices[indices < end])
+        except LookupError:
+            return True
+    return False
 
 
 def resumed(plan: SeekablePlan, state: State) -> State:

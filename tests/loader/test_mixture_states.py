@@ -275,6 +275,29 @@ def test_several_hosts_change_together(count: int) -> None:
     assert keys_of(it, 2) == twin.keys(84)[60:]
 
 
+def test_a_component_that_earlier_weights_still_read_is_missed_at_once() -> None:
+    """A stream that is behind the others reads by the old weights: next() raised hundreds of steps later."""
+    how: dict[str, Any] = {
+        "operations": [lk.Filter(lambda key: key % 8 < 2 or key >= 70), lk.Batch(12)],
+        "logical_streams": 3,
+    }
+    for names, weights in (
+        (["web", "books"], {"web": 1, "books": 2}),
+        (["web", "code"], {"web": 3, "code": 1}),
+    ):
+        (lacking,) = {"web", "code", "books"} - {*names}
+        with iter(named_loader(LENGTHS, {"web": 1, "code": 1, "books": 1}, **how)) as it:
+            keys_of(it, 7)
+            saved = it.get_state()
+        allow = {"source", "mixture"}
+        says = rf"got none of '{lacking}'; give it again, .* weights=\{{.*'web': .*, '{lacking}': 0\}}$"
+        with iter(named_loader(names, weights, **how)) as it, pytest.raises(lk.StateError, match=says):
+            it.set_state(saved, allow=allow)
+        with iter(named_loader(LENGTHS, weights | {lacking: 0}, **how)) as it:
+            it.set_state(saved, allow=allow)
+            keys_of(it, 60)
+
+
 def test_hosts_that_differ_are_told() -> None:
     """Other weights, another step, and other weights of the loader: an error on all, and nothing has changed."""
     hosts = shards(2, timeout=20)

@@ -6,7 +6,8 @@ from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._state.identity import place_of
 
-from .reader import Element, StreamReader
+from .element import Element
+from .reader import StreamReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, Never, TypeVar
+from typing import Any, Generic, Never, TypeVar
 
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.task import End
@@ -32,26 +32,12 @@ from loaderkit._stats.trainer import TrainerCounters
 from loaderkit.errors import BadRecordsError, IteratorClosedError
 
 from .delivery_counters import DeliveryCounters
+from .element import Element, Watch
 from .error_notes import explained
 from .quarantine import Quarantine
 from .trainer_meter import TrainerMeter
 
 PlanT = TypeVar("PlanT", bound=StreamPlan[Any])
-
-
-class Element(NamedTuple, Generic[P]):
-    """Something to hand to the user.
-
-    value   it
-    after   the position after it
-    losses  the bad records that are lost with it
-    facts   what else the scheduler knows of it
-    """
-
-    value: Any
-    after: P
-    losses: tuple[Loss, ...]
-    facts: Facts
 
 
 class StreamReader(Generic[P, PlanT]):
@@ -65,6 +51,7 @@ class StreamReader(Generic[P, PlanT]):
         quarantine: is told of bad records.
         agreement: makes what agrees with other processes on the last step of a plan; None where no other makes the same
             steps.
+        watch: is told of the stream and its elements.
     """
 
     def __init__(
@@ -75,11 +62,11 @@ class StreamReader(Generic[P, PlanT]):
         quarantine: Quarantine,
         *,
         agreement: Callable[[PlanT], EndOfStreamAgreement] | None = None,
+        watch: Watch | None = None,
     ) -> None:
-        self._find_executor = find_executor
+        self._find_executor, self._open_scheduler = find_executor, open_scheduler
         self.plan = plan
-        self._open_scheduler = open_scheduler
-        self._quarantine = quarantine
+        self._quarantine, self._watch = quarantine, watch
         self._make_agreement = agreement
         self._agreement: EndOfStreamAgreement | None = None
         # Whether an element that is ready may be handed out without asking anything else.
@@ -104,8 +91,7 @@ class StreamReader(Generic[P, PlanT]):
         self._failed: tuple[P, P | None] | None = None
         # An interrupt fell into the taking of elements, into handing one out, or into a move, if this is found True:
         # what the stream gives next is uncertain.
-        self._in_transition = False
-        self._closed = False
+        self._in_transition = self._closed = False
 
     # --- elements -----------------------------------------------------------------------------------------------
 
@@ -219,7 +205,14 @@ class StreamReader(Generic[P, PlanT]):
         """What was delivered, each with the position after it."""
         plan, facts, after = self.plan, delivery.facts, self.position
         for k, value in enumerate(delivery.values):
-            after = plan.after(after, facts, k)
+            before, after = after, plan.after(after, facts, k)
+            try:
+                if self._watch is not None:
+                    self._watch.after_step(plan, before, after, value)
+            except Exception:
+                if k == 0:
+                    raise
+                return self._close_stream()  # what was made before comes first; then this again
             yield Element(value, after, () if facts.losses is None else facts.losses.get(k, ()), facts)
 
     def _end(self, losses: tuple[Loss, ...]) -> Never:
@@ -248,8 +241,15 @@ class StreamReader(Generic[P, PlanT]):
                 executor, earlier = self._find_executor(), self.executor.statistics().after(self._earlier)
                 self.executor, self._earlier = executor, earlier
             open_scheduler, plan, position = self._open_scheduler, self.plan, self.position
+            if self._watch is not None:
+                self._watch.before_stream(plan, position)
             self._stream = self.executor.open(lambda context: open_scheduler(plan, position, context))
         return self._stream
+
+    def _close_stream(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
 
     def statistics(self) -> tuple[TrainerCounters, PoolCounters]:
         """What the user of this stream and its workers did so far, after close() until then."""

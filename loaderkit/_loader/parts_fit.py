@@ -4,7 +4,8 @@ from reprlib import repr as _short
 from typing import Any
 
 from loaderkit.samplers import InterleavedSampler, MixedSampler, Sampler
-from loaderkit.sources import ConcatDataSource, MapDataSource
+
+from .parts import concatenated
 
 
 def check_parts(sampler: Sampler, source: Any) -> None:
@@ -16,20 +17,19 @@ def check_parts(sampler: Sampler, source: Any) -> None:
     >>> from loaderkit.samplers import SequentialSampler
     >>> check_parts(SequentialSampler(3), [5, 6, 7])
     """
-    while isinstance(source, MapDataSource):
-        source = source._source
-    if not isinstance(source, ConcatDataSource):
+    whole = concatenated(source)
+    if whole is None:
         return
-    parts = source._starts.tolist()
+    parts = whole._starts.tolist()
     if isinstance(sampler, InterleavedSampler):
         argument, starts = "lengths", (sampler.lengths.cumsum() - sampler.lengths).tolist()
         same = len(starts) == len(parts)
     elif isinstance(sampler, MixedSampler) and not sampler.placed:
         argument, starts = "components", list(sampler.offsets.values())
-        same = len(starts) == len(parts) and source.names in (None, sampler.names)
-        if source.names is not None and {*source.names} == {*sampler.names} and not same:
+        same = len(starts) == len(parts) and whole.names in (None, sampler.names)
+        if whole.names is not None and {*whole.names} == {*sampler.names} and not same:
             raise ValueError(
-                f"components: expected the names of the source's parts in their order, {_short(list(source.names))}, "
+                f"components: expected the names of the source's parts in their order, {_short(list(whole.names))}, "
                 f"got {_short(list(sampler.names))}; give them in one order to both, as lk.mix does"
             )
     else:

@@ -33,11 +33,14 @@ class ProcessAgreement:
     def __init__(self, *, pending: bool) -> None:
         self._pending = self.agrees = pending
 
-    def check(self, plan: SeekablePlan, *, stacklevel: int) -> None:
+    def check(
+        self, plan: SeekablePlan, elements: Callable[[SeekablePlan], dict[str, str]], *, stacklevel: int
+    ) -> None:
         """Compares the plan with those of the other processes, unless that was done.
 
         Args:
             plan: this process's.
+            elements: gives the fields that say what elements are.
             stacklevel: of the warning of what may differ, counted from the caller of this method.
 
         Raises what `agree` raises where the processes load different streams.
@@ -45,7 +48,7 @@ class ProcessAgreement:
         store = plan.shard.store
         if self._pending and store is not None and store.processes > 1:
             versions = present_versions()
-            said, notes = agreement_of(plan, versions), notes_of(plan, versions)
+            said, notes = agreement_of(plan, versions) | elements(plan), notes_of(plan, versions)
             if any(op.batch is None for op in plan.operations):
                 notes |= {f"{IF_THERE}{library}": bits for library, bits in numerics().items()}
             told = agree(store, "loader", said, advice=_ADVICE, notes=notes)

@@ -16,7 +16,6 @@ from loaderkit._plan.mixture import is_staged
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit.errors import StateError
-from loaderkit.samplers.protocol import record_keys_of
 
 from .state import State
 
@@ -157,7 +156,7 @@ def _reads_absent(plan: SeekablePlan, saved: State, begin: int, end: int) -> boo
         else:
             indices = plan.streams_in_blocks(saved.streams.q).indices(stream, first, max(0, end - first))
         try:
-            record_keys_of(plan.sampler, indices[indices < end])
+            plan.record_keys(plan.first_position(), indices[indices < end])
         except LookupError:
             return True
     return False

@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
+from loaderkit._iterator.element import Element
 from loaderkit._iterator.quarantine import Quarantine
-from loaderkit._iterator.reader import Element, StreamReader
+from loaderkit._iterator.reader import StreamReader
 from loaderkit._loader.executor_factory import files_of_workers, make_executor
 from loaderkit._loader.program import program_of
 from loaderkit._loader.settings import LoaderSettings

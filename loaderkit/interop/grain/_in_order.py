@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from loaderkit._base.notes import annotate, keyed
-from loaderkit._iterator.reader import Element
+from loaderkit._iterator.element import Element
 from loaderkit._order.facts import PLANNED
 from loaderkit._runtime.worker.read_ahead import Read, ReadAhead, Records
 from loaderkit._runtime.worker.reading import ReadAheadLimits, read_ahead_limits

@@ -99,7 +99,7 @@ BY_NAME: Mapping[str, str] = {
     "lk.load(source, batch_size=32) for the most common loaders",
     "load": "load(source, batch_size=32); only the source may be passed by position",
     "mix": "mix({name: source}, weights={name: weight}); only these two may be passed by position",
-    "interleave": "interleave([source, other], cycle_length=2); only the sources may be passed by position",
+    "interleave": "interleave([source, other], num_epochs=1); only the sources may be passed by position",
     "RandomCrop": "RandomCrop(size=24) for a part of 24 x 24 pixels, RandomCrop(padding=4) for a border of 4 pixels",
 }
 
@@ -149,7 +149,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "SimpleShardList": "lk.TarDataSource, which takes the names of all shards",
     "ResampledShards": "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None)",
     "RandomMix": "lk.mix({name: source}, weights={name: weight})",
-    "RoundRobin": "lk.interleave(sources)",
+    "RoundRobin": "lk.interleave(sources, num_epochs=1)",
     "ShardWriter": 'lk.write(records, folder, format="tar", shard_bytes=10**9)',
     "TarWriter": 'lk.write(records, "x.tar")',
     "split_by_node": "shard_options=lk.ShardByJaxProcess() of lk.DataLoader",
@@ -214,7 +214,7 @@ SOURCE_METHODS: Mapping[str, str] = {
     "prefetch": "prefetch_batches=... of lk.DataLoader",
     "shard": "shard_options=lk.ShardOptions(index, count) of lk.DataLoader",
     "concatenate": "lk.ConcatDataSource([source, other])",
-    "interleave": "lk.interleave(sources, cycle_length=..., block_length=...)",
+    "interleave": "lk.interleave(sources, cycle_length=..., block_length=..., num_epochs=1)",
     "mix": "lk.mix({name: source}, weights={name: weight})",
 }
 

@@ -62,6 +62,8 @@ class LoaderInspection:
     def debug(self) -> Self:
         """The same stream for a debugger: this thread works, row by row, and `breakpoint()` stops in an operation.
 
+        Its bad records aren't those of a run: none is written to the quarantine.
+
         >>> import loaderkit as lk
         >>> next(iter(lk.load([5, 6], worker_count=2).debug()))
         5
@@ -72,6 +74,7 @@ class LoaderInspection:
             cast("DataLoader[Any]", self),
             worker_count=0,
             task_rows=1,
+            quarantine=None,
             read_options=replace(self._settings.read_options, num_threads=0),
         )
         return cast(Self, variant)

@@ -1,7 +1,8 @@
 """Several sources in turn, as tf.data's `interleave` reads them."""
 
+import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._order.sharding import Sharding
@@ -10,6 +11,8 @@ from loaderkit.sources import ConcatDataSource
 from loaderkit.sources.parts import parts_of
 from loaderkit.sources.protocol import require_source
 
+_UNSAID: Final[Any] = object()
+
 
 @refusing_foreign_arguments
 def interleave(
@@ -17,7 +20,7 @@ def interleave(
     *,
     cycle_length: int | None = None,
     block_length: int = 1,
-    num_epochs: int | None = 1,
+    num_epochs: int | None = _UNSAID,
     seed: int | None = None,
     shard_options: Sharding | None = None,
 ) -> tuple[ConcatDataSource, InterleavedSampler]:
@@ -29,7 +32,8 @@ def interleave(
         cycle_length: how many sources are open at a time, None for all. Where one has no more records, the next source
             takes its place when its turn comes again.
         block_length: how many consecutive records of a source are read in its turn.
-        num_epochs: how many times the same order is read, None for an endless stream.
+        num_epochs: how many times the same order is read, None for an endless stream. Say it: without it that is once,
+            with a DeprecationWarning, and it will be required.
         seed: int in [0, 2**64), for random operations.
         shard_options: used by a loader that gets none of its own.
 
@@ -37,10 +41,16 @@ def interleave(
     InterleavedSampler raise them.
 
     >>> import loaderkit as lk
-    >>> source, sampler = interleave([["a", "b", "c"], ["D"], ["e", "f"]], cycle_length=2)
+    >>> source, sampler = interleave([["a", "b", "c"], ["D"], ["e", "f"]], cycle_length=2, num_epochs=1)
     >>> "".join(lk.DataLoader(data_source=source, sampler=sampler, operations=[]))
     'aDbcef'
     """
+    if num_epochs is _UNSAID:
+        text = (
+            "lk.interleave(): num_epochs will be required; write num_epochs=1 for the end that it has without"
+        )
+        warnings.warn(text, DeprecationWarning, stacklevel=3)
+        num_epochs = 1
     if isinstance(sources, str | bytes):  # each of its characters would be a source
         require_source(sources, argument="sources")
     names, each = parts_of(sources)

@@ -107,7 +107,8 @@ def follow(loader: DataLoader[Any], index: int) -> Followed:
 
     Args:
         loader: its workers aren't used.
-        index: place in the stream of all epochs. TypeError where it isn't an int, IndexError where there is none such.
+        index: place in the stream of all epochs. TypeError where it isn't an int, IndexError where there is none such,
+            and where a LengthBucketSampler leaves it unused.
 
     >>> import loaderkit as lk
     >>> loader = lk.load([5, 6, 7], num_epochs=1, transformations=[lambda x: x / 2], batch_size=2)
@@ -122,6 +123,7 @@ def follow(loader: DataLoader[Any], index: int) -> Followed:
     index = int(index)
     if index < 0 or not plan.reaches(index):
         raise IndexError(f"index: expected one of the stream, got {index}")
+    _check_used(plan, index)
     keys, _ = plan.record_keys(plan.first_position(), np.array([index], np.int64))
     key = int(keys[0])
     pipeline = Pipeline(program.operations, program.seed, reads_windows=program.reads_windows)
@@ -138,6 +140,17 @@ def follow(loader: DataLoader[Any], index: int) -> Followed:
 
     steps = OneThread().run(made, again=True)
     return Followed(index, key, namer_of(settings.source)(key), step, row, tuple(steps))
+
+
+def _check_used(plan: SeekablePlan, index: int) -> None:
+    """IndexError for an index that its step doesn't use, where a sampler plans steps of several sizes."""
+    if (known := plan.shaped_for(plan.batching)) is not None:
+        first = index - index % known.global_batch_size
+        rows = int(known.rows_of(np.array([first], np.int64))[0])
+        if index - first >= rows:
+            raise IndexError(
+                f"index: expected one that its step uses, from {first} to {first + rows - 1}, got {index}"
+            )
 
 
 def _level_zero(program: Program, level: Level, index: int, key: int) -> list[FollowedStep]:

@@ -10,7 +10,7 @@ import loaderkit as lk
 )
 def test_a_loader_reads_sources_in_turn(sources):
     """In the order given, whatever the names are; `epoch(e)` goes past the last one."""
-    source, sampler = lk.interleave(sources, cycle_length=2, block_length=1)
+    source, sampler = lk.interleave(sources, cycle_length=2, block_length=1, num_epochs=1)
     assert len(source) == len(sampler) == 6
     loader = lk.DataLoader(data_source=source, sampler=sampler, operations=[])
     assert "".join(loader) == "abDcef"
@@ -48,7 +48,7 @@ def test_arguments_reach_the_sampler():
 def test_bad_sources_are_refused(sources, error, text):
     """As ConcatDataSource and the sampler do."""
     with pytest.raises(error, match=text):
-        lk.interleave(sources)
+        lk.interleave(sources, num_epochs=1)
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,16 @@ def test_bad_sources_are_refused(sources, error, text):
 def test_names_of_files_are_no_sources(sources: object, text: str) -> None:
     """As tf.data's interleave is given them: their characters would be records."""
     with pytest.raises(TypeError, match=text):
-        lk.interleave(sources)  # type: ignore[arg-type]
+        lk.interleave(sources, num_epochs=1)  # type: ignore[arg-type]
 
 
 def test_sources_may_come_from_a_generator():
-    source, sampler = lk.interleave(range(start, 6) for start in (0, 4))
+    source, sampler = lk.interleave((range(start, 6) for start in (0, 4)), num_epochs=1)
     assert [source[key] for key in sampler.record_keys(range(8))] == [0, 4, 1, 5, 2, 3, 4, 5]
+
+
+def test_an_end_that_is_not_said_is_one_epoch_with_a_warning() -> None:
+    """It stays as it was for one release, then it is required."""
+    with pytest.warns(DeprecationWarning, match="write num_epochs=1 for the end that it has without") as told:
+        _, sampler = lk.interleave([range(2), range(3)])
+    assert told[0].filename == __file__ and len(sampler) == 5

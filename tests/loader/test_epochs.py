@@ -207,7 +207,7 @@ def test_what_ends_is_a_list():
     assert operator.length_hint(filtered, 7) == 7 and len([*filtered]) == 4
     assert len([*iter(loader_of(3, lk.Filter(bool)).epoch(2))]) == 2
     assert np.asarray(loader_of(3)).shape == ()  # an object: numpy asks for no length
-    mixed = lk.interleave([[1, 2], [3]], cycle_length=2)
+    mixed = lk.interleave([[1, 2], [3]], cycle_length=2, num_epochs=1)
     assert list(lk.DataLoader(data_source=mixed[0], sampler=mixed[1])) == [1, 3, 2]
 
 

@@ -147,3 +147,22 @@ def test_a_loader_is_described_by_a_record_that_is_not_dropped():
     assert "operations[1] Map(float)" in said
     nothing = lk.load(range(100), transformations=[lk.transforms.Filter(lambda x: False)], num_epochs=1)
     assert "dropped" in str(nothing.describe())
+
+
+def test_an_index_that_a_step_of_buckets_leaves_unused_is_refused():
+    """It was said to be a row of the step, with another row's record."""
+    sampler = lk.LengthBucketSampler([3, 9, 2], [4, 9], 2, shuffle=False, num_epochs=1)
+    loader = lk.DataLoader(data_source=[5, 6, 7], sampler=sampler, operations=[lk.Batch(global_batch_size=2)])
+    assert [loader.follow(index).record_key for index in (0, 1, 2)] == [0, 2, 1]
+    with pytest.raises(IndexError, match=r"^index: expected one that its step uses, from 2 to 2, got 3$"):
+        loader.follow(3)
+
+
+def test_debug_writes_no_quarantine(tmp_path):
+    """Its bad records aren't those of a run."""
+    path = tmp_path / "bad.jsonl"
+    loader = lk.load(
+        [1, 0, 2], transformations=[lambda x: 1 // x], num_epochs=1, on_record_error="skip", quarantine=path
+    )
+    assert list(loader.debug()) == [1, 0] and not path.exists()
+    assert list(loader) == [1, 0] and path.exists()

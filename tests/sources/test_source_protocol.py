@@ -117,7 +117,7 @@ TAKERS = {
     "ConcatDataSource": lambda source, _: list(lk.ConcatDataSource([source])),
     "ZipDataSource": lambda source, _: [record for (record,) in lk.ZipDataSource([source])],
     "mix": lambda source, _: in_order(lk.mix({"a": source}, {"a": 1}, num_epochs=1, when_exhausted="stop")),
-    "interleave": lambda source, _: in_order(lk.interleave([source], cycle_length=1)),
+    "interleave": lambda source, _: in_order(lk.interleave([source], cycle_length=1, num_epochs=1)),
     "balance": lambda source, _: in_order(
         lk.balance(source, [0, 0, 0], shuffle=False, seed=None, num_epochs=1, when_exhausted="stop")
     ),

@@ -6,6 +6,7 @@ from typing import Any
 import loaderkit as lk
 
 SEED = 11
+OTHER_WEIGHTS = {"a": 1, "b": 5}
 
 
 class Own:
@@ -35,6 +36,7 @@ class Sampled:
     by: int = 1
     shuffle: bool = False
     epochs: int | None = 1
+    changed: int | None = None  # the index from which a mixture has other weights
 
     def make(self, count: int) -> Any:
         """The sampler, as a user writes it."""
@@ -71,6 +73,10 @@ class Sampled:
         weights: Any = {"a": 2, "b": 1, "c": self.by}
         if self.word == "staged":
             weights = [(0, weights), (self.by * 3, {"a": 1, "c": 2}), (20, {"b": 1, "c": 1})]
+        if self.changed is not None:
+            stages = [(0, weights)] if self.word == "mixed" else weights
+            others = [(index, stage) for index, stage in stages if index != self.changed]
+            weights = sorted([*others, (self.changed, OTHER_WEIGHTS)], key=lambda stage: stage[0])
         ends = None if self.epochs is None else ("drop" if self.by % 2 else "stop")
         order = "shuffled" if self.shuffle else "even"
         return lk.MixedSampler(components, weights=weights, order=order, when_exhausted=ends, seed=SEED)

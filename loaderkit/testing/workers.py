@@ -132,10 +132,12 @@ def in_another_process(job: Callable[[int], Any], count: int) -> list[Any]:
     >>> in_another_process(abs, 3)
     [0, 1, 2]
     """
+    operation = Map(job)
+    operation._may_give_none = True  # a source may have None
     loader: DataLoader[Any] = DataLoader(
         data_source=RangeDataSource(count),
         sampler=SequentialSampler(count),
-        operations=[Map(job)],
+        operations=[operation],
         worker_count=1,
         agree=False,
     )

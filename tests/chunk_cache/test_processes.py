@@ -55,7 +55,9 @@ def test_what_killed_processes_leave_is_whole_or_nothing(tmp_path, seconds):
     in_processes(lambda seed: read_all(tmp_path, seed, seconds=0.001), range(3), kill_after=seconds)
     (codes,) = in_processes(lambda seed: read_all(tmp_path, seed), [9])
     assert codes == 0
-    # An eviction deletes the temporary files of the dead, and the files of their loaders.
+    # An eviction deletes the temporary files of the dead, and the files of their loaders. There is one where a chunk is
+    # fetched: all of them may be there already.
+    next(tmp_path.rglob("*.chunk")).unlink()
     assert in_processes(lambda seed: read_all(tmp_path, seed, total_bytes(INDEX) // 2), [9]) == [0]
     assert not list(tmp_path.rglob("*.tmp"))
     assert len(list(tmp_path.rglob("loaders/*"))) <= 1

@@ -4,6 +4,7 @@ import importlib
 import multiprocessing.spawn
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import types
@@ -13,6 +14,7 @@ from child_scripts import ENDS_WITHIN, ROOT
 from runtime_loaders import numbers
 
 import loaderkit as lk
+from loaderkit._runtime.start.launch import launched
 from loaderkit._system.importable import _is_alone, lives_here_alone
 
 ONE = {"worker_count": 1}
@@ -103,6 +105,22 @@ def test_a_program_without_an_interpreter_is_told_what_to_write(monkeypatch):
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     with pytest.raises(lk.WorkerError, match="frozen"):
         iter(loader)
+
+
+def test_a_starting_interpreter_is_not_ended_by_ctrl_c(monkeypatch):
+    """The signals are blocked while it is started, until its own code ignores them, and here only for that long."""
+    blocked = []
+
+    def popen(*_, **__):
+        blocked.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+        raise OSError("nothing is started")
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with pytest.raises(OSError, match="nothing is started"):
+        launched((3, 4, 5))
+    assert blocked == [before | {signal.SIGINT, signal.SIGTERM}]
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
 
 
 def test_multiprocessings_executable_is_taken(monkeypatch):

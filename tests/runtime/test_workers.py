@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 from typing import Any
@@ -208,6 +209,35 @@ def test_sys_exit_in_a_thread_worker_is_an_error_that_names_the_record(task_rows
         assert "index 37 (record_key 37)" in error.value.__notes__[-1]
         it.set_state(it.state_past_error())
         assert np.ravel([*it]).tolist() == [*range(37 // size * size + size, 60)]
+
+
+def test_a_batch_fn_that_would_end_its_thread_is_called_once():
+    """It may have written to its rows: made a second time, the batch would be another one."""
+    called = []
+
+    def leave(rows: Any) -> Any:
+        called.append(len(rows))
+        sys.exit(3)
+
+    with (
+        numbers(4, lk.Batch(4, batch_fn=leave), worker_count=1, worker_kind="thread", task_rows=2) as loader,
+        iter(loader) as it,
+        pytest.raises(lk.WorkerError, match=r"SystemExit\(3\)"),
+    ):
+        next(it)
+    assert called == [4]
+
+
+def inherited(_: int) -> list[str]:
+    """The descriptors that a program started here would get, beside the standard ones."""
+    script = "import os; print(*(n for n in range(3, 256) if os.path.exists(f'/proc/self/fd/{n}')))"
+    return subprocess.check_output([sys.executable, "-c", script], text=True, close_fds=False).split()
+
+
+def test_programs_that_an_operation_starts_inherit_nothing_of_the_worker():
+    """One that lives on would keep the channel open, and the trainer wouldn't see that its worker is dead."""
+    with numbers(1, inherited, worker_count=1) as loader:
+        assert next(iter(loader)) == []
 
 
 @pytest.mark.parametrize("kind", ["thread", "process"])

@@ -36,6 +36,18 @@ def test_losses_at_other_records_read_for_one_row_are_no_row_of_losses():
     assert in_flight.error is not None and in_flight.error.record_keys == (142,)
 
 
+def test_what_is_left_of_a_task_that_was_given_up_is_forgiven_losses_of_its_own():
+    """The records before the one that kills are innocent: a kill from outside meanwhile doesn't lose them."""
+    in_flight = InFlightTask(0, read_stream(range(20, 30)))
+    for at in (None, 29, 28, 27, 26, 25, 24, 23):  # four times as many as are forgiven at one record
+        assert in_flight.lose("SIGKILL", at, max_restarts=2, retry=True, late=False)
+    assert in_flight.error is None
+    assert in_flight.lose("SIGKILL", 22, max_restarts=2, retry=True, late=False)
+    assert in_flight.error is not None and in_flight.to_do().indices.tolist() == [20, 21]
+    assert in_flight.lose("SIGKILL", 21, max_restarts=2, retry=True, late=False)
+    assert in_flight.to_do().indices.tolist() == [20, 21]
+
+
 def test_an_error_before_that_of_the_lost_workers_comes_first():
     """The records before the one that kills are done once more: what one of them raises now is the task's error."""
     in_flight = InFlightTask(0, read_stream(range(20, 30)))

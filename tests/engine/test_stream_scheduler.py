@@ -284,6 +284,16 @@ def test_bad_records_behind_the_last_element_are_told_in_order_whichever_worker_
     world.wind_up()
 
 
+@pytest.mark.parametrize("task_rows", [1, 4])
+def test_a_bad_record_that_is_met_again_where_the_last_batch_is_filled_up_is_told_once(task_rows):
+    """The first record is bad, and the second pass meets it, too: that is no second loss of the run."""
+    world = world_of(1, task_rows=task_rows)
+    spec = ChainSpec(groupings=((3, True),), short="wrap", stop=6, lost=frozenset([0, 4]), tolerance=9)
+    stream = world.open(spec)
+    assert drain(world, stream) == 2
+    world.wind_up()
+
+
 def test_what_shows_the_shape_of_masked_batches_may_fail_and_says_nothing_of_a_place_in_the_streams():
     """The whole data's first batch fails behind its Batch; this process's streams have no rows, and none is skipped."""
     spec = ChainSpec(

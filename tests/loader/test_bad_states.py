@@ -108,6 +108,7 @@ FINITE = loader_of(lk.FlatMap(twice), lk.Batch(4))
 SECOND = loader_of(lk.Batch(2), sampler=lk.IndexSampler(10, seed=0, num_epochs=3)).epoch(2)
 SECOND_STREAM = loader_of(lk.Filter(bool), lk.Batch(2), sampler=lk.IndexSampler(10, seed=0)).epoch(2)
 LOSSY = loader_of(lk.Batch(2), on_record_error="replace")
+SECOND_LOSSY = loader_of(lk.Batch(2), on_record_error="replace", sampler=lk.IndexSampler(10, seed=0)).epoch(2)
 SKIPPING = loader_of(lk.Batch(2), on_record_error="skip", **ENDLESS)
 
 
@@ -152,6 +153,21 @@ IMPOSSIBLE: dict[str, tuple[lk.DataLoader, dict[str, Any], str]] = {
         LOSSY,
         {"bad_records": lost([[3, 10]], {})},
         r"bad_records.ledger: expected indices of this stream, from 0 to below 10, got \[3, 10\]",
+    ),
+    "a lost record behind the end": (
+        LOSSY,
+        {"bad_records": lost([[10, 3]], {})},
+        r"bad_records.ledger: expected indices of this stream, from 0 to below 10, got \[10, 3\]",
+    ),
+    "a lost record of another epoch": (
+        SECOND_LOSSY,
+        {"bad_records": lost([[19, 20]], {})},
+        r"bad_records.ledger: expected indices of this stream, from 20 to below 30, got \[19, 20\]",
+    ),
+    "a record of another epoch read instead": (
+        SECOND_LOSSY,
+        {"bad_records": lost([[20, 19]], {})},
+        r"bad_records.ledger: expected indices of this stream, from 20 to below 30, got \[20, 19\]",
     ),
     "more records than there are numbers": (
         SKIPPING,

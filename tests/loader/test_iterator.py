@@ -365,6 +365,18 @@ def test_an_error_of_a_wrapped_iterator_names_its_own_step():
     assert raised.value.__notes__[0].endswith("at step 5")
 
 
+def test_an_error_that_is_raised_again_is_as_it_was():
+    """However often next() is asked: its traceback doesn't grow, and its notes aren't repeated."""
+    with iter(lk.load([1, 0], transformations=[lambda x: 1 // x])) as it:
+        next(it)
+        seen = []
+        for _ in range(4):
+            with pytest.raises(ZeroDivisionError) as raised:
+                next(it)
+            seen.append((raised.value, len(raised.traceback), [*raised.value.__notes__]))
+        assert all(one == seen[1] for one in seen[1:]) and seen[0][0] is seen[1][0]
+
+
 def test_elements_of_a_wrapped_iterator_are_the_wrappers():
     """Two consumers would each miss what the other took: the second is refused."""
     with iter(lk.load(range(20))) as it:

@@ -479,3 +479,5 @@ def test_documents_that_do_not_belong_together_are_refused(other: State, text: s
     """Another step, another run, or two places in one stream: a StateError names the field."""
     with pytest.raises(StateError, match=text):
         merge([STREAMED, other])
+    with pytest.raises(StateError, match=text.partition(" got")[0].partition(":")[0]):
+        merge([other, STREAMED])

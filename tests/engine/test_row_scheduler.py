@@ -10,7 +10,9 @@ from engine_world import World, drain
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._engine.scheduler import Reserve
 from loaderkit._engine.slots import PAGE
+from loaderkit._engine.step_window import StepWindow
 from loaderkit._engine.task import MakeBatch, ReadRows, targets_of
 from loaderkit._order.failure import Failure
 from loaderkit.errors import WorkerError
@@ -274,6 +276,20 @@ def test_no_memory_for_one_of_several_batches_makes_a_smaller_task():
         pass
     assert len(targets) in (2, 3)
     assert len([t for t in targets if t.slot]) in (0, 2)
+
+
+def test_as_many_batches_as_fit_in_64_mb_are_made_ahead_and_not_a_tenth_of_them():
+    """Batches of ten rows of 1 MB each: six are whole, and the seventh is begun."""
+
+    class Megabytes(RowLayout):
+        def nbytes(self, rows):
+            return rows << 20
+
+    world = world_of(1)
+    world.pace.saw(rows=100, seconds=0.1)
+    window = StepWindow(world.pace, Reserve(world.context), prefetch=1, bulk=False)
+    window.layout = Megabytes()
+    assert window.room(10) == 7
 
 
 def test_no_memory_for_what_lies_beside_batches_in_place_takes_nothing():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
+from loaderkit.sources.text import TextDataSource
 
 
 def written(path, *texts: str, encoding: str = "utf-8"):
@@ -37,6 +38,13 @@ def test_lines(tmp_path):
     assert records(lk.LinesDataSource(f"{tmp_path}/part-0.txt[1:3]")) == ["", "two"]
     with lk.LinesDataSource(names) as source:
         assert source.name(4) == f"{tmp_path}/part-2.txt[0]"
+
+
+def test_first_and_last_lines_are_read_as_fast(tmp_path, monkeypatch):
+    """Not as a line that isn't what it was: with small files each batch has some."""
+    lines = lk.LinesDataSource(written(tmp_path, "one\ntwo\n", "\n", "drei\r\nvier"))
+    monkeypatch.setattr(TextDataSource, "_checked_record", None)
+    assert records(lines) == ["one", "two", "", "drei", "vier"]
 
 
 def test_lines_of_another_encoding(tmp_path):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 TOLD_AFTER = 10.0  # seconds, then a warning says who has the lock
 LIMIT = 3600.0  # seconds in which nothing in the folder has changed; one who works writes something
-_PAUSE = 0.05
+_SHORTEST, _LONGEST = 0.0001, 0.05  # seconds between two tries; some locks are held for microseconds
 _NOTE = "user.loaderkit.locked_by"  # an attribute of the file, for other hosts; few file systems have none
 
 _log = logging.getLogger("loaderkit")
@@ -44,8 +44,8 @@ def waited_lock(descriptor: int, path: str, *, noted: bool = True) -> Iterator[N
 
 
 def _lock(descriptor: int, path: str) -> None:
-    begun = changed = time.monotonic()
-    told, seen = False, None
+    begun = changed = look_at = time.monotonic()
+    told, seen, pause = False, None, _SHORTEST
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,14 +57,17 @@ def _lock(descriptor: int, path: str) -> None:
         if not told and now - begun >= TOLD_AFTER:
             told = True
             _log.warning("waiting for %s, which %s has locked", path, _holder(descriptor))
-        if (state := _state_of(path)) != seen:
-            seen, changed = state, now
+        if now >= look_at:  # not at each try: the folder may have many files, and lie on a server
+            look_at = now + TOLD_AFTER
+            if (state := _state_of(path)) != seen:
+                seen, changed = state, now
         if now - changed >= LIMIT:
             raise TimeoutError(
                 f"{path}: expected the lock, but {_holder(descriptor)} has it, and nothing there has changed for "
                 f"{now - changed:.0f} s; end that process, or let it go on (kill -CONT), and start this one again"
             )
-        time.sleep(_PAUSE)
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST)
 
 
 def _state_of(path: str) -> list[tuple[str, int, int]]:

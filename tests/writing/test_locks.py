@@ -1,5 +1,6 @@
 """A folder of unfinished work that another process has locked: it is said which, and waiting has an end."""
 
+import fcntl
 import os
 import re
 import signal
@@ -46,3 +47,22 @@ def test_a_stopped_process_is_named(tmp_path, monkeypatch, caplog, attributes):
         assert child.wait() == 0
     write()
     assert len(lk.JsonLinesDataSource(f"{tmp_path}/set/*")) == 4
+
+
+def test_a_folder_of_many_files_is_looked_through_rarely(tmp_path, monkeypatch):
+    """While it is waited for, the lock alone is tried again and again, at first at once."""
+    looked, pauses = [], []
+    monkeypatch.setattr(waited_lock, "_state_of", looked.append)
+    with open(tmp_path / "a", "w") as holder, open(tmp_path / "a") as other:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+
+        def sleep(seconds):
+            pauses.append(seconds)
+            if len(pauses) == 12:
+                fcntl.flock(holder, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(waited_lock.time, "sleep", sleep)
+        with waited_lock.waited_lock(other.fileno(), str(tmp_path)):
+            pass
+    assert looked == [str(tmp_path)]
+    assert pauses[0] < 0.001 < pauses[-1] < 0.1

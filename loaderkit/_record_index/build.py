@@ -28,9 +28,7 @@ from .shard_set import ShardSet
 # Starting worker processes takes as long as the scan of some 100 MB.
 INLINE_BYTES = 256 * 10**6
 
-_OURS = re.compile(
-    r".*\.part|(.*\.|(keys|merged)-\d+-[0-9a-f]{8}.*\.)partial"
-)  # in the folder of unfinished work
+_OURS = re.compile(r".*\.(part|partial)")  # in the folder of unfinished work
 
 # Takes the number of shards that are done, and their bytes.
 OnProgress = Callable[[int, int], None]

@@ -58,8 +58,10 @@ def goes_on_from(
 def _difference(there: Any, here: Any) -> str:
     """The first place where two JSON values differ, and what is there."""
     if isinstance(there, dict) and isinstance(here, dict):
-        name = next(each for each in [*here, *there] if there.get(each) != here.get(each))
-        return f"{name}: {_difference(there.get(name), here.get(name))}"
+        name = next(
+            each for each in [*here, *there] if there.get(each, "nothing") != here.get(each, "nothing")
+        )
+        return f"{name}: {_difference(there.get(name, 'nothing'), here.get(name, 'nothing'))}"
     if isinstance(there, str) and isinstance(here, str):
         lines = itertools.zip_longest(there.splitlines(), here.splitlines(), fillvalue="nothing")
         there, here = next((pair for pair in lines if pair[0] != pair[1]), (there, here))

@@ -129,10 +129,6 @@ def write_by_size(
     source: Any, form: WriteFormat, options: argparse.Namespace, most: int
 ) -> tuple[list[str], list[int]]:
     """`write_by_number`, where a file is also ended when it has `most` bytes."""
-    folder = f"{options.output}.partial"
-    for left in os.listdir(folder):
-        if left.endswith(DONE):  # of -n alone: it would vouch for a file of its name that is written here
-            os.unlink(os.path.join(folder, left))
     encoder = form.encoder(source[0])
     rest = encoded_by_workers(source, encoder, False, options.processes, "process", None)
     names: list[str] = []

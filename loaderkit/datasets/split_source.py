@@ -53,8 +53,8 @@ class SplitDataSource(SubsetDataSource):
 
     def _compare(self, files: Sequence[int]) -> None:
         for number in files:
-            if number in self._unseen:
-                path, promised = self._unseen[number]
+            if (unseen := self._unseen.get(number)) is not None:  # at worst two threads read a file
+                path, promised = unseen
                 with open(path, "rb") as file:
                     found = hashlib.file_digest(file, "sha256").hexdigest()
                 if found != promised:

@@ -8,6 +8,7 @@ import ast
 import functools
 import hashlib
 import inspect
+import os
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
@@ -19,15 +20,16 @@ import numpy as np
 
 from .content import content_hash, stable_repr
 
-_MOST_PARTS, _MOST_TEXT = (
-    256,
-    200,
-)  # of a list or dict that is looked through; of a value that is kept as it is
+_MOST_PARTS = 256  # of a list or dict that is looked through
+_MOST_TEXT = 200  # of a value that is kept as it is
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic)
 _PATHS = sysconfig.get_paths()
-_INSTALLED = (
-    str(Path(__file__).parents[1]),
-    *{_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")},
+_INSTALLED = tuple(
+    os.path.join(folder, "")  # a folder beside them may have a name that begins with theirs
+    for folder in {
+        str(Path(__file__).parents[1]),
+        *(_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    }
 )
 
 

@@ -2,6 +2,9 @@
 
 import importlib.util
 import itertools
+import os
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -118,6 +121,15 @@ def test_code_without_a_source(tmp_path):
     made = [eval(text) for text in ("lambda x: x + 1", "lambda x:   x + 1", "lambda x: x + 2")]
     texts = [FunctionText({"function": each}).as_json() for each in made]
     assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_folder_beside_loaderkit(monkeypatch):
+    """Whose name begins with that: its functions are the user's."""
+    module = types.ModuleType("of_mine")
+    module.__file__ = f"{os.path.dirname(lk.__file__)}_of_mine/functions.py"
+    monkeypatch.setitem(sys.modules, "of_mine", module)
+    exec("def f(x): return x + 1", vars(module))
+    assert FunctionText({"function": module.f}).code
 
 
 def test_functions_in_a_source():

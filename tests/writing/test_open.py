@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pickle
 import shutil
 from pathlib import Path
@@ -15,6 +16,7 @@ from loaderkit.datasets.open import open as open_dataset
 from loaderkit.errors import ChecksumError, DataFormatError, FileChangedError
 from loaderkit.sources import ConcatDataSource, SubsetDataSource
 from loaderkit.sources.fingerprint import fingerprint_of
+from loaderkit.sources.version import version_of
 
 RECORDS = {
     "train": [{"x": k, "y": k % 3} for k in range(25)],
@@ -289,6 +291,9 @@ def test_files_are_compared_with_the_card(tmp_path, workers):
     damaged = Path(folder, "train", "00001-of-00003.arrow")
     damaged.write_bytes(damaged.read_bytes().replace(b"d 15", b"d 16"))
     assert list(lk.open("a", "train", data_dir=tmp_path))[15] == {"name": "record 16"}
+    changed = version_of(lk.open("a", "train", data_dir=tmp_path))
+    os.utime(damaged, ns=(0, 0))
+    assert version_of(lk.open("a", "train", data_dir=tmp_path)) != changed
     source = lk.open("a", "train", data_dir=tmp_path, verify=True)
     assert [source[0], *source.__getitems__([29, 3])] == [records[0], records[29], records[3]]
     for read in (lambda: source[10], lambda: source.__getitems__([0, 19])):

@@ -24,8 +24,8 @@ PLAIN = """
     contact content contents context convert coordination copies counted counters create crop crops crossed csv curves
     data dataset datasets decisions decode decoder decoders delivery demo describe described description
     descriptors device differ difference digest digits direct directory discarded distinct doctor document dtypes
-    documents domain drop dropping dtd each encoded ended encoder encoding end ends engine entry environment epoch
-    epochs error errors event eviction example exceptions executor executors exit experiment experimental
+    documents domain drop dropped dropping dtd each encoded ended encoder encoding end ends engine entry environment
+    epoch epochs error errors event eviction example exceptions executor executors exit experiment experimental
     experiments explain explanation exposed extension extras factory facts failed failure fair feature features feeds
     fetch fetched fetcher fetching field fields files filter filtered filters find finder finding findings
     fingerprint fingerprints finished first fit flat flip float folder follow followed footer forbidden foreign

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._system.made_folder import MADE
+from loaderkit.writing.dropped import list_path
 from loaderkit.writing.map_shards import map_shards
 from loaderkit.writing.shard_jobs import sync
 
@@ -88,6 +89,8 @@ def run(options: argparse.Namespace) -> int:
         os.replace(path, target)
     for parent in {os.path.dirname(os.path.abspath(target)) for target in targets}:
         sync(parent)
+    if options.on_error == "drop":
+        os.replace(list_path(folder), list_path(options.output))
     os.unlink(os.path.join(folder, MADE))
     os.rmdir(folder)
     out = Output(as_json=options.json)

@@ -130,7 +130,7 @@ def write_by_size(
 ) -> tuple[list[str], list[int]]:
     """`write_by_number`, where a file is also ended when it has `most` bytes."""
     encoder = form.encoder(source[0])
-    rest = encoded_by_workers(source, encoder, False, options.processes, "process", None)
+    rest = encoded_by_workers(source, encoder, None, options.processes, "process", None)
     names: list[str] = []
     records: list[int] = []
     try:

@@ -118,7 +118,7 @@ def write_file(
     with data_errors():
         first, stream = first_record(records)
         encoder = form.encoder(first)
-        return _write(path, form, encoder, encoded_records(stream, encoder, drop=False))
+        return _write(path, form, encoder, encoded_records(stream, encoder, None))
 
 
 def write_source(
@@ -132,7 +132,7 @@ def write_source(
     check_new(path, overwrite=overwrite)
     with data_errors():
         encoder = form.encoder(source[0])
-        encoded = encoded_by_workers(source, encoder, False, worker_count, "process", None)
+        encoded = encoded_by_workers(source, encoder, None, worker_count, "process", None)
         return _write(path, form, encoder, encoded)
 
 

@@ -230,7 +230,7 @@ def _check_splits(splits: object, shards: int | None, keys: tuple[str, ...] | No
         if source is not None:
             shard_count(shards, len(source))
             if keys is not None:
-                _check_record(next(source_records(source, False, 0, 1))[1], keys)
+                _check_record(next(source_records(source, None, 0, 1))[1], keys)
 
 
 def _check_fields(features: Mapping[str, Any]) -> None:

@@ -14,9 +14,10 @@ from loaderkit._system.whole_file import whole_file
 from loaderkit.sources import check_source
 from loaderkit.sources.made_of import made_of
 
+from .dropped import check_list, list_path
 from .formats import format_of_path, libraries_of
 from .formats import write_format as named_format
-from .run_jobs import WRITER, equal_shards, run_jobs, shard_jobs
+from .run_jobs import WRITER, dropped_of, equal_shards, run_jobs, shard_jobs
 from .shard_function import MappedShards, ShardFunction
 from .shard_jobs import DONE, ShardJobs
 from .shard_result import ShardResult, json_value
@@ -65,7 +66,8 @@ def map_shards(
         reduce: takes two values, gives one. Values are folded in the order of records and shards, first within a shard,
             so it should be associative.
         worker_count, worker_kind: as DataLoader takes them.
-        on_record_error: "raise", or "drop" to leave out records that can't be read, or per record mapped.
+        on_record_error: "raise", or "drop" to leave out records that can't be read, or per record mapped; then
+            PATH.dropped.jsonl has a line for each of them, with its error.
         overwrite: whether what is there is replaced, and unfinished shards of another run are made again.
         allow: of "source", "function" and "libraries" what may differ from the run that was killed.
 
@@ -86,9 +88,8 @@ def map_shards(
     write_format = None if reduce is not None else named_format(format)
     count = shard_count(shards, len(source))
     keys = equal_shards(len(source), count)
-    work = ShardFunction(
-        function, source, per_record=per == "record", drop=on_record_error == "drop", reduce=reduce
-    )
+    drop = on_record_error == "drop"
+    work = ShardFunction(function, source, per_record=per == "record", drop=drop, reduce=reduce)
     made = Made(
         made_of(
             source,
@@ -103,11 +104,13 @@ def map_shards(
             modules=() if write_format is None else libraries_of(write_format.name),
         )
     )
-    make_jobs = functools.partial(ShardJobs, drop=on_record_error == "drop")
+    make_jobs = functools.partial(ShardJobs, drop=drop)
     run = functools.partial(run_jobs, worker_count=worker_count, worker_kind=worker_kind)
     if path is None:
         return _reduced(reduce, run(make_jobs(MappedShards(work, keys), shard_jobs(made.asked or {}, keys))))
     target = os.path.abspath(path)
+    if drop:
+        check_list(list_path(target))
     if write_format is not None and format_of_path(target) is not None:
         raise ValueError(
             f"path: expected the name of a folder, got that of a file, {os.fspath(path)!r}; leave out its extension"
@@ -121,17 +124,18 @@ def map_shards(
         jobs = shard_jobs(made.asked or {}, keys)
         if write_format is None:
             done = [os.path.join(place.folder, name + DONE) for name in shard_names(count, "value")]
-            result = _reduced(reduce, run(make_jobs(MappedShards(work, keys), jobs, done)))
+            results = run(make_jobs(MappedShards(work, keys), jobs, done))
+            result = _reduced(reduce, results)
             name = os.path.basename(target)
             with whole_file(os.path.join(place.folder, name)) as file:
                 file.write(json.dumps(result, allow_nan=False).encode())
-            place.finish(made, [name])
+            place.finish(made, [name], dropped_of(results) if drop else None)
             return result
         names = shard_names(count, write_format.extension)
         files = [os.path.join(place.folder, name) for name in names]
         make = MappedShards(work, keys, write_format, _encoder(write_format, work, keys))
-        run(make_jobs(make, jobs, [file + DONE for file in files], files))
-        return place.finish(made, names)
+        results = run(make_jobs(make, jobs, [file + DONE for file in files], files))
+        return place.finish(made, names, dropped_of(results) if drop else None)
 
 
 def _check(function: Any, path: Any, per: Any, reduce: Any, on_record_error: Any) -> None:

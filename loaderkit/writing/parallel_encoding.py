@@ -1,6 +1,9 @@
 """Records of a source are read and encoded by the workers of a loader, in their order."""
 
+import json
+import os
 import pickle
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +13,7 @@ from loaderkit._system.progress_bar import progress_bar
 from loaderkit.samplers import IndexSampler
 from loaderkit.transforms.base import MapWithIndex
 
+from .dropped import ENTRY, Dropped
 from .encoded_pickle import EncodedPickle
 from .write_format import RecordEncoder
 
@@ -17,7 +21,7 @@ from .write_format import RecordEncoder
 def encoded_by_workers(
     source: Any,
     encoder: RecordEncoder,
-    drop: bool,
+    dropped: Dropped,
     worker_count: int | None,
     worker_kind: str,
     read_options: ReadOptions | None,
@@ -27,20 +31,27 @@ def encoded_by_workers(
     Args:
         source: a data source.
         encoder: of the format.
-        drop: whether a record that can't be read or encoded is left out.
+        dropped: gets the records that can't be read or encoded; None raises the error.
         worker_count, worker_kind, read_options: of the loader.
     """
-    loader: DataLoader[bytes] = DataLoader(
-        data_source=source,
-        sampler=IndexSampler(len(source), num_epochs=1),
-        operations=[MapWithIndex(EncodedPickle(encoder))],
-        worker_count=worker_count,
-        worker_kind=worker_kind,
-        read_options=read_options,
-        on_record_error="skip" if drop else "raise",
-        agree=False,
-    )
-    with progress_bar("records", len(source)) as advance, iter(loader) as found:
-        for data in found:
-            yield pickle.loads(data)
-            advance(1)
+    with tempfile.TemporaryDirectory() as folder:
+        quarantine = os.path.join(folder, "dropped")
+        loader: DataLoader[bytes] = DataLoader(
+            data_source=source,
+            sampler=IndexSampler(len(source), num_epochs=1),
+            operations=[MapWithIndex(EncodedPickle(encoder))],
+            worker_count=worker_count,
+            worker_kind=worker_kind,
+            read_options=read_options,
+            on_record_error="raise" if dropped is None else "skip",
+            quarantine=None if dropped is None else quarantine,
+            agree=False,
+        )
+        with progress_bar("records", len(source)) as advance, iter(loader) as found:
+            for data in found:
+                yield pickle.loads(data)
+                advance(1)
+        if dropped is not None and os.path.exists(quarantine):
+            with open(quarantine, "rb") as file:
+                lines = map(json.loads, file)
+                dropped += [{name: line[name] for name in ENTRY if name in line} for line in lines]

@@ -7,10 +7,12 @@ from typing import Any, cast
 
 from loaderkit._system.progress_bar import progress_bar
 from loaderkit.errors import FileChangedError
+from loaderkit.sources.naming import namer_of
 from loaderkit.sources.optional import many_reader
 from loaderkit.sources.protocol import require_source
 from loaderkit.sources.tables import library_names
 
+from .dropped import Dropped, dropped_record
 from .write_format import RecordEncoder, WriteFormat
 
 # Records of one call of `__getitems__`: more take more memory, fewer take more calls.
@@ -65,17 +67,17 @@ def record_stream(records: Any) -> Iterable[Any]:
 
 
 def source_records(
-    source: Any, drop: bool, start: int = 0, stop: int | None = None
+    source: Any, dropped: Dropped, start: int = 0, stop: int | None = None
 ) -> Iterator[tuple[int, Any]]:
     """The number of each record of a source, and the record.
 
     Args:
         source: a data source.
-        drop: whether a record whose read raises is left out, where `is_of_record` says so.
+        dropped: gets the records whose reads raise, where `is_of_record` says so of the error; None raises it.
         start: the first number.
         stop: the number behind the last; None for all.
 
-    >>> list(source_records("abc", False, 1))
+    >>> list(source_records("abc", None, 1))
     [(1, 'b'), (2, 'c')]
     """
     stop = len(source) if stop is None else stop
@@ -94,7 +96,8 @@ def source_records(
             try:
                 record = source[key]
             except Exception as error:
-                if drop and is_of_record(error):
+                if dropped is not None and is_of_record(error):
+                    dropped.append(dropped_record(key, error, namer_of(source)(key)))
                     continue
                 error.add_note(f"while record {key} was read")
                 raise
@@ -180,21 +183,22 @@ def encode(encoder: RecordEncoder, record: Any, number: int) -> Any:
         raise kind(f"record {number}: {error}") from error
 
 
-def encoded_records(records: Iterable[Any], encoder: RecordEncoder, drop: bool) -> Iterator[Any]:
+def encoded_records(records: Iterable[Any], encoder: RecordEncoder, dropped: Dropped) -> Iterator[Any]:
     """What the encoder makes of records, with a progress bar that counts them.
 
     Args:
         records: in the order of their numbers.
         encoder: of the format.
-        drop: whether a record that can't be encoded is left out.
+        dropped: gets the records that can't be encoded; None raises the error.
     """
     with progress_bar("records", None) as advance:
         for number, record in enumerate(records):
             advance(1)
             try:
                 encoded = encode(encoder, record, number)
-            except (TypeError, ValueError):
-                if drop:
-                    continue
-                raise
+            except (TypeError, ValueError) as error:
+                if dropped is None:
+                    raise
+                dropped.append(dropped_record(number, error))
+                continue
             yield encoded

@@ -40,6 +40,15 @@ def equal_shards(records: int, count: int) -> list[range]:
     return [range(shard * records // count, (shard + 1) * records // count) for shard in range(count)]
 
 
+def dropped_of(results: Sequence[ShardResult]) -> list[dict[str, Any]]:
+    """The records that were left out of all shards, in order.
+
+    Args:
+        results: of `run_jobs`.
+    """
+    return [each for result in results for each in result.dropped]
+
+
 def run_jobs(
     jobs: ShardJobs, *, worker_count: int | None = 0, worker_kind: str = "process"
 ) -> list[ShardResult]:

@@ -8,6 +8,7 @@ from loaderkit._base.notes import annotate
 from loaderkit.sources.naming import namer_of
 from loaderkit.sources.protocol import read_record, read_records
 
+from .dropped import dropped_record
 from .record_stream import is_of_record
 from .shard_jobs import MadeShard
 from .shard_result import json_value
@@ -41,12 +42,12 @@ class ShardFunction:
         self.function, self.source, self.per_record = function, source, per_record
         self.drop, self.reduce = drop, reduce
 
-    def outputs(self, keys: range, dropped: list[int]) -> Iterator[Any]:
+    def outputs(self, keys: range, dropped: list[dict[str, Any]]) -> Iterator[Any]:
         """What the function gives for the records of a shard, in order.
 
         Args:
             keys: the shard's records.
-            dropped: the keys of bad records are appended.
+            dropped: bad records are appended.
         """
         if self.per_record:
             for _, found in self._of_each(keys, dropped):
@@ -60,7 +61,7 @@ class ShardFunction:
             )
         yield from found
 
-    def value(self, keys: range, dropped: list[int]) -> tuple[Any, int]:
+    def value(self, keys: range, dropped: list[dict[str, Any]]) -> tuple[Any, int]:
         """The value of a shard, and of how many values it was made; (None, 0) for none."""
         assert self.reduce is not None
         if not self.per_record:
@@ -77,7 +78,7 @@ class ShardFunction:
             count += 1
         return json_value(total, "reduce"), count
 
-    def _of_each(self, keys: range, dropped: list[int]) -> Iterator[tuple[int, Any]]:
+    def _of_each(self, keys: range, dropped: list[dict[str, Any]]) -> Iterator[tuple[int, Any]]:
         """Each key, and what the function gives for its record, but None; a generator's values as a list."""
         for key, record in self._records_with_keys(keys, dropped):
             try:
@@ -90,10 +91,10 @@ class ShardFunction:
             if found is not None:
                 yield key, found
 
-    def _records(self, keys: range, dropped: list[int]) -> Iterator[Any]:
+    def _records(self, keys: range, dropped: list[dict[str, Any]]) -> Iterator[Any]:
         return (record for _, record in self._records_with_keys(keys, dropped))
 
-    def _records_with_keys(self, keys: range, dropped: list[int]) -> Iterator[tuple[int, Any]]:
+    def _records_with_keys(self, keys: range, dropped: list[dict[str, Any]]) -> Iterator[tuple[int, Any]]:
         for start in range(keys.start, keys.stop, READ_AT_ONCE):
             block = range(start, min(start + READ_AT_ONCE, keys.stop))
             try:
@@ -103,7 +104,7 @@ class ShardFunction:
                 continue
             yield from zip(block, records)
 
-    def _one_by_one(self, keys: range, dropped: list[int]) -> Iterator[tuple[int, Any]]:
+    def _one_by_one(self, keys: range, dropped: list[dict[str, Any]]) -> Iterator[tuple[int, Any]]:
         for key in keys:
             try:
                 record = read_record(self.source, key)
@@ -112,9 +113,9 @@ class ShardFunction:
                 continue
             yield key, record
 
-    def _bad(self, error: Exception, key: int, dropped: list[int]) -> None:
+    def _bad(self, error: Exception, key: int, dropped: list[dict[str, Any]]) -> None:
         if self.drop and is_of_record(error):
-            dropped.append(key)
+            dropped.append(dropped_record(key, error, namer_of(self.source)(key)))
             return
         self._name_record(error, key)
         raise error
@@ -154,10 +155,10 @@ class MappedShards:
 
     def __call__(self, shard: int, path: str | None) -> MadeShard:
         keys, encoder = self._shards[shard], self._encoder
-        dropped: list[int] = []
+        dropped: list[dict[str, Any]] = []
         if self._format is None:
             value, count = self._function.value(keys, dropped)
-            return MadeShard(count, len(dropped), value)
+            return MadeShard(count, dropped, value)
         assert path is not None
         assert encoder is not None
         count = 0
@@ -169,7 +170,7 @@ class MappedShards:
                     annotate(error, f"lk.map_shards: output {count} of shard {shard}")
                     raise
                 count += 1
-        return MadeShard(count, len(dropped))
+        return MadeShard(count, dropped)
 
     def _number(self, shard: int, count: int) -> int:
         """The number of an output, which no other output of any shard has: formats with keys make keys of it.

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from loaderkit._base.notes import annotate
@@ -23,7 +23,7 @@ class MadeShard:
     """What was made of a shard: records written or folded, bad records left out, the value with `reduce`."""
 
     records: int
-    dropped: int = 0
+    dropped: list[dict[str, Any]] = field(default_factory=list)
     value: Any = None
 
 

@@ -16,12 +16,13 @@ class ShardResult:
     """A finished shard.
 
     job: digest of what was asked for: the source, the function's version, the format, which records. records: written,
-    or folded. dropped: bad records. nbytes, sha256: of the file, None without one. value: with `reduce`.
+    or folded. dropped: the bad records, as `dropped_record` has them. nbytes, sha256: of the file, None without one.
+    value: with `reduce`.
     """
 
     job: str
     records: int
-    dropped: int
+    dropped: list[dict[str, Any]]
     nbytes: int | None = None
     sha256: str | None = None
     value: Any = None

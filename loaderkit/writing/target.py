@@ -17,6 +17,7 @@ from loaderkit._system.made_folder import (
     unfinished_folder,
 )  # fmt: skip
 
+from .dropped import Dropped, list_path, write_list
 from .formats import FORMATS
 from .shard_jobs import sync
 
@@ -64,15 +65,18 @@ class WriteTarget:
             with unfinished_folder(self.folder, made, goes_on=goes_on, **how) as found:
                 yield found
 
-    def finish(self, made: Made, names: Sequence[str]) -> list[str]:
+    def finish(self, made: Made, names: Sequence[str], dropped: Dropped = None) -> list[str]:
         """Gives the files their final place and deletes what else an earlier run left.
 
         Args:
             made: of the unfinished folder.
             names: of the files, all in the folder.
+            dropped: the records that were left out, of which a list is written; None for none.
 
         Gives their paths.
         """
+        if dropped is not None:
+            write_list(list_path(self._path), dropped)
         made.delete(self.folder, keep=names)
         if self._is_file:
             sync(self.folder)

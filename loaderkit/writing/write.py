@@ -11,10 +11,11 @@ from loaderkit._storage.names import is_remote
 from loaderkit._system.made_folder import Made
 from loaderkit.sources.made_of import made_of
 
+from .dropped import Dropped, check_list, list_path
 from .formats import FORMATS, format_of_path, libraries_of, write_format
 from .parallel_encoding import encoded_by_workers
 from .record_stream import encoded_records, encoder_of, record_stream, source_or_none, source_records
-from .run_jobs import WRITER, equal_shards, run_jobs, shard_jobs
+from .run_jobs import WRITER, dropped_of, equal_shards, run_jobs, shard_jobs
 from .shard_jobs import DONE, ShardJobs
 from .shard_stream import write_by_bytes, write_spooled
 from .source_shard import SourceShards
@@ -57,7 +58,8 @@ def write(
         worker_kind: "process" or "thread".
         read_options: how workers read a source where the files are ended by bytes, or there is one; ValueError with
             several `shards`, of which each is read in order.
-        on_record_error: a record that can't be read or encoded is an error ("raise"), or is left out ("drop").
+        on_record_error: a record that can't be read or encoded is an error ("raise"), or is left out ("drop"); then
+            PATH.dropped.jsonl has a line for each of them, with its error.
         overwrite: whether what exists at the path is replaced, and unfinished files of another run are written again;
             FileExistsError or ResumeMismatchError otherwise.
         version: of the functions in the source, such as those of a MapDataSource, which aren't compared with those of a
@@ -95,6 +97,8 @@ def write(
         names = [os.path.basename(path)] if is_file else shard_names(shards, writing.extension)
     source = source_or_none(records)
     drop = on_record_error == "drop"
+    if drop:
+        check_list(list_path(path))
     if source is not None and names is not None and len(names) > 1:
         if read_options is not None:
             raise ValueError(
@@ -105,19 +109,20 @@ def write(
     ours = (
         rf"spool|\d{{5,}}(-of-\d{{5,}})?\.{extension}" if not is_file else re.escape(os.path.basename(path))
     )
+    dropped: Dropped = [] if drop else None
     with target.unfinished(Made(names=ours)) as made:
         folder = target.folder
         if source is None:
             encoder, stream = encoder_of(writing, record_stream(records), drop)
-            encoded = encoded_records(stream, encoder, drop)
+            encoded = encoded_records(stream, encoder, dropped)
         else:
             encoder, _ = encoder_of(writing, _records_of(source, drop), drop)
-            encoded = encoded_by_workers(source, encoder, drop, worker_count, worker_kind, read_options)
+            encoded = encoded_by_workers(source, encoder, dropped, worker_count, worker_kind, read_options)
         if names is not None:
             write_spooled(encoded, writing, encoder, folder, names)
         else:
             names = write_by_bytes(encoded, writing, encoder, folder, shard_bytes)
-        return target.finish(made, names)
+        return target.finish(made, names, dropped)
 
 
 def checked_sizes(shards: int | None, shard_bytes: int | None, *, is_file: bool) -> tuple[int | None, int]:
@@ -176,9 +181,9 @@ def _write_source(
         jobs = ShardJobs(
             make, shard_jobs({"made": made.asked, "encoder": repr(encoder)}, keys), done, files, drop
         )
-        run_jobs(jobs, worker_count=worker_count, worker_kind=worker_kind)
-        return target.finish(made, names)
+        results = run_jobs(jobs, worker_count=worker_count, worker_kind=worker_kind)
+        return target.finish(made, names, dropped_of(results) if drop else None)
 
 
 def _records_of(source: Any, drop: bool) -> Iterator[Any]:
-    return (record for _, record in source_records(source, drop))
+    return (record for _, record in source_records(source, [] if drop else None))

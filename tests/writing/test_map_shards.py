@@ -152,6 +152,15 @@ def test_bad_records(tmp_path):
     assert any("record_key 3 (number 3)" in note for note in caught.value.__notes__)
     lk.map_shards(odd, source, tmp_path / "out", version=1, format="tar", on_record_error="drop")
     assert read(tmp_path / "out") == [k for k in range(N) if k not in (3, 7, 250)]
+    _, *entries = map(json.loads, (tmp_path / "out.dropped.jsonl").read_text().splitlines())
+    assert [(each["record_key"], each["name"]) for each in entries] == [
+        (k, f"number {k}") for k in (3, 7, 250)
+    ]
+    assert [each["error"].partition(":")[0] for each in entries] == [
+        "ZeroDivisionError",
+        "OSError",
+        "OSError",
+    ]
 
 
 def test_a_value_that_cannot_be_folded_names_its_record():

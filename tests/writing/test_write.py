@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -90,15 +91,36 @@ def test_a_generator_that_raises_leaves_nothing(tmp_path, sizes):
     assert os.listdir(tmp_path) == ["set"]
 
 
+def dropped(path):
+    head, *entries = map(json.loads, Path(f"{path}.dropped.jsonl").read_text().splitlines())
+    assert head == {"kind": "loaderkit dropped records", "records": len(entries)}
+    return entries
+
+
 def test_bad_records_are_named_or_dropped(tmp_path):
+    """A list beside the files says which, and why; by one process and by workers."""
     records = [*RECORDS[:2], b"bytes", RECORDS[3]]
-    for sizes in ({"shards": 2}, {"shard_bytes": 10**6}):
+    text = "expected dict as the first record is, got bytes"
+    for sizes in ({"shards": 2}, {"shard_bytes": 10**6}, {"shards": 2, "worker_count": 1}):
         for given in (records, lambda: iter(records)):
             with pytest.raises(ValueError, match="record 2: expected dict as the first record is, got bytes"):
                 lk.write(given, tmp_path / "set", format="tfrecord", **sizes)
             files = lk.write(given, tmp_path / "set", format="tfrecord", on_record_error="drop", **sizes)
             assert len(lk.TFRecordDataSource(files)) == 3
+            (entry,) = dropped(tmp_path / "set")
+            assert entry["record_key"] == 2 and text in entry["error"]
             shutil.rmtree(tmp_path / "set")
+
+
+def test_the_list_of_dropped_records_replaces_no_file_of_the_users(tmp_path):
+    """A list of an earlier run is replaced, also by one of no record."""
+    for records in ([*RECORDS[:2], b"bytes"], RECORDS[:2]):
+        lk.write(records, tmp_path / "a.tfrecord", on_record_error="drop", overwrite=True)
+        assert len(dropped(tmp_path / "a.tfrecord")) == len(records) - 2
+    (tmp_path / "b.tfrecord.dropped.jsonl").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"b\.tfrecord\.dropped\.jsonl: expected the list"):
+        lk.write(RECORDS, tmp_path / "b.tfrecord", on_record_error="drop")
+    assert (tmp_path / "b.tfrecord.dropped.jsonl").read_text() == "mine"
 
 
 @pytest.mark.parametrize(
@@ -342,7 +364,7 @@ def test_a_function_that_changed_since_a_kill(tmp_path, way):
         ({}, {"allow": {"function"}}, mixed),
         ({"version": "a"}, {"version": "a"}, mixed),
         ({"version": "a"}, {"version": "b"}, anew),
-        ({"version": "a"}, {}, r"function: code: None there and .* here\. "),
+        ({"version": "a"}, {}, r"function: code: 'nothing' there and .* here\. "),
     ):
         killed(**before)
         if isinstance(expected, str):

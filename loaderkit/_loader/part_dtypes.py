@@ -5,6 +5,7 @@ before the first step; those of further parts when the stream comes to them.
 """
 
 import warnings
+from bisect import bisect_left
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from .settings import LoaderSettings
 
 _AT_START = 64  # elements that are made before the first step
 _BLOCK = 8192  # indices looked through at a time for parts
+_TEXTS = (type(np.dtype("U")), type(np.dtype("S")))  # of any width
 _MOST_TRIED = 4096  # records of a step, for the one whose dtype differs
 
 
@@ -55,15 +57,11 @@ class PartDtypes:
     def __init__(self, settings: LoaderSettings) -> None:
         self._settings = settings
         self._scanned: int | None = None  # indices before this one were looked through
-        self._coming: list[
-            tuple[int, int, int]
-        ] = []  # (index, key, part) of parts that were found and not made
+        self._coming: list[tuple[int, int]] = []  # index and number of parts that were found and not made
         self._left: set[int] = set()  # parts that weren't found
-        self._specs: dict[
-            Spec, tuple[str, int]
-        ] = {}  # and the part and record key that each was first seen of
+        self._specs: dict[Spec, tuple[str, int]] = {}  # part and record key that each was first seen of
         self._batch: Spec | None = None
-        self._dtypes: list[Any] = []  # of that batch, to compare fast
+        self._dtypes: Any = None  # of that batch, to compare fast
         self._strict: bool | None = None  # not known before the first stream
         self._told = False
 
@@ -100,14 +98,12 @@ class PartDtypes:
         if self._left or self._coming:
             self._look(plan, plan.index_of(before), plan.index_of(after))
             self._compare()
-        kind = type(batch)
-        leaves = batch.values() if kind is dict else batch if kind is tuple else (batch,)
-        dtypes = [getattr(leaf, "dtype", None) for leaf in leaves]
+        dtypes = _dtypes_of(batch)
         if dtypes == self._dtypes:  # for nearly all: this is done for each batch
             return
         spec = _spec_of(batch)
         if self._batch is None:
-            self._batch, self._dtypes = spec, dtypes if all(dtype is not None for dtype in dtypes) else []
+            self._batch, self._dtypes = spec, dtypes
         elif spec != self._batch and not self._told:
             self._told = True
             warnings.warn(self._why(plan, before, after, spec), stacklevel=2)
@@ -116,7 +112,7 @@ class PartDtypes:
         """Makes the elements of parts that begin before an index; at the start those of the first block."""
         if self._parts is None:
             return
-        most = sum(index < end for index, _, _ in self._coming)
+        most = bisect_left(self._coming, (end,))
         if self._scanned is None:
             self._scanned, end, most = first, first + 1, _AT_START
             self._left = set(range(len(self._parts.names)))
@@ -124,9 +120,12 @@ class PartDtypes:
         while self._scanned < end and self._left:
             self._scan(plan, self._scanned)
         now = self._coming[:most]
+        if not now:
+            return
         del self._coming[:most]
-        indices, keys, _ = np.array(now, np.int64).reshape(-1, 3).T
-        for (_, key, part), spec in zip(now, self._made(indices, keys), strict=True):
+        indices, parts = np.array(now, np.int64).T
+        keys, _ = plan.record_keys(plan.first_position(), indices)
+        for key, part, spec in zip(keys.tolist(), parts.tolist(), self._made(indices, keys), strict=True):
             if spec is not None:
                 self._specs.setdefault(spec, (self._parts.names[part], key))
 
@@ -135,15 +134,11 @@ class PartDtypes:
         self._scanned = first + _BLOCK
         indices = np.arange(first, self._scanned if plan.stop is None else min(self._scanned, plan.stop))
         try:
-            keys, _ = plan.record_keys(plan.first_position(), indices)
-            parts, places = np.unique(self._parts.of(keys), return_index=True)
+            found = self._parts.met(plan.sampler, indices, self._left)
         except Exception:  # noqa: BLE001 - a user's sampler may raise anything for indices far ahead
             self._left.clear()
             return
-        found = sorted(
-            pair for pair in zip(places.tolist(), parts.tolist(), strict=True) if pair[1] in self._left
-        )
-        self._coming += [(first + place, int(keys[place]), part) for place, part in found]
+        self._coming += [(first + place, part) for place, part in found]
         self._left -= {part for _, part in found}
         if plan.stop is not None and self._scanned >= plan.stop:
             self._left.clear()
@@ -203,6 +198,17 @@ def _through(pipeline: Pipeline, record: Any, index: int) -> Spec | None:
 def _spec_of(element: Any) -> Spec:
     leaves, structure = flatten(element)
     return Spec(tuple(sorted(zip(paths(structure), map(_kind_of, leaves), strict=True))), structure)
+
+
+def _dtypes_of(batch: Any) -> Any:
+    """As much of a batch's `_spec_of` as is found fast."""
+    dtype = getattr(batch, "dtype", None)
+    if dtype is not None:
+        return type(dtype) if isinstance(dtype, _TEXTS) else dtype
+    kind = type(batch)
+    if kind is dict:
+        return [_dtypes_of(leaf) for leaf in batch.values()]
+    return [_dtypes_of(leaf) for leaf in batch] if kind is tuple or kind is list else _spec_of(batch)
 
 
 def _kind_of(leaf: Any) -> str:

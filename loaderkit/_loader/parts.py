@@ -1,6 +1,6 @@
-"""The parts of a stream: the sources that a sampler reads in turns, by the record keys of each."""
+"""The parts of a stream: the sources that a sampler reads in turns."""
 
-from collections.abc import Callable
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +16,34 @@ Keys = NDArray[np.int64]
 class Parts(NamedTuple):
     """Parts by number.
 
-    names: of each. of: the number of the part of each record key, (n,) int64; -1 where that isn't known.
+    names: of each. ends: the record key behind the last one of each; None where they are the components of a mixture.
     """
 
     names: tuple[str, ...]
-    of: Callable[[Keys], Keys]
+    ends: Keys | None
+
+    def met(self, sampler: Any, indices: Keys, left: Collection[int]) -> list[tuple[int, int]]:
+        """(place, part) of the first of some consecutive indices that reads each part, in their order.
+
+        Args:
+            sampler: of the stream.
+            indices: (n,) int64, one or more.
+            left: numbers of the parts to look for.
+
+        >>> from loaderkit.samplers import SequentialSampler
+        >>> Parts(("a", "b"), np.array([2, 9])).met(SequentialSampler(9), np.arange(4), [1])
+        [(2, 1)]
+        """
+        if self.ends is None:
+            before, after = (sampler.taken(int(end)) for end in (indices[0], indices[-1] + 1))
+            if all(before[self.names[part]] == after[self.names[part]] for part in left):
+                return []  # as with weight 0, for ever
+            found, _ = sampler._runs(sampler._lanes.turns_of(indices)[0])
+        else:
+            found = np.searchsorted(self.ends, record_keys_of(sampler, indices), "right")
+        places = np.full(len(self.names) + 1, -1)  # the last for what is no part
+        places[found[::-1]] = np.arange(len(found))[::-1]
+        return sorted((int(places[part]), part) for part in left if places[part] >= 0)
 
 
 def concatenated(source: Any) -> ConcatDataSource | None:
@@ -34,37 +57,22 @@ def concatenated(source: Any) -> ConcatDataSource | None:
 
 
 def parts_of_stream(source: Any, sampler: Sampler) -> Parts | None:
-    """The parts of a stream, two or more; else None.
+    """The parts of a stream, two or more; else None: what the sampler reads in turns, else those of a ConcatDataSource.
 
-    Those of a ConcatDataSource, else what the sampler reads in turns. Of a mixture over one source, such as that of
-    `lk.balance`, only the first record of each component is known to be of it.
-
-    >>> parts = parts_of_stream(ConcatDataSource({"a": [1, 2], "b": [3]}), MixedSampler.__new__(MixedSampler))
-    >>> parts.names, parts.of(np.array([0, 1, 2])).tolist()
-    (('a', 'b'), [0, 0, 1])
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> parts_of_stream(ConcatDataSource({"a": [1, 2], "b": [3]}), SequentialSampler(3))
+    Parts(names=('a', 'b'), ends=array([2, 3]))
     """
     whole = concatenated(source)
-    if whole is not None:
+    ends: Keys | None = None
+    if isinstance(sampler, MixedSampler) and (
+        whole is None or (not sampler.placed and len(whole._ends) == len(sampler.names))
+    ):
+        names = sampler.names
+    elif whole is not None:
         names, ends = whole.names or tuple(map(str, range(len(whole._ends)))), whole._ends
     elif isinstance(sampler, InterleavedSampler):
         names, ends = tuple(map(str, range(len(sampler.lengths)))), sampler.lengths.cumsum()
-    elif isinstance(sampler, MixedSampler):
-        return _of_components(sampler)
     else:
         return None
-    return Parts(names, lambda keys: np.searchsorted(ends, keys, "right")) if len(names) > 1 else None
-
-
-def _of_components(sampler: MixedSampler) -> Parts | None:
-    firsts = {
-        sampler.offsets[name] + int(record_keys_of(each, np.zeros(1, np.int64))[0]): i
-        for i, (name, each) in enumerate(sampler.components.items())
-    }
-    known = np.array(sorted(firsts), np.int64)
-    numbers = np.array([firsts[key] for key in known.tolist()], np.int64)
-
-    def of(keys: Keys) -> Keys:
-        places = np.searchsorted(known, keys).clip(max=len(known) - 1)
-        return np.where(known[places] == keys, numbers[places], -1)
-
-    return Parts(sampler.names, of) if len(firsts) > 1 else None
+    return Parts(names, ends) if len(names) > 1 else None

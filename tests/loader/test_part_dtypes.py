@@ -9,6 +9,8 @@ import pytest
 from hosts import shards, together
 
 import loaderkit as lk
+from loaderkit._loader import part_dtypes, parts
+from loaderkit._mixture.runs import MixtureRuns
 
 SINGLE = [{"x": np.float32(key), "y": key} for key in range(40)]
 DOUBLE = [{"x": np.float64(key), "y": key} for key in range(40)]
@@ -161,6 +163,33 @@ def test_a_function_whose_dtype_depends_on_the_record_is_told_once() -> None:
         with pytest.warns(UserWarning, match=told) as caught:
             assert len(list(it)) == 40
         assert len(caught) == 1
+
+
+def test_what_is_done_for_each_step_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of weight 0 isn't looked for in the order, and batches with containers in them aren't described again.
+
+    Both took half as much time as the steps.
+    """
+    rows = [{"x": np.float32(key), "more": {"y": key, "text": "t" * key}} for key in range(40)]
+    weights = {"web": 1, "code": 1, "none": 0}
+    it = iter(loader_of(lk.mix(dict.fromkeys(weights, rows), weights, seed=0)))
+    next(it)
+    watch = it._reader._watch
+    assert watch is not None
+    for module, name in ((part_dtypes, "_spec_of"), (parts, "record_keys_of"), (MixtureRuns, "__call__")):
+        monkeypatch.setattr(module, name, None)
+    before, after = it._reader.position, it._reader.position._replace(step=2000)
+    for text in ("a", "abc"):
+        batch = {"x": np.ones(4, np.float32), "more": {"y": np.arange(4), "text": np.array([text] * 4)}}
+        watch.after_step(it._plan, before, after, batch)
+
+
+def test_classes_that_a_restored_run_has_begun_are_compared() -> None:
+    """Only the first record of each was known to be of it, and was behind."""
+    it = iter(loader_of(by_class(SINGLE * 400, DOUBLE * 400)))
+    it.seek(100)
+    with pytest.warns(UserWarning, match=r"^parts '(web|code)' and '(web|code)': expected elements of one"):
+        next(it)
 
 
 def test_hosts_compare_what_elements_are() -> None:

@@ -352,11 +352,12 @@ def test_what_cannot_be_sent_is_named_with_its_attribute(options, named):
 @pytest.mark.parametrize(
     ("load", "wrapped"), [(lk.load, lk.Map), (grain.load, grain.MapOperation)], ids=["lk", "grain"]
 )
-def test_a_class_of_the_script_that_jax_knows_as_a_pytree_is_refused(load, wrapped):
+@pytest.mark.parametrize("base", [object, dict])
+def test_a_class_of_the_script_that_jax_knows_as_a_pytree_is_refused(load, wrapped, base):
     """A worker would get it without its registration, and what is a tree here would be a leaf there."""
     tree_util = pytest.importorskip("jax.tree_util", reason="needs the jax package")
 
-    class Point:
+    class Point(base):
         def __init__(self, x):
             self.x = x
 

@@ -19,6 +19,8 @@ from loaderkit.transforms.operation_names import named_operations
 from .launch import check_start
 from .preparation import Preparation
 
+_HEAP_TYPE = 1 << 9  # of a class's flags: made by a class statement
+
 
 def pack_first_messages(program: Program, packer: Packer) -> tuple[bytes, list[int]]:
     """The first messages, and the descriptors that they refer to.
@@ -56,7 +58,8 @@ def _registered(cls: type) -> bool:
     if jax is None or issubclass(cls, tuple):  # a named tuple is a pytree everywhere
         return False
     try:
-        return not jax.all_leaves([object.__new__(cls)])
+        made_by: Any = next(each for each in cls.__mro__ if not each.__flags__ & _HEAP_TYPE)
+        return not jax.all_leaves([made_by.__new__(cls)])
     except TypeError:  # abstract, or with memory of its own as an array
         return False
 

@@ -237,7 +237,8 @@ class _StageRuns(MixtureRuns):
     def before(self, place: int) -> Mapping[str, int]:
         # Counted from the nearest stage of which they are known.
         asked = self._asked
-        near = min(asked[max(0, bisect_right(asked, place) - 1) :][:2], key=lambda known: abs(known - place))
+        below = max(0, bisect_right(asked, place) - 1)
+        near = min(asked[below : below + 2], key=lambda known: abs(known - place))
         while near != place:
             step = 1 if near < place else -1
             stage = min(near, near + step)

@@ -86,7 +86,6 @@ def run(options: argparse.Namespace) -> int:
                 names, records = write_by_size(opened.source, form, options, most)
             nbytes = [os.path.getsize(_partial(options, name)) for name in names]
             _finish(options, names)
-            made.delete(folder)
     out.document(
         {
             "outputs": [shown_name(name) for name in names],

@@ -136,7 +136,6 @@ def write_dataset(
                 sync(folder_of_names)  # the index of a split got its name behind the split's files
             os.replace(finished, folder)
             sync(os.path.dirname(folder))
-            made.delete(partial)
     return folder
 
 

@@ -154,7 +154,7 @@ class _Measured:
             folder: of the unfinished file.
             target: the file's name.
         """
-        new = ArrayProgress(self._function, fingerprint_of(self._source), len(self._source), made=self._asked)
+        new = ArrayProgress(self._function, fingerprint_of(self._source), len(self._source))
         with closing(PartialArray(folder, new)) as partial, loader, iter(loader) as batches:
             self._check_progress(folder, partial)
             if partial.done:
@@ -179,7 +179,7 @@ class _Measured:
                     if time.monotonic() - saved >= SAVED_EVERY or partial.done == progress.records:
                         partial.save(values.dtype, values.labels, batches.get_state())
                         saved = time.monotonic()
-            partial.finish(target)
+            partial.finish(target, self._asked)
 
     def _check_progress(self, folder: str, partial: PartialArray) -> None:
         progress = partial.progress

@@ -39,7 +39,6 @@ class ArrayProgress:
         labels: as in `ArrayTrailer`.
         state: of the loader's iterator behind these values, JSON.
         checksums: of the blocks of the values, as `BlockChecksums` gives them.
-        made: what they are made of, as `made_of` gives it.
     """
 
     function: str
@@ -50,7 +49,6 @@ class ArrayProgress:
     labels: list[str] | None = None
     state: str = ""
     checksums: str | None = None
-    made: dict[str, Any] | None = None
 
 
 class PartialArray:
@@ -133,20 +131,20 @@ class PartialArray:
             labels,
             state.decode(),
             self._checksums.text(),
-            was.made,
         )
         with whole_file(self._saved) as file:
             file.write(json.dumps(sealed(asdict(self.progress)), allow_nan=False).encode())
 
-    def finish(self, target: str) -> None:
-        """Gives the file its name; its progress was saved behind the last value."""
+    def finish(self, target: str, made: dict[str, Any]) -> None:
+        """Gives the file its name; its progress was saved behind the last value. made: as in `ArrayTrailer`."""
         self._file.truncate(self._end_of(self.done))  # it may have a trailer already, if it was killed here
         self._file.flush()
         values = np.load(self._values, mmap_mode="r")
         progress = self.progress
         self._file.seek(0, os.SEEK_END)
-        told = {name: getattr(progress, name) for name in ("function", "source", "labels", "made")}
-        self._file.write(encoded_trailer(trailer_of(values, checksums=self._checksums.text(), **told)))
+        told = {name: getattr(progress, name) for name in ("function", "source", "labels")}
+        trailer = trailer_of(values, checksums=self._checksums.text(), made=made, **told)
+        self._file.write(encoded_trailer(trailer))
         self._file.flush()
         os.fsync(self._file.fileno())
         open_array(self._values)  # an error before the name is there, not after

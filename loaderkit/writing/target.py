@@ -5,17 +5,10 @@ import dataclasses
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 from loaderkit._system.folder_replacement import replace_folder, restore_folder
 from loaderkit._system.locked_folder import locked_folder
-from loaderkit._system.made_folder import (
-    MADE,
-    Made,
-    delete_rest,
-    foreign_name,
-    unfinished_folder,
-)  # fmt: skip
+from loaderkit._system.made_folder import MADE, Made, delete_rest, foreign_name, unfinished_folder
 
 from .dropped import Dropped, list_path, write_list
 from .formats import FORMATS
@@ -61,8 +54,9 @@ class WriteTarget:
         with locked_folder(self.folder):
             restore_folder(self._path, self._path)
             check_target(self._path, self._overwrite, is_file=self._is_file)
-            how: dict[str, Any] = {"overwrite": self._overwrite, "allow": self._allow}
-            with unfinished_folder(self.folder, made, goes_on=goes_on, **how) as found:
+            with unfinished_folder(
+                self.folder, made, goes_on=goes_on, overwrite=self._overwrite, allow=self._allow
+            ) as found:
                 yield found
 
     def finish(self, made: Made, names: Sequence[str], dropped: Dropped = None) -> list[str]:

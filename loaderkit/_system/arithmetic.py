@@ -17,7 +17,7 @@ class Arithmetic:
 
     Args:
         words: rounding and whether tiny numbers are flushed to zero, as the C library's fenv_t; b"" if unknown.
-        errors: what `np.seterr` set.
+        errors: what `np.seterr` set; "warn" for what calls a function, which stays with the thread that set it.
         decimal: the present context; None where decimal isn't imported.
         locale: of the process; None where `locale` isn't imported.
 
@@ -42,7 +42,7 @@ class Arithmetic:
         decimal, locale = sys.modules.get("decimal"), sys.modules.get("locale")
         return cls(
             words=words.raw if known else b"",
-            errors=dict(np.geterr()),
+            errors={kind: "warn" if does in ("call", "log") else does for kind, does in np.geterr().items()},
             decimal=None if decimal is None else decimal.getcontext().copy(),
             locale=None if locale is None else locale.setlocale(locale.LC_ALL),
         )

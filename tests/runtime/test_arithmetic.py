@@ -251,6 +251,12 @@ def test_workers_take_over_the_arithmetic_of_the_trainer(changed_arithmetic):
     assert found == [expected] * 3
 
 
+def test_what_numpy_calls_for_an_error_stays_in_the_trainer() -> None:
+    """Workers, which haven't the function, warn; their operations ended with numpy's NameError."""
+    with np.errstate(divide="call", over="log"):
+        assert {Arithmetic.of_this_thread().errors[kind] for kind in ("divide", "over")} == {"warn"}
+
+
 def test_sets_of_texts_have_one_order_in_all_workers(monkeypatch):
     """Where the environment says no seed of hash(); the trainer's own is another one."""
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)

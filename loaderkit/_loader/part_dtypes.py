@@ -112,13 +112,14 @@ class PartDtypes:
         """Makes the elements of parts that begin before an index; at the start those of the first block."""
         if self._parts is None:
             return
-        most = bisect_left(self._coming, (end,))
+        most = None
         if self._scanned is None:
             self._scanned, end, most = first, first + 1, _AT_START
             self._left = set(range(len(self._parts.names)))
         self._scanned = max(self._scanned, first)
         while self._scanned < end and self._left:
             self._scan(plan, self._scanned)
+        most = bisect_left(self._coming, (end,)) if most is None else most
         now = self._coming[:most]
         if not now:
             return

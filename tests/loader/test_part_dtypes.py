@@ -150,6 +150,17 @@ def test_the_first_parts_are_made_before_the_first_step_others_when_the_stream_m
     assert rows == [*range(other * each)]
 
 
+def test_a_part_is_compared_in_the_step_that_meets_it() -> None:
+    """Where that step is the first one behind what was looked through, it was compared a step later."""
+    source = lk.ConcatDataSource([range(9000), range(9000, 20_000)])
+    sampler = lk.SequentialSampler(20_000)
+    loader = loader_of(
+        (source, sampler), lambda key: float(key) if key < 9000 else key, batch=lk.Batch(10_000)
+    )
+    with pytest.raises(lk.BatchError, match=r"record keys 0 and 9000"):
+        next(iter(loader))
+
+
 def test_a_function_whose_dtype_depends_on_the_record_is_told_once() -> None:
     """With the step, and the keys of two records."""
 

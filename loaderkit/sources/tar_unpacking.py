@@ -75,9 +75,9 @@ def _unpacked(path: str, cache: "Cache", storage_options: Mapping[str, Any] | No
         os.makedirs(folder, exist_ok=True)
         with lock_within(f"{folder}.lock", _LOCK_SECONDS):
             if not _is_whole(target):
-                # Another process's, which died. One that works without a lock notices when it renames.
+                # What is damaged, and another process's, which died. One without a lock notices when it renames.
                 for left in os.listdir(folder):
-                    if left.endswith(".partial"):
+                    if left.endswith(".partial") or left == os.path.basename(target):
                         os.unlink(os.path.join(folder, left))
                 _unpack(ranges, version.size, target, shown, cache.limit - _bytes_in(root), cache)
     return target

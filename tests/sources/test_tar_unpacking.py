@@ -57,8 +57,8 @@ def test_unpacked_once(packed, tmp_path):
 
 @pytest.mark.parametrize("damage", ["cut", "edited", "flipped", "no checksum"])
 def test_a_damaged_copy_is_unpacked_again(packed, tmp_path, damage, monkeypatch):
-    """Where its size or time is another one at once; a flipped bit after the next boot."""
-    cache = lk.Cache(tmp_path / "cache", limit="1MB")
+    """Where its size or time is another one at once; a flipped bit after the next boot. It needs room for one copy."""
+    cache = lk.Cache(tmp_path / "cache", limit=15_000)
     lk.TarDataSource(packed, cache=cache).close()
     (made,) = (tmp_path / "cache").rglob("*.tar")
     content, status = bytearray(made.read_bytes()), made.stat()

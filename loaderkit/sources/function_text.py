@@ -22,6 +22,7 @@ from .content import content_hash, stable_repr
 
 _MOST_PARTS = 256  # of a list or dict that is looked through
 _MOST_TEXT = 200  # of a value that is kept as it is
+_OF_ARRAYS = ("jaxlib", "torch", "pandas")  # whose arrays' repr leaves out the middle
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic)
 _PATHS = sysconfig.get_paths()
 _INSTALLED = tuple(
@@ -141,7 +142,9 @@ class FunctionText:
             self.values[way] = _text_of(value)
         elif callable(value) and hasattr(value, "__qualname__"):
             self.values[way] = f"{module}.{value.__qualname__}"
-        elif (text := stable_repr(value)) is not None and text == repr(value):
+        elif module.partition(".")[0] in _OF_ARRAYS and hasattr(value, "__array__"):
+            self.values[way] = f"{repr(value)[:_MOST_TEXT]} {_text_of(np.asarray(value))}"
+        elif (text := _whole_repr(value, module)) is not None:
             self.values[way] = text
         else:
             self.not_compared.append(f"{way}: {type(value).__module__}.{type(value).__qualname__}")
@@ -185,6 +188,13 @@ def _is_own(value: Any) -> bool:
     return file is not None and not file.startswith(_INSTALLED) and "site-packages" not in file
 
 
+def _whole_repr(value: Any, module: str) -> str | None:
+    """The repr of an object of a library; None where it may leave out some of what the object holds."""
+    text, of_python = stable_repr(value), module.partition(".")[0] in sys.stdlib_module_names
+    holds_more = bool(getattr(value, "__dict__", None)) and not of_python
+    return None if text is None or text != repr(value) or "..." in text or holds_more else text
+
+
 def _names(code: CodeType) -> Iterator[str]:
     yield from code.co_names
     for constant in code.co_consts:
@@ -198,7 +208,7 @@ def _text_of(value: Any) -> str:
             f"array of {value.dtype.str} {value.shape} {_short_hash(np.ascontiguousarray(value).tobytes())}"
         )
     if not isinstance(value, _PLAIN):
-        return content_hash([value])
+        return content_hash([value.tolist() if isinstance(value, np.ndarray) else value])
     text = repr(value)
     if len(text) <= _MOST_TEXT:
         return text

@@ -1,5 +1,6 @@
 """What a function does, as text: a change of the bytes that it makes is seen, a change of the layout isn't."""
 
+import functools
 import importlib.util
 import itertools
 import os
@@ -121,6 +122,34 @@ def test_code_without_a_source(tmp_path):
     made = [eval(text) for text in ("lambda x: x + 1", "lambda x:   x + 1", "lambda x: x + 2")]
     texts = [FunctionText({"function": each}).as_json() for each in made]
     assert texts[0] == texts[1] != texts[2]
+
+
+@pytest.mark.parametrize(
+    ("library", "name"), [("jax.numpy", "asarray"), ("torch", "asarray"), ("pandas", "Series"), ("numpy", "")]
+)
+def test_an_edit_in_the_middle_of_an_array(library, name):
+    """Of which the repr shows the ends; one of objects too."""
+    module = pytest.importorskip(library)
+    array = getattr(module, name) if name else lambda values: values.astype(object)
+    values = np.arange(100_000, dtype=np.int32)
+    edited = np.where(values == 50_000, 1, values)
+    texts = [
+        FunctionText({"f": functools.partial(max, array(each))}).values for each in (values, values, edited)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_an_object_whose_repr_leaves_its_state_out(monkeypatch):
+    """It isn't compared, and that is said."""
+    library = types.ModuleType("library_of_scalers")
+    library.__file__ = f"{os.path.dirname(np.__file__)}/scalers.py"
+    monkeypatch.setitem(sys.modules, "library_of_scalers", library)
+    exec("class Scaler:\n def __repr__(self): return 'Scaler()'", vars(library))
+    scaler = library.Scaler()
+    scaler.mean = 3.0
+    assert FunctionText({"f": lambda x: x - scaler.mean}).not_compared == [
+        "f.scaler: library_of_scalers.Scaler"
+    ]
 
 
 def test_a_folder_beside_loaderkit(monkeypatch):

@@ -125,7 +125,13 @@ def test_code_without_a_source(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("library", "name"), [("jax.numpy", "asarray"), ("torch", "asarray"), ("pandas", "Series"), ("numpy", "")]
+    ("library", "name"),
+    [
+        ("jax.numpy", "asarray"),
+        pytest.param("torch", "asarray", marks=pytest.mark.torch),
+        ("pandas", "Series"),
+        ("numpy", ""),
+    ],
 )
 def test_an_edit_in_the_middle_of_an_array(library, name):
     """Of which the repr shows the ends; one of objects too."""

@@ -15,7 +15,6 @@ from loaderkit._base.structure import Structure
 from loaderkit._base.tree import flatten, paths
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import RecordReader
 from loaderkit.errors import BatchError
 from loaderkit.transforms.base import Batch
@@ -78,8 +77,10 @@ class PartDtypes:
         return self._parts is not None
 
     @cached_property
-    def _program(self) -> Program:
-        return program_of(self._settings, files={})
+    def _work(self) -> tuple[RecordReader, Pipeline]:
+        program = program_of(self._settings, files={})
+        reader = RecordReader(program.source, program.read_options, copy=True, ahead=None)
+        return reader, Pipeline(program.operations, program.seed)
 
     def fields(self, plan: SeekablePlan) -> dict[str, str]:
         """What the processes that load together compare of it, {field: text}."""
@@ -146,8 +147,7 @@ class PartDtypes:
 
     def _made(self, indices: Keys, keys: Keys) -> list[Spec | None]:
         """What enters the first Batch of some records; None for a bad or filtered one."""
-        reader = RecordReader(self._program.source, self._program.read_options, copy=True, ahead=None)
-        pipeline = Pipeline(self._program.operations, self._program.seed)
+        reader, pipeline = self._work
         specs: list[Spec | None] = []
         while (at := len(specs)) < len(keys):
             records, failure = reader.read(0, keys[at:], indices[at:])

@@ -11,6 +11,7 @@ from hosts import shards, together
 import loaderkit as lk
 from loaderkit._loader import part_dtypes, parts
 from loaderkit._mixture.runs import MixtureRuns
+from loaderkit._runtime.worker.reading import RecordReader
 
 SINGLE = [{"x": np.float32(key), "y": key} for key in range(40)]
 DOUBLE = [{"x": np.float64(key), "y": key} for key in range(40)]
@@ -174,6 +175,20 @@ def test_a_function_whose_dtype_depends_on_the_record_is_told_once() -> None:
         with pytest.warns(UserWarning, match=told) as caught:
             assert len(list(it)) == 40
         assert len(caught) == 1
+
+
+def test_parts_that_come_one_after_the_other_are_made_by_one_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One was made at each step that met a part, which asks all parts: 0.8 ms of 3,000."""
+    made: list[Any] = []
+    monkeypatch.setattr(
+        part_dtypes,
+        "RecordReader",
+        lambda *args, **options: made.append(args) or RecordReader(*args, **options),
+    )
+    source = lk.ConcatDataSource([range(part, part + 20) for part in range(0, 4000, 20)])
+    it = iter(loader_of((source, lk.IndexSampler(4000, shuffle=True, seed=0))))
+    rows = [next(it) for _ in range(500)]
+    assert len(rows) == 500 and len(made) == 1
 
 
 def test_what_is_done_for_each_step_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,8 +120,7 @@ class RecordReader:
         self._each = each_reader(source) if many is None and options.retry is None else None
         self._waited_for = False  # whether the transforming thread is in `read`
         self._ahead: ReadAhead | None = None
-        limits = read_ahead_limits(source, options)
-        if limits is not None and ahead is not None:
+        if ahead is not None and (limits := read_ahead_limits(source, options)) is not None:
             threads, records, calls = limits
             self._ahead = ReadAhead(
                 self._call, threads=threads, records=records, call_records=calls, name=ahead

@@ -57,7 +57,9 @@ def concatenated(source: Any) -> ConcatDataSource | None:
 
 
 def parts_of_stream(source: Any, sampler: Sampler) -> Parts | None:
-    """The parts of a stream, two or more; else None: what the sampler reads in turns, else those of a ConcatDataSource.
+    """The parts of a stream, two or more with records; else None.
+
+    They are what the sampler reads in turns, else those of a ConcatDataSource.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> parts_of_stream(ConcatDataSource({"a": [1, 2], "b": [3]}), SequentialSampler(3))
@@ -75,4 +77,5 @@ def parts_of_stream(source: Any, sampler: Sampler) -> Parts | None:
         names, ends = tuple(map(str, range(len(sampler.lengths)))), sampler.lengths.cumsum()
     else:
         return None
-    return Parts(names, ends) if len(names) > 1 else None
+    filled = len(names) if ends is None else np.count_nonzero(np.diff(ends, prepend=0))
+    return Parts(names, ends) if filled > 1 else None

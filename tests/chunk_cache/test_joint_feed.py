@@ -123,7 +123,7 @@ def test_a_mixture_has_a_feeder(tmp_path, workers, limit):
     ]
     steps = 15 if workers else 50
     with lk.DataLoader(
-        data_source=source, sampler=sampler, operations=[lk.Batch(20)], worker_count=workers
+        data_source=source, sampler=sampler, operations=[int, lk.Batch(20)], worker_count=workers
     ) as loader:
         iterator = iter(loader)
         found = [next(iterator).tolist() for _ in range(steps)]

@@ -91,6 +91,9 @@ class PartDtypes:
         """Compares the first parts: BatchError where they differ, in a run that was restored a warning."""
         self._strict = position.step == 0 if self._strict is None else self._strict
         index = plan.index_of(position)
+        if self._scanned is not None:  # by other weights perhaps, or from further on
+            self._left |= {part for _, part in self._coming}
+            self._coming, self._scanned = [], index
         self._look(plan, index, index)
         self._compare()
 

@@ -191,6 +191,17 @@ def test_parts_that_come_one_after_the_other_are_made_by_one_reader(monkeypatch:
     assert len(rows) == 500 and len(made) == 1
 
 
+def test_a_component_that_reweigh_begins_with_is_compared_as_it_comes() -> None:
+    """Its place was looked for by the weights of before, 8,192 indices ahead."""
+    it = iter(
+        loader_of(lk.mix({"web": SINGLE, "code": SINGLE, "late": DOUBLE}, {"web": 1, "code": 1}, seed=0))
+    )
+    next(it)
+    it.reweigh({"web": 1, "late": 1})
+    with pytest.raises(lk.BatchError, match="and 'late': expected elements of one dtype"):
+        [next(it) for _ in range(4)]
+
+
 def test_what_is_done_for_each_step_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part of weight 0 isn't looked for in the order, and batches with containers in them aren't described again.
 

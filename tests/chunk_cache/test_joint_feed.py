@@ -145,7 +145,7 @@ def test_caches_too_small_for_the_windows_of_a_mixture(tmp_path):
 
     def loader_of(**said):
         source, sampler = lk.mix(sources, shuffle=True, seed=1, **said)
-        return lk.DataLoader(data_source=source, sampler=sampler, operations=[lk.Batch(4)])
+        return lk.DataLoader(data_source=source, sampler=sampler, operations=[int, lk.Batch(4)])
 
     with (
         pytest.raises(

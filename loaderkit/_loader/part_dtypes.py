@@ -4,6 +4,7 @@ Compared is what enters the first Batch. A part's element is the first that the 
 before the first step; those of further parts when the stream comes to them.
 """
 
+import contextlib
 import warnings
 from bisect import bisect_left
 from functools import cached_property
@@ -232,9 +233,15 @@ def _texts(one: Spec, other: Spec) -> tuple[str, str]:
         (p, a, b) for (p, a), (_, b) in zip(one.leaves, other.leaves, strict=True) if a != b
     )
     where = f" in leaf {path}" if path else ""
-    try:
-        dtype = str(np.result_type(np.dtype(mine), np.dtype(theirs)))
-    except TypeError:
+    dtype = None
+    with contextlib.suppress(TypeError):
+        kinds = np.dtype(mine), np.dtype(theirs)
+        if (result := np.result_type(*kinds)).kind in (
+            kinds[0].kind,
+            kinds[1].kind,
+        ):  # no floats for integers
+            dtype = str(result)
+    if dtype is None:
         cast = "a Map that makes them equal"
     else:
         cast = f"lk.Map(lambda element: np.asarray(element, {dtype!r}))"

@@ -81,6 +81,10 @@ def test_what_is_not_compared() -> None:
     loader = lk.DataLoader(data_source=in_turn(SINGLE, DOUBLE)[0], sampler=lk.SequentialSampler(80))
     assert len(list(loader)) == 80
     quiet(in_turn([{"x": "a"}], [{"x": "abc"}]))
+    with pytest.raises(
+        lk.BatchError, match=r"int64 and uint64 .* put before the Batch a Map that makes them equal$"
+    ):
+        next(iter(loader_of(in_turn([np.int64(1)], [np.uint64(1)]))))
 
 
 def test_structures_and_what_a_pack_gives_are_compared() -> None:

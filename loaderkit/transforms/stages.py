@@ -148,7 +148,10 @@ class _FlatMapStage:
         assert run.ends is not None
         for place, (value, begin, end) in enumerate(zip(run.values, run.begins, run.ends, strict=True)):
             try:
-                children = list(self.call(value))
+                found = self.call(value)
+                if found is None:
+                    raise no_result(self.label, "an iterable of elements")
+                children = list(found)
                 if self.max_fan_out is not None and len(children) > self.max_fan_out:
                     raise ValueError(
                         f"{self.label}: expected at most max_fan_out={self.max_fan_out} elements for one, "
@@ -209,10 +212,11 @@ class WindowStage:
             start: the cursor where the stream was entered; children before it are left out.
         """
         try:
-            if self.rng is None:
-                children = list(self.call(elements))
-            else:
-                children = list(self.call(elements, self.rng.at(begin[0], child_of(begin[1:]))))
+            drawn = () if self.rng is None else (self.rng.at(begin[0], child_of(begin[1:])),)
+            found = self.call(elements, *drawn)
+            if found is None:
+                raise no_result(self.label, "an iterable of elements")
+            children = list(found)
         except StopIteration as stop:
             raise RuntimeError("the function raised StopIteration") from stop
         made = ElementRun([], [], [])

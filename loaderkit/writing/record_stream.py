@@ -3,10 +3,11 @@
 import errno
 import itertools
 from collections.abc import Iterable, Iterator
+from operator import length_hint
 from typing import Any, cast
 
 from loaderkit._system.progress_bar import progress_bar
-from loaderkit.errors import FileChangedError
+from loaderkit.errors import ChecksumError, FileChangedError
 from loaderkit.sources.naming import namer_of
 from loaderkit.sources.optional import many_reader
 from loaderkit.sources.protocol import require_source
@@ -48,7 +49,9 @@ def source_or_none(records: Any, *, argument: str = "records") -> Any:
 
 
 def record_stream(records: Any) -> Iterable[Any]:
-    """The records of an iterable, or of what a function gives; TypeError where that is no iterable.
+    """The records of an iterable, or of what a function gives.
+
+    TypeError where that is no iterable, ValueError for a loader without end.
 
     Args:
         records: what `source_or_none` gives None for.
@@ -57,12 +60,14 @@ def record_stream(records: Any) -> Iterable[Any]:
     ['a', 'b']
     """
     if isinstance(records, Iterable):
+        length_hint(records)  # ValueError of a loader without end
         return records
     given = records()
     if not isinstance(given, Iterable) and not hasattr(type(given), "__getitem__"):
         raise TypeError(
             f"records: expected a function that gives an iterable, got one that gives a {type(given).__name__}"
         )
+    length_hint(given)
     return cast(Iterable[Any], given)
 
 
@@ -113,7 +118,7 @@ def is_of_record(error: Exception) -> bool:
     >>> is_of_record(ValueError()), is_of_record(FileChangedError()), is_of_record(OSError(errno.EMFILE, ""))
     (True, False, False)
     """
-    if isinstance(error, MemoryError | FileChangedError):
+    if isinstance(error, MemoryError | FileChangedError | ChecksumError):
         return False
     return not (isinstance(error, OSError) and error.errno in _OF_THE_MACHINE)
 

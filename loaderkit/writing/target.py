@@ -122,7 +122,8 @@ def check_target(path: str, overwrite: bool, *, is_file: bool) -> None:
     kind = "file" if is_file else "folder"
     if not overwrite:
         raise FileExistsError(
-            f"path: expected a new {kind}, a name that isn't there, got {path}; overwrite=True replaces it"
+            f"path: expected a new {kind}, a name that isn't there, got {path}; overwrite=True replaces "
+            "what loaderkit wrote"
         )
     if os.path.islink(path) or os.path.isdir(path) == is_file:
         raise FileExistsError(f"path: expected a {kind} to overwrite, got {path!r}, which is something else")

@@ -404,3 +404,17 @@ def test_a_block_is_compared_before_its_first_use_only(tmp_path, monkeypatch):
         if row is not None:
             plan.rows([row])
         assert len(compared) == expected
+
+
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+def test_a_damaged_plan_is_no_bad_record(policy, tmp_path):
+    """Policies for bad records would put other rows in the places of all of its rows."""
+    documents = [np.full(3 + k % 5, k) for k in range(600)]
+    lengths = [*map(len, documents)]
+    lk.plan_packing(lengths, 8, tmp_path / "a.plan", block=8)
+    source = lk.PackedDataSource(documents, lk.plan_packing(lengths, 8, tmp_path / "a.plan", block=8))
+    loader = lk.load(source, num_epochs=1, on_record_error=policy, batch_size=2)
+    words = np.memmap(tmp_path / "a.plan", np.uint8, "r+")
+    words[len(words) // 4] ^= 1
+    with pytest.raises(lk.ChecksumError, match=r"a\.plan"):
+        list(loader)

@@ -139,22 +139,26 @@ class Demanding(Exception):
 def dark(x):
     if x == 7:
         raise TooDark("seven.png", mean=0.5)
+    return x
 
 def handled(x):
     if x == 7:
         raise Handled
+    return x
 
 def unprintable(x):
     if x == 7:
         raise Unprintable
+    return x
 
 def demanding(x):
     if x == 7:
         raise Demanding(1, two=2)
+    return x
 
 def chained(x):
     try:
-        dark(x)
+        return dark(x)
     except TooDark as error:
         raise OSError(5, "gone", "a.png") from error
 

@@ -100,3 +100,26 @@ def test_none_within_an_element_and_from_a_source_stays():
     """Only the element itself can't be None, and only what an operation made."""
     assert list(lk.load([None, 1], num_epochs=1)) == [None, 1]
     assert list(lk.load([1], num_epochs=1, transformations=[lambda x: {"x": None}])) == [{"x": None}]
+
+
+class Childless(lk.FlatMap):
+    max_fan_out = 2
+
+    def flat_map(self, element):
+        pass
+
+
+class Windowless(lk.Window):
+    size = 2
+
+    def window(self, elements):
+        pass
+
+
+@pytest.mark.parametrize("operation", [Childless(), Windowless()])
+def test_none_in_place_of_elements(operation):
+    """A forgotten return was the bare error of list()."""
+    with pytest.raises(
+        lk.NoResultError, match="expected an iterable of elements, got None; does the function lack"
+    ):
+        list(lk.load([1, 2, 3], transformations=[operation], num_epochs=1))

@@ -112,6 +112,19 @@ def test_bad_records_are_named_or_dropped(tmp_path):
             shutil.rmtree(tmp_path / "set")
 
 
+@pytest.mark.parametrize(
+    "given", [lambda it: it, iter, lambda it: lambda: it], ids=["loader", "iterator", "function"]
+)
+def test_a_loader_without_end_is_refused(given, tmp_path):
+    """It would be written until the disk is full."""
+    with pytest.raises(
+        ValueError, match="expected a stream that ends, got an endless one; write num_epochs=1"
+    ):
+        lk.write(given(lk.load(RECORDS)), tmp_path / "set", format="tfrecord")
+    assert not os.listdir(tmp_path)
+    assert lk.write(given(lk.load(RECORDS, num_epochs=1)), tmp_path / "set", format="tfrecord")
+
+
 def test_the_list_of_dropped_records_replaces_no_file_of_the_users(tmp_path):
     """A list of an earlier run is replaced, also by one of no record."""
     for records in ([*RECORDS[:2], b"bytes"], RECORDS[:2]):

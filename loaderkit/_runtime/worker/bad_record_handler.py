@@ -22,7 +22,7 @@ from loaderkit._order.loss import Loss
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.rng import generator
 from loaderkit._runtime.transport.exceptions import shortened
-from loaderkit.errors import BadRecordsError, FileChangedError
+from loaderkit.errors import BadRecordsError, ChecksumError, FileChangedError
 from loaderkit.transforms.base import MapWithIndex, draws
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun
@@ -233,7 +233,7 @@ def _of_a_record(failure: Failure) -> bool:
     error = failure.error
     # The slot and not `error.errno`, which may be a property of a user's class.
     number = _number_of(error) if issubclass(type(error), OSError) else None
-    of_all = isinstance(error, MemoryError | FileChangedError) or (
+    of_all = isinstance(error, MemoryError | FileChangedError | ChecksumError) or (
         type(number) is int and number in _OF_THE_MACHINE
     )
     return len(failure.indices) == 1 and not of_all  # a source that miscounts has a failure of all indices

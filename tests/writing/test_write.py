@@ -510,7 +510,8 @@ def test_only_what_a_manifest_lists_is_replaced(tmp_path):
     again()
     for name, content in (
         ("00007.tar", b"mine"),
-        ("x.lkx", b"mine"),
+        ("x.lkx", b"LKINDEX of other data"),
+        ("data-2-01234567.lkx", b"mine"),
         (os.path.basename(files[1]), b"longer" * 99),
     ):
         kept = (path / name).read_bytes() if (path / name).exists() else None

@@ -22,7 +22,7 @@ from .whole_file import TEMPORARY, whole_file
 MADE = "made.json"
 _KIND = "loaderkit made"
 _UNFINISHED = re.compile(re.escape(MADE) + TEMPORARY)
-_OF_A_SET = re.compile(r"-\d+-[0-9a-f]{8}\.lkx$")  # as `ShardSet.index_name`
+_INDEX_OF_A_SET = re.compile(r"-\d+-[0-9a-f]{8}\.lkx$")  # as `ShardSet.index_name`
 _INDEX = b"LKINDEX"  # begins every version of them
 _ADVICE = "delete the folder to begin again"
 
@@ -73,7 +73,7 @@ class Made:
         if self.names is not None:
             return bool(re.fullmatch(f"({self.names})({TEMPORARY})?", name))
         if name.endswith(".lkx"):  # an index that a source has made since, under the name that it gives
-            if name.removesuffix(".lkx") not in (self.files or ()) and not _OF_A_SET.search(name):
+            if name.removesuffix(".lkx") not in (self.files or ()) and not _INDEX_OF_A_SET.search(name):
                 return False
             with open(path, "rb") as file:
                 return file.read(len(_INDEX)) == _INDEX

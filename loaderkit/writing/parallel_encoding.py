@@ -1,5 +1,6 @@
 """Records of a source are read and encoded by the workers of a loader, in their order."""
 
+import contextlib
 import json
 import os
 import pickle
@@ -34,8 +35,8 @@ def encoded_by_workers(
         dropped: gets the records that can't be read or encoded; None raises the error.
         worker_count, worker_kind, read_options: of the loader.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        quarantine = os.path.join(folder, "dropped")
+    with contextlib.nullcontext() if dropped is None else tempfile.TemporaryDirectory() as folder:
+        quarantine = None if folder is None else os.path.join(folder, "dropped")
         loader: DataLoader[bytes] = DataLoader(
             data_source=source,
             sampler=IndexSampler(len(source), num_epochs=1),
@@ -44,14 +45,14 @@ def encoded_by_workers(
             worker_kind=worker_kind,
             read_options=read_options,
             on_record_error="raise" if dropped is None else "skip",
-            quarantine=None if dropped is None else quarantine,
+            quarantine=quarantine,
             agree=False,
         )
         with progress_bar("records", len(source)) as advance, iter(loader) as found:
             for data in found:
                 yield pickle.loads(data)
                 advance(1)
-        if dropped is not None and os.path.exists(quarantine):
+        if dropped is not None and quarantine is not None and os.path.exists(quarantine):
             with open(quarantine, "rb") as file:
                 lines = map(json.loads, file)
                 dropped += [{name: line[name] for name in ENTRY if name in line} for line in lines]

@@ -47,8 +47,8 @@ IMPORTS = {
     "_runtime.executors": "errors _base _system _order _engine sources _runtime.memory _runtime.transport "
     "_runtime.worker _runtime.start _runtime.feeder _stats",
     "_runtime.cluster": "errors _order _plan",
-    "_iterator": "errors _base _system _order _mixture _plan _engine _state samplers sources _runtime.executors "
-    "_runtime.cluster _stats",
+    "_iterator": "errors _base _system _order _mixture _plan _engine _state samplers sources transforms "
+    "_runtime.executors _runtime.cluster _stats",
     "_loader": "errors _base _system _chunk_cache _order _plan _state samplers sources transforms _runtime.executors "
     "_runtime.worker _runtime.feeder _runtime.cluster _iterator _stats",
     "offline": "errors _base _system _order _packing samplers sources transforms _runtime.worker _loader",

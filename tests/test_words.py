@@ -52,7 +52,7 @@ PLAIN = """
     steps stop storage store stored streams strict strided structure subset substituted summary supervised
     supervisor system table tables tagged taken tar target targets tasks tensor testing text texts tf tfds
     tfrecord thread threads timeout to token tokens torch totals trailer train trainer training transformation
-    transforms transport tree tuple turn unequal unfit unpacking unpickler unreadable up usage user value values
+    transforms transport tree tuple turn unequal unfit unpacking unpickler unread unreadable up usage user value values
     variable vector verdict verify version versions view voc vocabulary wait waited waiting warning watch watched
     weight weighted weights whole windowed windows with without workers write writer writing written xml yields
     zip zipped

@@ -273,7 +273,9 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
         saved = merged(state)
         with self._reader.lock:
             self._reader.check_open()
-            plan, saved, notices = restored(self._loaders_plan, saved, allow, agrees=self._agrees)
+            plan, saved, notices = restored(
+                self._loaders_plan, saved, allow, self._reader.executor, agrees=self._agrees
+            )
             self._reader.go_to(position_of(plan, saved), plan)
         for notice in notices:
             warnings.warn(notice, stacklevel=2)

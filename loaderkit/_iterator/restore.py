@@ -4,17 +4,20 @@ import contextlib
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from loaderkit._mixture.stages import same_shares
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._runtime.executors.executor import Executor
 from loaderkit._state.comparison import compare
 from loaderkit._state.document import dumps, loads
-from loaderkit._state.mixture import check_present, first_unread, restored_plan, resumed
+from loaderkit._state.mixture import FindUnread, check_present, restored_plan, resumed
 from loaderkit._state.positions import check_cursors, check_ordinals, state_of
 from loaderkit._state.state import State, merge
 from loaderkit._system.numerics import numerics
 from loaderkit._system.versions import present_versions
 from loaderkit.errors import StateError
 
+from .first_unread import first_unread
 from .reweigh import agree_on_weights
 
 
@@ -30,7 +33,7 @@ def saved_bytes(plan: SeekablePlan, position: Position) -> bytes:
 
 
 def restored(
-    own: SeekablePlan, saved: State, allow: Collection[str], *, agrees: bool
+    own: SeekablePlan, saved: State, allow: Collection[str], executor: Executor, *, agrees: bool
 ) -> tuple[SeekablePlan, State, list[str]]:
     """The plan to go on with, the state in it, and what to warn of.
 
@@ -38,17 +41,25 @@ def restored(
         own: the loader's plan.
         saved: the state.
         allow: fields that may differ, as in `DataLoaderIterator.set_state`.
+        executor: of the loader.
         agrees: whether other processes restore, too, and weights are compared with theirs.
 
     Raises CheckpointMismatchError where the state is of another stream.
     """
-    behind = _behind(own, saved)
+
+    def find_unread(plan: SeekablePlan) -> int:
+        if saved.streams is None or saved.streams.count != own.logical_streams:
+            return saved.index
+        at = Position(saved.step, saved.segments, saved.cursors, saved.streams.q, saved.losses)
+        return first_unread(plan, at, executor)
+
+    behind = _behind(own, saved, find_unread)
     notices = compare(
         saved, state_of(own, own.first_position(), present_versions(), numerics()), allow, behind
     )
     if saved.digest_missing:
         notices.append("the state has no digest: it was edited by hand and is taken as it is")
-    before, plan = restored_plan(own, saved, allow, behind)
+    before, plan = restored_plan(own, saved, allow, behind, find_unread)
     if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere
         check_cursors(before, saved)
     if "operations" not in allow:
@@ -61,12 +72,14 @@ def restored(
     return plan, saved, notices
 
 
-def _behind(own: SeekablePlan, saved: State) -> int:
-    """The first index that no stream of a state has read, as far as that is known; else its index."""
-    if saved.streams is not None and saved.streams.count == own.logical_streams:
-        with contextlib.suppress(ValueError, IndexError):  # of another stream, which is refused
-            return first_unread(own, saved)
-    return saved.index
+def _behind(own: SeekablePlan, saved: State, find_unread: FindUnread) -> int | None:
+    """The first index that no stream of a state has read, where weights differ at its index; None if not known."""
+    ours, theirs = own.mixture, saved.mixture
+    if ours is None or theirs is None or same_shares(*(m.written_at(saved.index) for m in (ours, theirs))):
+        return saved.index
+    with contextlib.suppress(Exception):  # a state of another stream, which is refused
+        return find_unread(own.restaged(theirs))
+    return None
 
 
 def _loaded(document: bytes, place: int, count: int) -> State:

@@ -10,6 +10,7 @@ from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.cluster.agreement import agree
 from loaderkit._state.mixture import mixture_fields
 
+from .first_unread import first_unread
 from .reader import StreamReader
 
 _ADVICE = "All processes have to change the weights between the same two steps, to the same ones."
@@ -38,7 +39,7 @@ def reweigh(reader: StreamReader[Position, SeekablePlan], weights: Mapping[str, 
             f"{plan.shard.shard_count} shards, whose places aren't known here; save, and restore in all processes a "
             'loader with these weights, with allow={"mixture"}'
         )
-    index = plan.first_unread(position)
+    index = first_unread(plan, position, reader.executor)
     before = plan.sampler.stages
     stages = plan.sampler.reweighed(index, weights).stages
     first = next(stage.first_index for stage in stages.entries if stage.live and stage.first_index >= index)

@@ -43,12 +43,11 @@ def is_staged(sampler: Sampler) -> TypeGuard[StagedSampler]:
     return isinstance(getattr(sampler, "stages", None), MixtureStages)
 
 
-def behind_cursors(operations: Iterable[OperationShape], cursors: Iterable[Cursor]) -> int:
+def behind_cursors(operations: Iterable[OperationShape], cursors: Iterable[Cursor]) -> int | None:
     """The first index that no stream has read, where operations change the number of rows.
 
-    An index is read, too, if a FlatMap has handed out some of its children. Raises ValueError where a Window, or a
-    FlatMap behind a Batch or a Window, has handed out some of what it makes of several records: which indices these
-    have isn't known.
+    An index is read, too, if a FlatMap has handed out some of its children. None where a Window, or a FlatMap behind a
+    Batch or a Window, has handed out some of what it makes of several records: which indices these have isn't known.
 
     Args:
         operations: of the plan.
@@ -66,10 +65,6 @@ def behind_cursors(operations: Iterable[OperationShape], cursors: Iterable[Curso
     behind = 0
     for cursor in cursors:
         if any(cursor[1 + of_records :]):
-            raise ValueError(
-                "weights: expected a step at which no Window, and no FlatMap behind a Batch or a Window, is in the "
-                "middle of what it makes of several records, got "
-                f"cursor {list(cursor)}; go on to another step, and change them there"
-            )
+            return None
         behind = max(behind, cursor[0] + any(cursor[1:]))
     return behind

@@ -81,8 +81,8 @@ class SeekablePlan(StreamShape):
         sampler = self.sampler.with_stages(stages)
         return replace(self, sampler=sampler, stop=length_of(sampler))
 
-    def first_unread(self, position: Position) -> int:
-        """The index from which other weights may hold at a position. Raises what `behind_cursors` raises."""
+    def first_unread(self, position: Position) -> int | None:
+        """The first index that no stream of a position has read; None where only the elements say it."""
         if position.cursors is None:
             return self.index_of(position)
         window = self.read_window

@@ -1,6 +1,6 @@
 """The mixture in a state: which stages a state saves, and what comes of them on a restore into a loader."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from fractions import Fraction
 from itertools import zip_longest
@@ -13,11 +13,12 @@ from loaderkit._mixture.shares import integer_weights
 from loaderkit._mixture.stages import MixtureStages, Weights, same_shares
 from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._plan.mixture import is_staged
-from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit.errors import StateError
 
 from .state import State
+
+FindUnread = Callable[[SeekablePlan], int]  # the first index that no stream of a state has read
 
 _MOST_LOOKED_AT = 1 << 20  # indices, for one that reads a component
 _SHOWN = 1000  # characters of weights that processes compare as text; longer ones by their digest
@@ -53,7 +54,7 @@ def mixture_fields(plan: SeekablePlan, *, written_only: bool = False) -> dict[st
 
 
 def restored_plan(
-    own: SeekablePlan, saved: State, allow: Collection[str], behind: int
+    own: SeekablePlan, saved: State, allow: Collection[str], behind: int | None, find_unread: FindUnread
 ) -> tuple[SeekablePlan, SeekablePlan]:
     """A loader's plan with a state's stages: as they were, and with the loader's later ones; the same twice if equal.
 
@@ -66,6 +67,7 @@ def restored_plan(
         saved: the state.
         allow: names of fields that may differ.
         behind: as `agreed_index` takes it.
+        find_unread: finds it in a plan with the state's stages.
     """
     ours, theirs = own.mixture, saved.mixture
     if ours is None or theirs is None:
@@ -79,7 +81,7 @@ def restored_plan(
         if "sampler" in allow:  # stages that this one can't have
             return own, own
         raise
-    stages = _continued(before, ours, saved, behind)
+    stages = _continued(before, ours, saved, behind, find_unread)
     if stages.first_difference(theirs) is None:
         return before, before
     if saved.streams is not None and len(saved.cursors) < saved.streams.count:
@@ -91,14 +93,7 @@ def restored_plan(
     return before, _restaged(before, stages)
 
 
-def first_unread(plan: SeekablePlan, saved: State) -> int:
-    """The first index that no stream of a state has read. Raises what the plan's `first_unread` does."""
-    if saved.streams is None:
-        return saved.index
-    return plan.first_unread(Position(saved.step, saved.segments, saved.cursors, saved.streams.q))
-
-
-def agreed_index(saved: State, ours: MixtureStages, behind: int) -> int | None:
+def agreed_index(saved: State, ours: MixtureStages, behind: int | None) -> int | None:
     """The index at which the written weights of a state and of a loader are compared and the same; None if they differ.
 
     The state's index, or the one at which weights begin that an earlier restore allowed: the first that no stream has
@@ -107,9 +102,10 @@ def agreed_index(saved: State, ours: MixtureStages, behind: int) -> int | None:
     Args:
         saved: the state.
         ours: the loader's stages.
-        behind: the first index that no stream of the state has read.
+        behind: the first index that no stream of the state has read; None where that isn't known.
     """
     assert saved.mixture is not None
+    behind = saved.index if behind is None else behind
     batch = saved.sampler.get("batch") or 1  # only several lanes have one
     if isinstance(batch, int) and batch > 0:
         behind = -(-behind // batch) * batch
@@ -172,17 +168,19 @@ def resumed(plan: SeekablePlan, state: State) -> State:
     )
 
 
-def _continued(before: SeekablePlan, ours: MixtureStages, saved: State, behind: int) -> MixtureStages:
+def _continued(
+    before: SeekablePlan, ours: MixtureStages, saved: State, behind: int | None, find_unread: FindUnread
+) -> MixtureStages:
     assert before.mixture is not None and is_staged(before.sampler)
     if (same := agreed_index(saved, ours, behind)) is not None:
         return before.mixture.then_written(same, ours)
     try:
-        begin = first_unread(before, saved)
+        begin = find_unread(before) if behind is None else behind
         begun = before.sampler.reweighed(begin, ours.written_at(begin), live=False).stages
     except (
         ValueError,
         IndexError,
-    ) as error:  # in the middle of an element, or at an end behind which these don't go on
+    ) as error:  # elements that never end together, or an end behind which these don't go on
         raise StateError(f"mixture: {error}") from error
     first = next(
         stage.first_index for stage in begun.entries if stage.first_index >= begin and not stage.live
